@@ -30,6 +30,8 @@ from dcurate.documents.pdf import MediaError, extract_pdf
 PEERS = Path(__file__).parent / "peers" / "pdf_texts.py"
 TOOLS = ("pypdfium2", "pymupdf", "pymupdf4llm", "pdfminer", "pdf_oxide", "kreuzberg", "markitdown", "docling_parse")
 #: What its authors publish of docling's whole pipeline, on a CPU; its models are downloaded, so it is not run here.
+#: Text only, as the other tools give it.
+_PLAIN = {"markdown": False, "links": False}
 PUBLISHED = {"docling": {"pages_per_s": [0.6, 0.9]}}
 
 
@@ -51,7 +53,7 @@ def truth_of(row: Mapping[str, Any]) -> str | None:
 
 def of_dcurate(rows: Sequence[Mapping[str, Any]], repeat: int) -> list[dict[str, Any]]:
     """Each file's extraction, and the least CPU-seconds that it took."""
-    files = [(Path(row["path"]).read_bytes(), {"password": row.get("password"), "markdown": False}) for row in rows]
+    files = [(Path(row["path"]).read_bytes(), {**_PLAIN, "password": row.get("password")}) for row in rows]
     extract_pdf(*files[0])
     answers: list[dict[str, Any]] = []
     for number in range(repeat):

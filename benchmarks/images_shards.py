@@ -41,7 +41,7 @@ def run(input_dir: str | Path) -> dict[str, Any]:
     names = sum(_has_name(row, found[row["shard"]]["out"]) for row in whole)
     texts = sum(_counted(one["kept"], True).total() for one in found.values())
     equal_texts = sum((_counted(one["kept"], True) & _counted(one["out"], True)).total() for one in found.values())
-    members = sum(len(one["kept"]) for one in found.values())
+    members = sum(_counted(one["kept"]).total() for one in found.values())
     equal = sum((_counted(one["kept"]) & _counted(one["out"])).total() for one in found.values())
     pictures = sum(_has_picture(row, found[row["shard"]]["out"]) for row in whole)
     faults = sum((one["faults"] for one in found.values()), Counter[str]())
@@ -60,7 +60,8 @@ def run(input_dir: str | Path) -> dict[str, Any]:
             name: {
                 "members": len(one["in"]),
                 "samples": one["samples"],
-                "members_byte_equal": (_counted(one["kept"]) & _counted(one["out"])).total() / max(len(one["kept"]), 1),
+                "members_byte_equal": (_counted(one["kept"]) & _counted(one["out"])).total()
+                / max(_counted(one["kept"]).total(), 1),
                 "not_kept": dict(sorted(one["faults"].items())),
                 "lost": one["lost"],
             }
@@ -131,7 +132,8 @@ def _members(path: Path) -> list[Member]:
 
 
 def _counted(members: list[Member], texts: bool = False) -> Counter[Member]:
-    return Counter(each for each in members if not texts or each[0].lower().endswith((".txt", ".json")))
+    """The members, or the texts among them; one that is there twice with equal content counts once."""
+    return Counter({each for each in members if not texts or each[0].lower().endswith((".txt", ".json"))})
 
 
 def _has_name(row: dict[str, Any], members: list[Member]) -> bool:

@@ -57,6 +57,7 @@ from .documents.filters import BrokenTextFilter as BrokenTextFilter
 from .documents.filters import CharactersPerPageFilter as CharactersPerPageFilter
 from .documents.filters import PageCountFilter as PageCountFilter
 from .documents.filters import ScannedFilter as ScannedFilter
+from .documents.reader import PdfReader as PdfReader
 from .download.arxiv.latex import ArxivExtractor as ArxivExtractor
 from .download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
 from .download.arxiv.papers import ArxivIterator as ArxivIterator
@@ -78,6 +79,7 @@ from .download.extract import Skipped as Skipped
 from .download.iterate import DocumentIterateExtractStage as DocumentIterateExtractStage
 from .download.iterate import DocumentIterator as DocumentIterator
 from .download.iterate import RangeIterator as RangeIterator
+from .download.media import FetchMedia as FetchMedia
 from .download.stage import DocumentDownloadExtractStage as DocumentDownloadExtractStage
 from .download.transfer import RemoteFile as RemoteFile
 from .download.transfer import Transfer as Transfer
@@ -102,6 +104,8 @@ from .image.duplicates.decontaminate import ImageDecontaminate as ImageDecontami
 from .image.duplicates.exact import ImageExactDuplicates as ImageExactDuplicates
 from .image.duplicates.near import ImageNearDuplicates as ImageNearDuplicates
 from .image.duplicates.reading import ImageReading as ImageReading
+from .image.info import ImageInfo as ImageInfo
+from .image.signals import ImageSignals as ImageSignals
 from .io.csv import CsvReader as CsvReader
 from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
@@ -111,6 +115,11 @@ from .io.parquet import ParquetReader as ParquetReader
 from .io.parquet import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader
 from .io.warc_reader import WetReader as WetReader
+from .media.huggingface import PackMedia as PackMedia
+from .media.huggingface import UnpackMedia as UnpackMedia
+from .media.reader import MediaReader as MediaReader
+from .media.webdataset import WebDatasetReader as WebDatasetReader
+from .media.webdataset_writer import WebDatasetWriter as WebDatasetWriter
 from .models.classifiers.aegis import AegisClassifier as AegisClassifier
 from .models.classifiers.aegis import InstructionDataGuardClassifier as InstructionDataGuardClassifier
 from .models.classifiers.finemath import FineMathClassifier as FineMathClassifier

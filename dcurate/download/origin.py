@@ -6,7 +6,7 @@ import os
 import re
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -43,12 +43,14 @@ class RangeResponse:
         size: bytes of the whole file, None if that is not said.
         validator: changes when the content does; empty if nothing of that kind is said.
         chunks: the content.
+        headers: of an HTTP server, by name and in order; a name may come again.
     """
 
     start: int
     size: int | None
     validator: str
     chunks: Iterator[bytes]
+    headers: Sequence[tuple[str, str]] = ()
 
 
 @contextmanager
@@ -110,20 +112,23 @@ def _answer(url: str, response: Any, start: int) -> RangeResponse:
     validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
     if status == 200:
         length = headers.get("Content-Length", "")
-        return RangeResponse(0, int(length) if length.isdigit() else None, validator, _body(response))
+        size = int(length) if length.isdigit() else None
+        return RangeResponse(0, size, validator, _body(response), tuple(headers.items()))
     begin, size = _content_range(headers.get("Content-Range", ""))
     if status == 206 and begin == start:
         return RangeResponse(start, size, validator, _body(response))
     if status == 416 and size == start:
         return RangeResponse(start, size, validator, iter(()))
     if status in _AGAIN or status >= 500 or status in (206, 416):
-        raise Interrupted(f"the server answered {status} {response.reason or ''}".rstrip(), _retry_after(headers))
+        raise Interrupted(
+            f"the server answered {status} {response.reason or ''}".rstrip(), _retry_after(headers), status
+        )
     hint = {
         401: "; give credentials in Transfer(headers=...)",
         403: "; the server refuses",
         404: "; there is no such file",
     }
-    raise TransferError(f"cannot fetch {url}: {status} {response.reason or ''}{hint.get(status, '')}")
+    raise TransferError(f"cannot fetch {url}: {status} {response.reason or ''}{hint.get(status, '')}", status)
 
 
 def _body(response: Any) -> Iterator[bytes]:

@@ -17,15 +17,23 @@ _LONGEST_BACKOFF_S = 60.0
 
 
 class TransferError(DataError):
-    """A failed download; the message names its URL and the reason."""
+    """A failed download; the message names its URL and the reason.
+
+    Attributes:
+        status: that an HTTP server answered; None if there is none.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Interrupted(Exception):  # noqa: N818 - no error yet
-    """A failed attempt that may be retried: the reason, and the delay requested by the server."""
+    """A failed attempt that may be retried: the reason, the delay requested by the server, and its HTTP status."""
 
-    def __init__(self, reason: str, wait_s: float | None = None) -> None:
+    def __init__(self, reason: str, wait_s: float | None = None, status: int | None = None) -> None:
         super().__init__(reason)
-        self.wait_s = wait_s
+        self.wait_s, self.status = wait_s, status
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ class MediaReader(MediaSource):
         storage_options: for fsspec.
         schema: types of columns by name, to override those found.
         limit: read only the first `limit` splits.
+        frames: ``"cudf"`` to have the rows on a GPU. Untested on a GPU.
         kinds: the files that are wanted: ``"image"``, ``"pdf"``, ``"office"``, ``"audio"``, ``"video"``, or endings
             such as ``".djvu"``; all by default. In web archives the type that the server gave decides.
         bytes_field: the column of JSON Lines that holds the bytes in base64; without it, files of JSON Lines are no
@@ -145,7 +146,7 @@ class MediaReader(MediaSource):
                 yield Row(_values(Found(name, ref, part.size), None), part.size)
                 return
             case "tar":
-                found = of_tar(store, path, part)
+                found = of_tar(store, path, part, name)
             case "zip":
                 found = of_zip(store, path, part, name)
             case "warc":

@@ -36,6 +36,7 @@ __all__ = [
     "quarantined",
     "ref_array",
     "refs_of",
+    "with_columns",
 ]
 
 #: The column of references, and the column that rows may have instead, with the bytes themselves.
@@ -105,6 +106,20 @@ def refs_of(rows: pa.Table) -> list[Ref | None]:
     places = dict(zip([field.name for field in column.type], column.flatten(), strict=True))
     parts = (places[name].to_pylist() for name in Ref._fields)
     return [None if path is None else Ref(path, *rest) for path, *rest in zip(*parts, strict=True)]
+
+
+def with_columns(rows: pa.Table, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> pa.Table:
+    """The rows with columns added or replaced, each given as the name of its type and its values.
+
+    Examples:
+        >>> with_columns(pa.table({"n": [1]}), {"bytes": ("large_binary", [None])}).schema.field("bytes").type
+        DataType(large_binary)
+    """
+    for name, (kind, values) in columns.items():
+        column = pa.array(values, pa.type_for_alias(kind))
+        place = rows.schema.get_field_index(name)
+        rows = rows.append_column(name, column) if place < 0 else rows.set_column(place, name, column)
+    return rows
 
 
 def has_media(rows: pa.Table) -> bool:

@@ -55,11 +55,13 @@ class Samples:
         keys: of the samples, one a row.
         entries: their members.
         kinds: types of the columns that are members of text.
+        replaced: how many members were left out because another of their name, with other content, comes later.
     """
 
     keys: list[str]
     entries: list[list[Entry]]
     kinds: dict[str, pa.DataType]
+    replaced: int = 0
 
     @classmethod
     def of(cls, table: pa.Table, suffixes: Mapping[str, str], key: BatchKey) -> Samples:
@@ -135,7 +137,7 @@ class Samples:
         wanted = [entry.source for row in rows for entry in self.entries[row] if isinstance(entry.source, Ref)]
         found = iter(fetch(pa.table({REF: ref_array(wanted)}), storage_options=options) if wanted else [])
         for row in rows:
-            contents: list[tuple[Entry, bytes]] = []
+            contents: dict[str, tuple[Entry, bytes]] = {}
             fault: MediaFault | None = None
             for entry in self.entries[row]:
                 data = next(found) if isinstance(entry.source, Ref) else entry.source
@@ -144,8 +146,9 @@ class Samples:
                     continue
                 content = self._content(entry, data)
                 if content is not None:
-                    contents.append((entry, content))
-            yield row, contents if fault is None else fault
+                    self.replaced += entry.name in contents and contents[entry.name][1] != content
+                    contents[entry.name] = entry, content
+            yield row, list(contents.values()) if fault is None else fault
 
     def _content(self, entry: Entry, data: bytes | None) -> bytes | None:
         """The content of a member: as it was, unless its column says something else; None if it is left out."""

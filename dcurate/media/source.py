@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, FilePart, Rejection
-from dcurate.errors import DataError, PipelineError, listed
+from dcurate.errors import DataError, PipelineError, listed, without_secrets
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import fitted, one_chunk
 from dcurate.fs.errors import storage_errors
@@ -228,9 +228,9 @@ def _rejected(stage: str, lost: Iterable[tuple[Lost, str]]) -> list[Rejection]:
     for each, container in lost:
         row = {
             "file_name": each.name or None,
-            "media_ref": each.ref._asdict(),
+            "media_ref": {**each.ref._asdict(), "path": without_secrets(each.ref.path)},
             "container": container,
-            "url": each.url,
+            "url": None if each.url is None else without_secrets(each.url),
             FAULT: each.fault.detail,
         }
         by_reason.setdefault((each.fault.reason, each.is_fault), []).append(row)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.fs.compression import blocks
+from dcurate.fs.listing import unchanged
 from dcurate.media.names import compression_of
 from dcurate.media.ranges import Place, Stream
 
@@ -18,6 +19,8 @@ BLOCK = 512
 #: Bytes of the largest header with further fields or a long name.
 _LARGEST_META = 2**20
 _NOTHING = bytes(BLOCK)
+#: Bytes that are looked through at once, and what headers have at a place.
+_SCAN, _MAGIC, _MAGIC_AT = 2**16, b"ustar", 257
 _WINDOW_HERE, _WINDOW_FAR = 2**14, 2**20
 #: A number in a header of a damaged archive that is no size.
 _LARGEST = 2**62
@@ -112,8 +115,23 @@ class _InTurn:
 
 
 @contextmanager
-def opened(store: Any, path: str, size: int) -> Iterator[Window]:
-    """Open an archive, plain or compressed."""
+def opened(store: Any, path: str, size: int, version: str = "", name: str = "") -> Iterator[Window]:
+    """Open an archive, plain or compressed.
+
+    Args:
+        size: of the file.
+        version: from its listing; an empty one is not checked.
+        name: of the file in messages.
+
+    Raises:
+        DataError: it changed since it was listed.
+    """
+    with unchanged(store, path, version, name or path), _window(store, path, size) as window:
+        yield window
+
+
+@contextmanager
+def _window(store: Any, path: str, size: int) -> Iterator[Window]:
     if compression_of(path):
         with store.open(path, "rb") as file:
             yield _InTurn(Stream(file, blocks(file, compression_of(path), path)))
@@ -121,7 +139,7 @@ def opened(store: Any, path: str, size: int) -> Iterator[Window]:
         with open(path, "rb", buffering=0) as file:
             yield _Direct(lambda offset, size: os.pread(file.fileno(), size, offset), size, _WINDOW_HERE)
     else:
-        yield _Direct(lambda offset, size: store.cat_file(path, offset, offset + size), size, _WINDOW_FAR)
+        yield _Direct(lambda offset, size: store.cat_file(path, start=offset, end=offset + size), size, _WINDOW_FAR)
 
 
 def walk(
@@ -150,7 +168,7 @@ def walk(
         if not block:
             return
         if block == _NOTHING:
-            at += BLOCK
+            at += _zeros(window.get(at, _SCAN))
             continue
         found = _member(window, at, common, wants)
         if found is None:
@@ -244,20 +262,28 @@ def _fields(data: bytes) -> dict[str, str] | None:
     return fields
 
 
+def _zeros(data: bytes) -> int:
+    """The bytes of the blocks of zeros with which data begin, at least one."""
+    rest = len(data.lstrip(b"\0"))
+    return max(BLOCK, (len(data) - rest) // BLOCK * BLOCK if rest else len(data))
+
+
 def _next_header(window: Window, at: int, stop: int | None) -> tuple[int, bool]:
     """Return where the next header begins, and whether the archive ends before one."""
     while stop is None or at < stop:
-        block = window.get(at, BLOCK)
-        if len(block) < BLOCK:
-            return at + len(block), True
-        if block != _NOTHING:
-            try:
-                tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-                return at, False
-            except tarfile.HeaderError:
-                pass
-        at += BLOCK
-    return at, True
+        data = window.get(at, _SCAN)
+        if not data:
+            break
+        place = data.find(_MAGIC)
+        while place >= 0:
+            begin = place - _MAGIC_AT
+            if begin >= 0 and begin % BLOCK == 0 and (stop is None or at + begin < stop):
+                with suppress(tarfile.HeaderError):
+                    tarfile.TarInfo.frombuf(data[begin : begin + BLOCK], "utf-8", "surrogateescape")
+                    return at + begin, False
+            place = data.find(_MAGIC, place + 1)
+        at += len(data)
+    return at if stop is None else min(at, stop), True
 
 
 def bounds(window: Window, size: int, target: int, key: Callable[[str], str]) -> list[int]:

@@ -55,7 +55,7 @@ class WebDatasetReader(MediaSource):
     A key is a name up to the first dot after the last slash, as in the library ``webdataset``. What differs:
 
     * Members of a sample may lie apart in the shard; ``webdataset`` makes a sample of each run of equal keys.
-    * A member that is there twice is kept twice, and the last counts, as in tar; ``webdataset`` raises.
+    * Of a member that is there twice the last counts, as in tar; ``webdataset`` raises.
     * Suffixes keep their case in names; columns and kinds of media go by their lower case.
     * Names without a suffix are samples of their own; ``webdataset`` leaves them out.
 
@@ -73,6 +73,7 @@ class WebDatasetReader(MediaSource):
         storage_options: for fsspec.
         schema: types of columns by name, to override those found.
         limit: read only the first `limit` splits.
+        frames: ``"cudf"`` to have the rows on a GPU. Untested on a GPU.
         texts: further suffixes of text that become columns, such as ``["caption.txt"]``.
         on_bad_text: ``"keep"`` samples whose texts are not UTF-8, not JSON or not a whole number, with U+FFFD or null
             in the column; or ``"quarantine"`` them.
@@ -152,7 +153,7 @@ class WebDatasetReader(MediaSource):
         def wanted(member: str, size: int) -> bool:
             return size <= LARGEST_TEXT and sample_of(member)[1].lower() in columns
 
-        with tar.opened(store, path, part.size) as window:
+        with tar.opened(store, path, part.size, part.version, name) as window:
             for each in samples_of(tar.walk(window, part.start, part.stop, wanted), part.path):
                 yield each if isinstance(each, Lost) else self._row(each, part.path, name, columns)
 

@@ -23,6 +23,7 @@ from dcurate.media.sample_members import Samples
 from dcurate.media.samples import MEMBERS, TEXTS
 from dcurate.media.tar import BLOCK
 
+_REPLACED = "members were left out, as others of the same name come later in their sample"
 #: Columns of the Parquet file that say where the file of a row is.
 _PLACE = {"shard": pa.string(), "member": pa.string(), "offset": pa.int64()}
 #: Archives end with zeros up to a multiple of this, as other programs write them.
@@ -42,8 +43,9 @@ class WebDatasetWriter(FileWriter):
     the shard.
 
     The same rows make the same bytes: times, owners and rights in headers are fixed. Two samples of one key go to
-    different shards. Shards and Parquet files appear when they are complete. A shard holds rows of one batch, about 64
-    MiB of media: put `Rebatch` before the writer for larger ones. A row whose bytes cannot be had goes to quarantine.
+    different shards; of members with one name, the last is written. Shards and Parquet files appear when they are
+    complete. A shard holds rows of one batch, about 64 MiB of media: put `Rebatch` before the writer for larger ones. A
+    row whose bytes cannot be had goes to quarantine.
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
@@ -79,6 +81,7 @@ class WebDatasetWriter(FileWriter):
     members: dict[str, str] | None = None
     name: str = "webdataset_writer"
     _bad: list[tuple[pa.Table, MediaFault]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _replaced: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,8 +106,10 @@ class WebDatasetWriter(FileWriter):
         Raises:
             DataError: they cannot be written.
         """
-        self._bad = []
+        self._bad, self._replaced = [], 0
         files = super().process(task)
+        if self._replaced:
+            files.found = {**files.found, _REPLACED: self._replaced}
         rejections = [one for rows, fault in self._bad for one in _rejections(self.name, rows, fault)]
         files.rejections, self._bad = tuple(rejections), []
         return files
@@ -124,6 +129,7 @@ class WebDatasetWriter(FileWriter):
                 pq.write_table(packed_schema(_metadata(table, shard, written)), file, compression="zstd")
                 size = file.tell()
             yield FilePart(self.directory.path(name), size=size)
+        self._replaced += samples.replaced
 
     def _put(self, file: BinaryIO, samples: Samples, rows: Sequence[int], table: pa.Table) -> list[_Placed]:
         """Write the samples of some rows as an archive; return where the file of each is in it."""

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import DocumentBatch, InlineExecutor, Pipeline, processing_stage
-from dcurate.errors import PipelineError
+from dcurate.errors import DataError, PipelineError
 from dcurate.media.reader import MediaReader
 from dcurate.media.refs import Ref, fetch, ref_array
 from dcurate.media.webdataset import WebDatasetReader
@@ -51,6 +51,11 @@ def members_of(folder):
 def in_order(folder, pattern):
     """The files that a writer numbered."""
     return sorted(Path(folder).rglob(pattern), key=lambda path: (len(path.name), path.name))
+
+
+def written(members):
+    """What a writer makes of members: the last of each name."""
+    return Counter(dict(members).items())
 
 
 def simple(number, suffix="jpg"):
@@ -119,8 +124,9 @@ def test_unchanged_members_are_written_byte_for_byte(tmp_path, ending):
     data = tar_of(members)
     (tmp_path / f"in.tar{ending}").write_bytes(gzip.compress(data) if ending else data)
     out = tmp_path / "out"
-    run(WebDatasetReader(str(tmp_path / f"in.tar{ending}")), WebDatasetWriter(str(out)))
-    assert Counter(members_of(out)) == Counter(members)
+    result = run(WebDatasetReader(str(tmp_path / f"in.tar{ending}")), WebDatasetWriter(str(out)))
+    assert list(result.report.stages[1].found.values()) == [1]  # "twice.png" came with other content
+    assert Counter(members_of(out)) == written(members)
     again = tmp_path / "again"
     run(WebDatasetReader(str(out)), WebDatasetWriter(str(again)))
     assert members_of(again) == members_of(out)
@@ -164,7 +170,7 @@ def test_changed_texts_are_written_and_others_are_not_touched(tmp_path):
 
     run(WebDatasetReader(str(tmp_path / "in.tar")), change, WebDatasetWriter(str(tmp_path / "out")))
     found = Counter(members_of(tmp_path / "out"))
-    wanted = Counter(
+    wanted = written(
         [*ODD, *simple(2), simple(1)[0], ("0001.txt", b"new"), ("3.jpg", b"no text"), ("3.txt", b"a text")]
     )
     assert found == wanted
@@ -234,3 +240,12 @@ def test_large_shards_are_cut_between_samples(tmp_path):
     cut, _ = rows_of(tmp_path / "in.tar", blocksize=20_000)
     assert cut == whole
     assert len(cut) == 60
+
+
+def test_a_shard_that_changed_since_it_was_listed_is_refused(tmp_path):
+    (tmp_path / "in.tar").write_bytes(tar_of(simple(1)))
+    reader = WebDatasetReader(str(tmp_path / "in.tar"))
+    [split] = reader.splits()
+    (tmp_path / "in.tar").write_bytes(tar_of(simple(2)) + b"\0")
+    with pytest.raises(DataError, match="in.tar changed since it was listed"):
+        reader.process(split)

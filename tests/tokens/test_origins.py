@@ -58,7 +58,9 @@ def test_rows_are_lines_of_the_file(between: Any, tokenizer: str, tmp_path: Path
     kept = {row["id"] for row in DOCUMENTS if len(row["text"].split()) >= 4}
     assert {span["doc"] for span in found} == kept
     assert {span["epoch"] for span in found} == {0}
-    rejected = [json.loads(line) for path in (tmp_path / "rejected").glob("*.jsonl") for line in path.read_text().splitlines()]
+    rejected = [
+        json.loads(line) for path in (tmp_path / "rejected").glob("*.jsonl") for line in path.read_text().splitlines()
+    ]
     assert {row["id"] for row in rejected} == {row["id"] for row in DOCUMENTS} - kept
     assert not any(ROW in row for row in rejected)
 

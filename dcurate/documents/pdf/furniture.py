@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,11 @@ _DEPTH = 8
 _MARGIN, _NUMBERS, _NARROW = 0.16, 0.12, 0.085
 #: Points within which lines are at the same height.
 _SLOT = 3
+
+#: Pages that a document needs for headings of its pages to be seen as such.
+_PAGES = 5
+#: Pages from which page numbers must rise to be seen as such.
+_RISING = 3
 
 _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(
@@ -60,16 +65,62 @@ def find_furniture(pages: Sequence[Page]) -> list[tuple[int, int]]:
         apart = len({end.page for end in entries})
         if apart >= 4 and 2 * len({end.page for end in repeated}) >= apart:
             chosen.update((end.page, end.line) for end in entries)
+    chosen |= _headings(pages, ends)
+    offsets = Counter(
+        value - end.page for of_page in ends for end in of_page if (value := _value(end, pages)) is not None
+    )
+    if len(pages) < _RISING:
+        offsets.update(list(offsets))
     found: list[tuple[int, int]] = []
     for page, of_page in zip(pages, ends, strict=True):
         high = page.frame.box[3] - page.frame.box[2]
         mine = {end.line for end in of_page if (end.page, end.line) in chosen}
-        mine.update(
-            end.line for end in of_page if end.away <= _NUMBERS * high and _NUMBER.fullmatch(page.lines[end.line])
-        )
-        mine = _outermost(of_page, mine)
+        mine.update(end.line for end in of_page if end.away <= _NUMBERS * high and _is_number(end, page, offsets))
         mine |= _alone(page, of_page, mine)
+        mine = _outermost(of_page, mine)
         found.extend((of_page[0].page, line) for line in sorted(mine) if len(mine) < len(page.lines))
+    return found
+
+
+def _value(end: End, pages: Sequence[Page] | Mapping[int, Page]) -> int | None:
+    """The number that a line is, without more."""
+    numbers = _DIGITS.findall(pages[end.page].lines[end.line])
+    return int(numbers[0]) if len(numbers) == 1 and len(numbers[0]) <= 5 else None
+
+
+def _is_number(end: End, page: Page, offsets: Counter[int]) -> bool:
+    """Whether a line is the number of its page: alone it must rise with the pages, as those of other pages do."""
+    text = page.lines[end.line]
+    if not _NUMBER.fullmatch(text):
+        return False
+    value = _value(end, {end.page: page})
+    return value is None or offsets[value - end.page] >= 2
+
+
+def _headings(pages: Sequence[Page], ends: Sequence[Sequence[End]]) -> set[tuple[int, int]]:
+    """Lines with the headings of sections at the top of the pages: at one height of most pages, apart from the text.
+
+    Titles of slides are at one height too, but larger than the text.
+    """
+    found: set[tuple[int, int]] = set()
+    if len(pages) < _PAGES:
+        return found
+    slots: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for page, of_page in zip(pages, ends, strict=True):
+        body = float(np.median(page.table[:, SIZE])) if len(page.table) else 0.0
+        for side in (0, 1):
+            mine = sorted((end for end in of_page if end.side == side), key=lambda end: end.away)
+            if not mine or mine[0].away > _NUMBERS * (page.frame.box[3] - page.frame.box[2]):
+                continue
+            outer = [end for end in mine if end.away - mine[0].away < 2]
+            heights = page.table[:, BASE]
+            inward = (heights - heights[mine[0].line]) * (1 if side == 0 else -1)
+            beyond = inward[inward > 2]
+            if len(beyond) and float(beyond.min()) >= 1.7 * body and page.table[mine[0].line, SIZE] <= 1.1 * body:
+                slots[side, round(mine[0].away / _SLOT)].extend((end.page, end.line) for end in outer)
+    for entries in slots.values():
+        if 2 * len({page for page, _ in entries}) >= len(pages):
+            found.update(entries)
     return found
 
 
@@ -80,6 +131,7 @@ def _ends(number: int, page: Page) -> list[End]:
     heights = page.table[:, BASE]
     margin = _MARGIN * (bottom - top)
     ordered = np.argsort(heights, kind="stable")
+    ordered = ordered[page.places[ordered, 1] > page.places[ordered, 0]]
     ends = []
     for side, lines in ((0, ordered[:_DEPTH]), (1, ordered[-_DEPTH:])):
         for line in lines.tolist():

@@ -15,6 +15,8 @@ from dcurate.kernels.pdf import characters as of_characters
 from dcurate.kernels.pdf import drawings as of_drawings
 from dcurate.kernels.pdf import visible as of_visible
 
+_NAME = ctypes.create_string_buffer(256)
+
 
 class Characters(NamedTuple):
     """Characters that are no whitespace, in the order of pdfium; for columns see `dcurate.kernels.pdf.characters`.
@@ -85,16 +87,34 @@ def read_drawings(page: Any, most: int) -> Drawings:
     return Drawings(*of_drawings.read_drawings(_address_of(page), _addresses(), most))
 
 
-def framed(boxes: npt.NDArray[Any], turn: int) -> npt.NDArray[np.float64]:
-    """Boxes (left, bottom, right, top) as from and to across, from and to downwards, in a turned frame."""
-    x0, y0, x1, y1 = (boxes[:, at] for at in range(4))
-    if turn == 1:
-        return np.stack([y0, y1, x0, x1], axis=1).astype(np.float64)
-    if turn == 2:
-        return np.stack([-x1, -x0, y0, y1], axis=1).astype(np.float64)
-    if turn == 3:
-        return np.stack([-y1, -y0, -x1, -x0], axis=1).astype(np.float64)
-    return np.stack([x0, x1, -y1, -y0], axis=1).astype(np.float64)
+#: Flags of fonts in pdfium.
+_FIXED_WIDTH = 1
+_HEAVY = ("bold", "black", "heavy", "semibold", "cmbx")
+_TYPEWRITER = ("mono", "courier", "typewriter", "consol", "cmtt", "menlo")
+
+
+def fonts_of(characters: Characters) -> tuple[list[str], npt.NDArray[np.uint8]]:
+    """Names of the fonts of a page; and for each character whether its font is bold (1) and of one width (2)."""
+    if not len(characters.codes):
+        return [], np.zeros(0, np.uint8)
+    addresses = characters.objects[:, of_characters.FONT]
+    styles: dict[int, int] = {}
+    names: dict[str, None] = {}
+    for address in dict.fromkeys(addresses.tolist()):
+        if not address:
+            styles[address] = 0
+            continue
+        font = ctypes.cast(address, raw.FPDF_FONT)
+        size = raw.FPDFFont_GetBaseFontName(font, _NAME, len(_NAME))
+        name = _NAME.raw[: max(0, min(size, len(_NAME)) - 1)].decode("utf-8", "replace").rpartition("+")[2]
+        names[name] = None
+        low = name.lower()
+        fixed = raw.FPDFFont_GetFlags(font) & _FIXED_WIDTH or any(word in low for word in _TYPEWRITER)
+        styles[address] = any(word in low for word in _HEAVY) + (2 if fixed else 0)
+    if not any(styles.values()):
+        return list(names), np.zeros(len(characters.codes), np.uint8)
+    of_objects = np.array([styles[address] for address in addresses.tolist()], np.uint8)
+    return list(names), of_objects[characters.owners]
 
 
 def image_share(frame: Frame, areas: npt.NDArray[np.float64], times: npt.NDArray[np.float64]) -> float:

@@ -18,6 +18,7 @@ class PdfOptions:
         max_characters_per_page: of a page that has more, the text after them is left out.
         max_objects_per_page: drawings of a page to look at for tables and pictures.
         markdown: also write Markdown.
+        links: also list the addresses that pages link to, and the values of form fields.
         keep_headers: keep headers, footers and page numbers in the text.
         join_hyphens: join words that were broken at the end of a line.
         crop: leave out text outside the crop box. Text outside the media box is always left out.
@@ -33,6 +34,7 @@ class PdfOptions:
     max_characters_per_page: int = 200_000
     max_objects_per_page: int = 50_000
     markdown: bool = True
+    links: bool = True
     keep_headers: bool = False
     join_hyphens: bool = True
     crop: bool = False

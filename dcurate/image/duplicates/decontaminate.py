@@ -17,7 +17,7 @@ from dcurate.frames.columns import rows_at, with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.image.duplicates.fingerprint import ARROW, BITS, FINGERPRINT, Fingerprints, read_fingerprint
-from dcurate.image.duplicates.reading import FingerprintStage, PictureReader, ImageReading
+from dcurate.image.duplicates.reading import FingerprintStage, ImageReading, PictureReader
 from dcurate.image.duplicates.thumbnails import ThumbnailSimilarity
 from dcurate.image.media_stage import check_has_media
 from dcurate.kernels.layout import Ints

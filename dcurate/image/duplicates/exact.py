@@ -12,7 +12,7 @@ from dcurate.dedup.keep import Keep
 from dcurate.dedup.resolve import COLUMNS, FLAGS, Action
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
-from dcurate.image.duplicates.reading import DIGEST, FileDigestStage, PixelDigestStage, ImageReading
+from dcurate.image.duplicates.reading import DIGEST, FileDigestStage, ImageReading, PixelDigestStage
 from dcurate.image.media_stage import check_has_media
 
 By = Literal["bytes", "pixels"]

@@ -36,8 +36,41 @@ def _rows(boxes: Any, chosen: Any, count: Any, row_of: Any) -> Any:
     return rows
 
 
+@njit(**INLINE)
+def _is_column(ink: Any, top: Any, bottom: Any, edge: Any, way: Any, least: Any, step: Any, em: Any) -> Any:
+    """Whether what stands beside a gutter, up to the next one, is wide enough and its lines fill it.
+
+    Args:
+        edge: the bin beside the gutter.
+        way: -1 to the left, 1 to the right.
+        least: bins of a gutter.
+    """
+    far, empty, at = edge, 0, edge
+    while 0 <= at < _BINS and empty < least:
+        inked = False
+        for row in range(top, bottom + 1):
+            if ink[row, at]:
+                inked = True
+                break
+        if inked:
+            far, empty = at, 0
+        else:
+            empty += 1
+        at += way
+    low, high = min(edge, far), max(edge, far)
+    filled, lines = 0, 0
+    for row in range(top, bottom + 1):
+        here = 0
+        for at in range(low, high + 1):
+            here += ink[row, at]
+        filled += here
+        lines += here > 0
+    wide = high - low + 1
+    return lines >= _ROWS and wide * step >= _COLUMN * em and filled >= _FILL * wide * lines
+
+
 @njit(**OPTIONS)
-def _cut(boxes: Any, chosen: Any, count: Any, row_of: Any, rows: Any, crossings: Any) -> Any:
+def _cut(boxes: Any, chosen: Any, count: Any, row_of: Any, rows: Any) -> Any:
     """The best gutter of a region: first and last row, and where it begins and ends; no rows if there is none."""
     low, high = np.inf, -np.inf
     sizes = 0.0
@@ -102,39 +135,10 @@ def _cut(boxes: Any, chosen: Any, count: Any, row_of: Any, rows: Any, crossings:
                 break
         good = wide >= _GUTTER * em
         if good:
-            # How well lines fill both sides.
-            for side in range(2):
-                edge_from, edge_to = np.inf, -np.inf
-                filled, lines = 0.0, 0
-                row_ink = np.zeros(rows, np.float64)
-                for at in range(count):
-                    row = row_of[at]
-                    if row < top or row > bottom:
-                        continue
-                    segment = chosen[at]
-                    middle = (boxes[segment, 0] + boxes[segment, 1]) / 2
-                    if (middle < low + (begin + end + 1) / 2 * step) != (side == 0):
-                        continue
-                    edge_from = min(edge_from, boxes[segment, 0])
-                    edge_to = max(edge_to, boxes[segment, 1])
-                    row_ink[row] += boxes[segment, 1] - boxes[segment, 0]
-                for row in range(top, bottom + 1):
-                    if row_ink[row] > 0:
-                        filled += row_ink[row]
-                        lines += 1
-                extent = edge_to - edge_from
-                if lines < _ROWS or extent < _COLUMN * em or filled / lines < _FILL * extent:
-                    good = False
-        if good:
-            for line in range(len(crossings)):
-                # A rule across the gutter makes it a table.
-                if (
-                    base[top] < crossings[line, 2] < base[bottom]
-                    and crossings[line, 0] < low + begin * step - em
-                    and crossings[line, 1] > low + (end + 1) * step + em
-                ):
-                    good = False
-                    break
+            least = max(1, int(_GUTTER * em / step))
+            good = _is_column(ink, top, bottom, begin - 1, -1, least, step, em) and _is_column(
+                ink, top, bottom, end + 1, 1, least, step, em
+            )
         if good:
             return top, bottom, low + begin * step, low + (end + 1) * step
         banned[begin : end + 1] = 1
@@ -142,13 +146,12 @@ def _cut(boxes: Any, chosen: Any, count: Any, row_of: Any, rows: Any, crossings:
 
 
 @njit(**OPTIONS)
-def find_order(boxes: Any, right_to_left: Any, crossings: Any) -> Any:
+def find_order(boxes: Any, right_to_left: Any) -> Any:
     """The order in which segments are read.
 
     Args:
-        boxes: of segments.
+        boxes: of segments; rules and tables take part as such that have no text.
         right_to_left: whether columns are read from the right.
-        crossings: horizontal rules: from, to, height.
 
     Returns:
         The segments in order, and for each of these the number of its line and of its column.
@@ -170,7 +173,7 @@ def find_order(boxes: Any, right_to_left: Any, crossings: Any) -> Any:
         rows = _rows(boxes, chosen, many, row_of)
         top, bottom, begin, end = 0, -1, 0.0, 0.0
         if depth < _DEPTH:
-            top, bottom, begin, end = _cut(boxes, chosen, many, row_of, rows, crossings)
+            top, bottom, begin, end = _cut(boxes, chosen, many, row_of, rows)
         if bottom < top:
             leaf += 1
             start = 0
@@ -209,4 +212,39 @@ def find_order(boxes: Any, right_to_left: Any, crossings: Any) -> Any:
         for part in parts:
             stack.append(chosen[side == part])
             depths.append(depth + 1)
+    return order, lines, leaves
+
+
+@njit(**OPTIONS)
+def order_cells(boxes: Any, cells: Any, right_to_left: Any) -> Any:
+    """The order of segments within cells of tables; as `find_order` gives it, with a column for each cell."""
+    count = len(boxes)
+    order = np.argsort(boxes[:, 2], kind="mergesort")
+    order = order[np.argsort(cells[order], kind="mergesort")].astype(np.int32)
+    lines = np.empty(count, np.int32)
+    leaves = np.empty(count, np.int32)
+    line, leaf, start = -1, -1, 0
+    base = 0.0
+    while start < count:
+        segment = order[start]
+        if start == 0 or cells[segment] != cells[order[start - 1]]:
+            leaf += 1
+        base = boxes[segment, 2]
+        stop = start
+        while (
+            stop < count
+            and cells[order[stop]] == cells[segment]
+            and boxes[order[stop], 2] - base <= 0.35 * boxes[segment, 3]
+        ):
+            stop += 1
+        line += 1
+        for one in range(start + 1, stop):
+            held, at = order[one], one
+            while at > start and (boxes[order[at - 1], 0] > boxes[held, 0]) != right_to_left:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = held
+        lines[start:stop] = line
+        leaves[start:stop] = leaf
+        start = stop
     return order, lines, leaves

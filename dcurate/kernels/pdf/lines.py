@@ -14,7 +14,7 @@ from dcurate.kernels.pdf.segments import is_cjk
 FIRST, SPACED, DIRECT, HYPHEN, NEW_LINE, PARAGRAPH = range(6)
 
 #: Columns of the table of lines.
-FROM, TO, BASE, SIZE, GAP, LEAF, RTL, SEGMENTS = range(8)
+FROM, TO, BASE, SIZE, GAP, LEAF, RTL, SEGMENTS, BOLD, MONO = range(10)
 
 #: A gap of so many sizes of the font makes a line a row of cells.
 CELL_GAP = 1.8
@@ -22,9 +22,21 @@ CELL_GAP = 1.8
 
 @njit(**OPTIONS)
 def make_lines(
-    order: Any, line_of: Any, leaves: Any, spans: Any, kept: Any, words: Any, codes: Any, boxes: Any, rtl: Any
+    order: Any,
+    line_of: Any,
+    leaves: Any,
+    spans: Any,
+    kept: Any,
+    words: Any,
+    codes: Any,
+    boxes: Any,
+    rtl: Any,
+    styles: Any,
 ) -> Any:
     """Write lines as code points.
+
+    Args:
+        styles: of each character: 1 bold, 2 of one width.
 
     Returns:
         The code points of all lines, with spaces between words; where each line begins and ends in them; the table of
@@ -34,7 +46,7 @@ def make_lines(
     total = line_of[count - 1] + 1 if count else 0
     letters = np.empty(2 * len(kept) + count, np.uint32)
     places = np.zeros((total, 2), np.int32)
-    table = np.zeros((total, 8), np.float32)
+    table = np.zeros((total, 10), np.float32)
     cells = np.zeros((count, 2), np.int32)
     out = 0
     previous = -1
@@ -42,11 +54,14 @@ def make_lines(
         segment, line = order[at], line_of[at]
         begin, end = boxes[segment, 0], boxes[segment, 1]
         first, last = spans[segment]
-        if line != previous:
-            places[line, 0] = out
+        if line == previous and last == first:
+            cells[at] = out
+            continue
+        if line != previous or places[line, 1] == places[line, 0]:
+            places[line] = out
             table[line, 0], table[line, 1] = begin, end
             table[line, 2], table[line, 3] = boxes[segment, 2], boxes[segment, 3]
-            table[line, 5] = leaves[at]
+            table[line, 4], table[line, 5], table[line, 7] = 0, leaves[at], 0
             widest = last - first
             previous = line
         else:
@@ -72,8 +87,15 @@ def make_lines(
                 out += 1
             letters[out] = codes[kept[number]]
             out += 1
+            style = styles[kept[number]]
+            table[line, 8] += style & 1
+            table[line, 9] += style >> 1
         cells[at, 1] = out
         places[line, 1] = out
+    for line in range(total):
+        count_of = max(1, places[line, 1] - places[line, 0])
+        table[line, 8] /= count_of
+        table[line, 9] /= count_of
     return letters[:out], places, table, cells
 
 
@@ -176,7 +198,7 @@ def find_joints(letters: Any, places: Any, table: Any, dropped: Any) -> Any:
         old_first, old_last = places[before]
         end, begin = letters[old_last - 1], letters[first]
         step = table[line, 2] - table[before, 2]
-        alike = abs(size - table[before, 3]) < 0.08 * size
+        alike = abs(size - table[before, 3]) < 0.08 * size and (table[line, 8] > 0.7) == (table[before, 8] > 0.7)
         mirrored = table[line, 6] > 0.3 or table[before, 6] > 0.3
         hyphen = (
             (end == 45 or end == 0x2010)
@@ -201,7 +223,11 @@ def find_joints(letters: Any, places: Any, table: Any, dropped: Any) -> Any:
                 word += 1
             word = max(word, first + 1)
             need = (word - first) * (table[line, 1] - table[line, 0]) / (last - first) + 0.3 * size
-            if table[line, 4] >= CELL_GAP or table[before, 4] >= CELL_GAP:
+            if (
+                table[line, 4] >= CELL_GAP
+                or table[before, 4] >= CELL_GAP
+                or min(table[line, 9], table[before, 9]) > 0.7
+            ):
                 joint = NEW_LINE
             elif hyphen and left_over < max(need, 6 * size):
                 joint = HYPHEN if _is_lower(begin) else DIRECT

@@ -168,3 +168,39 @@ def find_segments(codes: Any, places: Any, flags: Any, visible: Any, cells: Any)
         rtl[many] = letters_rtl / max(1, held - spans[many, 0])
     many += 1
     return kept[:held], words[:held], spans[:many], boxes[:many], rtl[:many]
+
+
+#: Numbers of lines that make a column of them.
+_NUMBERS = 8
+
+
+@njit(**OPTIONS)
+def find_line_numbers(codes: Any, kept: Any, spans: Any, boxes: Any) -> Any:
+    """Mark segments that number the lines of a page: digits alone to the left of all text, beside lines of prose."""
+    count = len(spans)
+    marks = np.zeros(count, np.uint8)
+    values = np.full(count, -1, np.int64)
+    edge, size, letters = np.inf, 0.0, 0
+    for segment in range(count):
+        first, last = spans[segment]
+        value = np.int64(0)
+        for at in range(first, last):
+            code = codes[kept[at]]
+            value = value * 10 + code - 48 if 48 <= code <= 57 and 0 <= value < 10**5 else np.int64(-1)
+        if last - first <= 5 and value >= 0:
+            values[segment] = value
+        else:
+            edge = min(edge, boxes[segment, 0])
+            size += boxes[segment, 3] * (last - first)
+            letters += last - first
+    size /= max(1, letters)
+    many, steady, before = 0, 0, -1
+    for segment in np.argsort(boxes[:, 2], kind="mergesort"):
+        if values[segment] >= 0 and boxes[segment, 1] < edge and boxes[segment, 3] <= 0.95 * size:
+            marks[segment] = 1
+            many += 1
+            steady += before < 0 or 0 < values[segment] - values[before] <= 10
+            before = segment
+    if many < _NUMBERS or steady < 0.9 * many:
+        marks[:] = 0
+    return marks

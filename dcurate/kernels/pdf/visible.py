@@ -16,7 +16,7 @@ _COVERED = 0.5
 _GRID = 48
 
 #: Places in the figures of `find_visible`.
-VISIBLE, INVISIBLE, OVER_IMAGE, BROKEN, COVERED = range(5)
+VISIBLE, INVISIBLE, OVER_IMAGE, BROKEN, COVERED, MODE_3 = range(6)
 
 
 @njit(**INLINE)
@@ -58,7 +58,7 @@ def find_visible(
     count = len(codes)
     visible = np.zeros(count, np.uint8)
     covered = np.zeros(count, np.uint8)
-    figures = np.zeros(5, np.int64)
+    figures = np.zeros(6, np.int64)
     painted = np.zeros(max(1, len(objects)), np.float64)
     latest = times[:, 0].max() if len(times) else 0.0
     if len(times):
@@ -68,6 +68,7 @@ def find_visible(
     # Few areas are looked at one by one; of many, only the first, so that the work stays linear.
     many = min(len(areas), 256)
     all_invisible = True
+    before = -1
     for number in range(len(objects)):
         if objects[number, 3] != 3 and objects[number, 3] != 7:
             all_invisible = False
@@ -97,15 +98,25 @@ def find_visible(
                         shade = np.int64(fill)
                         on_color = min((shade >> 16) & 255, (shade >> 8) & 255, shade & 255) < 245
         figures[2] += over_image
+        figures[5] += mode == 3 or mode == 7
         if (mode == 3 or mode == 7) and not (over_image or all_invisible):
             figures[1] += 1
             continue
         if size < _TINY or (pale and not on_color):
             figures[1] += 1
             continue
-        if not (box[0] - 1 <= middle <= box[1] + 1 and box[2] - 1 <= height <= box[3] + 1):
+        off = not (box[2] - 1 <= height <= box[3] + 1) and not (
+            # Lines that run off the foot of the page.
+            before >= 0 and abs(places[before, 2] - base) < 3 * size
+        )
+        aside = not box[0] - 1 <= middle <= box[1] + 1 and not (
+            # A line that runs off the side.
+            before >= 0 and abs(places[before, 2] - base) < 1 and abs(begin - places[before, 1]) < 2 * size
+        )
+        if off or aside:
             figures[1] += 1
             continue
+        before = number
         visible[number] = 1
         if under and mode != 3 and mode != 7:
             covered[number] = 1
