@@ -57,6 +57,7 @@ from .documents.filters import BrokenTextFilter as BrokenTextFilter
 from .documents.filters import CharactersPerPageFilter as CharactersPerPageFilter
 from .documents.filters import PageCountFilter as PageCountFilter
 from .documents.filters import ScannedFilter as ScannedFilter
+from .documents.reader import PdfReader as PdfReader
 from .download.arxiv.latex import ArxivExtractor as ArxivExtractor
 from .download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
 from .download.arxiv.papers import ArxivIterator as ArxivIterator
@@ -98,6 +99,11 @@ from .errors import ResourceError as ResourceError
 from .errors import RunError as RunError
 from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
+from .image.duplicates.decontaminate import BenchmarkImages as BenchmarkImages
+from .image.duplicates.decontaminate import ImageDecontaminate as ImageDecontaminate
+from .image.duplicates.exact import ImageExactDuplicates as ImageExactDuplicates
+from .image.duplicates.near import ImageNearDuplicates as ImageNearDuplicates
+from .image.duplicates.reading import ImageReading as ImageReading
 from .image.info import ImageInfo as ImageInfo
 from .image.signals import ImageSignals as ImageSignals
 from .io.csv import CsvReader as CsvReader
@@ -246,7 +252,10 @@ from .text.score import ScoreFilter as ScoreFilter
 from .text.signals import Needs as Needs
 from .text.signals import Signals as Signals
 from .text.unicode_repair import UnicodeReformatter as UnicodeReformatter
+from .tokens.mixture import Mixture as Mixture
+from .tokens.mixture import Source as Source
 from .tokens.nemo import MegatronTokenizerWriter as MegatronTokenizerWriter
+from .tokens.shuffle import TokenShuffle as TokenShuffle
 from .tokens.writer import TokenWriter as TokenWriter
 from .ui.compare import compare_runs as compare_runs
 from .ui.progress import JsonProgress as JsonProgress

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import resource
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pypdfium2 as pdfium
@@ -17,6 +20,10 @@ from dcurate.media.errors import MediaError, MediaFault
 #: Reasons for which a file is worth another try with a page tree made of what is left of it.
 _BROKEN = ("truncated", "damaged")
 _TEXTS = ("text", "markdown")
+#: A bundled PDF of two pages.
+SAMPLE = Path(__file__).parents[1] / "bundled" / "documents" / "sample.pdf"
+#: Bytes of memory that any file may take, and further ones for each of its bytes.
+_MEMORY, _MEMORY_A_BYTE = 128 * 2**20, 64
 
 #: What makes a mapping of a file; see `extract_pdf`.
 Extract: TypeAlias = Callable[[bytes, Mapping[str, Any]], dict[str, Any]]
@@ -39,6 +46,30 @@ def read_pdf(
     Raises:
         MediaError: the file cannot be read; with its reason.
     """
+    # Pictures of pages, and models, need memory that does not follow from the size of the file.
+    with limited_memory(len(data)) if extract is extract_pdf else nullcontext():
+        return _read(data, options, extract)
+
+
+@contextmanager
+def limited_memory(size: int) -> Iterator[None]:
+    """Let a file take memory by its size, below the limit of the process: a bomb ends before it fills that.
+
+    Args:
+        size: of the file in bytes.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with open("/proc/self/statm", "rb") as file:
+        held = int(file.read().split()[5]) * resource.getpagesize()
+    wanted = held + _MEMORY + _MEMORY_A_BYTE * size
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[dict[str, Any], list[bytes]]:
     chosen = {name: value for name, value in options.items() if name not in ("repair", "output")}
     output, used = options.get("output", "text"), data
     cut = truncation(data)
@@ -56,6 +87,8 @@ def read_pdf(
             found, used = _extracted(repaired, chosen, extract), repaired
         except MediaError:
             raise _fault(data, cut, error.fault) from None
+    if not any(page["width"] or page["height"] for page in found["pages"]):
+        raise MediaError("damaged", f"none of its {len(found['pages']):,} pages can be loaded")
     if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
         raise _fault(data, cut)
     pictures = figure_pictures(used, found.get("figures") or ()) if output == "interleaved" else []
@@ -81,3 +114,6 @@ def _fault(data: bytes, cut: str, fault: MediaFault | None = None) -> MediaError
         return MediaError("damaged", fault.detail if fault and fault.reason == "damaged" else "it has no object")
     limit = ", where crawlers cut files off" if len(data) in LIMITS else ""
     return MediaError("truncated", f"it ends after {len(data):,} bytes{limit}, before its first text")
+
+
+extract_pdf(SAMPLE.read_bytes(), {})  # compiles the kernels, or loads them, before the first file is timed

@@ -20,6 +20,7 @@ PAGE: Final = pa.struct(
         ("image_share", pa.float64()),
         ("text_over_image", pa.float64()),
         ("broken_share", pa.float64()),
+        ("invisible_share", pa.float64()),
         ("fonts", pa.int32()),
         ("scanned", pa.bool_()),
         ("route", pa.string()),

@@ -37,6 +37,8 @@ _TIMEOUT_S, _MEMORY = (60.0, 600.0), ("1GiB", "3GiB")
 
 #: The reason for which a file without pages is dropped; it is whole, and there is nothing to read in it.
 NO_PAGES = "no pages"
+#: How a process ends in which pdfium could not get memory.
+_ABORTED = "crashed: SIGABRT"
 
 
 @dataclass
@@ -213,7 +215,12 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
             answers = iter(self._sandbox.map([data for data in files if isinstance(data, bytes)]))
             for data in files:
                 found = data if isinstance(data, MediaFault) else next(answers)
-                yield None if isinstance(found, MediaFault) and found.reason == NO_PAGES else found
+                if isinstance(found, Answer):
+                    yield found
+                elif found.reason != NO_PAGES:
+                    yield MediaFault("out of memory", found.detail) if found.reason == _ABORTED else found
+                else:
+                    yield None
 
     def _row(self, answer: Answer) -> dict[str, Any]:
         found = answer.value

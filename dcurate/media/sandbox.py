@@ -1,6 +1,7 @@
 """Call a function on hostile bytes in a child process, so that a hang or a crash costs one item.
 
-The child is started once and kept warm. Items are streamed to it ahead of its answers, which come back in order: the
+The child is started once and kept warm; a template process that has loaded the function forks it and what replaces it
+(`dcurate.media.template`). Items are streamed to it ahead of its answers, which come back in order: the
 first item without an answer is the one in progress. When the child dies, or takes too long over an item, that item is
 tried once more, alone in a new child; then it is given up with a `MediaFault`, and the rest goes on.
 """
@@ -12,8 +13,6 @@ import os
 import select
 import signal
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -23,9 +22,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from dcurate.errors import SECRET, StageError
+from dcurate.errors import StageError
 from dcurate.media.errors import MediaFault
 from dcurate.media.sandbox_child import HEAD, ITEM, Kind
+from dcurate.media.template import Ended, Template
 
 #: Seconds that the child may take to load its function.
 START_S = 300.0
@@ -38,10 +38,6 @@ _IOV = 64
 #: A child that was killed at more than this share of its memory limit ran out of memory.
 _NEARLY_ALL = 0.75
 _NO_MEMORY = (b"bad_alloc", b"out of memory", b"cannot allocate", b"memory exhausted")
-_BOOTSTRAP = (
-    "import sys; ends, sys.path[:] = sys.argv[1:4], sys.argv[4:]; "
-    "from dcurate.media.sandbox_child import main; main(*map(int, ends))"
-)
 
 
 class Answer(NamedTuple):
@@ -103,6 +99,7 @@ class Sandbox:
             }
         )
         self._function, self._timeout_s, self._memory = function, timeout_s, memory_bytes
+        self._template: Template | None = None
         self._child: _Child | None = None
         self._busy = threading.Lock()
         #: How many children were started, and how many seconds of CPU those that ended took.
@@ -128,7 +125,7 @@ class Sandbox:
     def close(self) -> None:
         """End the child; the next call starts another."""
         with self._busy:
-            self._end()
+            self._end(whole=True)
 
     def __enter__(self) -> Sandbox:
         return self
@@ -161,18 +158,24 @@ class Sandbox:
     def _ready(self) -> _Child:
         if self._child is None:
             self.started += 1
-            self._child = _Child(self._function, self._setup, self._memory)
+            if self._template is None:
+                self._template = Template(self._function)
+            self._child = _Child(self._template, self._function, self._setup, self._memory)
             try:
                 self._child.start()
             except BaseException:
-                self._end()
+                self._end(whole=True)
                 raise
         return self._child
 
-    def _end(self) -> None:
+    def _end(self, *, whole: bool = False) -> None:
+        """End the child; if `whole`, the template, too."""
         child, self._child = self._child, None
         if child is not None:
             self.cpu_s += child.end()
+        if whole and self._template is not None:
+            template, self._template = self._template, None
+            self.cpu_s += template.end()
 
 
 class _DiedError(Exception):
@@ -190,26 +193,17 @@ class _Child:
         retired: whether it wants to be replaced; it answers no more.
     """
 
-    def __init__(self, function: str, setup: bytes, memory: int) -> None:
+    def __init__(self, template: Template, function: str, setup: bytes, memory: int) -> None:
         self.retired = False
-        self._usage: Any = None
+        self._ended: Ended | None = None
         self._function, self._memory = function, memory
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         lifeline, self._lifeline = os.pipe()
         self._traces = os.memfd_create("traces")
         ends = (requests, answers, lifeline)
-        command = [sys.executable, "-c", _BOOTSTRAP, *map(str, ends), *sys.path]
         try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._traces,
-                pass_fds=ends,
-                env={name: value for name, value in os.environ.items() if not SECRET.search(name)},
-                start_new_session=True,  # Ctrl-C in a terminal is for the parent
-            )
+            self._process = template.child([*ends, self._traces])
         except BaseException:
             self._close()
             raise
@@ -260,9 +254,9 @@ class _Child:
 
     def end(self) -> float:
         """Kill the process if it still runs; return the seconds of CPU that it took."""
-        usage = self._wait(0.0)
+        ended = self._wait(0.0)
         self._close()
-        return float(usage.ru_utime + usage.ru_stime)
+        return ended.cpu_s
 
     def _send(self, data: bytes | memoryview) -> None:
         self._outgoing.append(memoryview(ITEM.pack(len(data))))
@@ -354,15 +348,15 @@ class _Child:
 
     def _death(self) -> MediaFault:
         """Describe how the process ended."""
-        usage = self._wait(END_S)
-        code = self._process.returncode
+        ended = self._wait(END_S)
+        code = os.waitstatus_to_exitcode(ended.status)
         os.lseek(self._traces, 0, os.SEEK_SET)
         trace = os.read(self._traces, 4096)
         detail = trace.decode(errors="backslashreplace").strip()
         lower = trace.lower()
         if (
             code == -signal.SIGKILL
-            or usage.ru_maxrss * 1024 > _NEARLY_ALL * self._memory
+            or ended.peak_bytes > _NEARLY_ALL * self._memory
             or any(words in lower for words in _NO_MEMORY)
         ):
             return MediaFault("out of memory", detail)
@@ -374,20 +368,20 @@ class _Child:
             name = f"signal {-code}"
         return MediaFault(f"crashed: {name}", detail)
 
-    def _wait(self, seconds: float) -> Any:
-        """Wait so long for the end of the process, then kill it; return what it used of the machine."""
-        if self._usage is None:
+    def _wait(self, seconds: float) -> Ended:
+        """Wait so long for the end of the process, then kill it; return how it ended."""
+        if self._ended is None:
             until = time.monotonic() + seconds
-            found, status, usage = os.wait4(self._process.pid, os.WNOHANG)
-            while not found and time.monotonic() < until:
+            ended = self._process.wait(os.WNOHANG)
+            while not ended.pid and time.monotonic() < until:
                 time.sleep(0.005)
-                found, status, usage = os.wait4(self._process.pid, os.WNOHANG)
-            if not found:
-                self._process.kill()
-                _, status, usage = os.wait4(self._process.pid, 0)
-            self._process.returncode = os.waitstatus_to_exitcode(status)
-            self._usage = usage
-        return self._usage
+                ended = self._process.wait(os.WNOHANG)
+            if not ended.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(self._process.pid, signal.SIGKILL)
+                ended = self._process.wait(0)
+            self._ended = ended
+        return self._ended
 
     def _close(self) -> None:
         for end in (self._requests, self._answers, self._lifeline, self._traces):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 CATALOG, TREE, FONT = 1, 2, 3
-WORDS = "It was a bright cold day in April and the clocks were striking thirteen."
+WORDS = "It is a truth universally acknowledged, that a single man must be in want of a wife."
 
 
 def objects_of(texts: list[str], *, streams_first: bool = True) -> dict[int, bytes]:
@@ -68,17 +68,22 @@ def packed(texts: list[str]) -> bytes:
     return whole[: whole.rindex(b"xref\n0")]
 
 
-def bomb(levels: int = 30) -> bytes:
+def bomb(levels: int = 30, leaf: bytes = b"BT /F 9 Tf (some words) Tj ET") -> bytes:
     """A page that draws a form twice, which draws a form twice, and so on: 2 to the power of `levels` calls."""
     objects = objects_of([""])
     first = max(objects) + 1
     objects[4] = b"<</Type /Page /Parent 2 0 R /Contents 5 0 R /Resources <</XObject <</X %d 0 R>>>>>>" % first
-    objects[5] = b"<</Length 14>>\nstream\n/X Do /X Do   \nendstream"
+    objects[5] = b"<</Length 11>>\nstream\n/X Do /X Do\nendstream"
+    head = b"<</Type /XObject /Subtype /Form /BBox [0 0 9 9] "
     for level in range(levels):
-        inner = b"/Resources <</XObject <</X %d 0 R>>>>" % (first + level + 1)
-        head = b"<</Type /XObject /Subtype /Form /BBox [0 0 9 9] %b /Length 14>>" % inner
-        objects[first + level] = head + b"\nstream\n/X Do /X Do   \nendstream"
-    font = b"/Resources <</Font <</F 3 0 R>>>>"
-    head = b"<</Type /XObject /Subtype /Form /BBox [0 0 9 9] %b /Length 33>>" % font
-    objects[first + levels] = head + b"\nstream\nBT /F 9 Tf (some words) Tj ET     \nendstream"
+        inner = b"/Resources <</XObject <</X %d 0 R>>>> /Length 11>>" % (first + level + 1)
+        objects[first + level] = head + inner + b"\nstream\n/X Do /X Do\nendstream"
+    content = zlib.compress(leaf)
+    last = b"/Resources <</Font <</F 3 0 R>>>> /Filter /FlateDecode /Length %d>>\nstream\n%b\nendstream"
+    objects[first + levels] = head + last % (len(content), content)
     return written(objects)
+
+
+def endless() -> bytes:
+    """A page that takes minutes and little memory: ten million operators that do nothing, a thousand times."""
+    return bomb(10, b"q Q " * 5_000_000)

@@ -1,6 +1,7 @@
 """Functions in a child process: what kills the child costs one item, and every wait ends."""
 
 import os
+import signal
 import time
 
 import pytest
@@ -102,3 +103,18 @@ def _is_zombie(pid):
             return file.read().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+def test_a_module_with_threads_is_not_forked_but_started():
+    with Sandbox("tests.media.threaded:decode") as sandbox:
+        assert sandbox.map([b"a", b"exit!"]) == [Answer({"threads": 1}, []), MediaFault("crashed: exit 3", "")]
+        assert sandbox.started == 2
+
+
+def test_children_go_on_when_the_template_is_killed():
+    with Sandbox(DECODE, {}) as sandbox:
+        sandbox.call(b"a")
+        os.kill(sandbox._template._process.pid, signal.SIGKILL)
+        found = sandbox.map([b"segv!", b"b", b"c"])
+        assert isinstance(found[0], MediaFault)
+        assert [each.value for each in found[1:]] == [{"n": 1}, {"n": 1}]
