@@ -143,6 +143,7 @@ def placed(found: PageText, box: list[float], rotate: int) -> Characters:
         np.zeros(len(read.codes), np.int32),
         read.spaces.astype(np.uint8),
         np.array([[0, 0, turn, 0, _BLACK]], np.int64),
+        np.zeros(1, np.int64),
         0,
     )
 
