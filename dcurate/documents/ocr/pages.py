@@ -142,8 +142,8 @@ def placed(found: PageText, box: list[float], rotate: int) -> Characters:
         places,
         np.zeros(len(read.codes), np.int32),
         read.spaces.astype(np.uint8),
-        np.array([[0, 0, turn, 0, _BLACK]], np.int64),
-        np.zeros(1, np.int64),
+        np.array([[0, -1, turn, 0, _BLACK]], np.int64),
+        np.zeros(0, np.int64),
         0,
     )
 
