@@ -51,7 +51,7 @@ def run(input_dir: str | Path) -> dict[str, Any]:
 def _looked_at(archives: str, sandbox: bool) -> dict[str, Any]:
     """For each file its row, or the reason for which it is in quarantine."""
     with tempfile.TemporaryDirectory() as output:
-        stages = [
+        stages: list[AnyStage] = [
             MediaReader(archives),
             ImageInfo(),
             ImageSignals(sandbox=sandbox, timeout_s=20),
