@@ -22,8 +22,10 @@ from dcurate.media.sandbox import Answer, Sandbox
 
 #: The longest side of a picture, in pixels.
 SIDE = 300
-#: How many are shown at most, and how many of one reason.
-MOST, MOST_OF_A_REASON = 12, 3
+#: How many are shown at most, how many of one reason, and how many are tried.
+MOST, MOST_OF_A_REASON, _TRIED = 12, 3, 36
+#: Reasons for which a file is not opened again.
+_DANGEROUS = ("timed out", "out of memory", "crashed")
 #: Files of rejected rows that are looked at, and bytes of each.
 _FILES, _BYTES = 64, 2**20
 #: Bytes of the largest file that is drawn; seconds for one, and for all.
@@ -71,12 +73,12 @@ class SetAside:
 def set_aside(
     folders: Sequence[str | None], storage_options: Mapping[str, Any] | None = None, draw: Draw = PAGES
 ) -> list[SetAside]:
-    """Return some of the files that a run set aside: few of each reason, from its quarantine and its rejected rows.
+    """Return some of the files that a run set aside: few of each reason, those with a picture first.
 
     At most 12 are returned, and it takes at most about 15 seconds. What cannot be read or drawn has no picture.
 
     Args:
-        folders: folders of rejected rows, as `RunReport` names them; None for one that is not there.
+        folders: folders of rejected rows and of quarantine, as `RunReport` names them; None for one that is not there.
         storage_options: for fsspec, for the folders.
         draw: how a file is drawn.
 
@@ -87,14 +89,14 @@ def set_aside(
     chosen, reasons = list[dict[str, Any]](), Counter[tuple[str, str]]()
     for row in (row for folder in folders if folder for row in _rows(folder, storage_options or {})):
         which = row.get("_dcurate_stage", ""), row.get("_dcurate_reason", "")
-        if reasons[which] < MOST_OF_A_REASON and len(chosen) < MOST:
+        if reasons[which] < MOST_OF_A_REASON and len(chosen) < _TRIED:
             reasons[which] += 1
             chosen.append(row)
     found = [
         SetAside(_named(row), row.get("_dcurate_stage", ""), row.get("_dcurate_reason", ""), row.get(FAULT) or "")
         for row in chosen
     ]
-    return _drawn(found, [Ref(**row[REF]) for row in chosen], draw) if found else []
+    return _drawn(found, [Ref(**row[REF]) for row in chosen], draw)[:MOST] if found else []
 
 
 def _drawn(found: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]:
@@ -104,7 +106,7 @@ def _drawn(found: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]
     with Sandbox(draw.function, {"side": SIDE}, timeout_s=_TIMEOUT_S, memory_bytes=2**29) as sandbox:
         for one, ref in zip(found, refs, strict=True):
             answer, picture = None, SetAside(*_words(one))
-            if time.monotonic() < until:
+            if time.monotonic() < until and not one.reason.startswith(_DANGEROUS):
                 try:
                     data = fetch(pa.table({REF: ref_array([ref])}), limit=_LARGEST)[0]
                     answer = sandbox.call(data) if isinstance(data, bytes) else None

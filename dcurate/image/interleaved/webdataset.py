@@ -72,6 +72,7 @@ class InterleavedWebdatasetReader(MediaSource):
         per_text_fields: lists with a value for each text.
         json_extensions: the endings of members that are samples.
         max_batch_bytes: bytes of images that a batch refers to, about.
+        schema, frames: as of all readers; types are fixed here.
 
     Raises:
         PipelineError: settings that cannot be.

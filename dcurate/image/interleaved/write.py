@@ -153,10 +153,10 @@ class _InterleavedWriter(FileWriter):
 
     def _check(self) -> None:
         check_on_error(self.name, self.on_materialize_error)
-        if self.max_rows_per_file is not None:
-            raise PipelineError(
-                f"{self.name}: max_rows_per_file would cut samples; leave it out, and give the reader max_batch_bytes="
-            )
+        for name in ("max_rows_per_file", "max_bytes_per_file", "separate_by"):
+            if getattr(self, name) is not None:
+                hint = "give the reader max_batch_bytes= for smaller files"
+                raise PipelineError(f"{self.name}: {name} would cut samples; leave it out; {hint}")
 
     def _images(self, table: pa.Table) -> Materialised:
         return Materialised(table, self.on_materialize_error, self.storage_options, self.name)
@@ -182,6 +182,8 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
         per_image_fields: columns that are written as lists with a value for each image.
         per_text_fields: columns that are written as lists with a value for each text.
         write_kwargs, fields, mode, storage_options: as of `JsonlWriter`.
+        compression: None: pictures do not get smaller.
+        max_rows_per_file, max_bytes_per_file, separate_by: refused, as they would cut samples; a batch is a file.
 
     Raises:
         PipelineError: settings that cannot be.
@@ -203,6 +205,8 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check()
+        if self.compression is not None:
+            raise PipelineError(f"{self.name}: compression={self.compression!r} must be None: tars are written plain")
 
     @property
     def _layout(self) -> Layout:
@@ -217,13 +221,9 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
         """
         if task.key is None:
             raise PipelineError(f"{self.name}: the batch has no key; give it one: DocumentBatch(key=BatchKey('name'))")
-        parts: list[FilePart] = []
-        rejections: list[Rejection] = []
-        for folder, table in self._separated(task.to_arrow()):
-            images = self._images(self._chosen(table))
-            parts += self._write_samples(images, task.key, folder)
-            rejections += images.rejections
-        return FileGroup(key=task.key, parts=tuple(parts), rejections=tuple(rejections))
+        images = self._images(self._chosen(task.to_arrow()))
+        parts = tuple(self._write_samples(images, task.key, ""))
+        return FileGroup(key=task.key, parts=parts, rejections=images.rejections)
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield from self._write_samples(self._images(table), key, folder)
@@ -319,6 +319,7 @@ class InterleavedParquetWriter(ParquetWriter, _InterleavedWriter):
         on_materialize_error: as of `InterleavedWebdatasetWriter`.
         materialize_on_write: whether images are fetched; if not, they stay where ``source_ref`` says.
         write_kwargs, fields, mode, compression, storage_options: as of `ParquetWriter`.
+        max_rows_per_file, max_bytes_per_file, separate_by, partition_cols: refused, as they would cut samples.
 
     Raises:
         PipelineError: settings that cannot be.
@@ -335,8 +336,8 @@ class InterleavedParquetWriter(ParquetWriter, _InterleavedWriter):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check()
-        if self.partition_cols or self.max_bytes_per_file is not None:
-            raise PipelineError(f"{self.name}: partition_cols and max_bytes_per_file would cut samples; leave them out")
+        if self.partition_cols:
+            raise PipelineError(f"{self.name}: partition_cols would cut samples; leave it out")
 
     def process(self, task: DocumentBatch) -> FileGroup:
         """Write the rows; samples whose images cannot be had go to quarantine.

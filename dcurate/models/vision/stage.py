@@ -66,7 +66,6 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     #: The end of the name of the stage, and whether it embeds texts.
     suffix: ClassVar[str] = "_vision"
     embeds_texts: ClassVar[bool] = False
-    pooling: Pooling = "auto"
 
     _encoder: VisionEncoder | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
@@ -119,16 +118,20 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Load the model, unless another slot of this process has; the network is not used."""
         folder = self.weights.folder()
         self._torch_device = devices.device_of(self.name, self.device, worker_metadata)
-        key: Hashable = (folder, str(self._torch_device), self.embeds_texts, self.pooling, self.trust_remote_code)
+        key: Hashable = (folder, str(self._torch_device), self.embeds_texts, self._pooling, self.trust_remote_code)
         self._encoder = SHARED.hold(key, lambda: self._load(folder))
         self._key = key
         free = (lambda: devices.emptied(self._torch_device)) if self._torch_device.type == "cuda" else None
         self._backoff = Backoff(f"{self._torch_device} {hash(key):x}", free)
 
+    @property
+    def _pooling(self) -> Pooling:
+        return "auto"
+
     def _load(self, folder: str) -> VisionEncoder:
         with devices.current(self._torch_device):
             encoder: VisionEncoder = load_encoder(
-                self.weights, folder, self._torch_device, texts=self.embeds_texts, pooling=self.pooling
+                self.weights, folder, self._torch_device, texts=self.embeds_texts, pooling=self._pooling
             )
         return encoder
 
@@ -232,6 +235,10 @@ class ImageEmbeddingStage(VisionStage):
         super().__post_init__()
         if self.pooling not in ("auto", "cls", "mean", "pooler"):
             raise PipelineError(f"{self.name}: pooling={self.pooling!r} must be 'auto', 'cls', 'mean' or 'pooler'")
+
+    @property
+    def _pooling(self) -> Pooling:
+        return self.pooling
 
     def outputs(self) -> Spec:
         return ["data"], [self.embedding_field]
