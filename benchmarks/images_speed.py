@@ -54,6 +54,7 @@ def run(input_dir: str | Path, peers_python: str | None = None) -> dict[str, Any
         tar.extractall(folder, filter="data")
         inner = next((path for path in Path(folder).iterdir() if path.is_dir()), Path(folder))
         for python in (peers_python or "").split(",") if peers_python else []:
+            print("peers of", python, flush=True)
             for tool in _PEERS:
                 _add(figures, tool, partial(_in_process, python, tool, inner))
             _add(figures, "ray", partial(_ray, python, inner, len(refs)))

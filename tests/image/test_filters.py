@@ -1,6 +1,7 @@
 """Rules over signals: published thresholds by name, annotated once and changed later; and the page of a run."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,6 +11,7 @@ from PIL import Image
 from dcurate import (
     Annotate,
     DaskExecutor,
+    DocumentBatch,
     ImageInfo,
     ImageSignals,
     InlineExecutor,
@@ -22,6 +24,7 @@ from dcurate import (
     profile,
     refilter,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import PipelineError
 from dcurate.text.presets import images_datacomp, images_laion, images_nemo, images_quality
 from tests.image.dying import Deadly
@@ -36,7 +39,7 @@ def seen(*images, **options):
     return ImageSignals(qr=True).process(ImageInfo().process(batch))
 
 
-def kept(batch, rules):
+def kept(batch: DocumentBatch, rules: Sequence[NumberRangeFilter]) -> list[int]:
     return ScoreFilter(list(rules)).process(batch).to_arrow()["id"].to_pylist()
 
 
@@ -77,7 +80,7 @@ def test_annotated_pictures_are_filtered_later_without_them():
 def test_a_rule_without_its_column_names_the_stage_to_add(tmp_path):
     with pytest.raises(PipelineError, match=r"add ImageSignals\(qr=True\)"):
         ScoreFilter(list(images_nemo())).process(ImageSignals().process(ImageInfo().process(batch_of(saved(photo())))))
-    stages = [MediaReader(str(tmp_path)), ScoreFilter(list(images_datacomp()))]
+    stages: list[AnyStage] = [MediaReader(str(tmp_path)), ScoreFilter(list(images_datacomp()))]
     (tmp_path / "a.png").write_bytes(saved(photo()))
     with pytest.raises(PipelineError, match=r"'image_short_side'.*add ImageInfo\(\)"):
         Pipeline("no columns", stages=stages).run(InlineExecutor(), observers=[])
@@ -96,7 +99,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_page_of_a_run_shows_what_was_dropped(folder, tmp_path):
-    stages = [
+    stages: list[AnyStage] = [
         MediaReader(str(folder)),
         ImageInfo(),
         ImageSignals(),
@@ -112,7 +115,7 @@ def test_the_page_of_a_run_shows_what_was_dropped(folder, tmp_path):
 
 
 def test_signals_are_profiled(folder):
-    stages = [MediaReader(str(folder)), ImageSignals()]
+    stages: list[AnyStage] = [MediaReader(str(folder)), ImageSignals()]
     found = profile(
         Pipeline("images", stages=stages),
         text_field="file_name",
@@ -131,7 +134,7 @@ def test_a_picture_that_ends_its_process_costs_one_row(folder, tmp_path):
     for number in range(5):
         data = saved(photo(90, 80, number + 1), "JPEG") + (b"KILL" if number == 3 else b"")
         (tmp_path / "in" / f"{number}.jpg").write_bytes(data)
-    stages = [MediaReader(str(tmp_path / "in")), Deadly(), ParquetWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [MediaReader(str(tmp_path / "in")), Deadly(), ParquetWriter(str(tmp_path / "out"))]
     with LocalCluster(n_workers=1) as cluster:
         Pipeline("deadly", stages=stages).run(DaskExecutor({"ignore_failures": True}, cluster=cluster), observers=[])
     kept_names = sorted(pq.read_table(tmp_path / "out")["file_name"].to_pylist())
