@@ -19,7 +19,7 @@ CHARACTERS = 300, 60
 #: Share of characters without a known meaning.
 BROKEN_SHARE = 0.05, 0.25
 #: Likeness to the closest of 362 languages; for Han and kana, of which there are thousands, apart.
-LIKENESS = 0.66, 0.52
+LIKENESS = 0.68, 0.58
 LIKENESS_HAN = 0.14, 0.04
 #: Share of words that no one writes, in a layer of text over a picture: what bad OCR leaves.
 ODD_WORDS = 0.06, 0.22

@@ -205,6 +205,15 @@ def _names(path):
         return archive.getnames()
 
 
+def test_members_are_written_whichever_columns_are_chosen(tmp_path):
+    (tmp_path / "in.tar").write_bytes(tar_of(simple(1)))
+    run(WebDatasetReader(str(tmp_path / "in.tar")), WebDatasetWriter(str(tmp_path / "out"), fields=["size"]))
+    assert members_of(tmp_path / "out") == simple(1)
+    [about] = (tmp_path / "out").glob("*.parquet")
+    names = ["__key__", "file_name", "source_ref", "size", "shard", "member", "offset"]
+    assert pq.read_table(about).column_names == names
+
+
 def test_shards_are_bounded_by_samples_and_by_bytes(tmp_path):
     (tmp_path / "in.tar").write_bytes(tar_of([member for number in range(10) for member in simple(number)]))
     reader = WebDatasetReader(str(tmp_path / "in.tar"))

@@ -10,6 +10,9 @@ from dcurate.documents.child import read_pdf
 from dcurate.documents.ocr.pages import OcrPages
 from dcurate.documents.pdf import extract_pdf
 
+#: Bytes that the models and what they compute of a page may take.
+MEMORY = 2**31
+
 
 def read_pdf_with_ocr(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     """Extract a PDF; pages whose text is not in the file are read by OCR.
@@ -22,4 +25,5 @@ def read_pdf_with_ocr(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str
         MediaError: the file cannot be read; with its reason.
     """
     others = {name: value for name, value in options.items() if name != "ocr"}
-    return read_pdf(data, others, partial(extract_pdf, revise=OcrPages(**(options.get("ocr") or {}))))
+    extract = partial(extract_pdf, revise=OcrPages(**(options.get("ocr") or {})))
+    return read_pdf(data, others, extract, MEMORY)

@@ -129,6 +129,14 @@ class PageOcr:
     Raises:
         ResourceError: there are no models.
         PipelineError: the folder has no models.
+
+    Examples:
+        >>> from dcurate import PageOcr
+        >>> PageOcr("no/models/here")
+        Traceback (most recent call last):
+        ...
+        dcurate.errors.PipelineError: models='no/models/here' has 0 files *det*.onnx, not one; give the folder of a \
+detector and a reader of PP-OCR in ONNX format
     """
 
     def __init__(self, models: str | Path | None = None, *, side: int = DETECTION_SIDE, threads: int = 1) -> None:

@@ -14,11 +14,12 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from dcurate.documents.ocr.page import PageOcr, PageText
-from dcurate.documents.pdf.native import Characters, Drawings, framed, read_drawings
+from dcurate.documents.pdf.native import Characters, Drawings, read_drawings
 from dcurate.documents.pdf.options import PdfOptions
 from dcurate.documents.pdf.page import Page, lay_out
 from dcurate.documents.router import Route, decide, no_language
 from dcurate.documents.routes import ASIDE, OCR, TEXT
+from dcurate.kernels.pdf.grids import frame as framed
 
 #: Which pages are read by OCR: those that need it, or all.
 Ocr: TypeAlias = Literal["auto", "always"]
@@ -87,7 +88,7 @@ class OcrPages:
                 _rules_only(read_drawings(drawn.raw, options.max_objects_per_page)),
                 options,
             )
-        laid.signals = page.signals
+        laid.signals, laid.figures, laid.links = page.signals, page.figures, page.links
         extra = {"ocr_confidence": found.confidence, "skew_degrees": found.skew_degrees}
         nonsense = no_language("\n".join(laid.lines)) or 0.0
         if found.lines and (found.confidence < LEAST_CONFIDENCE or nonsense > _MOST_NONSENSE):
@@ -141,7 +142,8 @@ def placed(found: PageText, box: list[float], rotate: int) -> Characters:
         places,
         np.zeros(len(read.codes), np.int32),
         read.spaces.astype(np.uint8),
-        np.array([[0, 0, turn, 0, _BLACK]], np.int64),
+        np.array([[0, -1, turn, 0, _BLACK]], np.int64),
+        np.zeros(0, np.int64),
         0,
     )
 

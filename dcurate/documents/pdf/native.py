@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ class Characters(NamedTuple):
         owners: the row of ``objects`` of each.
         flags: whether a space comes before it, and whether its font has a code point for it.
         objects: the text objects.
+        fonts: addresses of the fonts.
         left_out: characters beyond the limit.
     """
 
@@ -35,6 +36,7 @@ class Characters(NamedTuple):
     owners: npt.NDArray[np.int32]
     flags: npt.NDArray[np.uint8]
     objects: npt.NDArray[np.int64]
+    fonts: npt.NDArray[np.int64]
     left_out: int
 
 
@@ -95,26 +97,26 @@ _TYPEWRITER = ("mono", "courier", "typewriter", "consol", "cmtt", "menlo")
 
 def fonts_of(characters: Characters) -> tuple[list[str], npt.NDArray[np.uint8]]:
     """Names of the fonts of a page; and for each character whether its font is bold (1) and of one width (2)."""
-    if not len(characters.codes):
-        return [], np.zeros(0, np.uint8)
-    addresses = characters.objects[:, of_characters.FONT]
-    styles: dict[int, int] = {}
     names: dict[str, None] = {}
-    for address in dict.fromkeys(addresses.tolist()):
-        if not address:
-            styles[address] = 0
-            continue
+    styles = np.zeros(len(characters.fonts) + 1, np.uint8)
+    for number, address in enumerate(characters.fonts.tolist()):
         font = ctypes.cast(address, raw.FPDF_FONT)
         size = raw.FPDFFont_GetBaseFontName(font, _NAME, len(_NAME))
-        name = _NAME.raw[: max(0, min(size, len(_NAME)) - 1)].decode("utf-8", "replace").rpartition("+")[2]
+        name, style = _style(_NAME.raw[: max(0, min(size, len(_NAME)) - 1)], raw.FPDFFont_GetFlags(font) & _FIXED_WIDTH)
         names[name] = None
-        low = name.lower()
-        fixed = raw.FPDFFont_GetFlags(font) & _FIXED_WIDTH or any(word in low for word in _TYPEWRITER)
-        styles[address] = any(word in low for word in _HEAVY) + (2 if fixed else 0)
-    if not any(styles.values()):
+        styles[number] = style
+    if not styles.any():
         return list(names), np.zeros(len(characters.codes), np.uint8)
-    of_objects = np.array([styles[address] for address in addresses.tolist()], np.uint8)
-    return list(names), of_objects[characters.owners]
+    return list(names), styles[characters.objects[:, of_characters.FONT]][characters.owners]
+
+
+@lru_cache(4096)
+def _style(raw_name: bytes, fixed: int) -> tuple[str, int]:
+    """The name of a font without its prefix, and whether it is bold (1) and of one width (2)."""
+    name = raw_name.decode("utf-8", "replace").rpartition("+")[2]
+    low = name.lower()
+    mono = fixed or any(word in low for word in _TYPEWRITER)
+    return name, any(word in low for word in _HEAVY) + (2 if mono else 0)
 
 
 def image_share(frame: Frame, areas: npt.NDArray[np.float64], times: npt.NDArray[np.float64]) -> float:

@@ -36,6 +36,8 @@ _NOTHING = np.zeros((0, 4), np.float64)
 _LONG, _MOST_RULES = 60.0, 200
 #: Points of the shorter side of a figure, and how many areas of a page are looked at.
 _FIGURE, _MOST_FIGURES = 24.0, 1_000
+#: What pdfium writes a box into.
+_EDGES = [ctypes.c_float() for _ in range(4)]
 _NO_CELLS = np.zeros(0, np.int32)
 
 
@@ -199,7 +201,7 @@ def _layout(
     if has_leaders(text):
         clean_contents(lines, table)
     several = table[:, SEGMENTS] > 1
-    if several.sum() >= 2:
+    if (several[1:] & several[:-1]).any():
         extents = np.stack([line_of, boxes[order, 0], boxes[order, 1]], axis=1)[parts[:, 1] > parts[:, 0]]
         words_of = [text[start:stop] for start, stop in parts.tolist() if stop > start]
         for first, last, one in aligned(lines, table, extents, words_of):
@@ -213,6 +215,8 @@ def _layout(
 def _long(rules: npt.NDArray[np.float64], tables: list[Table]) -> list[list[float]]:
     """Rules across that part what is above from what is below, as segments; none of tables."""
     chosen = (rules[:, 2] == rules[:, 3]) & (rules[:, 1] - rules[:, 0] >= _LONG)
+    if not chosen.any():
+        return []
     for table in tables:
         left, right, top, bottom = table.box
         chosen &= (
@@ -246,10 +250,9 @@ def _cell_texts(codes: Any, kept: Any, words: Any, *segments: Any) -> dict[int, 
 
 def _box(page: Any, crop: bool) -> list[float]:
     """Left, bottom, right and top of the page; of a usual one where the file has none."""
-    values = [ctypes.c_float() for _ in range(4)]
     for read in (raw.FPDFPage_GetCropBox, raw.FPDFPage_GetMediaBox) if crop else (raw.FPDFPage_GetMediaBox,):
-        if read(page, *values):
-            x0, y0, x1, y1 = (value.value for value in values)
+        if read(page, *_EDGES):
+            x0, y0, x1, y1 = (edge.value for edge in _EDGES)
             return [min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)]
     return [0.0, 0.0, float(raw.FPDF_GetPageWidthF(page)), float(raw.FPDF_GetPageHeightF(page))]
 

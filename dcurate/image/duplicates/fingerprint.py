@@ -97,8 +97,8 @@ class Fingerprints(NamedTuple):
 def _waves() -> npt.NDArray[np.int64]:
     frequency, place = np.arange(1, _FREQUENCIES + 1)[:, None], np.arange(_GRID)[None, :]
     exact = np.sqrt(2 / _GRID) * np.cos(np.pi * frequency * (2 * place + 1) / (2 * _GRID))
-    waves: npt.NDArray[np.int64] = np.round(exact * _SCALE).astype(np.int64)
-    return waves  # whole numbers: they give the same bits on every machine
+    whole: npt.NDArray[np.int64] = np.round(exact * _SCALE).astype(np.int64)  # gives the same bits on every machine
+    return whole
 
 
 def _lowest() -> npt.NDArray[np.int64]:
@@ -167,8 +167,8 @@ def _smoothed(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def _sums(cells: npt.NDArray[np.int64], side: int) -> npt.NDArray[np.int64]:
     """Add up cells so that so many are left along a side."""
     each = len(cells) // side
-    sums: npt.NDArray[np.int64] = cells.reshape(side, each, side, each).sum(axis=(1, 3))
-    return sums
+    summed: npt.NDArray[np.int64] = cells.reshape(side, each, side, each).sum(axis=(1, 3))
+    return summed
 
 
 def read_fingerprint(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:

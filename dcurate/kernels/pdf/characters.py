@@ -24,10 +24,14 @@ from dcurate.kernels.pdf.calls import (
 #: Columns of `Characters.places`: from and to along the line, the baseline downwards, the size of the font.
 FROM, TO, BASE, SIZE = range(4)
 
-#: Columns of `Characters.objects`: the object's and the font's address, the direction (0 to 3 quarter turns against
+#: Columns of `Characters.objects`: the object's address, the font's number (-1: one too many),
+#: the direction (0 to 3 quarter turns against
 #: the clock, 4 oblique), the render mode, the fill colour as 0xAARRGGBB.
 OBJECT, FONT, TURN, MODE, COLOR = range(5)
 OBLIQUE = 4
+
+#: Fonts of a page that are told apart.
+_MOST_FONTS = 256
 
 #: Bits of `Characters.flags`.
 SPACE_BEFORE, MADE_SPACE_BEFORE, MAP_ERROR, BREAK_BEFORE = 1, 2, 4, 8
@@ -43,6 +47,8 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
     owners = np.empty(count, np.int32)
     flags = np.empty(count, np.uint8)
     objects = np.empty((64, 5), np.int64)
+    fonts = np.zeros(_MOST_FONTS, np.int64)
+    n_fonts = 0
     box = np.zeros(4, np.float32)
     matrix = np.zeros(6, np.float32)
     point = np.zeros(2, np.float64)
@@ -90,7 +96,15 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
             color[0], color[1], color[2], color[3] = 0, 0, 0, 255
             call_ppppp(calls_at[calls.FILL_COLOR], owner, color_at, color_at + 4, color_at + 8, color_at + 12)
             objects[many, 0] = owner
-            objects[many, 1] = call_p_pointer(calls_at[calls.FONT], owner)
+            font = call_p_pointer(calls_at[calls.FONT], owner)
+            place = n_fonts - 1
+            while place >= 0 and fonts[place] != font:
+                place -= 1
+            if place < 0 and n_fonts < len(fonts):
+                place = n_fonts
+                fonts[place] = font
+                n_fonts += 1
+            objects[many, 1] = place
             objects[many, 2] = turn
             objects[many, 3] = call_p(calls_at[calls.RENDER_MODE], owner)
             objects[many, 4] = (
@@ -116,4 +130,4 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
         flags[found] = flag
         found += 1
         flag = 0
-    return codes[:found], places[:found], owners[:found], flags[:found], objects[:many], left_out
+    return codes[:found], places[:found], owners[:found], flags[:found], objects[:many], fonts[:n_fonts], left_out

@@ -93,9 +93,11 @@ def make_lines(
         cells[at, 1] = out
         places[line, 1] = out
     for line in range(total):
-        count_of = max(1, places[line, 1] - places[line, 0])
-        table[line, 8] /= count_of
-        table[line, 9] /= count_of
+        shown = 0
+        for at in range(places[line, 0], places[line, 1]):
+            shown += letters[at] != 32
+        table[line, 8] /= max(1, shown)
+        table[line, 9] /= max(1, shown)
     return letters[:out], places, table, cells
 
 
