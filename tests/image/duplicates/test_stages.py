@@ -26,7 +26,9 @@ from dcurate import (
     Preferred,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DataError, PipelineError
+from dcurate.errors import DataError, PipelineError, StageError
+from dcurate.image.duplicates import reading
+from dcurate.image.duplicates.thumbnails import ThumbnailSimilarity
 from tests.image.duplicates.pictures import CHANGES, form, saved, scene
 
 Row = dict[str, Any]
@@ -134,6 +136,24 @@ def test_an_index_finds_copies_of_images_of_the_day_before(tmp_path: Path) -> No
     assert [row["file_name"] for row in later] == ["again 7"]
     with pytest.raises(PipelineError, match="max_distance=10 and not 4"):
         run(str(tmp_path / "2"), tmp_path / "out3", ImageNearDuplicates(index_path=index, max_distance=4))
+
+
+def test_a_run_that_was_stopped_resumes_within_its_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, out = written(tmp_path / "in", dataset()), tmp_path / "out"
+    whole = run(source, tmp_path / "whole", ImageNearDuplicates())
+    pipeline = Pipeline("images", stages=[ParquetReader(source), ImageNearDuplicates(), ParquetWriter(str(out))])
+    with monkeypatch.context() as patch:
+        patch.setattr(ThumbnailSimilarity, "__call__", _stopped)
+        with pytest.raises(StageError, match="stopped here"):
+            pipeline.run(InlineExecutor(), observers=[])
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "read_fingerprint", _stopped)  # the pictures are not decoded again
+        pipeline.run(InlineExecutor(), observers=[], resume=True)
+    assert [row for path in sorted(out.glob("*.parquet")) for row in pq.read_table(path).to_pylist()] == whole
+
+
+def _stopped(*_: Any) -> Any:
+    raise ValueError("stopped here")
 
 
 def test_mirror_images_are_copies_where_that_is_wanted(tmp_path: Path) -> None:
