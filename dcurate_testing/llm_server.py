@@ -7,6 +7,7 @@ follows from the request alone. `served` starts it; `Endpoint` asks it what it h
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 import subprocess
@@ -110,6 +111,18 @@ def instance_of(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
     return made
 
 
+def text_of(content: str | list[dict[str, Any]]) -> str:
+    """The text of a message, in which a picture is its media type and the beginning of its hash."""
+    if isinstance(content, str):
+        return content
+    return " ".join(part["text"] if part["type"] == "text" else _shown(part["image_url"]["url"]) for part in content)
+
+
+def _shown(url: str) -> str:
+    kind, _, data = url.removeprefix("data:").partition(";base64,")
+    return f"<{kind} {hashlib.sha256(base64.b64decode(data, validate=True)).hexdigest()[:8]}>" if data else f"<{url}>"
+
+
 class Server:
     """The handlers, and what they share."""
 
@@ -141,8 +154,8 @@ class Server:
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        text = body["messages"][-1]["content"]
-        return await self._answered(request, body, text, " ".join(each["content"] for each in body["messages"]))
+        texts = [text_of(each["content"]) for each in body["messages"]]
+        return await self._answered(request, body, texts[-1], " ".join(texts))
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

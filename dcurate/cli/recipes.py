@@ -23,7 +23,7 @@ from dcurate.core.secrets import shown
 from dcurate.errors import PipelineError, nearest
 from dcurate.fs.stores import Directory
 from dcurate.plan.compile import compile_plan
-from dcurate.recipe import SAMPLE, Recipe, RecipeInfo, bundled_recipes, load_recipe, parse_setting
+from dcurate.recipe import SAMPLE, SAMPLE_FILES, Recipe, RecipeInfo, bundled_recipes, load_recipe, parse_setting
 from dcurate.ui.progress import JsonProgress, Progress
 from dcurate.ui.report.page import PAGE
 from dcurate.ui.table import report_table
@@ -121,7 +121,10 @@ def compile_recipes(recipe: tuple[str, ...], settings: tuple[str, ...], trust: b
         with tempfile.TemporaryDirectory() as folder:
             started = time.monotonic()
             places = {"input": str(SAMPLE), "output": f"{folder}/out"}
-            loaded = load_recipe(name, {**places, **dict(map(parse_setting, settings))}, trust=trust)
+            given = dict(map(parse_setting, settings))
+            loaded = load_recipe(name, {**places, **given}, trust=trust)
+            if isinstance(loaded.pipeline.stages[0], dcurate.PdfReader):
+                loaded = load_recipe(name, {**places, "input": str(SAMPLE_FILES), **given}, trust=trust)
             loaded.pipeline.run(dcurate.InlineExecutor(), observers=[], examples=False)
             click.echo(f"{name}: compiled in {time.monotonic() - started:.1f} s")
 

@@ -1,20 +1,32 @@
-"""``dcurate report``, ``compare``, ``inspect`` and ``trace``: show finished runs."""
+"""``dcurate report``, ``compare``, ``inspect``, ``trace`` and ``explore``: show finished runs."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import lazy_loader  # type: ignore[import-untyped]
 import orjson
 from rich.text import Text
 
 import dcurate
 from dcurate.cli.group import cli, console, debug_option
 from dcurate.errors import without_secrets
+from dcurate.fs.temporary import scratch_folder
 from dcurate.ui.compare import comparison_page
+from dcurate.ui.report.aside import files_set_aside
 from dcurate.ui.report.page import PAGE, write_run_page
 from dcurate.ui.table import report_table
+
+if TYPE_CHECKING:
+    from dcurate.ui.explore import corpus as corpora
+    from dcurate.ui.explore import server as servers
+else:  # what these import is heavy, and other commands need none of it
+    corpora, servers = (
+        lazy_loader.load(f"dcurate.ui.explore.{name}", suppress_warning=True) for name in ("corpus", "server")
+    )
 
 _HTML = click.option("--html", metavar="FILE", help="Write a self-contained page.")
 _JSON = click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
@@ -39,7 +51,8 @@ def report(*, run: str, html: str | None, json_path: str | None) -> None:
         for sentence in found.missing:
             console().print(Text(f"missing: {sentence}", style="dim"))
     if html is not None:
-        written = write_run_page(found.report, found.history, found.about, html)
+        aside = files_set_aside(found.report, found.about)
+        written = write_run_page(found.report, found.history, found.about, html, aside=aside)
         click.echo(f"page written to {written}", err=json_path == "-")
     elif json_path is None:
         click.echo(f"page: {without_secrets(found.address).rstrip('/')}/{PAGE}, or --html FILE to write it again")
@@ -144,6 +157,46 @@ def trace_documents(
     write_json(json_path, found.to_dict())
     if any(fate.outcome == "not found" for fate in found.fates):
         click.get_current_context().exit(1)
+
+
+@cli.command("explore", short_help="Open a page to search, compare and mark documents.")
+@click.argument("output")
+@click.option("--groups", multiple=True, metavar="PATH", help="A folder with groups of duplicates; repeatable.")
+@click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@click.option("--most", type=click.IntRange(min=2), default=1_000_000, show_default=True, help="Most documents read.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page; a free one by default.")
+@click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
+@_REJECTED
+@debug_option
+def explore(
+    *, output: str, groups: tuple[str, ...], text_field: str, most: int, port: int, browser: bool, rejected: str | None
+) -> None:
+    """Open a page to search, compare and mark the documents of a finished run.
+
+    OUTPUT is the output directory of a run. Run with --rejected PATH to have dropped documents kept. The page is served
+    to this machine alone, until Ctrl-C; marks are kept in marks.jsonl among the records of the run.
+    """
+    places = dcurate.RunPlaces(output, rejected, groups)
+    with scratch_folder() as folder, console().status("reading documents") as status:
+        path = Path(folder)
+        corpus = corpora.load_corpus(
+            places,
+            path,
+            text_field=text_field,
+            most=most,
+            progress=lambda n: status.update(f"reading documents: {n:,}"),
+        )
+        status.stop()
+        try:
+            server = servers.ExploreServer(corpus, port)
+        except OSError as error:
+            raise click.UsageError(f"port {port} cannot be used ({error.strerror}); give another --port") from error
+        with server:
+            click.echo(f"{len(corpus.index):,} documents: {server.address} (Ctrl-C ends it)")
+            if browser:
+                click.launch(server.address)
+            with suppress(KeyboardInterrupt):
+                server.wait()
 
 
 def write_json(path: str | None, values: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ class Kind:
             name that it has in the cluster (``--kind NAME``); those whose class is `Nanny` get it.
 
     Examples:
-        >>> Kind.cpus_here(maximum=4).shape.seats
+        >>> Kind.cpus_here(maximum=4).shape.max_slots
         1
     """
 

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from dcurate.errors import ResourceError
 
+#: Earlier names of arguments of `Shape`, and the new; they go with the release after 0.1.
+_RENAMED = {"cards": "gpus", "card_memory": "gpu_memory", "seats": "max_slots"}
+
+
+class _Renamed(type):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        for old in _RENAMED.keys() & kwargs.keys():
+            warnings.warn(f"{cls.__name__}({old}=) is now {_RENAMED[old]}=", DeprecationWarning, stacklevel=2)
+            kwargs[_RENAMED[old]] = kwargs.pop(old)
+        return super().__call__(*args, **kwargs)
+
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(metaclass=_Renamed):
     """The resources of one worker of a kind, and how many of them there may be.
 
     Where an entry is a job or pod of several worker processes, this is the shape of the whole job or pod.
 
     Args:
         cpus: CPU cores.
-        cards: GPUs.
-        card_memory: memory of each GPU in bytes; 0 if unknown.
-        seats: slots that it can run at once: its threads, for each of its GPUs if it has some.
+        gpus: GPUs.
+        gpu_memory: memory of each GPU in bytes; 0 if unknown.
+        max_slots: slots that it can run at once: its threads, for each of its GPUs if it has some.
         maximum: the largest number of workers.
         minimum: the smallest number of workers.
         host: the machine of all workers of the kinds that name it; if empty, each worker has its own.
@@ -28,21 +40,21 @@ class Shape:
         ResourceError: an amount or a number that cannot be.
 
     Examples:
-        >>> Shape(cpus=8, seats=8, maximum=16).minimum
+        >>> Shape(cpus=8, max_slots=8, maximum=16).minimum
         0
     """
 
     cpus: float = 1.0
-    cards: int = 0
-    card_memory: float = 0.0
-    seats: int = 1
+    gpus: int = 0
+    gpu_memory: float = 0.0
+    max_slots: int = 1
     maximum: int = 1
     minimum: int = 0
     host: str = ""
 
     def __post_init__(self) -> None:
-        if min(self.cpus, self.cards, self.card_memory) < 0 or self.seats < 1:
-            raise ResourceError(f"{self} cannot be: amounts must be zero or more, and seats at least 1")
+        if min(self.cpus, self.gpus, self.gpu_memory) < 0 or self.max_slots < 1:
+            raise ResourceError(f"{self} cannot be: amounts must be zero or more, and max_slots at least 1")
         if not 0 <= self.minimum <= self.maximum or self.maximum < 1:
             raise ResourceError(
                 f"minimum={self.minimum} and maximum={self.maximum} cannot be: "

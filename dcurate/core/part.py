@@ -44,6 +44,22 @@ class Part(HidesSecrets):
         """
         return {}
 
+    def overrides(self, one: str, many: str) -> bool:
+        """Whether the class has a method for one document below that for many: the latter is not for this class then.
+
+        Examples:
+            >>> from dcurate import WordCountFilter
+            >>> class Twice(WordCountFilter):
+            ...     def score_document(self, text):
+            ...         return 2 * super().score_document(text)
+            >>> WordCountFilter().overrides("score_document", "score"), Twice().overrides("score_document", "score")
+            (False, True)
+        """
+        for kind in type(self).__mro__:
+            if one in vars(kind) or many in vars(kind):
+                return many not in vars(kind)
+        return False
+
 
 @cache
 def _arguments(function: Callable[..., Any]) -> tuple[str, ...] | None:

@@ -19,7 +19,7 @@ from dcurate.dedup.near import Search, Verification, hashes_of, to_gpu_if
 from dcurate.dedup.pairs import CONTENT, KEY, ROW, FindPairs, PairUp
 from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, check_action
 from dcurate.dedup.shingles import Shingles
-from dcurate.dedup.verify import NearDuplicates, with_shingles
+from dcurate.dedup.verify import NearTexts, with_shingles
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import as_text, nulls, only, table_of
 from dcurate.frames.document import DocumentBatch
@@ -135,7 +135,9 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
         return {name: value for name, value in super().settings().items() if name not in _BESIDE}
 
     def _index(self, options: Mapping[str, Any]) -> SeenDocuments | None:
-        return None if self.index_path is None else SeenDocuments(self.index_path, self.search, dict(options))
+        return (
+            None if self.index_path is None else SeenDocuments(self.index_path, self.search.parameters, dict(options))
+        )
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         writer = BandWriter(
@@ -165,7 +167,7 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
         if generation is not None:
             names[spilled.seen :] = map(generation.path, names[spilled.seen :])
         bands = ShuffleIndex.of(folder, names)
-        near = NearDuplicates(
+        near = NearTexts(
             spilled=spilled,
             text_field=self.text_field,
             search=self.search,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from dcurate.core.secrets import HidesSecrets
-from dcurate.dedup.near import Search
 from dcurate.errors import PipelineError
 from dcurate.fs.stores import Directory
 
@@ -28,11 +27,11 @@ class SeenDocuments(HidesSecrets):
     Args:
         url: the folder, on any store.
         options: fsspec's ``storage_options``.
-        search: what makes two documents duplicates; an index is of use for the same search only.
+        parameters: those of the search that what is remembered depends on; an index is of use for equal ones only.
     """
 
     url: str
-    search: Search
+    parameters: Mapping[str, Any]
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -47,7 +46,7 @@ class SeenDocuments(HidesSecrets):
         return Directory(self.folder.path(name), self.options)
 
     def begin(self, generation: Directory) -> None:
-        """Check that the index fits this search, and remove the additions of an earlier run with the same output.
+        """Check that the index fits the search, and remove the additions of an earlier run with the same output.
 
         Raises:
             PipelineError: it was made by another search.
@@ -72,7 +71,7 @@ class SeenDocuments(HidesSecrets):
         self._write(manifest)
 
     def _manifest(self) -> dict[str, Any]:
-        wanted = _parameters(self.search)
+        wanted = dict(self.parameters)
         data = self.folder.read(_MANIFEST)
         if data is None:
             return {"format": _FORMAT, "parameters": wanted, "generations": {}}
@@ -92,16 +91,3 @@ class SeenDocuments(HidesSecrets):
 
 def _name(generation: Directory) -> str:
     return generation.url.rpartition("/")[2]
-
-
-def _parameters(search: Search) -> dict[str, Any]:
-    """The parameters of an index. Signatures and sets do not depend on the threshold."""
-    shingles = asdict(search.minhash.shingles)
-    return {
-        "shingles": f"{shingles['size']} {shingles['unit']}",
-        "seed": shingles["seed"],
-        "num_hashes": search.minhash.num_hashes,
-        "method": search.minhash.method,
-        "bands": f"{search.bands.bands} of {search.bands.rows}",
-        "verification": search.verification,
-    }

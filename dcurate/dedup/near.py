@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +87,19 @@ class Search:
         """The search with the bands that fit the threshold best."""
         minhash = minhash or MinHash()
         return cls(threshold, minhash, Bands.for_threshold(min(threshold, 0.99), minhash.num_hashes), verification)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of an index. Signatures and sets do not depend on the threshold."""
+        shingles = self.minhash.shingles
+        return {
+            "shingles": f"{shingles.size} {shingles.unit}",
+            "seed": shingles.seed,
+            "num_hashes": self.minhash.num_hashes,
+            "method": self.minhash.method,
+            "bands": f"{self.bands.bands} of {self.bands.rows}",
+            "verification": self.verification,
+        }
 
     def pairs(
         self, column: TextColumn | CudaColumn, signatures: npt.NDArray[np.uint32] | None = None

@@ -108,6 +108,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
         stage: the name of the stage that a person wrote.
         name: of the round.
         when_known: called when all duplicates are known.
+        hidden: columns that were added for the search, and are left out in the end.
     """
 
     spilled: SpilledRows
@@ -118,6 +119,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
     stage: str
     name: str
     when_known: Callable[[], None] | None = None
+    hidden: tuple[str, ...] = ()
     _giants: list[GiantCluster] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
@@ -150,7 +152,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
         def marked(found: ShuffleIndex) -> list[Stage]:
             kind = DropMarked if self.action == "drop" else FlagMarked
             marks = found.partitions(edges, _KEY, f"{self.name}_of_splits")
-            mark = kind(marks, self.spilled.documents, self.reason, name=self.stage)
+            mark = kind(marks, self.spilled.documents, self.reason, self.hidden, name=self.stage)
             return [self.spilled.reader(f"{self.stage}_from_disk"), mark]
 
         return with_merged_files(files, len(edges), _KEY, f"{self.name}_merged", marked)
@@ -216,6 +218,7 @@ class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
     marks: ShufflePartitions
     documents: int
     reason: str
+    hidden: tuple[str, ...] = ()
     name: str = "drop_marked"
 
     def settings(self) -> dict[str, Any]:
@@ -226,7 +229,7 @@ class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
         dropped = np.zeros(table.num_rows, np.bool_)
         places, members = members_of(table, self.marks, self.documents)
         dropped[places] = ~numbers(members, KEPT) if len(places) else False
-        return task.with_data(table.drop_columns([DOC_ID])).keep(~dropped, self.name, self.reason)
+        return task.with_data(table.drop_columns([DOC_ID, *self.hidden])).keep(~dropped, self.name, self.reason)
 
 
 @dataclass
@@ -236,6 +239,7 @@ class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
     marks: ShufflePartitions
     documents: int
     reason: str
+    hidden: tuple[str, ...] = ()
     name: str = "flag_marked"
 
     def settings(self) -> dict[str, Any]:
@@ -247,7 +251,7 @@ class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
         places, members = members_of(table, self.marks, self.documents)
         if len(places):
             groups[places], dropped[places] = numbers(members, GROUP), ~numbers(members, KEPT)
-        flagged = with_column(table.drop_columns([DOC_ID]), FLAGS[0], groups)
+        flagged = with_column(table.drop_columns([DOC_ID, *self.hidden]), FLAGS[0], groups)
         return task.with_data(with_column(flagged, FLAGS[1], dropped))
 
 

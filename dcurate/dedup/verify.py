@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.candidates import pairs_once
 from dcurate.dedup.clusters import Clustering, Groups, clustered
+from dcurate.dedup.components import Edges
 from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.labels import LABEL, LEFT, RIGHT
@@ -37,6 +39,7 @@ from dcurate.frames.text import TextColumn, text_column
 from dcurate.fs.stores import Directory
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.sets import Sets
+from dcurate.kernels.stars import Similarities
 from dcurate.shuffle.keys import equal_edges, scale_keys
 from dcurate.shuffle.merge import with_merged_files
 from dcurate.shuffle.ranges import ShuffleIndex, ShufflePartitions, partition_of
@@ -55,19 +58,26 @@ _BLOCK = 2**25
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True)
-class NearDuplicates:
-    """The settings of the search, the documents, and the action; see `FuzzyDuplicates`.
+#: The similarity of pairs of candidates, which are given by their places in the order of their numbers.
+Comparison = Callable[[Ints, Ints], npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearDuplicates(ABC):
+    """The documents of a search for near-duplicates, the action, and how candidates are compared.
 
     Args:
         spilled: the rows of the documents.
         stage: the name of the stage that a person wrote.
+        text_field: the column that a warning about a group that is too large quotes.
         index: what was seen before, with the folder of what this run adds.
+        hidden: columns that were added for the search, and are left out in the end.
     """
+
+    reason: ClassVar[str]
 
     spilled: SpilledRows
     text_field: str
-    search: Search
     clustering: Clustering
     keep: Keep
     action: Action
@@ -77,6 +87,7 @@ class NearDuplicates:
     source_field: str | None = None
     index: SeenDocuments | None = None
     generation: Directory | None = None
+    hidden: tuple[str, ...] = ()
 
     def remember(self) -> None:
         """Let the documents of this dataset count as seen, where that is wanted."""
@@ -87,7 +98,69 @@ class NearDuplicates:
     def columns(self) -> list[str]:
         """The columns of the rows that are read."""
         others = [name for name in (self.id_field, self.source_field) if name is not None]
-        return list(dict.fromkeys([self.text_field, *self.keep.columns(self.text_field), *others]))
+        return list(dict.fromkeys([*self.compared, *self.keep.columns(self.text_field), *others]))
+
+    @property
+    @abstractmethod
+    def compared(self) -> list[str]:
+        """The columns that features are made of."""
+
+    @property
+    @abstractmethod
+    def threshold(self) -> float:
+        """The similarity from which candidates are duplicates."""
+
+    @abstractmethod
+    def with_features(self, made: Any, table: Any, rows: Ints) -> Any:
+        """Add to a table of candidates what they are compared by.
+
+        Args:
+            made: a row for each candidate.
+            table: rows with the columns `compared`.
+            rows: the row of each candidate.
+        """
+
+    @abstractmethod
+    def comparison(self, table: Any, order: Ints) -> Comparison:
+        """Return the comparison of candidates.
+
+        Args:
+            table: of candidates, with their features.
+            order: their places in it, in the order of their numbers.
+        """
+
+    def grouped(self, ranks: npt.NDArray[np.float64], pairs: Edges, similarity: Similarities, _: Comparison) -> Groups:
+        """Make groups of the candidates, which are known by their places in the order of their numbers.
+
+        Args:
+            ranks: of each candidate.
+            pairs: those that are similar enough.
+            similarity: of each pair.
+        """
+        return clustered(np.arange(len(ranks)), ranks, *pairs, similarity, how=self.clustering)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearTexts(NearDuplicates):
+    """The settings of `FuzzyDuplicates`."""
+
+    reason: ClassVar[str] = REASON
+
+    search: Search
+
+    @property
+    def compared(self) -> list[str]:
+        return [self.text_field]
+
+    @property
+    def threshold(self) -> float:
+        return self.search.threshold if self.search.verification != "none" else 0
+
+    def with_features(self, made: Any, table: Any, rows: Ints) -> Any:
+        return with_shingles(made, text_column(table, self.text_field), rows, self.search)
+
+    def comparison(self, table: Any, order: Ints) -> Comparison:
+        return CandidateSimilarity.of(table, self.search, order)
 
 
 @dataclass
@@ -131,12 +204,13 @@ class GatherCandidates(BarrierStage[DocumentBatch]):
                 ApplyClusters(
                     spilled=near.spilled,
                     action=near.action,
-                    reason=REASON,
+                    reason=near.reason,
                     report_path=near.report_path,
                     text_field=near.text_field,
                     stage=near.stage,
                     name=f"{near.stage}_marks",
                     when_known=near.remember,
+                    hidden=near.hidden,
                 ),
             ]
 
@@ -196,7 +270,7 @@ class CandidateWriter(ChunkWriter):
         if near.source_field is not None:
             sources = source_names(rows_at(only(table, [near.source_field]), rows), near.source_field)
             made = with_column(made, _SOURCE, np.searchsorted(list(near.spilled.sources), sources))
-        return with_shingles(made, text_column(table, near.text_field), rows, near.search)
+        return near.with_features(made, table, rows)
 
 
 def with_shingles(made: Any, texts: TextColumn | CudaColumn, rows: Ints, search: Search) -> Any:
@@ -233,23 +307,17 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
         order = np.argsort(numbers(table, LABELLED))
         members = numbers(table, LABELLED)[order]
         left, right = (np.searchsorted(members, numbers(pairs, side)) for side in (LEFT, RIGHT))
-        compare = CandidateSimilarity.of(table, self.near.search, order)
+        compare = self.near.comparison(table, order)
         similarity = compare(left, right)
-        similar = similarity >= (self.near.search.threshold if self.near.search.verification != "none" else 0)
+        similar = similarity >= self.near.threshold
         left, right, similarity = left[similar], right[similar], similarity[similar]
-        groups = clustered(
-            np.arange(len(members)),
-            numbers(table, _RANK)[order],
-            left,
-            right,
-            similarity.astype(np.float32),
-            how=self.near.clustering,
-        )
+        ranks = numbers(table, _RANK)[order]
+        groups = self.near.grouped(ranks, Edges(left, right), similarity.astype(np.float32), compare)
         made = task.with_data(self._members(table, order, groups, compare))
         made.found = {"pairs compared": len(similar), "pairs of duplicates": len(left)}
         return made
 
-    def _members(self, table: Any, order: Ints, groups: Groups, compare: CandidateSimilarity) -> Any:
+    def _members(self, table: Any, order: Ints, groups: Groups, compare: Comparison) -> Any:
         members = numbers(table, LABELLED)[order]
         similarity = groups.similarity.copy()
         unknown = np.flatnonzero(np.isnan(similarity))

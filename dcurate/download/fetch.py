@@ -7,9 +7,10 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedRandom
+from typing import TypeVar
 
 import orjson
 
@@ -18,6 +19,8 @@ from dcurate.download.transfer import Interrupted, RemoteFile, Transfer, Transfe
 from dcurate.errors import DataError
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.locks import is_at, lock
+
+T = TypeVar("T")
 
 _PROGRESS = 2**20
 _SPARE = 2**26
@@ -70,6 +73,27 @@ def read(url: str, transfer: Transfer) -> bytes:
     return _tried(url, transfer, whole)
 
 
+def read_limited(url: str, transfer: Transfer, limit: int) -> tuple[bytes, Sequence[tuple[str, str]]]:
+    """The contents of a file of unknown size, up to one byte more than `limit`, and the headers of the server.
+
+    Raises:
+        TransferError: it cannot be fetched.
+    """
+
+    def whole() -> tuple[bytes, Sequence[tuple[str, str]]]:
+        data = bytearray()
+        with asked(url, transfer) as answer:
+            for chunk in answer.chunks:
+                data += chunk
+                if len(data) > limit:
+                    return bytes(data[: limit + 1]), answer.headers
+            if answer.size is not None and len(data) != answer.size:
+                raise Interrupted(f"{len(data)} of {answer.size} bytes came")
+            return bytes(data), answer.headers
+
+    return _tried(url, transfer, whole)
+
+
 def read_range(url: str, transfer: Transfer, start: int, length: int) -> bytes:
     """A range of bytes of a file.
 
@@ -91,7 +115,7 @@ def read_range(url: str, transfer: Transfer, start: int, length: int) -> bytes:
     return _tried(url, transfer, part)
 
 
-def _tried(url: str, transfer: Transfer, attempt: Callable[[], bytes]) -> bytes:
+def _tried(url: str, transfer: Transfer, attempt: Callable[[], T]) -> T:
     """The result of the first attempt that is not interrupted."""
     failures = 0
     while True:
@@ -228,5 +252,5 @@ def _part_of(target: str) -> Iterator[BufferedRandom | None]:
 def _wait_or_give_up(url: str, transfer: Transfer, failures: int, interrupted: Interrupted) -> None:
     if failures >= transfer.attempts:
         tried = f" (tried {failures} times)" if failures > 1 else ""
-        raise TransferError(f"cannot fetch {url}: {interrupted}{tried}") from interrupted
+        raise TransferError(f"cannot fetch {url}: {interrupted}{tried}", interrupted.status) from interrupted
     time.sleep(transfer.wait_s(failures, interrupted.wait_s))

@@ -17,15 +17,27 @@ _LONGEST_BACKOFF_S = 60.0
 
 
 class TransferError(DataError):
-    """A failed download; the message names its URL and the reason."""
+    """A failed download; the message names its URL and the reason.
+
+    Attributes:
+        status: that an HTTP server answered; None if there is none.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class PrivateAddressError(TransferError):
+    """A server in a private network that must not be asked."""
 
 
 class Interrupted(Exception):  # noqa: N818 - no error yet
-    """A failed attempt that may be retried: the reason, and the delay requested by the server."""
+    """A failed attempt that may be retried: the reason, the delay requested by the server, and its HTTP status."""
 
-    def __init__(self, reason: str, wait_s: float | None = None) -> None:
+    def __init__(self, reason: str, wait_s: float | None = None, status: int | None = None) -> None:
         super().__init__(reason)
-        self.wait_s = wait_s
+        self.wait_s, self.status = wait_s, status
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,8 @@ class Transfer:
         requests_per_second: requests to one server from one machine; None for no limit.
         headers: sent with every HTTP request; not printed, as they may hold secrets.
         storage_options: fsspec's, for addresses that are neither ``http://`` nor ``https://``; not printed either.
+        public_only: whether servers in private networks are refused, also where a server redirects to one: for URLs
+            that come from others.
 
     Raises:
         PipelineError: a value out of range.
@@ -90,6 +104,7 @@ class Transfer:
     requests_per_second: float | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    public_only: bool = False
 
     def __post_init__(self) -> None:
         for name in ("attempts", "connections_per_host"):

@@ -29,7 +29,7 @@ _COMPLETED = f"{META_DIR}/completed.json"
 STRAYS = f"{META_DIR}/strays"
 
 _OURS = re.compile(
-    r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.(jsonl(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)"
+    r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.((jsonl|tar)(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)"
     r"|tokens(-g\d+)?-\d{5,}\.(bin|idx|ds(\.(index|metadata|loss))?|((cu_seqlens|loss)\.)?npy|csv\.gz|mds|parquet)"
 )
 _PART = re.compile(r"(@\d{5,}|\+\d+-[0-9a-f]{8})$")

@@ -34,7 +34,8 @@ _CONVERT = "convert it, with pandas say"
 #: What to do with files that are of another format, as their names end.
 _ELSEWHERE = {
     **dict.fromkeys((".csv", ".tsv"), "read it with CsvReader"),
-    **dict.fromkeys((".xls", ".xlsx", ".arrow", ".feather", ".orc", ".avro", ".xml", ".pdf"), _CONVERT),
+    **dict.fromkeys((".xls", ".xlsx", ".arrow", ".feather", ".orc", ".avro", ".xml"), _CONVERT),
+    ".pdf": "read it with PdfReader, and make text of it with PdfExtract",
     **dict.fromkeys((".parquet", ".pq"), "read it with ParquetReader"),
     **dict.fromkeys((".jsonl", ".ndjson"), "read it with JsonlReader"),
     **dict.fromkeys((".warc", ".arc"), "read it with WarcReader"),

@@ -22,6 +22,8 @@ from dcurate.text.yaml_values import yaml_text
 BUNDLED = Path(__file__).parent.parent / "bundled"
 #: The bundled sample of documents.
 SAMPLE = BUNDLED / "sample"
+#: The bundled sample of files that are no documents of text yet: a PDF.
+SAMPLE_FILES = BUNDLED / "documents"
 
 _KEYS = ("name", "description", "params", "stages", "executor", "rejected")
 _WITH = ("name", "resources", "batch_size", "num_workers")

@@ -15,7 +15,8 @@ from dcurate.frames.columns import with_constant, with_texts_each
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.filter_run import FilterRun
-from dcurate.text.rules import RuleStage, checked, is_filter, needs_of
+from dcurate.text.number_filter import column_of_rule
+from dcurate.text.rules import RuleStage, checked, is_filter, needs_of, unique
 from dcurate.text.score import Filter
 
 
@@ -78,7 +79,7 @@ class Annotate(RuleStage[DocumentBatch]):
         return [self.prefix + name for name in (*named, *([self.rules_field] if self.rules_field else []))]
 
     def inputs(self) -> Spec:
-        return ["data"], [self.text_field]
+        return ["data"], unique(column_of_rule(rule, self.text_field) for rule in self._rules)
 
     def outputs(self) -> Spec:
         return ["data"], self._columns()
@@ -89,7 +90,8 @@ class Annotate(RuleStage[DocumentBatch]):
         failed: list[list[str]] = [[] for _ in range(task.num_items)]
         for rule in rules:
             scores = run.scores(rule, self.text_field)
-            run.put(self.prefix + rule.name, scores)
+            if self.prefix + rule.name != column_of_rule(rule, ""):  # a number that is there keeps its type and nulls
+                run.put(self.prefix + rule.name, scores)
             for row in np.flatnonzero(~run.kept(rule, scores)):
                 failed[row].append(rule.name)
         table = with_texts_each(run.result().to_arrow(), self.prefix + self.failed_field, failed)

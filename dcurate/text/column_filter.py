@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from dcurate.text.filter import DocumentFilter, Mask, Scores
 
 class ColumnFilter(DocumentFilter):
     """A rule that scores a column of texts with pandas or NumPy; subclass it for vectorised rules.
+
+    A subclass that overrides `score_document` or `keep_document` of such a rule is called for each document instead.
 
     Examples:
         >>> class FewDigits(ColumnFilter):
@@ -72,10 +74,8 @@ class ColumnFilter(DocumentFilter):
             )
         return found
 
-    @final
     def score_document(self, text: str) -> Any:
         return self.scores(as_series([text]))[0].item()
 
-    @final
     def keep_document(self, score: Any) -> bool:
         return bool(self.kept([score])[0])

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import fields, is_dataclass
 from numbers import Real
-from typing import Any, final
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +95,8 @@ class SignalFilter(DocumentFilter):
     """A rule over signals that compiled kernels compute for a whole column at once.
 
     Neighbouring stages of such filters share one pass over the text. `score_document` runs the same kernels
-    on one text, so both ways give the same score.
+    on one text, so both ways give the same score. A subclass that overrides `score_document` or `keep_document` is
+    called for each document instead.
 
     Examples:
         >>> class FewDigits(SignalFilter):
@@ -120,13 +121,16 @@ class SignalFilter(DocumentFilter):
     def keep(self, scores: Scores) -> Mask:
         """Return a mask of the scores to keep."""
 
-    @final
     def score_document(self, text: str) -> Any:
         return self.score(Signals(text_as_column(text or ""), self.needs))[0].item()
 
-    @final
     def keep_document(self, score: Any) -> bool:
         return bool(self.keep(np.asarray(score)))
+
+
+def by_signals(rule: Any) -> TypeGuard[SignalFilter]:
+    """Whether a rule scores a whole column by signals: not where a subclass scores each document in its own way."""
+    return isinstance(rule, SignalFilter) and not rule.overrides("score_document", "score")
 
 
 class BoundedFilter(SignalFilter):

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import Rejection, Scored
+from dcurate.errors import PipelineError
 from dcurate.frames import convert
 from dcurate.frames.columns import as_series, column_of, numbers, rows_at, values, with_column
 from dcurate.frames.document import DocumentBatch
@@ -16,8 +17,9 @@ from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import TextColumn, text_column
 from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.text.column_filter import ColumnFilter
-from dcurate.text.filter import DocumentFilter, SignalFilter
-from dcurate.text.rules import Rule
+from dcurate.text.filter import DocumentFilter, by_signals
+from dcurate.text.number_filter import NumberFilter
+from dcurate.text.rules import Rule, kept_by
 from dcurate.text.signals import Needs, Signals
 
 #: One value a row: an array, or Python objects of any kind.
@@ -60,23 +62,26 @@ class FilterRun:
 
     def scores(self, rule: Rule, field: str) -> Column:
         """Return the scores of a filter or function for the remaining rows of the column."""
-        if isinstance(rule, SignalFilter):
+        if by_signals(rule):
             return rule.score(self._signals_of(field))
-        if isinstance(rule, ColumnFilter):
+        if isinstance(rule, NumberFilter):
+            if rule.made_by and rule.column not in (*self._added, *self._table.column_names):
+                raise PipelineError(
+                    f"{rule.name}: the rows have no column {rule.column!r}; add {rule.made_by} before it"
+                )
+            return self.numbers(rule.column)
+        if isinstance(rule, ColumnFilter) and not rule.overrides("score_document", "score_column"):
             return rule.scores(as_series(column_of(self._at_rows(field), field, text=True)))
         texts = self.column(field)
         if isinstance(rule, DocumentFilter):
-            return rule.score_documents(["" if text is None else text for text in texts])
+            given = ["" if text is None else text for text in texts]
+            each = rule.overrides("score_document", "score_documents")
+            return [rule.score_document(text) for text in given] if each else rule.score_documents(given)
         return [rule(text) for text in texts]
 
     def kept(self, rule: Rule, scores: Column) -> npt.NDArray[np.bool_]:
         """Return a mask of the rows that a filter or function keeps by their scores."""
-        if isinstance(rule, SignalFilter):
-            return rule.keep(np.asarray(scores))
-        if isinstance(rule, ColumnFilter):
-            return rule.kept(scores)
-        keep = rule.keep_document if isinstance(rule, DocumentFilter) else rule
-        return np.array([bool(keep(score)) for score in scores], np.bool_)
+        return kept_by(rule, scores)
 
     def column(self, field: str) -> list[Any]:
         """Values of the column for the remaining rows, as Python values."""

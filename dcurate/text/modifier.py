@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +64,8 @@ class TextModifier(DocumentModifier):
 class ColumnModifier(DocumentModifier):
     """A modifier that rewrites all texts of a column at once, for example with a kernel.
 
-    `modify_document` does the same to one text, so both ways give the same.
+    `modify_document` does the same to one text, so both ways give the same. A subclass that overrides it is called for
+    each document instead.
 
     Examples:
         >>> class Blank(ColumnModifier):
@@ -86,7 +87,6 @@ class ColumnModifier(DocumentModifier):
         """Called once per host before any text is modified there: compile kernels, or load them from disk."""
         self.modify_document("")
 
-    @final
     def modify_document(self, text: str) -> str:
         data = np.frombuffer(text.encode(errors="surrogatepass"), np.uint8)
         new = self.modify_column(TextColumn(np.array([0, len(data)], np.int64), data))

@@ -6,7 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeGuard
 
 from dcurate.core.extras import required_by
 from dcurate.core.names import short
@@ -109,7 +109,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table, counts = DocumentBatch.given(task).to_arrow(), Counter[str]()
         for modifier, (fields, target) in zip(self._modifiers, self._columns(), strict=True):
-            if isinstance(modifier, ColumnModifier) and len(fields) == 1:
+            if _by_column(modifier) and len(fields) == 1:
                 new_texts, found = modifier.modify_and_count(text_column(table, fields[0]))
                 counts.update(found)
                 table = with_layout(table, target, new_texts, fields[0])
@@ -121,6 +121,10 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
             is_text = all(value is None or isinstance(value, str) for value in new)
             table = with_text(table, target, new) if is_text else with_column(table, target, new)
         return replace(task.with_data(table), found=counts)
+
+
+def _by_column(modifier: Modification) -> TypeGuard[ColumnModifier]:
+    return isinstance(modifier, ColumnModifier) and not modifier.overrides("modify_document", "modify_column")
 
 
 def _modified(modifier: Modification, columns: dict[str, list[Any]]) -> list[Any]:

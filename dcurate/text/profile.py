@@ -18,8 +18,9 @@ from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import content_hashes
 from dcurate.frames.text import text_column
-from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.filter import DocumentFilter, by_signals
 from dcurate.text.filter_run import Column, FilterRun
+from dcurate.text.number_filter import column_of_rule
 from dcurate.text.rules import Rule, RuleStage, needs_of
 from dcurate.text.signals import Signals
 from dcurate.text.sketch import NumberSketch, TextSketch
@@ -149,7 +150,8 @@ class ProfileDocuments(RuleStage[CountsBatch]):
         return [*self.filters, *([] if self.tokens is None else [self.tokens])]
 
     def inputs(self) -> Spec:
-        wanted = [self.text_field, *([] if self.id_field is None else [self.id_field]), *(self.columns or ())]
+        own = [column_of_rule(rule, self.text_field) for rule in self._rules]
+        wanted = [self.text_field, *own, *([] if self.id_field is None else [self.id_field]), *(self.columns or ())]
         return ["data"], list(dict.fromkeys(wanted))
 
     def process(self, task: DocumentBatch) -> CountsBatch:
@@ -185,7 +187,7 @@ class ProfileDocuments(RuleStage[CountsBatch]):
             counts.lengths[name].add(numbers)
 
     def _scores(self, rule: Rule, signals: Signals, run: FilterRun) -> Column:
-        return rule.score(signals) if isinstance(rule, SignalFilter) else run.scores(rule, self.text_field)
+        return rule.score(signals) if by_signals(rule) else run.scores(rule, self.text_field)
 
     def _tokens(self, signals: Signals, run: FilterRun) -> npt.NDArray[np.int64]:
         assert self.tokens is not None

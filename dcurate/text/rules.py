@@ -7,13 +7,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from dcurate.core.names import short
 from dcurate.core.part import wrapping
 from dcurate.core.stage import NodeInfo, ProcessingStage, WorkerMetadata
 from dcurate.core.stage.processing import Y
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
+from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.number_filter import NumberFilter, maker_of
 from dcurate.text.signals import Needs, Signals, text_as_column
 
 Rule: TypeAlias = Callable[[Any], Any] | DocumentFilter
@@ -134,6 +139,19 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
     return needs
 
 
+def kept_by(rule: Rule, scores: Any) -> npt.NDArray[np.bool_]:
+    """Return a mask of the scores, an array or a list, that a filter or function keeps."""
+    if isinstance(rule, SignalFilter) and not rule.overrides("keep_document", "keep"):
+        return np.asarray(rule.keep(np.asarray(scores)), np.bool_)
+    if isinstance(rule, NumberFilter):
+        return rule.keep(np.asarray(scores))
+    if isinstance(rule, ColumnFilter) and not rule.overrides("keep_document", "keep_column"):
+        return rule.kept(scores)
+    keep: Callable[[Any], Any] = rule.keep_document if isinstance(rule, DocumentFilter) else rule
+    each = scores.tolist() if isinstance(scores, np.ndarray) else scores
+    return np.array([bool(keep(score)) for score in each], np.bool_)
+
+
 class RuleStage(ProcessingStage[DocumentBatch, Y]):
     """A stage with rules, whose kernels and models are ready before its first batch."""
 
@@ -141,6 +159,9 @@ class RuleStage(ProcessingStage[DocumentBatch, Y]):
     @abstractmethod
     def _rules(self) -> Sequence[Rule]:
         """The rules, in order."""
+
+    def made_by(self, column: str) -> str:
+        return maker_of(self._rules, column)
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         text = text_as_column("one two\n\none two\nA line that rules on lines keep, and that has an end.")

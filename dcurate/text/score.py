@@ -9,8 +9,9 @@ from dcurate.core.extras import required_by
 from dcurate.core.names import short
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
-from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.filter import DocumentFilter, SignalFilter, by_signals
 from dcurate.text.filter_run import FilterRun, Verdict
+from dcurate.text.number_filter import NumberFilter, column_of_rule, maker_of
 from dcurate.text.rules import (
     Rule,
     RuleStage,
@@ -70,7 +71,8 @@ class Score(RuleStage[DocumentBatch]):
 
     @property
     def _text_fields(self) -> list[str]:
-        return one_each(self.text_field, len(self._rules), "text_field")
+        fields = one_each(self.text_field, len(self._rules), "text_field")
+        return [column_of_rule(*each) for each in zip(self._rules, fields, strict=True)]
 
     def requires(self) -> dict[str, str]:
         return required_by(self._rules)
@@ -129,6 +131,9 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
     def inputs(self) -> Spec:
         return ["data"], unique(one_or_many(self.filter_field))
 
+    def made_by(self, column: str) -> str:
+        return maker_of(self._rules, column)
+
     def outputs(self) -> Spec:
         return ["data"], []
 
@@ -137,7 +142,7 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
         run = FilterRun(task, Needs())
         inverts = one_each(self.invert, len(rules), "invert")
         for rule, field, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
-            scores = run.numbers(field) if isinstance(rule, SignalFilter) else run.column(field)
+            scores = run.numbers(field) if isinstance(rule, SignalFilter | NumberFilter) else run.column(field)
             run.record_scores(self.name, name_of(rule), scores)
             run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, ""), self.name, name_of(rule))
         return run.result()
@@ -193,7 +198,8 @@ class ScoreFilter(RuleStage[DocumentBatch]):
 
     @property
     def _text_fields(self) -> list[str]:
-        return one_each(self.text_field, len(self.filters), "text_field")
+        fields = one_each(self.text_field, len(self.filters), "text_field")
+        return [column_of_rule(*each) for each in zip(self.filters, fields, strict=True)]
 
     @property
     def _score_fields(self) -> list[str | None]:
@@ -230,11 +236,14 @@ class ScoreFilter(RuleStage[DocumentBatch]):
         return MergedScoreFilter((self,)).fuse_with(following) if self.shared_field() is not None else None
 
     def shared_field(self) -> str | None:
-        """The column that all filters read, if they are built in and do not change it; otherwise None."""
+        """The column that all filters read, if they are built in and do not change it; otherwise None.
+
+        A class of a user is not merged: its `process` may do more than the one that it extends.
+        """
         fields = set(self._text_fields)
-        if len(fields) > 1 or fields & set(self._score_fields):
+        if not self.sees_lines or len(fields) > 1 or fields & set(self._score_fields):
             return None
-        return fields.pop() if all(isinstance(rule, SignalFilter) for rule in self.filters) else None
+        return fields.pop() if all(map(by_signals, self.filters)) else None
 
 
 @dataclass

@@ -65,7 +65,7 @@ class Signals:
         column: the texts.
         needs: the signals that will be read; n-grams of all its sizes are found in one pass.
         rows: numbers of the texts to measure; all by default.
-        card: the same texts on a GPU; signals are then computed there, except plain functions.
+        gpu_texts: the same texts on a GPU; signals are then computed there, except plain functions.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class Signals:
         column: TextColumn,
         needs: Needs,
         rows: npt.NDArray[np.int64] | None = None,
-        card: CudaColumn | None = None,
+        gpu_texts: CudaColumn | None = None,
     ) -> None:
         self.column = column
         self.needs = needs
-        self.card = card
+        self.gpu_texts = gpu_texts
         self.rows = np.arange(len(column), dtype=np.int64) if rows is None else rows
         self._found: dict[Hashable, Any] = {}
         self._spaced: dict[str, Signals] = {}
@@ -97,8 +97,8 @@ class Signals:
         """
         key = (signal, args, tuple(kwargs.items()))
         if key not in self._found:
-            if self.card is not None and isinstance(signal, Signal):
-                self._found[key] = signal.gpu(self.card, self.rows, *args, **kwargs)
+            if self.gpu_texts is not None and isinstance(signal, Signal):
+                self._found[key] = signal.gpu(self.gpu_texts, self.rows, *args, **kwargs)
             else:
                 self._found[key] = signal(*self.column, self.rows, *args, **kwargs)
         return cast(Found, self._found[key])
@@ -166,7 +166,7 @@ class Signals:
 
     def narrowed(self, mask: npt.NDArray[np.bool_]) -> Signals:
         """The signals of the texts where ``mask`` is true; computed signals are kept."""
-        narrow = Signals(self.column, self.needs, self.rows[mask], self.card)
+        narrow = Signals(self.column, self.needs, self.rows[mask], self.gpu_texts)
         narrow._found = {key: _narrowed(found, mask) for key, found in self._found.items()}
         narrow._spaced = {lang: signals.narrowed(mask) for lang, signals in self._spaced.items()}
         return narrow

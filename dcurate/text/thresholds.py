@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.report import Threshold
-from dcurate.text.column_filter import ColumnFilter
-from dcurate.text.filter import DocumentFilter, SignalFilter
-from dcurate.text.rules import Rule, name_of, one_each, one_or_many
+from dcurate.text.rules import Rule, kept_by, name_of, one_each, one_or_many
 from dcurate.text.score import AnyStage, Filter, ScoreFilter
 
 #: Says of scores which are kept.
@@ -52,7 +50,7 @@ def _rules(stage: AnyStage) -> list[tuple[Rule, bool]]:
 
 def _cuts(rule: Rule, invert: bool) -> list[Threshold]:
     def keeps(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-        return _kept(rule, scores) ^ invert
+        return kept_by(rule, scores) ^ invert
 
     try:
         with np.errstate(all="ignore"):
@@ -61,15 +59,6 @@ def _cuts(rule: Rule, invert: bool) -> list[Threshold]:
             return [_threshold(keeps, _PROBES[at], _PROBES[at + 1], bool(kept[at])) for at in turns]
     except Exception:  # a custom filter may raise anything when it is probed with scores of no text
         return []
-
-
-def _kept(rule: Rule, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    if isinstance(rule, SignalFilter):
-        return np.asarray(rule.keep(scores), np.bool_)
-    if isinstance(rule, ColumnFilter):
-        return rule.kept(scores)
-    keep: Callable[[Any], Any] = rule.keep_document if isinstance(rule, DocumentFilter) else rule
-    return np.array([bool(keep(score)) for score in scores.tolist()], np.bool_)
 
 
 def _threshold(keeps: Keeps, low: float, high: float, below: bool) -> Threshold:

@@ -224,7 +224,7 @@ def batch_system(folder: Path, refused: tuple[str, ...] = ()) -> Iterator[tuple[
         SpecCluster(scheduler=local_scheduler(), silence_logs=50) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        yield cluster, client, {"cpu": Kind(Shape(cpus=2, seats=2, maximum=2), job)}
+        yield cluster, client, {"cpu": Kind(Shape(cpus=2, max_slots=2, maximum=2), job)}
 
 
 def test_jobs_of_several_workers_come_and_go_as_one_and_are_asked_for_again_when_refused(tmp_path: Path) -> None:

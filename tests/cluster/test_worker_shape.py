@@ -1,3 +1,6 @@
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,9 +11,9 @@ shapes = st.builds(
     least=st.integers(0, 9),
     more=st.integers(1, 9),
     cpus=st.floats(0, 1e3),
-    cards=st.integers(0, 8),
-    card_memory=st.floats(0, 1e12),
-    seats=st.integers(1, 64),
+    gpus=st.integers(0, 8),
+    gpu_memory=st.floats(0, 1e12),
+    max_slots=st.integers(1, 64),
     host=st.text(max_size=3),
 )
 
@@ -25,3 +28,9 @@ def test_a_clamped_number_may_be_and_is_the_nearest_that_may(shape: Shape, numbe
 @given(shapes)
 def test_a_shape_survives_being_sent(shape: Shape) -> None:
     assert Shape.from_dict(shape.to_dict()) == shape
+
+
+def test_earlier_names_of_arguments_still_work_and_warn() -> None:
+    earlier: dict[str, Any] = {"seats": 4}
+    with pytest.warns(DeprecationWarning, match=r"Shape\(seats=\) is now max_slots="):
+        assert Shape(**earlier) == Shape(max_slots=4)

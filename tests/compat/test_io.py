@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import dcurate
 from dcurate.compat.nemo import builtin, ids, io, stages, tasks
-from dcurate.compat.nemo.bridge import engine_stages
+from dcurate.compat.nemo.bridge import ForeignStage, engine_stages
 from dcurate.compat.nemo.executors import RayClient
 from dcurate.compat.nemo.pipeline import Pipeline
 
@@ -355,3 +356,26 @@ def test_lines_pass_stages_that_need_all_rows(tmp_path: Path) -> None:
         {"key0": 2},
         None,
     ]
+
+
+class Marked(builtin.ScoreFilter):
+    """A person's class that extends a stage of the library, and uses what tasks have there."""
+
+    def process(self, task):
+        found = super().process(task)
+        frame = found.to_pandas().assign(task_id=task.task_id)
+        return tasks.DocumentBatch(dataset_name=task.dataset_name, data=frame, _metadata=task._metadata)
+
+
+class Named(builtin.ScoreFilter):
+    """A person's class that changes nothing of the rows."""
+
+
+def test_a_class_that_extends_a_built_in_stage_is_given_tasks():
+    marked, named = engine_stages([Marked(dcurate.WordCountFilter(min_words=2)), Named(dcurate.WordCountFilter())])
+    assert isinstance(named, Named)
+    rows = dcurate.DocumentBatch(data=pa.table({"text": ["one two", "one"]}), key=dcurate.BatchKey("a.jsonl"))
+    assert isinstance(marked, ForeignStage)
+    (found,) = marked.process_batch([rows])
+    assert found.to_arrow()["text"].to_pylist() == ["one two"]
+    assert found.to_arrow()["task_id"][0].as_py()

@@ -39,11 +39,13 @@ class Files:
         retry_after: header sent with a status of `faults`.
         ranges: whether ranges are served.
         tags: whether ETags are sent.
+        headers: further headers by path.
         together: how many requests must be here at once, one time, before any is answered; a minute is waited for them.
     """
 
     content: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, deque] = field(default_factory=dict)
+    headers: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
     retry_after: str = ""
     ranges: bool = True
@@ -122,6 +124,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(data)}")
         if fault == ("packed", 0):
             self.send_header("Content-Encoding", "gzip")
+        for name, value in self.files.headers.get(self.path, ()):
+            self.send_header(name, value)
         self.end_headers()
         if fault is None or fault == ("packed", 0):
             self.wfile.write(body)
@@ -155,6 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Retry-After", self.files.retry_after)
         if content_range:
             self.send_header("Content-Range", content_range)
+        for name, value in self.files.headers.get(self.path, ()):
+            self.send_header(name, value)
         self.send_header("Content-Length", "0")
         self.end_headers()
 

@@ -141,7 +141,7 @@ def test_a_worker_that_is_paused_for_long_gets_no_slots() -> None:
 
 
 def test_a_cluster_is_asked_for_the_workers_that_a_run_needs_and_not_again_at_once() -> None:
-    kinds = {"cpu": Shape(cpus=1, seats=1, maximum=8)}
+    kinds = {"cpu": Shape(cpus=1, max_slots=1, maximum=8)}
     policy, run = Autoscaling(), view(operators=TWO, kinds=kinds)
     assert list(policy.run(run)) == [Scale("cpu", 2)]
     assert not list(policy.run(run))

@@ -121,3 +121,12 @@ def test_an_id_column_is_replaced_only_when_asked() -> None:
 def test_ids_need_a_key() -> None:
     with pytest.raises(DataError, match="has none"):
         AddId("id").process(DocumentBatch(data=pa.table({"text": ["a"]})))
+
+
+def test_a_subclass_of_a_modifier_by_column_modifies_documents_in_its_own_way() -> None:
+    class Kept(PiiModifier):
+        def modify_document(self, text: str) -> str:
+            return "<" + super().modify_document(text) + ">"
+
+    found = Modify(Kept()).process(DocumentBatch(data=pa.table({"text": ["mail jo@example.org", None]})))
+    assert found.to_arrow()["text"].to_pylist() == ["<mail >", None]

@@ -14,8 +14,10 @@ from dcurate.core.batch import BatchKey
 from dcurate.core.resources import Resources
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
+from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.filters.characters import NumbersFilter
+from dcurate.text.filters.language import LanguageFilter
 from dcurate.text.filters.words import LongWordFilter, MeanWordLengthFilter, WordCountFilter
 from dcurate.text.score import Filter, MergedScoreFilter, Score, ScoreFilter
 from dcurate_testing.filter_oracle import RULES
@@ -226,3 +228,70 @@ def test_a_hosts_models_are_fetched_and_a_slots_loaded() -> None:
         stage.setup_on_node()
         stage.setup()
     assert calls == ["fetch", "load"] * 2
+
+
+class Doubled(WordCountFilter):
+    """Scores each document in its own way, by what the filter it extends makes of it."""
+
+    def score_document(self, text: str) -> int:
+        return 2 * int(super().score_document(text))
+
+
+class Below(WordCountFilter):
+    def keep_document(self, score: Any) -> bool:
+        return not super().keep_document(score)
+
+
+class Labelled(LanguageFilter):
+    def score_document(self, text: str) -> dict[str, Any]:
+        return {"language": "xx", "score": 1.0}
+
+
+class Share(ColumnFilter):
+    def score_column(self, texts: Any) -> Any:
+        return texts.str.len()
+
+    def keep_column(self, scores: Any) -> Any:
+        return scores > 3
+
+
+class Opposite(Share):
+    def score_document(self, text: str) -> Any:
+        return -super().score_document(text)
+
+    def keep_document(self, score: Any) -> bool:
+        return not super().keep_document(-score)
+
+
+@pytest.mark.parametrize(
+    ("rule", "scores", "kept"),
+    [
+        (Doubled(min_words=3), [4], ["a b"]),
+        (Below(min_words=2), [1], ["long"]),
+        (Labelled(["xx"]), [{"language": "xx", "score": 1.0}] * 2, ["a b", "long"]),
+        (Opposite(), [-3], ["a b"]),
+    ],
+)
+def test_a_subclass_of_a_built_in_filter_scores_and_keeps_documents_in_its_own_way(
+    rule: Any, scores: list[Any], kept: list[str]
+) -> None:
+    first = ScoreFilter(NumbersFilter())
+    stage = ScoreFilter(rule, score_field="s")
+    assert first.fuse_with(stage) is None or isinstance(rule, Below)
+    found = stage.process(batch("a b", "long")).to_pandas()
+    assert (found["text"].tolist(), found["s"].tolist()) == (kept, scores)
+
+
+class Cut(ScoreFilter):
+    """A stage of a user that does more than the one that it extends."""
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        found = super().process(task)
+        return found.with_data(found.to_arrow().slice(0, 1))
+
+
+def test_a_subclass_of_a_stage_that_filters_is_not_merged() -> None:
+    own, built_in = Cut(WordCountFilter(min_words=1)), ScoreFilter(NumbersFilter())
+    assert own.fuse_with(built_in) is None
+    assert built_in.fuse_with(own) is None
+    assert own.process(batch("a", "b")).num_items == 1

@@ -76,12 +76,12 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
     keeps_lines: bool
     """Whether rows leave with the lines that hold their values; see `dcurate.compat.nemo.values`."""
 
-    def __init__(self, stage: ProcessingStage[Any, Any]) -> None:
-        self.stage = stage
+    def __init__(self, stage: Any) -> None:
+        self.stage: ProcessingStage[Any, Any] = stage
         self.name = str(stage.name)
         self.resources = engine_resources(stage.resources)
         self.batch_size = stage.batch_size or 1
-        self.spec = engine_spec(stage, StageSpec())
+        self.spec = engine_spec(stage, getattr(stage, "spec", StageSpec()))
         self.keeps_lines = False
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -118,7 +118,11 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         self.stage.teardown()
 
     def take_metrics(self) -> dict[str, float]:
-        return self.stage._consume_custom_metrics()
+        stage: Any = self.stage
+        taken: dict[str, float] = (
+            stage.take_metrics() if isinstance(stage, ours.ProcessingStage) else stage._consume_custom_metrics()
+        )
+        return taken
 
     def process(self, task: Batch) -> Any:
         return self.process_batch([task])[0]
@@ -197,6 +201,15 @@ def _keep_lines(stages: Sequence[Any]) -> None:
             stage.keeps_values = needed
 
 
+def _processes_tasks(stage: ours.Stage) -> bool:
+    """Whether a person's class extends a built-in stage and processes tasks in its own way: it expects tasks then."""
+    if not isinstance(stage, ours.ProcessingStage) or isinstance(stage, ours.SinkStage | ours.SourceStage):
+        return False
+    methods = {"process", "process_batch"}
+    nearest = next(kind for kind in type(stage).__mro__ if methods & vars(kind).keys())
+    return nearest.__module__.partition(".")[0] != "dcurate"
+
+
 def with_settings(own: ours.Stage, stage: Any) -> ours.Stage:
     """Give a stage the name, resources and other settings of the one whose place it takes."""
     settings = {"name": stage.name, "resources": engine_resources(stage.resources), "_num_workers": stage.num_workers()}
@@ -207,7 +220,7 @@ def with_settings(own: ours.Stage, stage: Any) -> ours.Stage:
 
 def engine_stage(stage: Any) -> ours.Stage:
     """The stage that the engine runs for one that has no other form in dcurate."""
-    if not isinstance(stage, ours.Stage):
+    if not isinstance(stage, ours.Stage) or _processes_tasks(stage):
         return ForeignStage(stage)
     own = copy.copy(stage)
     object.__setattr__(own, "resources", engine_resources(stage.resources))

@@ -52,7 +52,7 @@ def desired_workers(
         shapes: the resources of a worker of each kind, and the limits of their number.
 
     Examples:
-        >>> shapes = {"cpu": Shape(maximum=8), "gpu": Shape(cpus=1, cards=1, card_memory=80e9, seats=8, maximum=2)}
+        >>> shapes = {"cpu": Shape(maximum=8), "gpu": Shape(cpus=1, gpus=1, gpu_memory=80e9, max_slots=8, maximum=2)}
         >>> desired_workers([SchedulingUnit("read", seconds=1), SchedulingUnit("embed", gpus=1, seconds=2)], shapes)
         {'cpu': 1, 'gpu': 2}
         >>> desired_workers([SchedulingUnit("read", weight=0), SchedulingUnit("embed", gpus=1, weight=0)], shapes)
@@ -87,25 +87,25 @@ def workers_at(shapes: Mapping[str, Shape], numbers: Mapping[str, int]) -> list[
     """Return the workers of a cluster with these numbers of each kind: a process for each GPU, or one for the CPUs.
 
     Examples:
-        >>> workers_at({"gpu": Shape(cpus=4, cards=1, card_memory=8e9, seats=2)}, {"gpu": 1})[0].gpus
+        >>> workers_at({"gpu": Shape(cpus=4, gpus=1, gpu_memory=8e9, max_slots=2)}, {"gpu": 1})[0].gpus
         (('gpu-0/0', 8000000000.0),)
     """
     found = []
     for kind, shape in shapes.items():
         for number in range(numbers.get(kind, 0)):
             name = f"{kind}-{number}"
-            gpus = [(f"{name}/{gpu}", shape.card_memory) for gpu in range(shape.cards)]
-            for own in range(max(1, shape.cards)):
+            gpus = [(f"{name}/{gpu}", shape.gpu_memory) for gpu in range(shape.gpus)]
+            for own in range(max(1, shape.gpus)):
                 seen = (*gpus[own:], *gpus[:own])
                 cpus = float(shape.cpus) if own == 0 else 0.0
-                found.append(WorkerState(f"{name}/{own}", f"+{shape.host or name}", shape.seats, cpus, seen, kind))
+                found.append(WorkerState(f"{name}/{own}", f"+{shape.host or name}", shape.max_slots, cpus, seen, kind))
     return found
 
 
 def _hosts(shapes: Mapping[str, Shape], numbers: Mapping[str, int], base: Sequence[WorkerState]) -> list[Host]:
     """Return the hosts of such a cluster. Where CPU workers can start, GPU workers do not replace them."""
     # A process without threads or cores adds no capacity, but makes GPU workers serve GPU operators only.
-    some = [] if all(shape.cards for shape in shapes.values()) else [WorkerState("", "+", threads=0, cpus=0.0)]
+    some = [] if all(shape.gpus for shape in shapes.values()) else [WorkerState("", "+", threads=0, cpus=0.0)]
     return hosts_of([*base, *workers_at(shapes, numbers), *some])
 
 
@@ -125,7 +125,7 @@ def _fewest(
         return None
     last_first = list(shapes)[::-1]
     # GPU workers first: those that stay may bring CPU cores along.
-    for kind in sorted(last_first, key=lambda kind: not shapes[kind].cards):
+    for kind in sorted(last_first, key=lambda kind: not shapes[kind].gpus):
         low, high = _at_least(kind, pinned, shapes, numbers, state.base), numbers[kind]
         middle, step = low, 1
         while low < high:

@@ -206,7 +206,7 @@ def _stats(
         rows_in = rows_out + sum(rejection.rows for rejection in rejections)
         bytes_in = sum(part.nbytes for b in batches if isinstance(b, FileGroup) for part in b.parts) or bytes_in
     if isinstance(stage, SinkStage):
-        rows_out = rows_in
+        rows_out = rows_in - sum(rejection.rows for rejection in rejections)
         bytes_out = sum(part.size for r in results if isinstance(r, FileGroup) for part in r.parts)
     figures = []
     for part in stage.parts:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import faulthandler
-import fcntl
 import os
 import pickle
 import resource
-import signal
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import cloudpickle
 
 from dcurate.core.batch import Batch
+from dcurate.core.lifeline import end_with_parent
 from dcurate.engine.worker.bisect import BatchSlice
 from dcurate.engine.worker.call_guard import Died, Failure
 from dcurate.engine.worker.calls import AnyStage, Calls, Process, failed_on, is_divisible, row_of
@@ -106,7 +104,7 @@ def main(answers: int, lifeline: int, traces: int) -> None:
         lifeline: file descriptor of a pipe that is closed when the process that started this one is gone.
         traces: file descriptor to which a dying process writes its traceback.
     """
-    _die_with_parent(lifeline)
+    end_with_parent(lifeline)
     faulthandler.enable(traces)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     channel = Channel(os.dup(0), answers)
@@ -155,16 +153,3 @@ def _serve(channel: Channel, pool: SlotPool) -> None:
             channel.send(
                 "failed", StageError(f"operator {pool.operator_spec.operator!r} made what cannot be pickled: {error}")
             )
-
-
-def _die_with_parent(lifeline: int) -> None:
-    """Have the kernel kill this process when the one that started it ends."""
-    threading.Thread(target=_exit_with_parent, args=(lifeline,), daemon=True).start()  # where the kernel does not
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-
-
-def _exit_with_parent(lifeline: int) -> None:
-    os.read(lifeline, 1)
-    os._exit(1)

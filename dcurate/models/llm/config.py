@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 import orjson
 
 from dcurate.errors import PipelineError, nearest
+from dcurate.models.llm.images import characters
 
 #: The messages to a chat model, each with a ``role`` and a ``content``.
 Messages: TypeAlias = Sequence[Mapping[str, Any]]
@@ -140,7 +141,7 @@ class Request:
     @property
     def size(self) -> int:
         """Approximate number of message tokens: a quarter of their characters, OpenAI's rule of thumb."""
-        return 1 + sum(len(str(message.get("content", ""))) for message in self.messages) // 4
+        return 1 + sum(map(characters, self.messages)) // 4
 
 
 @dataclass(frozen=True)

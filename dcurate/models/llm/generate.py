@@ -21,6 +21,7 @@ from dcurate.models.llm.batch_client import BatchClient, Outcome
 from dcurate.models.llm.client import AsyncLLMClient, LLMClient
 from dcurate.models.llm.config import Answer, GenerationConfig, Messages, Question, Request
 from dcurate.models.llm.errors import RequestError
+from dcurate.models.llm.images import Picture, content, pictures_of
 from dcurate.models.llm.prompt import Prompt
 from dcurate.models.llm.structured import AnswerSchema
 
@@ -45,6 +46,8 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         system_prompt: the system message, or None.
         prompt: the user message. ``{column}`` is replaced by the row's value, ``{{`` by a brace.
         input_field: the column for ``{document}``.
+        images_field: a column of pictures that go before the prompt: ``media_ref``, bytes of PNG, JPEG, GIF or WebP
+            files, or addresses, or lists of these. They are sent as data URLs. A row without any is not asked about.
         output_field: the column for the answer; not with a ``schema``.
         client: an `AsyncOpenAIClient`, or another.
         model_name: as the endpoint calls it.
@@ -92,6 +95,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     on_error: str = "quarantine"
     error_field: str | None = None
     startup_s: float | None = None
+    images_field: str | None = None
 
     resources = Resources(cpus=0.25)
 
@@ -151,14 +155,14 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return required_by([self.client])
 
     def inputs(self) -> Spec:
-        return ["data"], self._read
+        return ["data"], [*self._read, *([self.images_field] if self.images_field is not None else [])]
 
     def outputs(self) -> Spec:
         return ["data"], self._added
 
     def settings(self) -> dict[str, Any]:
         """All settings except the address and the rate of requests, which do not affect the rows."""
-        without = ("client", "startup_s", "_asker")
+        without = ("client", "startup_s", "_asker", *(["images_field"] if self.images_field is None else []))
         return {name: value for name, value in super().settings().items() if name not in without}
 
     def num_workers(self) -> int | None:
@@ -197,10 +201,18 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process_batch(self, tasks: list[DocumentBatch]) -> list[DocumentBatch]:
         questions = [list(self._questions(task)) for task in tasks]
-        outcomes = iter(self._ask(list(itertools.chain.from_iterable(questions))))
+        outcomes = iter(self._outcomes(list(itertools.chain.from_iterable(questions))))
         return [
             self._answered(task, list(itertools.islice(outcomes, len(asked))))
             for task, asked in zip(tasks, questions, strict=True)
+        ]
+
+    def _outcomes(self, questions: Sequence[Question | RequestError | None]) -> list[Outcome]:
+        """The outcome of each request; of one that could not be made, why."""
+        answers = self._ask([None if isinstance(asked, RequestError) else asked for asked in questions])
+        return [
+            asked if isinstance(asked, RequestError) else answer
+            for asked, answer in zip(questions, answers, strict=True)
         ]
 
     def _ask(self, questions: Sequence[Question | None]) -> list[Outcome]:
@@ -209,16 +221,30 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         finally:
             self._log_metrics(self._asker.take_counts())
 
-    def _questions(self, task: DocumentBatch) -> Iterator[Question | None]:
+    def _questions(self, task: DocumentBatch) -> Iterator[Question | RequestError | None]:
         config = self._config()
         table = task.to_arrow()
         columns = {name: values(table, name) for name in self._read}
+        shown = None if self.images_field is None else pictures_of(table, self.images_field)
         for number in range(table.num_rows):
             row = {name: column[number] for name, column in columns.items()}
-            if columns and all(value is None for value in row.values()):
+            pictures = shown[number] if shown is not None else None
+            if (columns and all(value is None for value in row.values())) or pictures == []:
                 yield None
+                continue
+            if isinstance(pictures, RequestError):
+                yield pictures
+                continue
+            try:
+                messages = self._messages(row) if pictures is None else self._with_pictures(row, pictures)
+            except RequestError as error:
+                yield error
             else:
-                yield Request(self._messages(row), str(self.model_name), self._config_of(row, config))
+                yield Request(messages, str(self.model_name), self._config_of(row, config))
+
+    def _with_pictures(self, row: Mapping[str, Any], pictures: Sequence[Picture]) -> Messages:
+        *before, asked = self._messages(row)
+        return (*before, {**asked, "content": content(str(asked["content"]), pictures)})
 
     def _config(self) -> GenerationConfig:
         """The generation parameters, and the response format."""

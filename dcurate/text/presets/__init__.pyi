@@ -9,6 +9,10 @@ from .fineweb_rules import fineweb_quality as fineweb_quality
 from .gopher_rules import gopher as gopher
 from .gopher_rules import gopher_quality as gopher_quality
 from .gopher_rules import gopher_repetition as gopher_repetition
+from .image_rules import images_datacomp as images_datacomp
+from .image_rules import images_laion as images_laion
+from .image_rules import images_nemo as images_nemo
+from .image_rules import images_quality as images_quality
 from .nemo_rules import nemo_english as nemo_english
 from .nemo_rules import nemo_non_english as nemo_non_english
 from .refinedweb_rules import refinedweb as refinedweb

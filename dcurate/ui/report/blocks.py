@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dcurate.core.report import RunReport, Threshold
 from dcurate.runs.history import History
@@ -24,6 +24,25 @@ class ReportData:
         """The thresholds of a filter, if known."""
         found = self.about.get("thresholds", {}).get(stage, {}).get(score, ())
         return [one if isinstance(one, Threshold) else Threshold(one["keeps"], one["value"]) for one in found]
+
+
+class PictureCard(NamedTuple):
+    """A file as the page shows it.
+
+    Attributes:
+        name: of the file.
+        reason: why it was set aside, with the stage.
+        detail: what else is known; one line.
+        picture: its first page as a ``data:`` address; empty if it cannot be drawn.
+        width, height: of the picture in pixels.
+    """
+
+    name: str
+    reason: str
+    detail: str = ""
+    picture: str = ""
+    width: int = 0
+    height: int = 0
 
 
 def lasted(operator: OperatorFigures, level: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import fsspec
@@ -17,7 +17,7 @@ from dcurate.runs.history import History
 from dcurate.runs.snapshot import kept_share
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.profile_table import share
-from dcurate.ui.report.blocks import ReportData, lasted
+from dcurate.ui.report.blocks import PictureCard, ReportData, lasted
 from dcurate.ui.report.stages import linked, most_dropped, reasons, score_cards
 from dcurate.ui.report.timeline import cost, happenings, measured, most_slots, plots
 from dcurate.ui.svg import short
@@ -35,6 +35,8 @@ def write_run_page(
     about: Mapping[str, Any],
     path: str,
     storage_options: Mapping[str, Any] | None = None,
+    *,
+    aside: Sequence[PictureCard] = (),
 ) -> str:
     """Write the page, whole or not at all, and return its path.
 
@@ -45,12 +47,13 @@ def write_run_page(
             ``thresholds``, ``versions``, ``recipe``, ``params``, ``command``. Missing entries are left out.
         path: a file that ends with ``.html``, or a directory, local or as fsspec opens it.
         storage_options: for fsspec.
+        aside: files that the run set aside, see `dcurate.ui.report.aside`.
 
     Raises:
         OSError: it cannot be written.
     """
     target = path if path.endswith((".html", ".htm")) else f"{path.rstrip('/')}/{PAGE}"
-    content = run_page(report, history, about).encode()
+    content = run_page(report, history, about, aside).encode()
     store, place = fsspec.core.url_to_fs(target, **guarded(target, storage_options))
     if isinstance(store, LocalFileSystem):
         with atomic_write(place, durable=False) as file:
@@ -60,8 +63,12 @@ def write_run_page(
     return target
 
 
-def run_page(report: RunReport, history: History, about: Mapping[str, Any]) -> str:
-    """Return the page as text."""
+def run_page(report: RunReport, history: History, about: Mapping[str, Any], aside: Sequence[PictureCard] = ()) -> str:
+    """Return the page as text.
+
+    Args:
+        aside: files that the run set aside, see `dcurate.ui.report.aside`.
+    """
     data = ReportData(report, history, history.snapshot(report.started + report.seconds), about)
     notes, more_notes = happenings(data)
     cards, more_scores = score_cards(data)
@@ -73,6 +80,7 @@ def run_page(report: RunReport, history: History, about: Mapping[str, Any]) -> s
         begun=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.started)),
         reasons=why,
         scores=cards,
+        aside=aside,
         more_scores=more_scores,
         lasted=lasted,
         most_slots=most_slots(data),

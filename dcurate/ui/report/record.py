@@ -10,6 +10,7 @@ import orjson
 from dcurate.core.report import RunReport
 from dcurate.fs.stores import META_DIR, Directory
 from dcurate.runs.history import History
+from dcurate.ui.report.aside import files_set_aside
 from dcurate.ui.report.page import PAGE, run_page
 from dcurate.ui.table import report_text
 
@@ -24,11 +25,12 @@ def record(report: RunReport, history: History, about: Mapping[str, Any], output
     Raises:
         DataError: they cannot be written.
     """
+    aside = files_set_aside(report, about, output.options)
     files = {
         "report.json": orjson.dumps({**report.to_dict(), "about": dict(about)}, option=_READABLE) + b"\n",
         "report.txt": report_text(report).encode(),
         "history.json": orjson.dumps(history.to_dict()) + b"\n",
-        PAGE: run_page(report, history, about).encode(),
+        PAGE: run_page(report, history, about, aside).encode(),
     }
     for name, content in files.items():
         output.write(f"{META_DIR}/{name}", content)

@@ -13,8 +13,8 @@ from dcurate.engine.allocate.autoscaler import ClusterState, desired_workers, wo
 from dcurate.engine.allocate.requests import WorkerState, hosts_of
 from dcurate.engine.allocate.solve import solve
 
-CPU = Shape(cpus=1, seats=1, maximum=16)
-GPU = Shape(cpus=1, cards=1, card_memory=80e9, seats=8, maximum=4)
+CPU = Shape(cpus=1, max_slots=1, maximum=16)
+GPU = Shape(cpus=1, gpus=1, gpu_memory=80e9, max_slots=8, maximum=4)
 
 times = st.sampled_from([0.1, 0.5, 1.0, 2.0, 3.0])
 cpu_units = st.lists(st.builds(SchedulingUnit, st.just(""), seconds=times, weight=times), max_size=3)
@@ -39,8 +39,8 @@ def two_kinds(draw: st.DrawFn) -> dict[str, Shape]:
     cores = draw(st.integers(1, 4))
     most, more = draw(st.integers(1, 5)), draw(st.integers(1, 4))
     return {
-        "cpu": Shape(cpus=cores, seats=cores, maximum=most, minimum=draw(st.integers(0, most))),
-        "gpu": replace(GPU, cards=draw(st.integers(1, 2)), maximum=more, minimum=draw(st.integers(0, more))),
+        "cpu": Shape(cpus=cores, max_slots=cores, maximum=most, minimum=draw(st.integers(0, most))),
+        "gpu": replace(GPU, gpus=draw(st.integers(1, 2)), maximum=more, minimum=draw(st.integers(0, more))),
     }
 
 
@@ -133,7 +133,7 @@ def test_of_kinds_that_would_both_do_the_first_is_wanted() -> None:
 
 def test_a_kind_with_larger_cards_is_wanted_where_only_its_cards_do() -> None:
     embed = [SchedulingUnit("embed", cpus=0, gpu_memory=100e9, seconds=1.0)]
-    shapes = {"small": GPU, "large": replace(GPU, card_memory=140e9, maximum=3)}
+    shapes = {"small": GPU, "large": replace(GPU, gpu_memory=140e9, maximum=3)}
     assert desired_workers(embed, shapes) == {"small": 0, "large": 3}
 
 
@@ -158,7 +158,7 @@ def test_where_there_are_gpu_workers_only_cpu_slots_stand_there() -> None:
 
 
 def test_jobs_of_several_gpus_have_a_process_for_each() -> None:
-    job = replace(GPU, cards=2, cpus=8, seats=4)
+    job = replace(GPU, gpus=2, cpus=8, max_slots=4)
     workers = workers_at({"gpu": job}, {"gpu": 2})
     assert [(worker.host, worker.gpus[0][0], worker.cpus) for worker in workers] == [
         ("+gpu-0", "gpu-0/0", 8.0),

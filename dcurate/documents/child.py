@@ -1,0 +1,136 @@
+"""What the child process of `PdfExtract` does with a PDF."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pypdfium2 as pdfium
+
+from dcurate.documents.columns import PAGE
+from dcurate.documents.figures import figure_pictures
+from dcurate.documents.pdf import MediaError as PdfError
+from dcurate.documents.pdf import extract_pdf
+from dcurate.documents.repair import has_no_pages, with_page_tree
+from dcurate.documents.truncation import LIMITS, truncation
+from dcurate.media.errors import MediaError, MediaFault
+
+#: Reasons for which a file is worth another try with a page tree made of what is left of it.
+_BROKEN = ("truncated", "damaged")
+#: What the stage needs of a page and of a document, besides its text.
+_SIGNALS = frozenset(field.name for field in PAGE)
+_WHOLE = frozenset(("page_spans", "title", "producer", "creator", "language", "n_pages", "figures"))
+#: A bundled PDF of two pages.
+SAMPLE = Path(__file__).parents[1] / "bundled" / "documents" / "sample.pdf"
+#: Bytes of memory that any file may take, and further ones for each of its bytes.
+_MEMORY, _MEMORY_A_BYTE = 128 * 2**20, 64
+
+#: What makes a mapping of a file; see `extract_pdf`.
+Extract: TypeAlias = Callable[[bytes, Mapping[str, Any]], dict[str, Any]]
+
+
+def read_pdf(
+    data: bytes, options: Mapping[str, Any], extract: Extract = extract_pdf, memory: int = 0
+) -> tuple[dict[str, Any], list[bytes]]:
+    """Extract a PDF; one that was cut off as far as it goes.
+
+    Args:
+        data: the file.
+        options: those of `extract_pdf`; ``repair``: whether a file that cannot be opened is repaired; ``output``.
+        extract: called with a file and options; `extract_pdf`, perhaps with OCR.
+        memory: bytes that `extract` may take beyond what any file may.
+
+    Returns:
+        What the stage needs of the result of `extract_pdf`, with ``truncated``: how the file was cut off, see
+        `truncation`; and for interleaved rows a JPEG of each figure.
+
+    Raises:
+        MediaError: the file cannot be read; with its reason.
+    """
+    with limited_memory(len(data), memory):
+        return _read(data, options, extract)
+
+
+@contextmanager
+def limited_memory(size: int, more: int = 0) -> Iterator[None]:
+    """Let a file take memory by its size, below the limit of the process: a bomb ends before it fills that.
+
+    Args:
+        size: of the file in bytes.
+        more: bytes beyond what its size gives it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    with open("/proc/self/statm", "rb") as file:
+        held = int(file.read().split()[5]) * resource.getpagesize()
+    wanted = held + _MEMORY + _MEMORY_A_BYTE * size + more
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[dict[str, Any], list[bytes]]:
+    chosen = {name: value for name, value in options.items() if name not in ("repair", "output")}
+    output, used = options.get("output", "text"), data
+    cut = truncation(data)
+    try:
+        found = _extracted(data, chosen, extract)
+    except MediaError as error:
+        if error.fault.reason not in _BROKEN:
+            raise
+        repaired = with_page_tree(data) if options.get("repair", True) else None
+        if repaired is None:
+            if not cut and has_no_pages(data):
+                raise MediaError("no pages", "its page tree is empty") from None
+            raise _fault(data, cut, error.fault) from None
+        try:
+            found, used = _extracted(repaired, chosen, extract), repaired
+        except MediaError:
+            raise _fault(data, cut, error.fault) from None
+    if not any(page["width"] or page["height"] for page in found["pages"]):
+        raise MediaError("damaged", f"none of its {len(found['pages']):,} pages can be loaded")
+    if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
+        raise _fault(data, cut)
+    pictures = figure_pictures(used, found.get("figures") or ()) if output == "interleaved" else []
+    needed = {*_SIGNALS, "markdown"} if output == "interleaved" else _SIGNALS
+    pages = [{name: page[name] for name in page if name in needed} for page in found["pages"]]
+    whole = {name: found[name] for name in found if name in _WHOLE or name == output}
+    if output == "markdown":
+        whole["page_spans"] = _spans([page["markdown"] for page in found["pages"]])
+    return {**whole, "pages": pages, "truncated": cut}, pictures
+
+
+def _spans(texts: Sequence[str]) -> list[list[int]]:
+    """Where each page is in the Markdown of a document, which parts those that are not empty by an empty line."""
+    spans, at = [], 0
+    for text in texts:
+        size = len(text.encode())
+        start = at + 2 if at and size else at
+        spans.append([start, start + size])
+        at = start + size
+    return spans
+
+
+def _extracted(data: bytes, options: Mapping[str, Any], extract: Extract) -> dict[str, Any]:
+    try:
+        return extract(data, options)
+    except pdfium.PdfiumError as error:
+        raise MediaError("unreadable page", str(error)) from None
+    except PdfError as error:
+        if isinstance(error, MediaError):
+            raise
+        raise MediaError(error.reason, error.detail) from None
+
+
+def _fault(data: bytes, cut: str, fault: MediaFault | None = None) -> MediaError:
+    if not cut:
+        return MediaError("damaged", fault.detail if fault and fault.reason == "damaged" else "it has no object")
+    limit = ", where crawlers cut files off" if len(data) in LIMITS else ""
+    return MediaError("truncated", f"it ends after {len(data):,} bytes{limit}, before its first text")
+
+
+extract_pdf(SAMPLE.read_bytes(), {})  # compiles the kernels, or loads them, before the first file is timed

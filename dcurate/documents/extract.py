@@ -1,0 +1,259 @@
+"""`PdfExtract`: PDFs as rows of text, with signals of their pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from dcurate.core.batch import Rejection
+from dcurate.core.spec import StageSpec
+from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
+from dcurate.documents.columns import DOCUMENT, document_columns
+from dcurate.documents.interleaved import PAGE, interleaved_table
+from dcurate.documents.ocr.files import model_files
+from dcurate.errors import PipelineError, listed
+from dcurate.frames.document import DocumentBatch
+from dcurate.image.interleaved.schema import SCHEMA
+from dcurate.io.partition import parse_bytes
+from dcurate.media.errors import MediaFault
+from dcurate.media.faults import quarantined
+from dcurate.media.refs import BYTES, REF, fetched, has_media, refs_of
+from dcurate.media.sandbox import Answer, Sandbox
+
+#: What the text of a row is.
+Output: TypeAlias = Literal["text", "markdown", "interleaved"]
+
+#: Which pages are read by OCR, and where pages go that OCR cannot read.
+Ocr: TypeAlias = Literal["off", "auto", "always"]
+Hard: TypeAlias = Literal["set aside", "vision"]
+
+#: What the child process does, and its limits in seconds and bytes, without OCR and with it.
+_READ, _READ_WITH_OCR = "dcurate.documents.child:read_pdf", "dcurate.documents.ocr.child:read_pdf_with_ocr"
+_TIMEOUT_S, _MEMORY = (60.0, 600.0), ("1GiB", "3GiB")
+
+#: The reason for which a file without pages is dropped; it is whole, and there is nothing to read in it.
+NO_PAGES = "no pages"
+#: How a process ends in which pdfium could not get memory.
+_ABORTED = "crashed: SIGABRT"
+
+
+@dataclass
+class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
+    r"""Extract the text of PDFs, with signals of each page and document.
+
+    A row is a PDF: a reference to its bytes in the column ``media_ref``, as `PdfReader` gives it, or the bytes
+    themselves in a column ``bytes``, which is left out of the result. The row keeps its other columns and gets:
+
+    * ``text``: the body in reading order, without headers, footers and page numbers; pages are parted by an empty line.
+      It is empty for a scan. ``page_spans``: the first byte of each page in it, in UTF-8, and one past the last.
+    * ``title``, ``producer``, ``creator`` and ``declared_language``, as the file has them; null if it has none.
+    * ``n_pages``, ``n_characters``, ``characters_per_page``, ``n_fonts``.
+    * ``image_share`` (of the area, mean over pages), ``scanned_share`` and ``rotated_share`` (of pages),
+      ``text_over_image`` and ``broken_share`` (of characters: those over pictures, and those without a known meaning).
+    * ``pages``: the signals of each page, and its size in points.
+    * ``truncated``: ``"length"`` for a file that was cut off at a limit of crawlers (1 MiB, 5 MiB), ``"no end mark"``
+      for another one without its end, else null. Its text goes as far as it could be read. A reason that the crawler
+      gave in a column ``truncated`` stays.
+
+    PDFs are read in a child process with limits of time and memory. One that cannot be read is one row in quarantine,
+    with its reason: ``"encrypted"``, ``"truncated"``, ``"damaged"``, ``"not a PDF: HTML"``, ``"too many pages"``,
+    ``"timed out"``, ``"out of memory"``, ``"crashed: SIGSEGV"`` and the like; the column ``media_fault`` says more.
+    What ends the child process is tried once more, alone. A file without pages is dropped: ``"no pages"``.
+
+    Args:
+        output: ``"text"``; ``"markdown"``, with headings, lists and tables; or ``"interleaved"``: a row for the
+            metadata of each PDF, and for each piece of its text and each figure, in order, with a column ``page``.
+        text_field: the column for the text.
+        id_field: the column with ids for interleaved rows; None for the place of the file.
+        ocr: pages that are read by OCR: none (``"off"``), those whose text is not in the file (``"auto"``), or
+            ``"always"`` all. Then each of ``pages`` says where it went (``route``: ``"text"``, ``"ocr"``, ``"vision"``
+            or ``"set aside"``), why, how much it needed OCR, and how sure OCR was. A page takes seconds.
+        ocr_models: the folder of the models; None for those of the package `rapidocr`.
+        hard: where pages go that OCR cannot read: ``"set aside"``, or ``"vision"`` for a stage that asks a vision
+            model. They have no text.
+        max_pages: pages to read of a file; None for all.
+        keep_headers: whether headers, footers and page numbers stay in the text.
+        repair: whether a file that was cut off is read as far as it goes.
+        password: for encrypted files; None for none.
+        timeout_s: seconds that one PDF may take; None for 60, and 600 with OCR.
+        memory: bytes that the child process may take for one, or text such as ``"1GiB"``; None for 1 GiB, and
+            3 GiB with OCR.
+        largest_file: a larger one goes to quarantine as ``"too large"``.
+        storage_options: for fsspec.
+
+    Raises:
+        PipelineError: a setting out of range.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from dcurate import DocumentBatch
+        >>> page = b"<</Type/Page/Parent 2 0 R/Contents 4 0 R/MediaBox[0 0 99 99]/Resources<</Font<</F 5 0 R>>>>>>"
+        >>> parts = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Count 1/Kids[3 0 R]>>", page]
+        >>> parts += [b"<</Length 33>>stream\nBT /F 9 Tf 9 50 Td (A word) Tj ET \nendstream"]
+        >>> parts += [b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]
+        >>> objects = b"".join(b"%d 0 obj\n%b\nendobj\n" % each for each in enumerate(parts, 1))
+        >>> pdf = b"%PDF-1.4\n" + objects + b"trailer<</Root 1 0 R>>\n%%EOF"
+        >>> stage = PdfExtract(timeout_s=20)
+        >>> batch = DocumentBatch(data=pa.table({"bytes": pa.array([pdf, b"<html>"], pa.large_binary())}))
+        >>> found = stage.process(batch)
+        >>> found.to_arrow().select(["text", "n_pages", "truncated"]).to_pylist(), found.rejections[0].reason
+        ([{'text': 'A word', 'n_pages': 1, 'truncated': None}], 'not a PDF: HTML')
+        >>> stage.teardown()
+    """
+
+    output: Output = "text"
+    text_field: str = "text"
+    id_field: str | None = None
+    ocr: Ocr = "off"
+    ocr_models: str | None = None
+    hard: Hard = "set aside"
+    max_pages: int | None = None
+    keep_headers: bool = False
+    repair: bool = True
+    password: str | None = None
+    timeout_s: float | None = None
+    memory: int | str | None = None
+    largest_file: int | str = "256MiB"
+    storage_options: dict[str, Any] | None = None
+    name: str = "pdf_extract"
+
+    spec = StageSpec(ignore_failures=True)
+    uses_only_named_columns: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        self._sandbox: Sandbox | None = None
+        if self.output not in get_args(Output):
+            raise PipelineError(f"{self.name}: output={self.output!r} is none of {listed(get_args(Output))}")
+        if self.max_pages is not None and self.max_pages < 1:
+            raise PipelineError(f"{self.name}: max_pages={self.max_pages!r} must be at least 1, or None for all")
+        for argument, allowed in (("ocr", get_args(Ocr)), ("hard", get_args(Hard))):
+            if getattr(self, argument) not in allowed:
+                raise PipelineError(f"{self.name}: {argument}={getattr(self, argument)!r} is none of {listed(allowed)}")
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise PipelineError(f"{self.name}: timeout_s={self.timeout_s!r} must be above zero")
+        if self.memory is not None:
+            parse_bytes(self.memory, f"{self.name}: memory")
+        parse_bytes(self.largest_file, f"{self.name}: largest_file")
+
+    def requires(self) -> dict[str, str]:
+        return {"pypdfium2": "documents", **({} if self.ocr == "off" else {"onnxruntime": "documents"})}
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that decide the rows."""
+        settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}
+        settings.pop("storage_options", None)
+        return settings
+
+    def inputs(self) -> Spec:
+        return ["data"], [self.id_field] if self.id_field else []
+
+    def outputs(self) -> Spec:
+        if self.output == "interleaved":
+            return ["data"], [*SCHEMA.names, PAGE]
+        return ["data"], [self.text_field, *DOCUMENT.names]
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        if self.ocr != "off":
+            model_files(self.ocr_models)  # so that it is said here if there are none
+        self._sandbox = Sandbox(
+            _READ if self.ocr == "off" else _READ_WITH_OCR,
+            self._options(),
+            timeout_s=self.timeout_s or _TIMEOUT_S[self.ocr != "off"],
+            memory_bytes=parse_bytes(self.memory or _MEMORY[self.ocr != "off"]),
+            recycle_items=1000,
+        )
+
+    def teardown(self) -> None:
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        """The rows of PDFs that could be read; the others are in its rejections."""
+        table = DocumentBatch.given(task).to_arrow()
+        if not has_media(table):
+            raise PipelineError(
+                f"{self.name}: the rows have no column {REF!r} or {BYTES!r}, but {listed(table.column_names)}; "
+                "read the files with PdfReader"
+            )
+        read = list(self._read(table))
+        result = quarantined(task, read, self.name)
+        empty = [each is None for each in read if not isinstance(each, MediaFault)]
+        rows = result.to_arrow()
+        dropped = self._without_pages(rows.filter(pa.array(empty, pa.bool_())))
+        rows = rows.filter(pa.array(np.logical_not(empty), pa.bool_()))
+        found = [each for each in read if isinstance(each, Answer)]
+        if self.output == "interleaved":
+            rows = interleaved_table(rows, found, self._ids(rows, str(task.key or "")))
+        else:
+            rows = self._with_columns(rows, [self._row(each) for each in found])
+        return replace(result, data=rows, rejections=(*result.rejections, *dropped))
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "output": self.output,
+            "markdown": self.output != "text",
+            "links": self.output != "text",
+            "max_pages": self.max_pages,
+            "keep_headers": self.keep_headers,
+            "password": self.password,
+            "repair": self.repair,
+            **({} if self.ocr == "off" else {"ocr": {"ocr": self.ocr, "models": self.ocr_models, "hard": self.hard}}),
+        }
+
+    def _read(self, table: pa.Table) -> Iterator[Answer | MediaFault | None]:
+        """What was extracted of each row, its fault, or None for a file without pages."""
+        if self._sandbox is None:
+            self.setup()
+        assert self._sandbox is not None
+        for _, files in fetched(
+            table, limit=parse_bytes(self.largest_file), storage_options=self.storage_options or {}
+        ):
+            answers = iter(self._sandbox.map([data for data in files if isinstance(data, bytes)]))
+            for data in files:
+                found = data if isinstance(data, MediaFault) else next(answers)
+                if isinstance(found, Answer):
+                    yield found
+                elif found.reason != NO_PAGES:
+                    yield MediaFault("out of memory", found.detail) if found.reason == _ABORTED else found
+                else:
+                    yield None
+
+    def _row(self, answer: Answer) -> dict[str, Any]:
+        return {**document_columns(answer.value), self.text_field: answer.value[self.output]}
+
+    def _ids(self, rows: pa.Table, key: str) -> list[str]:
+        if self.id_field is not None:
+            return [str(value) for value in rows[self.id_field].to_pylist()]
+        refs = refs_of(rows) if REF in rows.column_names else [None] * rows.num_rows
+        return [
+            f"{key}:{row}" if ref is None else "#".join(filter(None, (ref.path, ref.member)))
+            for row, ref in enumerate(refs)
+        ]
+
+    def _with_columns(self, rows: pa.Table, found: Sequence[Mapping[str, Any]]) -> pa.Table:
+        """The rows with what was found in their files, in place of columns of the same names."""
+        columns = pa.schema([(self.text_field, pa.string()), *DOCUMENT])
+        table = pa.Table.from_pylist(list(found), columns)
+        if "truncated" in rows.column_names and pa.types.is_string(rows["truncated"].type):
+            known = rows["truncated"].to_pylist()  # by the crawler
+            said = [was or now for was, now in zip(known, table["truncated"].to_pylist(), strict=True)]
+            table = _put(table, "truncated", pa.array(said, pa.string()))
+        rows = rows.drop_columns([name for name in (BYTES,) if name in rows.column_names])
+        for column in columns:
+            rows = _put(rows, column.name, table[column.name])
+        return rows
+
+    def _without_pages(self, rows: pa.Table) -> Iterable[Rejection]:
+        if rows.num_rows:
+            yield Rejection(self.name, NO_PAGES, rows.num_rows, rows.nbytes, rows)
+
+
+def _put(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    if name in table.column_names:
+        return table.set_column(table.column_names.index(name), name, column)
+    return table.append_column(name, column)

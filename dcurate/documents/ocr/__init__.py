@@ -1,0 +1,1 @@
+"""Read pictures of pages with PP-OCR models through ONNX Runtime."""

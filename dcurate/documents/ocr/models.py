@@ -1,0 +1,45 @@
+"""Load and run models in ONNX format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from dcurate.errors import PipelineError
+
+Floats = npt.NDArray[np.float32]
+
+
+def session(path: Path, threads: int = 1) -> Any:
+    """Load an ONNX model on CPUs; the same input always gives the same output."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def run(model: Any, batch: Floats) -> Floats:
+    """The first output of a model with one input."""
+    result: Floats = model.run(None, {model.get_inputs()[0].name: batch})[0]
+    return result
+
+
+def alphabet(model: Any, file: Path | None) -> list[str]:
+    """The characters by the number of the model's class: the first is the blank of CTC, the last a space.
+
+    Raises:
+        PipelineError: the model does not say them, and there is no file.
+    """
+    text = model.get_modelmeta().custom_metadata_map.get("character")
+    if text is None and file is None:
+        raise PipelineError("the reader has no list of its characters; put it beside the model as a .txt file")
+    names = text.split("\n") if text is not None else file.read_text(encoding="utf-8").split("\n")  # type: ignore[union-attr]
+    while names and not names[-1]:
+        names.pop()
+    return ["", *(name.rstrip("\r") for name in names), " "]

@@ -1,0 +1,82 @@
+"""XLSX to blocks."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import warnings
+from typing import Any
+
+import openpyxl
+from openpyxl.utils.exceptions import InvalidFileException
+
+from dcurate.documents.office.blocks import Blocks, document
+from dcurate.documents.office.package import Package, core_properties
+from dcurate.media.errors import MediaError
+
+_FAULTS = (KeyError, ValueError, TypeError, AttributeError, IndexError, InvalidFileException, SyntaxError, OSError)
+
+
+def extract_xlsx(
+    data: bytes, package: Package, max_characters: int = 100_000_000, max_cells: int = 5_000_000
+) -> dict[str, Any]:
+    """The sheets of a workbook as tables, each under its name as heading.
+
+    Formulas appear as the value that the program which saved the file computed. Hidden sheets, empty rows and empty
+    columns are left out. Dates are written as in ISO 8601, percentages with their sign.
+
+    Args:
+        data: the file.
+        package: the same as an opened archive.
+        max_characters: the file is refused when its text is longer.
+        max_cells: the file is refused when it has more cells that hold something.
+
+    Raises:
+        MediaError: "damaged", "too many cells", "too much text".
+    """
+    blocks = Blocks(max_characters)
+    cells = 0
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of styles and extensions that are not read
+            book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+            for sheet in book.worksheets:
+                if sheet.sheet_state != "visible":
+                    continue
+                blocks.page()
+                blocks.heading(2, sheet.title)
+                sheet.reset_dimensions()
+                rows: list[dict[int, str]] = []
+                for row in sheet.iter_rows():
+                    filled = {cell.column: _shown(cell) for cell in row if cell.value is not None}
+                    cells += len(filled)
+                    if cells > max_cells:
+                        raise MediaError("too many cells", f"more than {max_cells}")
+                    if filled:
+                        rows.append(filled)
+                _table(blocks, rows)
+    except MediaError:
+        raise
+    except _FAULTS as error:
+        raise MediaError("damaged", f"{type(error).__name__}: {error}"[:200]) from None
+    return document("xlsx", blocks, **core_properties(package))
+
+
+def _table(blocks: Blocks, rows: list[dict[int, str]]) -> None:
+    columns = sorted({column for row in rows for column in row})
+    blocks.table([row.get(column, "") for column in columns] for row in rows)
+
+
+def _shown(cell: Any) -> str:
+    value = cell.value
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, datetime.datetime):
+        return value.date().isoformat() if value.time() == datetime.time() else value.isoformat(" ", "seconds")
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, float | int):
+        if "%" in (cell.number_format or ""):
+            return f"{value * 100:.12g}%"
+        return f"{value:.15g}" if isinstance(value, float) else str(value)
+    return str(value)

@@ -1,0 +1,212 @@
+"""PPTX to blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dcurate.documents.office.blocks import Blocks, document
+from dcurate.documents.office.package import Package, attribute, core_properties, local, relationships
+from dcurate.media.errors import MediaError
+
+_TITLES = {"title", "ctrTitle"}
+#: Placeholders that repeat on every slide.
+_MARGINS = {"ftr", "hdr", "sldNum", "dt"}
+_LISTS = {"body", "obj", ""}
+
+
+def extract_pptx(package: Package, max_characters: int = 100_000_000, notes: bool = True) -> dict[str, Any]:
+    """The text of a PPTX, slide by slide: titles, lists, tables, diagrams and speaker notes.
+
+    Hidden slides are left out. Footers, dates and slide numbers are listed by themselves. Shapes are read in the order
+    of the file, which screen readers use, too, but the title comes first.
+
+    Args:
+        package: the file.
+        max_characters: the file is refused when its text is longer.
+        notes: whether to add the speaker notes of each slide.
+    """
+    main = next((target for kind, target, _ in relationships(package, "").values() if kind == "officeDocument"), "")
+    main = main if main in package else "ppt/presentation.xml"
+    parts = relationships(package, main)
+    root = package.xml(main)
+    blocks = Blocks(max_characters)
+    margins: dict[str, None] = {}
+    slides = [attribute_of_relation(each) for each in root.iter() if local(each) == "sldId"]
+    if not slides and not parts:
+        raise MediaError("damaged", f"{main} names no slides")
+    first = None
+    for relation in slides:
+        _, target, _ = parts.get(relation, ("", "", True))
+        slide = package.optional_xml(target) if target else None
+        if slide is not None and slide.get("show") not in ("0", "false"):
+            blocks.page()
+            title = _slide(package, target, slide, blocks, margins)
+            first = first or title
+            if notes:
+                _speaker_notes(package, target, blocks)
+    found = core_properties(package)
+    if found.get("title") in (None, "PowerPoint Presentation"):
+        found["title"] = first or ""
+    return document("pptx", blocks, headers_footers=list(margins), **found)
+
+
+def attribute_of_relation(element: Any) -> str:
+    """The `r:id` of an element that has an `id` of its own, too."""
+    return next((str(value) for key, value in element.attrib.items() if key.endswith("}id")), "")
+
+
+def _slide(package: Package, part: str, slide: Any, blocks: Blocks, margins: dict[str, None]) -> str:
+    links = relationships(package, part)
+    shapes = list(_shapes(slide))
+    titles = [shape for shape in shapes if _placeholder(shape) in _TITLES]
+    title = ""
+    for shape in titles:
+        text, markdown = _lines(shape, links, blocks)
+        title = title or text
+        blocks.heading(2 if blocks.page_spans()[0][1] else 1, text, markdown)
+    for shape in shapes:
+        kind = _placeholder(shape)
+        if kind in _MARGINS:
+            text = " ".join(_lines(shape, links, blocks)[0].split())
+            if text and not text.isdigit():
+                margins.setdefault(text)
+        elif kind not in _TITLES:
+            _shape(package, shape, kind, links, blocks)
+    return title
+
+
+def _speaker_notes(package: Package, part: str, blocks: Blocks) -> None:
+    for kind, target, _ in relationships(package, part).values():
+        root = package.optional_xml(target) if kind == "notesSlide" else None
+        for shape in _shapes(root) if root is not None else ():
+            if _placeholder(shape) == "body":
+                blocks.paragraph(_lines(shape, {}, blocks)[0])
+
+
+def _shapes(root: Any) -> Iterator[Any]:
+    """Text shapes and frames of a slide, also within groups."""
+    stack = [root]
+    while stack:
+        element = stack.pop()
+        if local(element) in ("sp", "graphicFrame"):
+            yield element
+        elif local(element) not in ("Fallback", "extLst"):
+            stack.extend(reversed(element))
+
+
+def _placeholder(shape: Any) -> str | None:
+    """The kind of placeholder that a shape is; None if it is none."""
+    for element in shape.iter():
+        if local(element) == "ph":
+            return attribute(element, "type") or ""
+        if local(element) in ("txBody", "tbl"):
+            return None
+    return None
+
+
+def _shape(package: Package, shape: Any, kind: str | None, links: dict[str, Any], blocks: Blocks) -> None:
+    table = next((each for each in shape.iter() if local(each) == "tbl"), None)
+    if table is not None:
+        rows = []
+        for row in table:
+            if local(row) == "tr":
+                cells = [each for each in row if local(each) == "tc"]
+                rows.append([" ".join(_paragraph(each, {}, None)[0] for each in _paragraphs(cell)) for cell in cells])
+        blocks.table(rows)
+        return
+    for element in shape.iter():
+        if local(element) == "relIds":  # a diagram; its text is in a part of its own
+            _diagram(package, links, attribute(element, "dm") or "", blocks)
+            return
+        if local(element) == "chart" and len(element) == 0:
+            _chart(package, links, attribute_of_relation(element), blocks)
+            return
+    for paragraph in _paragraphs(shape):
+        text, markdown = _paragraph(paragraph, links, blocks)
+        properties = next((each for each in paragraph if local(each) == "pPr"), None)
+        level, bullet = _bullet(properties)
+        if bullet or (bullet is None and kind in _LISTS):
+            blocks.item(text, markdown, level)
+        else:
+            blocks.paragraph(text, markdown)
+
+
+def _bullet(properties: Any) -> tuple[int, bool | None]:
+    """The level of a paragraph, and whether it has a bullet; None if the layout decides."""
+    if properties is None:
+        return 0, None
+    level = properties.get("lvl", "0")
+    names = {local(each) for each in properties}
+    bullet = False if "buNone" in names else True if names & {"buChar", "buAutoNum", "buBlip"} else None
+    return (int(level) if level.isascii() and level.isdigit() and len(level) < 3 else 0), bullet
+
+
+def _diagram(package: Package, links: dict[str, Any], relation: str, blocks: Blocks) -> None:
+    _, target, _ = links.get(relation, ("", "", True))
+    root = package.optional_xml(target) if target else None
+    for point in (each for each in root.iter() if local(each) == "pt") if root is not None else ():
+        blocks.item(" ".join(_paragraph(each, {}, None)[0] for each in _paragraphs(point)))
+
+
+def _chart(package: Package, links: dict[str, Any], relation: str, blocks: Blocks) -> None:
+    """The numbers of a chart as a table: categories down, series across."""
+    _, target, _ = links.get(relation, ("", "", True))
+    root = package.optional_xml(target) if target else None
+    if root is None:
+        return
+    for title in (each for each in root.iter() if local(each) == "title"):
+        blocks.paragraph(" ".join(_paragraph(each, {}, None)[0] for each in _paragraphs(title)))
+        break
+    columns: list[tuple[str, dict[int, str]]] = []
+    names: dict[int, str] = {}
+    for series in (each for each in root.iter() if local(each) == "ser"):
+        parts = {local(each): _points(each) for each in series}
+        names.update(parts.get("cat", {}))
+        columns.append((" ".join(parts.get("tx", {}).values()), parts.get("val", {})))
+    if columns:
+        places = sorted({place for _, values in columns for place in values} | set(names))
+        rows = [["", *(name for name, _ in columns)]]
+        rows += [[names.get(place, ""), *(values.get(place, "") for _, values in columns)] for place in places]
+        blocks.table(rows)
+
+
+def _points(parent: Any) -> dict[int, str]:
+    found = {}
+    for point in (each for each in parent.iter() if local(each) == "pt"):
+        value = next((each.text for each in point if local(each) == "v"), None)
+        place = point.get("idx", "")
+        if value and place.isascii() and place.isdigit() and len(place) < 9:
+            found[int(place)] = value
+    return found
+
+
+def _paragraphs(shape: Any) -> Iterator[Any]:
+    return (each for each in shape.iter() if local(each) == "p")
+
+
+def _lines(shape: Any, links: dict[str, Any], blocks: Blocks) -> tuple[str, str]:
+    found = [_paragraph(each, links, blocks) for each in _paragraphs(shape)]
+    return "\n".join(text for text, _ in found).strip(), "\n".join(markdown for _, markdown in found).strip()
+
+
+def _paragraph(paragraph: Any, links: dict[str, Any], blocks: Blocks | None) -> tuple[str, str]:
+    text, markdown = [], []
+    for run in paragraph:
+        name = local(run)
+        if name == "br":
+            piece = "\n"
+        elif name in ("r", "fld"):
+            piece = "".join(each.text or "" for each in run if local(each) == "t")
+        else:  # formulas
+            piece = "".join(each.text or "" for each in run.iter() if local(each) == "t")
+        link = next((each for each in run.iter() if local(each) == "hlinkClick"), None)
+        target = links.get(attribute_of_relation(link), ("", "", False)) if link is not None else ("", "", False)
+        text.append(piece)
+        if target[2] and piece.strip():
+            markdown.append(f"[{piece.strip()}]({target[1]})")
+            if blocks is not None:
+                blocks.links.append({"text": piece.strip(), "target": target[1]})
+        else:
+            markdown.append(piece)
+    return "".join(text), "".join(markdown)

@@ -1,0 +1,101 @@
+"""Text of PDFs that carry it: pure functions over pdfium; nothing here knows batches, stages or Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import pypdfium2 as pdfium
+
+from dcurate.documents.pdf.faults import MediaError
+from dcurate.documents.pdf.furniture import find_furniture
+from dcurate.documents.pdf.links import fields_of
+from dcurate.documents.pdf.options import PdfOptions
+from dcurate.documents.pdf.page import Page, read_page
+from dcurate.documents.pdf.render import Compounds, Sizes, blocks_of, page_markdown, page_text
+from dcurate.documents.pdf.source import metadata, opened
+
+#: What may be done to the pages of an open document before their text is written.
+Revise: TypeAlias = Callable[[pdfium.PdfDocument, list[Page], PdfOptions], list[Page]]
+
+__all__ = ["MediaError", "PdfOptions", "extract_pdf"]
+
+
+def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: Revise | None = None) -> dict[str, Any]:
+    """Extract the text of a PDF.
+
+    Args:
+        data: the file.
+        options: fields of `PdfOptions`.
+        revise: gets the open document, its pages and the options, and returns the pages to go on with: those that
+            OCR has read, for example.
+
+    Returns:
+        A mapping that JSON can hold:
+
+        - ``pages``: for each page ``number`` (from 1), ``width`` and ``height`` in points, ``rotate`` in degrees,
+          ``text``, ``markdown``, and what a router needs: ``characters``, ``image_share`` (of the page's area),
+          ``text_over_image``, ``broken_share`` and ``invisible_share`` (of the characters), ``fonts``, ``scanned``;
+        - ``text`` and ``markdown`` of the whole document;
+        - ``page_spans``: where each page begins and ends in ``text``, in bytes of UTF-8;
+        - ``title``, ``producer``, ``creator``, ``n_pages``;
+        - ``headers_footers``: lines that were left out; ``figures`` and ``links``, each with its page;
+          ``fields``: values of form fields by name.
+
+    Raises:
+        MediaError: the file cannot be read; with its reason.
+    """
+    chosen = PdfOptions.of(options)
+    with opened(data, chosen.password) as document:
+        count = len(document)
+        if count <= 0:
+            raise MediaError("no pages", "the file has no page")
+        if count > chosen.most_pages:
+            raise MediaError("too many pages", f"{count:,} pages; at most {chosen.most_pages:,}")
+        wanted = count if chosen.max_pages is None else min(count, chosen.max_pages)
+        pages = [read_page(document.raw, number, chosen) for number in range(wanted)]
+        if revise is not None:
+            pages = revise(document, pages, chosen)
+        left_out = find_furniture(pages)
+        headers_footers = [pages[number].lines[line] for number, line in left_out]
+        if not chosen.keep_headers:
+            for number, line in left_out:
+                pages[number].dropped[line] = 1
+        compounds = Compounds(pages)
+        blocks = [list(blocks_of(page, compounds, chosen.join_hyphens)) for page in pages]
+        texts = list(map(page_text, blocks))
+        markdown = [""] * len(pages)
+        if chosen.markdown:
+            sizes = Sizes(pages)
+            markdown = [page_markdown(page, mine, sizes) for page, mine in zip(pages, blocks, strict=True)]
+        spans, at = [], 0
+        for text in texts:
+            size = len(text.encode())
+            spans.append([at, at + size])
+            at += size + 2
+        return {
+            "pages": [
+                {
+                    "number": page.number + 1,
+                    "width": page.width,
+                    "height": page.height,
+                    "rotate": page.rotate,
+                    "text": text,
+                    "markdown": marked,
+                    "tables": [{"bbox": list(table.box), "cells": table.cells} for table in page.tables.values()],
+                    **page.signals,
+                }
+                for page, text, marked in zip(pages, texts, markdown, strict=True)
+            ],
+            "text": "\n\n".join(texts),
+            "markdown": "\n\n".join(filter(None, markdown)),
+            "page_spans": spans,
+            "title": metadata(document, "Title"),
+            "producer": metadata(document, "Producer"),
+            "creator": metadata(document, "Creator"),
+            "n_pages": count,
+            "headers_footers": headers_footers,
+            "figures": [figure for page in pages for figure in page.figures],
+            "links": [{"page": page.number + 1, **link} for page in pages for link in page.links],
+            "fields": fields_of(document) if chosen.links else {},
+        }

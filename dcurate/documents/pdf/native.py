@@ -1,0 +1,143 @@
+"""Characters and drawings of pages of pdfium as arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pypdfium2 import raw
+
+from dcurate.kernels.pdf import calls
+from dcurate.kernels.pdf import characters as of_characters
+from dcurate.kernels.pdf import drawings as of_drawings
+from dcurate.kernels.pdf import visible as of_visible
+
+_NAME = ctypes.create_string_buffer(256)
+
+
+class Characters(NamedTuple):
+    """Characters that are no whitespace, in the order of pdfium; for columns see `dcurate.kernels.pdf.characters`.
+
+    Args:
+        codes: Unicode code points.
+        places: in points, in a frame turned so that the text runs to the right.
+        owners: the row of ``objects`` of each.
+        flags: whether a space comes before it, and whether its font has a code point for it.
+        objects: the text objects.
+        fonts: addresses of the fonts.
+        left_out: characters beyond the limit.
+    """
+
+    codes: npt.NDArray[np.int32]
+    places: npt.NDArray[np.float32]
+    owners: npt.NDArray[np.int32]
+    flags: npt.NDArray[np.uint8]
+    objects: npt.NDArray[np.int64]
+    fonts: npt.NDArray[np.int64]
+    left_out: int
+
+
+class Drawings(NamedTuple):
+    """What is drawn on a page beside text; places in points from the bottom left.
+
+    Args:
+        rules: from x, from y, to x, to y of lines that run straight across or down.
+        areas: left, bottom, right, top, when it is painted, fill as 0xRRGGBB (-1: a picture, -2: a shading).
+        texts: the address of each text object, and when it is painted.
+        left_out: whether there are more objects than the limit.
+    """
+
+    rules: npt.NDArray[np.float32]
+    areas: npt.NDArray[np.float64]
+    texts: npt.NDArray[np.int64]
+    left_out: bool
+
+
+class Frame(NamedTuple):
+    """A page turned so that most of its text runs to the right, with heights downwards.
+
+    Args:
+        turn: quarter turns against the clock that the text has on the page.
+        box: from and to across, from and to downwards.
+    """
+
+    turn: int
+    box: tuple[float, float, float, float]
+
+
+@cache
+def _addresses() -> npt.NDArray[np.int64]:
+    """Where the functions that kernels call begin in the memory of this process."""
+    found = [ctypes.cast(getattr(raw, name), ctypes.c_void_p).value for name in calls.NAMES]
+    return np.array(found, dtype=np.int64)
+
+
+def _address_of(handle: Any) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def read_characters(textpage: Any, most: int) -> Characters:
+    """Read the characters of a text page of pdfium, at most ``most``."""
+    return Characters(*of_characters.read_characters(_address_of(textpage), _addresses(), most))
+
+
+def read_drawings(page: Any, most: int) -> Drawings:
+    """Read the drawings of a page of pdfium, at most ``most`` objects of any kind."""
+    return Drawings(*of_drawings.read_drawings(_address_of(page), _addresses(), most))
+
+
+#: Flags of fonts in pdfium.
+_FIXED_WIDTH = 1
+_HEAVY = ("bold", "black", "heavy", "semibold", "cmbx")
+_TYPEWRITER = ("mono", "courier", "typewriter", "consol", "cmtt", "menlo")
+
+
+def fonts_of(characters: Characters) -> tuple[list[str], npt.NDArray[np.uint8]]:
+    """Names of the fonts of a page; and for each character whether its font is bold (1) and of one width (2)."""
+    names: dict[str, None] = {}
+    styles = np.zeros(len(characters.fonts) + 1, np.uint8)
+    for number, address in enumerate(characters.fonts.tolist()):
+        font = ctypes.cast(address, raw.FPDF_FONT)
+        size = raw.FPDFFont_GetBaseFontName(font, _NAME, len(_NAME))
+        name, style = _style(_NAME.raw[: max(0, min(size, len(_NAME)) - 1)], raw.FPDFFont_GetFlags(font) & _FIXED_WIDTH)
+        names[name] = None
+        styles[number] = style
+    if not styles.any():
+        return list(names), np.zeros(len(characters.codes), np.uint8)
+    return list(names), styles[characters.objects[:, of_characters.FONT]][characters.owners]
+
+
+@lru_cache(4096)
+def _style(raw_name: bytes, fixed: int) -> tuple[str, int]:
+    """The name of a font without its prefix, and whether it is bold (1) and of one width (2)."""
+    name = raw_name.decode("utf-8", "replace").rpartition("+")[2]
+    low = name.lower()
+    mono = fixed or any(word in low for word in _TYPEWRITER)
+    return name, any(word in low for word in _HEAVY) + (2 if mono else 0)
+
+
+def image_share(frame: Frame, areas: npt.NDArray[np.float64], times: npt.NDArray[np.float64]) -> float:
+    """The share of the page's area that pictures cover."""
+    return float(of_visible.image_share(np.array(frame.box), areas, times)) if len(areas) else 0.0
+
+
+def seen(characters: Characters, drawings: Drawings, frame: Frame, areas: npt.NDArray[np.float64]) -> Any:
+    """Find the characters of a page that can be seen; see `dcurate.kernels.pdf.visible`."""
+    texts = drawings.texts
+    if len(areas) and len(texts):
+        texts = texts[np.argsort(texts[:, 0], kind="stable")]
+    return of_visible.find_visible(
+        characters.codes,
+        characters.places,
+        characters.owners,
+        characters.flags,
+        characters.objects,
+        frame.turn,
+        np.array(frame.box),
+        areas,
+        drawings.areas[:, 4:6],
+        texts,
+    )

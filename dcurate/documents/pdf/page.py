@@ -1,0 +1,297 @@
+"""One page: its characters read, turned upright, and put into lines in the order of reading."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pypdfium2 import raw
+
+from dcurate.documents.pdf.contents import clean_contents, has_leaders
+from dcurate.documents.pdf.links import links_of
+from dcurate.documents.pdf.native import (
+    Characters,
+    Drawings,
+    Frame,
+    fonts_of,
+    image_share,
+    read_characters,
+    read_drawings,
+    seen,
+)
+from dcurate.documents.pdf.options import PdfOptions
+from dcurate.documents.pdf.tables import Table, aligned, cells_of, filled, ruled
+from dcurate.kernels.pdf import characters as of_characters
+from dcurate.kernels.pdf import visible as of_visible
+from dcurate.kernels.pdf.columns import find_order, order_cells
+from dcurate.kernels.pdf.grids import frame as framed
+from dcurate.kernels.pdf.lines import DIRECT, HYPHEN, SEGMENTS, find_joints, make_lines
+from dcurate.kernels.pdf.segments import find_line_numbers, find_segments
+
+_NOTHING = np.zeros((0, 4), np.float64)
+#: Points from which a line across parts what is above it from what is below, and how many of them count.
+_LONG, _MOST_RULES = 60.0, 200
+#: Points of the shorter side of a figure, and how many areas of a page are looked at.
+_FIGURE, _MOST_FIGURES = 24.0, 1_000
+#: What pdfium writes a box into.
+_EDGES = [ctypes.c_float() for _ in range(4)]
+_NO_CELLS = np.zeros(0, np.int32)
+
+
+@dataclass(slots=True)
+class Page:
+    """A page as lines.
+
+    Args:
+        number: from 0.
+        width: of the page as it is shown, in points.
+        height: the same.
+        rotate: degrees by which viewers turn it with the clock.
+        frame: how it was turned so that most of its text is upright.
+        signals: what the router asks for.
+        lines: text of each line, in the order of reading.
+        letters: code points of all lines.
+        places: where each line begins and ends in ``letters``.
+        table: of the lines; see `dcurate.kernels.pdf.lines`.
+        tables: by the line in whose place they stand.
+        links: addresses that the page links to, with the box of each in points from the top left.
+        figures: boxes of pictures, the same.
+        dropped: for each line whether it is left out.
+    """
+
+    number: int
+    width: float
+    height: float
+    rotate: int
+    frame: Frame
+    signals: dict[str, Any]
+    lines: list[str]
+    letters: npt.NDArray[np.uint32]
+    places: npt.NDArray[np.int32]
+    table: npt.NDArray[np.float32]
+    tables: dict[int, Table]
+    links: list[dict[str, Any]] = field(default_factory=list)
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    dropped: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+
+
+def read_page(document: Any, number: int, options: PdfOptions) -> Page:
+    """Read a page of an open document.
+
+    Args:
+        document: pdfium's handle.
+        number: from 0.
+    """
+    page = raw.FPDF_LoadPage(document, number)
+    if not page:
+        return _blank(number)
+    textpage = None
+    try:
+        textpage = raw.FPDFText_LoadPage(page)
+        drawings = read_drawings(page, options.max_objects_per_page)
+        if not textpage:
+            return _blank(number)
+        characters = read_characters(textpage, options.max_characters_per_page)
+        found = lay_out(page, number, characters, drawings, options)
+        if options.links:
+            found.links = links_of(document, page, _box(page, options.crop))
+        return found
+    finally:
+        if textpage:
+            raw.FPDFText_ClosePage(textpage)
+        raw.FPDF_ClosePage(page)
+
+
+def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, options: PdfOptions) -> Page:
+    """Put the characters of a page of pdfium into lines; they may come from elsewhere, such as OCR."""
+    box = _box(page, options.crop)
+    turns = characters.objects[:, of_characters.TURN]
+    turn = 0
+    if len(turns) and turns.any():
+        counts = np.bincount(turns[characters.owners], minlength=5)
+        turn = int(counts[:4].argmax())
+    frame = Frame(turn, tuple(framed(np.array([box]), turn)[0].tolist()))
+    areas = framed(drawings.areas, turn) if len(drawings.areas) else _NOTHING
+    rules = framed(drawings.rules, turn) if len(drawings.rules) else _NOTHING
+    visible, figures = seen(characters, drawings, frame, areas)
+    fonts, styles = fonts_of(characters)
+    made = Page(
+        number,
+        float(raw.FPDF_GetPageWidthF(page)),
+        float(raw.FPDF_GetPageHeightF(page)),
+        90 * raw.FPDFPage_GetRotation(page),
+        frame,
+        {**_signals(characters, drawings, frame, areas, figures), "fonts": fonts},
+        *_layout(characters, visible, rules, styles),
+    )
+    made.figures = [] if made.signals["scanned"] else _figures(drawings, box, number)
+    made.dropped = np.zeros(len(made.lines), np.uint8)
+    return made
+
+
+def _figures(drawings: Drawings, box: list[float], number: int) -> list[dict[str, Any]]:
+    """Pictures that are no dots, lines or backgrounds."""
+    left, bottom, right, top = box
+    found = []
+    for x0, y0, x1, y1, _, fill in drawings.areas[:_MOST_FIGURES].tolist() if len(drawings.areas) else ():
+        wide, high = min(x1, right) - max(x0, left), min(y1, top) - max(y0, bottom)
+        if fill == -1 and min(wide, high) >= _FIGURE:
+            found.append(
+                {"page": number + 1, "bbox": [round(v, 2) for v in (x0 - left, top - y1, x1 - left, top - y0)]}
+            )
+    return found
+
+
+class Layout(NamedTuple):
+    """Lines in the order of reading; see `Page`."""
+
+    lines: list[str]
+    letters: npt.NDArray[np.uint32]
+    places: npt.NDArray[np.int32]
+    table: npt.NDArray[np.float32]
+    tables: dict[int, Table]
+
+
+def _layout(
+    characters: Characters,
+    visible: npt.NDArray[np.uint8],
+    rules: npt.NDArray[np.float64],
+    styles: npt.NDArray[np.uint8],
+) -> Layout:
+    grids = ruled(rules)
+    cells = cells_of(characters, visible, grids) if grids else _NO_CELLS
+    codes = characters.codes
+    kept, words, spans, boxes, rtl = find_segments(codes, characters.places, characters.flags, visible, cells)
+    numbers = find_line_numbers(codes, kept, spans, boxes)
+    if numbers.any():
+        spans, boxes, rtl = spans[numbers == 0], boxes[numbers == 0], rtl[numbers == 0]
+    sizes = spans[:, 1] - spans[:, 0]
+    mirrored = bool(rtl.any()) and float((rtl * sizes).sum()) > 0.5 * float(sizes.sum())
+    found: list[Table | None] = []
+    if grids:
+        owner = cells[kept[spans[:, 0]]]
+        inside = owner > 0
+        within = spans[inside], boxes[inside], rtl[inside], owner[inside], mirrored, styles
+        texts = _cell_texts(codes, kept, words, *within)
+        found = filled(grids, texts)
+        # What is inside a grid that is no table is text as any other.
+        begin = 1
+        for grid, table in zip(grids, found, strict=True):
+            if table is None:
+                inside &= (owner < begin) | (owner >= begin + grid.roots.size)
+            begin += grid.roots.size
+        spans, boxes, rtl = spans[~inside], boxes[~inside], rtl[~inside]
+    placed = [table for table in found if table]
+    count = len(spans)
+    more = [[table.box[0], table.box[1], table.box[2] + 1, 10.0] for table in placed]
+    if len(rules):
+        more.extend(_long(rules, placed))
+    if more:
+        boxes = np.concatenate([boxes, np.array(more, np.float32)])
+        spans = np.concatenate([spans, np.zeros((len(more), 2), np.int32)])
+        rtl = np.concatenate([rtl, np.zeros(len(more), np.float32)])
+    order, line_of, leaves = find_order(boxes, mirrored)
+    letters, places, table, parts = make_lines(order, line_of, leaves, spans, kept, words, codes, boxes, rtl, styles)
+    text = letters.tobytes().decode("utf-32-le", "replace")
+    lines = [text[start:stop] for start, stop in places.tolist()]
+    tables = {int(line_of[np.flatnonzero(order == count + at)[0]]): one for at, one in enumerate(placed)}
+    if has_leaders(text):
+        clean_contents(lines, table)
+    several = table[:, SEGMENTS] > 1
+    if (several[1:] & several[:-1]).any():
+        extents = np.stack([line_of, boxes[order, 0], boxes[order, 1]], axis=1)[parts[:, 1] > parts[:, 0]]
+        words_of = [text[start:stop] for start, stop in parts.tolist() if stop > start]
+        for first, last, one in aligned(lines, table, extents, words_of):
+            tables[first] = one
+            for line in range(first, last + 1):
+                lines[line] = ""
+                places[line, 1] = places[line, 0]
+    return Layout(lines, letters, places, table, tables)
+
+
+def _long(rules: npt.NDArray[np.float64], tables: list[Table]) -> list[list[float]]:
+    """Rules across that part what is above from what is below, as segments; none of tables."""
+    chosen = (rules[:, 2] == rules[:, 3]) & (rules[:, 1] - rules[:, 0] >= _LONG)
+    if not chosen.any():
+        return []
+    for table in tables:
+        left, right, top, bottom = table.box
+        chosen &= (
+            (rules[:, 0] < left - 3) | (rules[:, 0] > right + 3) | (rules[:, 2] < top - 3) | (rules[:, 2] > bottom + 3)
+        )
+    return [[left, right, top, 10.0] for left, right, top, _ in rules[chosen][:_MOST_RULES].tolist()]
+
+
+def _cell_texts(codes: Any, kept: Any, words: Any, *segments: Any) -> dict[int, str]:
+    """The text of each cell by its number."""
+    spans, boxes, rtl, owner, mirrored, styles = segments
+    if not len(spans):
+        return {}
+    order, line_of, leaves = order_cells(boxes, owner, mirrored)
+    letters, places, table, _ = make_lines(order, line_of, leaves, spans, kept, words, codes, boxes, rtl, styles)
+    joints = find_joints(letters, places, table, np.zeros(len(places), np.uint8)).tolist()
+    text = letters.tobytes().decode("utf-32-le", "replace")
+    cell_of = dict(zip(line_of.tolist(), owner[order].tolist(), strict=True))
+    found: dict[int, str] = {}
+    for line, (start, stop) in enumerate(places.tolist()):
+        cell = cell_of[line]
+        before = found.get(cell)
+        if before is None:
+            found[cell] = text[start:stop]
+        elif joints[line] == HYPHEN:
+            found[cell] = before[:-1] + text[start:stop]
+        else:
+            found[cell] = before + ("" if joints[line] == DIRECT else " ") + text[start:stop]
+    return found
+
+
+def _box(page: Any, crop: bool) -> list[float]:
+    """Left, bottom, right and top of the page; of a usual one where the file has none."""
+    for read in (raw.FPDFPage_GetCropBox, raw.FPDFPage_GetMediaBox) if crop else (raw.FPDFPage_GetMediaBox,):
+        if read(page, *_EDGES):
+            x0, y0, x1, y1 = (edge.value for edge in _EDGES)
+            return [min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)]
+    return [0.0, 0.0, float(raw.FPDF_GetPageWidthF(page)), float(raw.FPDF_GetPageHeightF(page))]
+
+
+def _signals(
+    characters: Characters,
+    drawings: Drawings,
+    frame: Frame,
+    areas: npt.NDArray[np.float64],
+    figures: npt.NDArray[np.int64],
+) -> dict[str, Any]:
+    """What a router asks for; shares are of the characters, or of the page's area."""
+    count = int(figures[of_visible.VISIBLE])
+    everything = max(1, len(characters.codes))
+    share = image_share(frame, areas, drawings.areas[:, 4:6])
+    over = float(figures[of_visible.OVER_IMAGE]) / everything
+    invisible = float(figures[of_visible.MODE_3]) / everything
+    return {
+        "characters": count,
+        "characters_left_out": characters.left_out,
+        "image_share": round(share, 4),
+        "text_over_image": round(over, 4),
+        "broken_share": round(float(figures[of_visible.BROKEN]) / everything, 4),
+        "invisible_share": round(invisible, 4),
+        "scanned": share >= 0.6 and (count < 100 or (over > 0.8 and invisible > 0.5)),
+    }
+
+
+def _blank(number: int) -> Page:
+    """A page that cannot be read or has nothing on it."""
+    signals = {
+        "characters": 0,
+        "characters_left_out": 0,
+        "image_share": 0.0,
+        "text_over_image": 0.0,
+        "broken_share": 0.0,
+        "invisible_share": 0.0,
+        "scanned": False,
+        "fonts": [],
+    }
+    nothing = Layout([], np.zeros(0, np.uint32), np.zeros((0, 2), np.int32), np.zeros((0, 10), np.float32), {})
+    return Page(number, 0.0, 0.0, 0, Frame(0, (0.0, 0.0, 0.0, 0.0)), signals, *nothing)

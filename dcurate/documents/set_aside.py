@@ -1,0 +1,148 @@
+"""Show files that a run set aside: some of each reason, with a picture where one can be drawn."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow as pa
+
+from dcurate.core.extras import missing
+from dcurate.errors import DcurateError
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import walk
+from dcurate.fs.paths import open_store
+from dcurate.media.faults import FAULT
+from dcurate.media.refs import REF, Ref, fetch, ref_array
+from dcurate.media.sandbox import Answer, Sandbox
+
+#: The longest side of a picture, in pixels.
+SIDE = 300
+#: How many are shown at most, how many of one reason, and how many are tried.
+MOST, MOST_OF_A_REASON, _TRIED = 12, 3, 36
+#: Reasons for which a file is not opened again.
+_DANGEROUS = ("timed out", "out of memory", "crashed")
+#: Files of rejected rows that are looked at, and bytes of each.
+_FILES, _BYTES = 64, 2**20
+#: Bytes of the largest file that is drawn; seconds for one, and for all.
+_LARGEST, _TIMEOUT_S, _ALL_S = 2**25, 4.0, 15.0
+
+
+class Draw(NamedTuple):
+    """How files are drawn.
+
+    Args:
+        function: for a `Sandbox`, as ``"package.module:function"``; returns ``width`` and ``height``, and a JPEG.
+        libraries: the modules that it needs.
+    """
+
+    function: str
+    libraries: tuple[str, ...]
+
+
+#: The first page of a PDF, and a picture itself.
+PAGES = Draw("dcurate.documents.pictures:page_picture", ("pypdfium2", "PIL"))
+PICTURES = Draw("dcurate.image.thumbnails:thumbnail", ("simplejpeg", "PIL"))
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A file that a run set aside.
+
+    Attributes:
+        name: of the file, and of the member of its archive.
+        stage: that took it out, and its ``reason``.
+        detail: what else is known.
+        picture: it, or its first page, as a JPEG; empty if it cannot be drawn.
+        width, height: of the picture in pixels.
+    """
+
+    name: str
+    stage: str
+    reason: str
+    detail: str = ""
+    picture: bytes = b""
+    width: int = 0
+    height: int = 0
+
+
+def set_aside(
+    folders: Sequence[str | None], storage_options: Mapping[str, Any] | None = None, draw: Draw = PAGES
+) -> list[SetAside]:
+    """Return some of the files that a run set aside: few of each reason, those with a picture first.
+
+    At most 12 are returned, and it takes at most about 15 seconds. What cannot be read or drawn has no picture.
+
+    Args:
+        folders: folders of rejected rows and of quarantine, as `RunReport` names them; None for one that is not there.
+        storage_options: for fsspec, for the folders.
+        draw: how a file is drawn.
+
+    Examples:
+        >>> set_aside([None])
+        []
+    """
+    chosen, reasons = list[dict[str, Any]](), Counter[tuple[str, str]]()
+    for row in (row for folder in folders if folder for row in _rows(folder, storage_options or {})):
+        which = row.get("_dcurate_stage", ""), row.get("_dcurate_reason", "")
+        if reasons[which] < MOST_OF_A_REASON and len(chosen) < _TRIED:
+            reasons[which] += 1
+            chosen.append(row)
+    found = [
+        SetAside(_named(row), row.get("_dcurate_stage", ""), row.get("_dcurate_reason", ""), row.get(FAULT) or "")
+        for row in chosen
+    ]
+    return _drawn(found, [Ref(**row[REF]) for row in chosen], draw)[:MOST] if found else []
+
+
+def _drawn(found: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]:
+    if missing(draw.libraries):
+        return found
+    until, shown = time.monotonic() + _ALL_S, list[SetAside]()
+    with Sandbox(draw.function, {"side": SIDE}, timeout_s=_TIMEOUT_S, memory_bytes=2**29) as sandbox:
+        for one, ref in zip(found, refs, strict=True):
+            answer, picture = None, SetAside(*_words(one))
+            if time.monotonic() < until and not one.reason.startswith(_DANGEROUS):
+                try:
+                    data = fetch(pa.table({REF: ref_array([ref])}), limit=_LARGEST)[0]
+                    answer = sandbox.call(data) if isinstance(data, bytes) else None
+                except DcurateError:  # the report of a run is written without it
+                    answer = None
+            if isinstance(answer, Answer):
+                value = answer.value
+                picture = SetAside(*_words(one), answer.blobs[0], int(value["width"]), int(value["height"]))
+            shown.append(picture)
+    return sorted(shown, key=lambda one: not one.picture)
+
+
+def _words(one: SetAside) -> tuple[str, str, str, str]:
+    return one.name, one.stage, one.reason, one.detail
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    ref = row[REF]
+    return " in ".join(filter(None, (ref.get("member"), ref["path"].rpartition("/")[2])))
+
+
+def _rows(folder: str, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Rows with references, from the beginnings of some of the files."""
+    try:
+        store, root = open_store(folder, options)
+        with storage_errors("read", folder):
+            names = sorted(entry.path for entry in walk(store, root) if entry.path.endswith(".jsonl"))
+            for name in names[:: -(-len(names) // _FILES) or 1]:
+                with store.open(name, "rb") as file:
+                    lines = file.read(_BYTES).split(b"\n")[:-1]
+                for line in lines:
+                    if b'"media_ref"' in line and _is_ref((row := orjson.loads(line)).get(REF)):
+                        yield row
+    except (DcurateError, ValueError):
+        return
+
+
+def _is_ref(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == set(Ref._fields) and isinstance(value["path"], str)

@@ -1,0 +1,296 @@
+"""`FetchMedia`: the files of a list of URLs, and what their owners say about their use."""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from dcurate.core.resources import Resources
+from dcurate.core.stage import ProcessingStage
+from dcurate.download.fetch import read_limited
+from dcurate.download.origin import check_public
+from dcurate.download.rights import (
+    LARGEST_ROBOTS,
+    Robots,
+    is_reserved,
+    path_of,
+    robots_tags,
+    tdm_reservation,
+    tdm_rules,
+)
+from dcurate.download.transfer import Interrupted, PrivateAddressError, Transfer, TransferError
+from dcurate.download.urls import WAITING
+from dcurate.errors import PipelineError, listed
+from dcurate.frames.columns import values
+from dcurate.frames.document import DocumentBatch
+from dcurate.io.warc_http import response
+from dcurate.media.errors import MediaFault
+from dcurate.media.faults import quarantined
+from dcurate.media.names import kind_of
+from dcurate.media.refs import BYTES, LARGEST_FILE, with_columns
+
+#: Seconds for which the rules of a site are kept, and how many sites.
+_FRESH_S, _SITES = 3600.0, 4096
+_TDM_BYTES = 2**20
+
+
+class _Site(NamedTuple):
+    """What a site says about the use of its files."""
+
+    robots: Robots | None
+    tdm: list[tuple[str, bool]]
+    since: float
+
+
+class _Got(NamedTuple):
+    """The result for a URL."""
+
+    data: bytes | None = None
+    fault: MediaFault | None = None
+    mime: str | None = None
+    robots: str | None = None
+    tags: str | None = None
+    tdm: bool | None = None
+    opted_out: str | None = None
+
+
+@dataclass
+class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Fetch the files of a column of URLs into the column ``bytes``.
+
+    Rows also get ``file_name`` (a digest of the URL, with the ending of the file), ``mime_type``, and what the owners
+    say: ``rights_robots`` (``"allowed"`` or ``"disallowed"`` by robots.txt), ``rights_x_robots_tag`` (the directives),
+    ``rights_tdm`` (whether TDMRep reserves the rights of text and data mining, by header or by
+    ``/.well-known/tdmrep.json``), and ``opted_out``: which of them objects, null if none does. A file that robots.txt
+    disallows is not fetched.
+
+    A URL that fails goes to quarantine with its reason: ``"HTTP 404"``, ``"no answer"``, ``"too large"``,
+    ``"robots.txt cannot be had"``. To try the failed ones again, alone, read the quarantine of the run as input of the
+    next: `JsonlReader` with ``"shards.dcurate/quarantine"``, this stage, and a writer to another directory.
+
+    The files of a batch are in memory at once: read lists of URLs with a small ``blocksize``, such as ``"64KiB"``.
+    Addresses that are not ``http://`` or ``https://``, and those of private networks, are refused, as a list may come
+    from anywhere.
+
+    Args:
+        url_field: the column of URLs.
+        on_opt_out: ``"drop"`` rows whose owners object, or ``"flag"`` to keep them, with the reason in ``opted_out``.
+        opt_out_tags: the directives of ``X-Robots-Tag`` that count as an objection.
+        robots: whether to ask for robots.txt and TDMRep's file; leave them out for servers of your own only.
+        private: whether servers in private networks may be asked; they are refused otherwise, also after a redirect.
+        transfer: retries, timeouts, and limits for each host.
+        limit: bytes of the largest file.
+        at_a_time: files that a slot fetches at the same time.
+
+    Raises:
+        PipelineError: a setting out of range.
+
+    Examples:
+        >>> FetchMedia("image_url", on_opt_out="flag").inputs()
+        ([], ['image_url'])
+    """
+
+    url_field: str = "url"
+    on_opt_out: Literal["drop", "flag"] = "drop"
+    opt_out_tags: Sequence[str] = ("noai", "noimageai")
+    robots: bool = True
+    private: bool = False
+    transfer: Transfer = field(default_factory=lambda: Transfer(attempts=3, timeout_s=10.0, connections_per_host=4))
+    limit: int = LARGEST_FILE
+    at_a_time: int = 32
+    name: str = "fetch_media"
+    resources: Resources = WAITING
+
+    def __post_init__(self) -> None:
+        if self.on_opt_out not in ("drop", "flag"):
+            raise PipelineError(f"{self.name}: on_opt_out={self.on_opt_out!r} must be 'drop' or 'flag'")
+        if isinstance(self.opt_out_tags, str):
+            raise PipelineError(f"{self.name}: opt_out_tags must be a list: {listed([self.opt_out_tags])} in brackets")
+        if not isinstance(self.at_a_time, int) or self.at_a_time < 1 or self.limit < 1:
+            raise PipelineError(
+                f"{self.name}: at_a_time={self.at_a_time!r} and limit={self.limit!r} must be at least 1"
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that decide the rows."""
+        given = super().settings()
+        return {name: value for name, value in given.items() if name not in ("transfer", "at_a_time", "resources")}
+
+    def inputs(self) -> tuple[list[str], list[str]]:
+        return [], [self.url_field]
+
+    def outputs(self) -> tuple[list[str], list[str]]:
+        rights = ["rights_robots", "rights_x_robots_tag", "rights_tdm", "opted_out"]
+        return [], [BYTES, "file_name", "mime_type", *rights]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        """The rows whose files were fetched.
+
+        Raises:
+            DataError: there is no such column.
+        """
+        table = task.to_arrow()
+        transfer = replace(self.transfer, public_only=not self.private)
+        urls = values(table, self.url_field)
+        with ThreadPoolExecutor(min(self.at_a_time, max(1, len(urls)))) as threads:
+            found = list(threads.map(lambda url: self._tried(url, transfer), urls))
+        columns: dict[str, tuple[str, list[Any]]] = {
+            BYTES: ("large_binary", [got.data for got in found]),
+            "file_name": ("string", [_file_name(url, got.mime) for url, got in zip(urls, found, strict=True)]),
+            "mime_type": ("string", [got.mime for got in found]),
+            "rights_robots": ("string", [got.robots for got in found]),
+            "rights_x_robots_tag": ("string", [got.tags for got in found]),
+            "rights_tdm": ("bool", [got.tdm for got in found]),
+            "opted_out": ("string", [got.opted_out for got in found]),
+        }
+        table = with_columns(table, columns)
+        return self._sorted_out(task.with_data(table), found)
+
+    def _sorted_out(self, batch: DocumentBatch, found: list[_Got]) -> DocumentBatch:
+        """Take out failed rows, and those of owners who object."""
+        faults = {row: got.fault for row, got in enumerate(found) if got.fault is not None}
+        rejections = list(quarantined(batch, faults, self.name).rejections)
+        good = np.array([got.fault is None for got in found], np.bool_)
+        if self.on_opt_out == "drop":
+            for reason in sorted({got.opted_out for got in found if got.opted_out and got.fault is None}):
+                others = np.array([got.opted_out != reason or got.fault is not None for got in found], np.bool_)
+                rejections += batch.keep(others, self.name, f"opted out: {reason}").rejections
+                good &= others
+        return replace(batch.keep(good, self.name, ""), rejections=tuple(rejections))
+
+    def _tried(self, url: str | None, transfer: Transfer) -> _Got:
+        """Fetch a file, or say why not."""
+        try:
+            parts = urlsplit(url or "")
+            host = parts.hostname
+        except ValueError as error:
+            return _Got(fault=MediaFault("bad address", str(error)))
+        if not url or parts.scheme not in ("http", "https") or not host:
+            return _Got(fault=MediaFault("bad address", "it does not begin with http:// or https:// and a host"))
+        try:
+            if transfer.public_only:
+                check_public(url)
+        except TransferError as error:
+            return _Got(fault=_fault(error))
+        except Interrupted as error:
+            return _Got(fault=MediaFault("no answer", str(error)))
+        site = _site(f"{parts.scheme}://{parts.netloc}", transfer) if self.robots else _Site(Robots(()), [], 0.0)
+        if site.robots is None:
+            return _Got(fault=MediaFault("robots.txt cannot be had", f"of {host}"))
+        robots = ("allowed" if site.robots.allows(path_of(url)) else "disallowed") if self.robots else None
+        if robots == "disallowed":
+            return _Got(robots=robots, tdm=is_reserved(site.tdm, path_of(url)), opted_out="robots.txt")
+        try:
+            data, headers = read_limited(url, transfer, self.limit)
+        except TransferError as error:
+            return _Got(robots=robots, fault=_fault(error))
+        tags = robots_tags(headers, _agent(transfer))
+        tdm = tdm_reservation(headers)
+        tdm = is_reserved(site.tdm, path_of(url)) if tdm is None else tdm
+        objections = [f"X-Robots-Tag {tag}" for tag in tags if tag in self.opt_out_tags]
+        opted_out = objections[0] if objections else "TDMRep" if tdm else None
+        content, fault = self._checked(data, dict(headers))
+        if opted_out and self.on_opt_out == "drop":
+            content = None
+        return _Got(content, fault, _mime(dict(headers)), robots, ", ".join(tags) or None, tdm, opted_out)
+
+    def _checked(self, data: bytes, headers: dict[str, str]) -> tuple[bytes | None, MediaFault | None]:
+        """The file without the compression of its transfer."""
+        lower = {name.lower(): value for name, value in headers.items()}
+        coding = lower.get("content-encoding", "").strip().lower()
+        if coding and coding != "identity":
+            head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\n\r\n".encode()
+            message = response(head + data, self.limit + 1)
+            if message is None or (message.damage and len(message.body) <= self.limit):
+                return None, MediaFault("damaged", message.damage if message else "")
+            data = message.body
+        if len(data) > self.limit:
+            return None, MediaFault("too large", f"more than the limit of {self.limit:,} bytes")
+        return (data, None) if data else (None, MediaFault("empty", "the server gave no bytes"))
+
+
+def _fault(error: TransferError) -> MediaFault:
+    if isinstance(error, PrivateAddressError):
+        return MediaFault("private network", str(error))
+    return MediaFault("no answer" if error.status is None else f"HTTP {error.status}", str(error))
+
+
+_sites: OrderedDict[tuple[int, str], _Site] = OrderedDict()
+_locks: OrderedDict[str, threading.Lock] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _site(address: str, transfer: Transfer) -> _Site:
+    """What a site says; asked for once an hour in each process."""
+    key = os.getpid(), address
+    with _lock:
+        own = _locks.setdefault(address, threading.Lock())
+        while len(_locks) > _SITES:
+            _locks.popitem(last=False)
+    with own:
+        with _lock:
+            known = _sites.get(key)
+        if known is not None and time.monotonic() - known.since < _FRESH_S:
+            return known
+        site = _asked(address, transfer)
+        if site.robots is not None:
+            with _lock:
+                _sites[key] = site
+                while len(_sites) > _SITES:
+                    _sites.popitem(last=False)
+        return site
+
+
+def _asked(address: str, transfer: Transfer) -> _Site:
+    try:
+        data, _ = read_limited(f"{address}/robots.txt", transfer, LARGEST_ROBOTS)
+        robots = Robots.of(data[:LARGEST_ROBOTS].decode("utf-8", "replace"), _agent(transfer))
+    except TransferError as error:
+        if error.status is None or not 400 <= error.status < 500:  # RFC 9309: then nothing may be fetched
+            return _Site(None, [], time.monotonic())
+        robots = Robots(())
+    try:
+        data, _ = read_limited(f"{address}/.well-known/tdmrep.json", replace(transfer, attempts=1), _TDM_BYTES)
+        tdm = tdm_rules(data)
+    except TransferError:
+        tdm = []
+    return _Site(robots, tdm, time.monotonic())
+
+
+def _agent(transfer: Transfer) -> str:
+    given = {name.lower(): value for name, value in transfer.headers.items()}.get("user-agent", "dcurate")
+    return given.partition("/")[0].strip()
+
+
+def _mime(headers: dict[str, str]) -> str | None:
+    lower = {name.lower(): value for name, value in headers.items()}
+    return lower.get("content-type", "").partition(";")[0].strip().lower() or None
+
+
+def _file_name(url: str | None, mime: str | None) -> str | None:
+    """A name that follows from the address, with the ending of its path, or else of the media type.
+
+    Examples:
+        >>> _file_name("https://host/a.PNG?x=1", None), _file_name("https://host/get", "image/jpeg")[16:]
+        ('55b9d8d2e5132834.png', '.jpg')
+    """
+    if url is None:
+        return None
+    try:
+        ending = os.path.splitext(urlsplit(url).path)[1].lower()
+    except ValueError:
+        ending = ""
+    if not kind_of(f"a{ending}"):
+        ending = mimetypes.guess_extension(mime or "") or ""
+    return hashlib.blake2b(url.encode(errors="surrogatepass"), digest_size=8).hexdigest() + ending

@@ -1,0 +1,145 @@
+"""What the owners of a web site say about the use of its files: robots.txt, X-Robots-Tag, TDMRep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import orjson
+
+_COMMENT = re.compile(r"\s*#.*$")
+#: Bytes of robots.txt that are read, as https://www.rfc-editor.org/rfc/rfc9309 asks for at least.
+LARGEST_ROBOTS = 500 * 2**10
+
+
+class _Rule(NamedTuple):
+    pattern: str
+    allows: bool
+
+
+class Robots(NamedTuple):
+    r"""The rules of a robots.txt for one agent, as RFC 9309 has them.
+
+    Examples:
+        >>> robots = Robots.of("User-agent: *\nDisallow: /private/\nAllow: /private/open/*.png$", "dcurate")
+        >>> [robots.allows(path) for path in ("/a.png", "/private/a.png", "/private/open/a.png")]
+        [True, False, True]
+    """
+
+    rules: tuple[_Rule, ...]
+
+    @classmethod
+    def of(cls, text: str, agent: str) -> Robots:
+        """Read the rules for an agent; those for all agents if none are for it."""
+        groups: dict[str, list[_Rule]] = {}
+        names: list[str] = []
+        in_rules = False
+        for line in text.lstrip("\ufeff").splitlines():
+            field, colon, value = _COMMENT.sub("", line).partition(":")
+            field, value = field.strip().lower(), value.strip()
+            if not colon:
+                continue
+            if field == "user-agent":
+                names = [] if in_rules else names
+                in_rules = False
+                names.append(value.partition("/")[0].strip().lower())
+                groups.setdefault(names[-1], [])
+            elif field in ("allow", "disallow"):
+                in_rules = True
+                for name in names if value else ():
+                    groups[name].append(_Rule(value, field == "allow"))
+        own = groups.get(agent.lower())
+        return cls(tuple(groups.get("*", ()) if own is None else own))
+
+    def allows(self, path: str) -> bool:
+        """Whether a path, with its query, may be fetched: the longest rule that matches says so."""
+        found = [rule for rule in self.rules if _matches(rule.pattern, path)]
+        return max(found, key=lambda rule: (len(rule.pattern), rule.allows)).allows if found else True
+
+
+def _matches(pattern: str, path: str) -> bool:
+    """Whether a pattern with ``*`` for any text and ``$`` for the end matches the beginning of a path.
+
+    Examples:
+        >>> [_matches("/a/*.png$", path) for path in ("/a/b.png", "/a/b.png?x", "/b.png")]
+        [True, False, False]
+    """
+    ends = pattern.endswith("$")
+    first, *others = (pattern[:-1] if ends else pattern).split("*")
+    if not path.startswith(first):
+        return False
+    at = len(first)
+    if not others:
+        return not ends or at == len(path)
+    *inner, last = others
+    for part in inner:
+        at = path.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    if ends:
+        return path.endswith(last) and len(path) - len(last) >= at
+    return path.find(last, at) >= 0
+
+
+def path_of(url: str) -> str:
+    """The path of an address with its query, as robots.txt has it."""
+    parts = urlsplit(url)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def robots_tags(headers: Iterable[tuple[str, str]], agent: str) -> list[str]:
+    """The directives of ``X-Robots-Tag`` for an agent, in lower case.
+
+    Examples:
+        >>> robots_tags([("X-Robots-Tag", "noai, NoImageAI"), ("x-robots-tag", "otherbot: noindex")], "dcurate")
+        ['noai', 'noimageai']
+    """
+    found: list[str] = []
+    for name, value in headers:
+        if name.lower() != "x-robots-tag":
+            continue
+        before, colon, after = value.partition(":")
+        is_named = bool(colon) and "," not in before
+        if is_named and before.strip().lower() not in (agent.lower(), "*"):
+            continue
+        found += [each.strip().lower() for each in (after if is_named else value).split(",") if each.strip()]
+    return list(dict.fromkeys(found))
+
+
+def tdm_reservation(headers: Iterable[tuple[str, str]]) -> bool | None:
+    """Whether the header of TDMRep reserves the rights of text and data mining; None if there is no such header.
+
+    Examples:
+        >>> tdm_reservation([("tdm-reservation", "1")]), tdm_reservation([])
+        (True, None)
+    """
+    values = [value.strip() for name, value in headers if name.lower() == "tdm-reservation"]
+    return None if not values else values[0] == "1"
+
+
+def tdm_rules(data: bytes) -> list[tuple[str, bool]]:
+    """The rules of a site's ``/.well-known/tdmrep.json``: a pattern of paths, and whether rights are reserved.
+
+    Examples:
+        >>> tdm_rules(b'[{"location": "/photos/", "tdm-reservation": 1}]')
+        [('/photos/', True)]
+        >>> tdm_rules(b"<html>")
+        []
+    """
+    try:
+        rules: Any = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return []
+    return [
+        (rule["location"], rule.get("tdm-reservation") == 1)
+        for rule in (rules if isinstance(rules, list) else [])
+        if isinstance(rule, dict) and isinstance(rule.get("location"), str)
+    ]
+
+
+def is_reserved(rules: Sequence[tuple[str, bool]], path: str) -> bool | None:
+    """Whether the first rule that matches a path reserves rights; None if none matches."""
+    return next((reserved for location, reserved in rules if _matches(location, path)), None)

@@ -1,0 +1,1 @@
+"""Interleaved documents: texts and pictures in reading order, a row for each."""

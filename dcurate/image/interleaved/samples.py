@@ -1,0 +1,317 @@
+"""Samples as records with lists of texts and images, as MINT-1T and OBELICS have them, and as interleaved rows."""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import orjson
+import pyarrow as pa
+
+from dcurate.errors import PipelineError, listed
+from dcurate.image.interleaved.schema import BEFORE, IMAGE, METADATA, RESERVED, TEXT, SourceRef
+from dcurate.media.errors import MediaError
+
+#: A row of interleaved rows, by column.
+Row: TypeAlias = dict[str, Any]
+#: A sample as JSON has it.
+Record: TypeAlias = dict[str, Any]
+
+#: Where rows keep their number in their table, while a stage works on them.
+NUMBER: Final = "__number"
+
+_JSON, _PLAIN, _UNKNOWN = "application/json", "text/plain", "application/octet-stream"
+_TYPES = {".webp": "image/webp", ".avif": "image/avif", ".jp2": "image/jp2", ".tif": "image/tiff", ".jpg": "image/jpeg"}
+
+
+def content_type(name: str | None) -> str | None:
+    """Return the media type of a picture by the ending of its name; None if that says nothing.
+
+    Examples:
+        >>> content_type("a.JPG"), content_type("https://example.org/b.webp?w=3"), content_type("0")
+        ('image/jpeg', 'image/webp', None)
+    """
+    if not name:
+        return None
+    path = name.lower().partition("?")[0] if "://" in name else name.lower()
+    ending = path[path.rfind(".") :] if "." in path.rpartition("/")[2] else ""
+    return _TYPES.get(ending) or mimetypes.guess_type(f"a{ending}")[0]
+
+
+class Found(NamedTuple):
+    """A picture that a sample names: where it is, or the bytes themselves.
+
+    Args:
+        ref: its place.
+        data: its bytes, where the record holds them.
+        kind: its media type, where it is known otherwise than by the name.
+        error: why it cannot be had.
+    """
+
+    ref: SourceRef
+    data: bytes | None = None
+    kind: str | None = None
+    error: str | None = None
+
+
+#: Finds the picture that a sample names: by the value in its list of images.
+Locate: TypeAlias = Callable[[Any], Found]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The names of the lists in a record.
+
+    Args:
+        texts: the list of texts, null where there is an image.
+        images: the list of images, null where there is a text.
+        by_position: lists with a value for each place of these two: they go with the rows, so that a row that is
+            dropped takes its own along.
+        by_image: lists with a value for each image that is not null.
+        by_text: lists with a value for each text that is not null.
+        fields: values of the record that become columns of the metadata row; all of them are in its ``text_content``.
+
+    Raises:
+        PipelineError: a reserved name among those that become columns.
+
+    Examples:
+        >>> Layout(fields=("position",))
+        Traceback (most recent call last):
+        dcurate.errors.PipelineError: 'position' is a column of interleaved rows; it cannot be one of the sample's
+    """
+
+    texts: str = "texts"
+    images: str = "images"
+    by_position: tuple[str, ...] = ("metadata",)
+    by_image: tuple[str, ...] = ()
+    by_text: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        reserved = [name for name in self.columns if name in RESERVED]
+        if reserved:
+            raise PipelineError(f"{listed(reserved)} is a column of interleaved rows; it cannot be one of the sample's")
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns besides those of all interleaved rows."""
+        return list(dict.fromkeys([*self.fields, *self.by_position, *self.by_image, *self.by_text]))
+
+
+def as_column(value: Any) -> str | None:
+    """Return a value of a record as text for a column: text as it is, anything else as JSON.
+
+    Examples:
+        >>> as_column("a"), as_column([1, None]), as_column(None)
+        ('a', '[1, null]', None)
+    """
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def rows_of_record(
+    sample: str, record: Mapping[str, Any], locate: Locate, layout: Layout, source: SourceRef | None = None
+) -> list[Row]:
+    """Return the rows of a sample: the one of metadata, then texts and images in order.
+
+    Args:
+        sample: its id.
+        record: the sample.
+        locate: finds a picture.
+        layout: the names of its lists.
+        source: where the record is.
+
+    Raises:
+        MediaError: the lists are none, or are not of one length.
+
+    Examples:
+        >>> record = {"texts": ["Hi", None], "images": [None, "a.png"], "url": "u"}
+        >>> rows = rows_of_record("s", record, lambda name: Found(SourceRef(name)), Layout())
+        >>> [(row["position"], row["modality"], row.get("text_content")) for row in rows]
+        [(-1, 'metadata', '{"url": "u"}'), (0, 'text', 'Hi'), (1, 'image', None)]
+    """
+    texts, images = _lists(record, layout)
+    full = [text is not None or image is not None for text, image in zip(texts, images, strict=True)]
+    aligned = {name: values for name in layout.by_position if (values := _aligned(record.get(name), full))}
+    each = {
+        TEXT: _each(record, layout.by_text, texts),
+        IMAGE: _each(record, layout.by_image, images),
+    }
+    taken = {layout.texts, layout.images, *aligned, *each[TEXT], *each[IMAGE]}
+    rest = {name: value for name, value in record.items() if name not in taken}
+    about = None if source is None or source.path is None else source.json
+    rows: list[Row] = [
+        {
+            "sample_id": sample,
+            "position": BEFORE,
+            "modality": METADATA,
+            "content_type": _JSON,
+            "text_content": json.dumps(rest, ensure_ascii=False),
+            "source_ref": about,
+            **{name: as_column(record.get(name)) for name in layout.fields},
+        }
+    ]
+    frames: dict[tuple[str | None, str | None], int] = {}
+    counts = {TEXT: 0, IMAGE: 0}
+    for place, (text, image) in enumerate(zip(texts, images, strict=True)):
+        for modality, value in ((TEXT, text), (IMAGE, image)):
+            if value is None:
+                continue
+            row: Row = {"sample_id": sample, "position": place, "modality": modality}
+            row |= _text(value, about) if modality == TEXT else _image(locate(value), frames)
+            row |= {name: _as_json(values[place]) for name, values in aligned.items()}
+            row |= {name: as_column(_at(values, counts[modality])) for name, values in each[modality].items()}
+            counts[modality] += 1
+            rows.append(row)
+    return rows
+
+
+def _as_json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _text(value: Any, about: str | None) -> Row:
+    return {"content_type": _PLAIN, "text_content": str(value), "source_ref": about}
+
+
+def _image(found: Found, frames: dict[tuple[str | None, str | None], int]) -> Row:
+    ref = found.ref
+    kind = found.kind or content_type(ref.member or ref.path)
+    if kind == "image/tiff" and ref.path is not None and ref.frame_index is None and found.error is None:
+        # A file of several pages is named once for each of its pages.
+        page = frames.get((ref.path, ref.member), 0)
+        frames[ref.path, ref.member] = page + 1
+        ref = SourceRef(ref.path, ref.member, ref.byte_offset, ref.byte_size, page)
+    return {
+        "content_type": kind or _UNKNOWN,
+        "binary_content": found.data,
+        "source_ref": ref.json,
+        "materialize_error": found.error,
+    }
+
+
+def _lists(record: Mapping[str, Any], layout: Layout) -> tuple[list[Any], list[Any]]:
+    """The lists of texts and images, the shorter one filled up with nulls."""
+    lists = []
+    for name in (layout.texts, layout.images):
+        value = record.get(name)
+        if value is not None and not isinstance(value, list):
+            raise MediaError("not an interleaved sample", f"{name!r} is {type(value).__name__}, not a list")
+        lists.append(value or [])
+    if not any(name in record for name in (layout.texts, layout.images)):
+        raise MediaError("not an interleaved sample", f"there is no list {layout.texts!r} or {layout.images!r}")
+    size = max(map(len, lists))
+    texts, images = ([*values, *[None] * (size - len(values))] for values in lists)
+    return texts, images
+
+
+def _aligned(value: Any, full: Sequence[bool]) -> list[Any] | None:
+    """A list with a value for each place, also as JSON text, in which OBELICS has it; None for anything else.
+
+    Values at places without text and image would be lost: such a list stays with the sample as a whole.
+    """
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return None
+    if not isinstance(value, list) or len(value) != len(full):
+        return None
+    return value if all(here or one is None for here, one in zip(full, value, strict=True)) else None
+
+
+def _each(record: Mapping[str, Any], names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
+    return {name: record[name] for name in names if isinstance(record.get(name), list)}
+
+
+def _at(values: Sequence[Any], number: int) -> Any:
+    return values[number] if number < len(values) else None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows of one sample.
+
+    Args:
+        name: its id.
+        rows: the rows, in order of their positions, that of metadata first.
+    """
+
+    name: str
+    rows: list[Row]
+
+    @property
+    def images(self) -> list[Row]:
+        """Its images, in order."""
+        return [row for row in self.rows if row["modality"] == IMAGE]
+
+    def record(self, layout: Layout, name_of: Callable[[Row, int], Any], columns: bool = True) -> Record:
+        """Return the sample as a record, from which `rows_of_record` makes the same rows.
+
+        Args:
+            layout: the names of its lists.
+            name_of: what the list of images is to hold for an image: called with its row and its number.
+            columns: whether columns of the metadata row are values of the record.
+
+        Raises:
+            MediaError: a row is neither metadata, text nor image, or two of one kind have the same position.
+        """
+        before = [row for row in self.rows if row["modality"] == METADATA]
+        rows = [row for row in self.rows if row["modality"] != METADATA]
+        size = max((row["position"] for row in rows), default=-1) + 1
+        record: Record = {layout.texts: [None] * size, layout.images: [None] * size}
+        counts = {TEXT: 0, IMAGE: 0}
+        for row in rows:
+            kind, place = row["modality"], row["position"]
+            if kind not in counts or place < 0:
+                raise MediaError("a row of another kind", f"modality {kind!r} at position {place}")
+            held = record[layout.texts if kind == TEXT else layout.images]
+            if held[place] is not None:
+                raise MediaError("two rows at one position", f"{kind} at {place}")
+            held[place] = (row["text_content"] or "") if kind == TEXT else name_of(row, counts[IMAGE])
+            counts[kind] += 1
+        record |= self._rest(before[0] if before else None, layout, columns)
+        for name in layout.by_position:
+            if any(row.get(name) is not None for row in rows):
+                record[name] = values = [None] * size
+                for row in rows:
+                    values[row["position"]] = None if row.get(name) is None else orjson.loads(row[name])
+        for names, kind in ((layout.by_text, TEXT), (layout.by_image, IMAGE)):
+            for name in names:
+                record[name] = [row.get(name) for row in rows if row["modality"] == kind]
+        return record
+
+    def _rest(self, before: Row | None, layout: Layout, columns: bool) -> Record:
+        """The values of the sample as a whole; a column that a stage has changed goes before what was read."""
+        if before is None:
+            return {}
+        text = before.get("text_content")
+        rest = orjson.loads(text) if text else {}
+        for name, value in before.items() if columns else ():
+            if name in RESERVED or name == NUMBER or value is None or name in layout.by_position:
+                continue
+            if as_column(rest.get(name)) != value:
+                rest[name] = value
+        return dict(rest)
+
+
+def numbered(table: pa.Table) -> list[Row]:
+    """Return the rows of a table, with their numbers."""
+    return [{**row, NUMBER: number} for number, row in enumerate(table.to_pylist())]
+
+
+def samples_of(rows: Sequence[Row]) -> Iterator[Sample]:
+    """Yield the samples of rows in the order in which their first rows come, each with its rows by position.
+
+    Examples:
+        >>> rows = [{"sample_id": name, "position": place} for name, place in (("b", 1), ("a", 0), ("b", -1))]
+        >>> [(sample.name, [row["position"] for row in sample.rows]) for sample in samples_of(rows)]
+        [('b', [-1, 1]), ('a', [0])]
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["sample_id"], []).append(row)
+    for name, each in groups.items():
+        yield Sample(name, sorted(each, key=lambda row: int(row["position"])))

@@ -1,0 +1,89 @@
+"""A stage that looks at the file of each row, and adds columns of what it finds."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.errors import PipelineError, listed
+from dcurate.frames.document import DocumentBatch
+from dcurate.media.errors import MediaFault
+from dcurate.media.refs import BYTES, REF, fetched, quarantined
+
+
+def check_has_media(columns: Sequence[str], stage: str) -> None:
+    """Refuse rows that neither refer to files nor carry their bytes.
+
+    Raises:
+        PipelineError: there is no such column.
+    """
+    if REF not in columns and BYTES not in columns:
+        raise PipelineError(
+            f"stage {stage!r} needs a column {REF!r} or {BYTES!r}, but the rows have {listed(columns)}; "
+            "read the files with MediaReader or WebDatasetReader"
+        )
+
+
+class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Fetches the file of each row, about 64 MiB at a time, and adds a column for each of `columns`.
+
+    A row whose file cannot be fetched or read goes to quarantine, with the reason.
+    """
+
+    prefix: str
+    max_file_bytes: int
+    storage_options: Mapping[str, Any] | None
+
+    @property
+    @abstractmethod
+    def columns(self) -> Mapping[str, pa.DataType]:
+        """The columns that the stage adds, without the prefix, and their types."""
+
+    @abstractmethod
+    def look(self, files: Sequence[bytes]) -> Sequence[Sequence[Any] | MediaFault]:
+        """Return the values of the columns for each file, or what is wrong with it; in order."""
+
+    def inputs(self) -> Spec:
+        return ["data"], []
+
+    def outputs(self) -> Spec:
+        return ["data"], [self.prefix + name for name in self.columns]
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        check_has_media(columns, self.name)
+
+    def requires(self) -> dict[str, str]:
+        return {"PIL": "images", "simplejpeg": "images"}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        faults: dict[int, MediaFault] = {}
+        rows: list[Sequence[Any]] = []
+        options = self.storage_options
+        for start, files in fetched(table, limit=self.max_file_bytes, storage_options=options):
+            good = [data for data in files if not isinstance(data, MediaFault)]
+            answers = iter(self.look(good))
+            for row, data in enumerate(files, start):
+                answer = data if isinstance(data, MediaFault) else next(answers)
+                if isinstance(answer, MediaFault):
+                    faults[row] = answer
+                else:
+                    rows.append(answer)
+        kept = quarantined(task, faults, self.name)
+        return self._with_columns(kept, rows)
+
+    def _with_columns(self, batch: DocumentBatch, rows: Sequence[Sequence[Any]]) -> DocumentBatch:
+        table, values = batch.to_arrow(), list(zip(*rows, strict=True))
+        for place, (name, kind) in enumerate(self.columns.items()):
+            column = pa.array(values[place] if values else [], kind, from_pandas=True)
+            whole = self.prefix + name
+            if whole in table.column_names:
+                table = table.set_column(table.column_names.index(whole), whole, column)
+            else:
+                table = table.append_column(whole, column)
+        return replace(batch.with_data(table), rejections=batch.rejections)

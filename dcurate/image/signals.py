@@ -1,0 +1,206 @@
+"""`ImageSignals`: signals and hashes of pictures, from one decode at a reduced scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from dcurate.core.stage import NodeInfo, WorkerMetadata
+from dcurate.errors import PipelineError
+from dcurate.image.hashes import COSINES
+from dcurate.image.media_stage import PictureStage
+from dcurate.image.qr import qr_share
+from dcurate.kernels.pictures import HASH_BYTES, MEASURED, measure
+from dcurate.media.errors import MediaError, MediaFault
+from dcurate.media.headers import Header
+from dcurate.media.pixels import MAX_PIXELS, Picture, decode
+from dcurate.media.refs import LARGEST_FILE
+from dcurate.media.sandbox import Sandbox
+
+#: Shorter side that pictures are reduced to, at least: signals and pixel hashes are of pictures of this size.
+SHORT_SIDE = 256
+#: Hashes in the order in which `measure` fills them in.
+_HASHES = ("ahash", "dhash", "phash", "pdq")
+_GRAY = MEASURED.index("gray")
+
+
+@dataclass
+class ImageSignals(PictureStage):
+    """Add signals and hashes of each picture; each is decoded once, at a reduced scale.
+
+    Pictures are reduced by the power of two that leaves 256 to 511 pixels along the shorter side; smaller ones are
+    taken as they are. Signals, after ``image_``:
+
+    * ``brightness``: the mean, 0 (black) to 1 (white); ``contrast``: its standard deviation (RMS contrast).
+    * ``entropy``: bits of the histogram of brightness, 0 to 8.
+    * ``saturation``: mean of HSV, 0 to 1. ``colourfulness``: of Hasler and Suesstrunk (2003), 0 to about 180.
+    * ``gray``: whether next to all pixels have no colour.
+    * ``one_colour``: largest share of pixels of one colour, 16 levels a channel.
+    * ``sharpness``: variance of the Laplacian of the brightness (0 to 255). Null where a side has less than 3 pixels.
+    * ``edges``: share of pixels on edges.
+    * ``blockiness``: how much more neighbours differ across the borders of JPEG blocks than within: 1 is none.
+    * ``border``: share of the area in even rows and columns along the sides: bars, frames, margins.
+    * ``truncated``: the file ends early or is damaged, and the rest of the picture was made up.
+    * ``qr``: with ``qr=True``, the share of the area in QR codes. It takes as long as decoding, or longer.
+
+    Hashes as hex digits: ``ahash``, ``dhash``, ``phash`` (64 bits), ``pdq`` (256 bits, made as PDQ is), and ``pixels``,
+    equal for pictures with equal pixels at the reduced scale, whatever their metadata. ``detail``, 0 to 100, says how
+    much there is to hash: hashes of pictures below about 50 say little.
+
+    A picture that cannot be decoded goes to quarantine with the reason. So does one of more than `max_pixels`, by its
+    header, before it is decoded. A decoder that hangs or ends its process costs one row: with ``sandbox=True`` right
+    away, as pictures are decoded in a child process with limits of time and memory; else the engine runs the batch
+    again, in parts, until it has found the row, where the run ignores failures.
+
+    Args:
+        prefix: comes before the name of every column.
+        hashes: whether to add the hashes.
+        qr: whether to look for QR codes.
+        sandbox: decode in a child process. It takes about 50 microseconds a picture, and two copies of its bytes.
+        max_pixels: most pixels of a picture, as stored.
+        max_file_bytes: a larger file goes to quarantine as ``too large``, and is not read.
+        timeout_s: seconds for a picture in the sandbox.
+        memory_bytes: memory of the sandbox.
+        storage_options: for fsspec.
+        name: of the stage.
+
+    Raises:
+        PipelineError: a limit of no pixels, or of no seconds.
+
+    Examples:
+        >>> import io
+        >>> from PIL import Image
+        >>> from dcurate import DocumentBatch
+        >>> file = io.BytesIO()
+        >>> Image.new("RGB", (300, 200), "white").save(file, "PNG")
+        >>> batch = DocumentBatch(data=pa.table({"bytes": [file.getvalue()]}))
+        >>> row = ImageSignals().process(batch).to_arrow().to_pylist()[0]
+        >>> row["image_brightness"], row["image_one_colour"], row["image_border"], row["image_gray"]
+        (1.0, 1.0, 1.0, True)
+    """
+
+    prefix: str = "image_"
+    hashes: bool = True
+    qr: bool = False
+    sandbox: bool = False
+    max_pixels: int = MAX_PIXELS
+    max_file_bytes: int = LARGEST_FILE
+    timeout_s: float = 60.0
+    memory_bytes: int = 2**31
+    storage_options: Mapping[str, Any] | None = None
+    name: str = "image_signals"
+
+    def __post_init__(self) -> None:
+        if self.max_pixels < 1 or not 0 < self.timeout_s < math.inf:
+            raise PipelineError(
+                f"ImageSignals(max_pixels={self.max_pixels!r}, timeout_s={self.timeout_s!r}): give numbers above 0"
+            )
+        self._child: Sandbox | None = None
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        names: dict[str, pa.DataType] = {name: pa.float64() for name in MEASURED[:-1]}
+        names |= {"gray": pa.bool_(), "truncated": pa.bool_()}
+        if self.qr:
+            names["qr"] = pa.float64()
+        if self.hashes:
+            names |= {"detail": pa.float64()} | dict.fromkeys([*_HASHES, "pixels"], pa.string())
+        return names
+
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in super().settings().items() if name != "_child"}
+
+    def requires(self) -> dict[str, str]:
+        return super().requires() | ({"zxingcpp": "images"} if self.qr else {})
+
+    @property
+    def light(self) -> bool:
+        return not self.sandbox
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        measured_picture(Picture(np.zeros((300, 300, 3), np.uint8), Header("png", 300, 300)))  # compiles the kernels
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        if self.sandbox:
+            self._child = Sandbox(
+                "dcurate.image.signals:look_at",
+                {"max_pixels": self.max_pixels, "qr": self.qr},
+                timeout_s=self.timeout_s,
+                memory_bytes=self.memory_bytes,
+            )
+
+    def teardown(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+    def look(self, files: Sequence[bytes]) -> Sequence[Sequence[Any] | MediaFault]:
+        if not self.sandbox:
+            return [self._signals(data) for data in files]
+        if self._child is None:
+            self.setup()
+        assert self._child is not None
+        return [
+            answer
+            if isinstance(answer, MediaFault)
+            else self._row(
+                np.frombuffer(answer.blobs[0]), answer.blobs[1], answer.blobs[2], answer.value["truncated"],
+                answer.value["qr"],
+            )
+            for answer in self._child.map(files)
+        ]  # fmt: skip
+
+    def _signals(self, data: bytes) -> Sequence[Any] | MediaFault:
+        try:
+            picture = decode(data, SHORT_SIDE, max_pixels=self.max_pixels)
+        except MediaError as error:
+            return error.fault
+        found, hashes = measured_picture(picture, self.hashes)
+        pixels = pixel_hash(picture) if self.hashes else b""
+        return self._row(found, hashes, pixels, picture.truncated, qr_share(picture.pixels) if self.qr else 0.0)
+
+    def _row(
+        self, found: npt.NDArray[np.float64], hashes: bytes, pixels: bytes, truncated: bool, qr: float
+    ) -> Sequence[Any]:
+        values: list[Any] = found.tolist()
+        detail = values.pop()
+        values[_GRAY] = values[_GRAY] > 0
+        values.append(truncated)
+        if self.qr:
+            values.append(qr)
+        if self.hashes:
+            digits = hashes.hex()
+            values += [detail, digits[:16], digits[16:32], digits[32:48], digits[48:], pixels.hex()]
+        return values
+
+
+def measured_picture(picture: Picture, hashed: bool = True) -> tuple[npt.NDArray[np.float64], bytes]:
+    """Return the signals of a picture, in the order of `dcurate.kernels.pictures.MEASURED`, and its hashes."""
+    found, hashes = np.empty(len(MEASURED)), np.empty(HASH_BYTES if hashed else 0, np.uint8)
+    measure(picture.pixels, 8 // picture.scale, COSINES, found, hashes)
+    return found, hashes.tobytes()
+
+
+def pixel_hash(picture: Picture) -> bytes:
+    """Hash the decoded pixels and their shape: 16 bytes."""
+    seed = picture.pixels.shape[0] << 32 | picture.pixels.shape[1]
+    return xxhash.xxh3_128_digest(picture.pixels.data, seed=seed)
+
+
+def look_at(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """Decode and measure a picture in a child process; see `dcurate.media.sandbox.Sandbox`.
+
+    Raises:
+        MediaError: it cannot be decoded.
+    """
+    picture = decode(data, SHORT_SIDE, max_pixels=options["max_pixels"])
+    found, hashes = measured_picture(picture)
+    qr = qr_share(picture.pixels) if options["qr"] else 0.0
+    return {"truncated": picture.truncated, "qr": qr}, [found.tobytes(), hashes, pixel_hash(picture)]

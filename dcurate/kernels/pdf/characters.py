@@ -1,0 +1,133 @@
+"""Characters of a page with their boxes, read in bulk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dcurate.kernels.layout import OPTIONS
+from dcurate.kernels.pdf import calls
+from dcurate.kernels.pdf.calls import (
+    call_p,
+    call_p_pointer,
+    call_pi,
+    call_pi_double,
+    call_pi_pointer,
+    call_pip,
+    call_pipp,
+    call_ppppp,
+    place_of,
+)
+
+#: Columns of `Characters.places`: from and to along the line, the baseline downwards, the size of the font.
+FROM, TO, BASE, SIZE = range(4)
+
+#: Columns of `Characters.objects`: the object's address, the font's number (-1: one too many),
+#: the direction (0 to 3 quarter turns against
+#: the clock, 4 oblique), the render mode, the fill colour as 0xAARRGGBB.
+OBJECT, FONT, TURN, MODE, COLOR = range(5)
+OBLIQUE = 4
+
+#: Fonts of a page that are told apart.
+_MOST_FONTS = 256
+
+#: Bits of `Characters.flags`.
+SPACE_BEFORE, MADE_SPACE_BEFORE, MAP_ERROR, BREAK_BEFORE = 1, 2, 4, 8
+
+
+@njit(**OPTIONS)
+def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
+    count = call_p(calls_at[calls.COUNT_CHARS], page)
+    left_out = max(0, count - most)
+    count = max(0, min(count, most))
+    codes = np.empty(count, np.int32)
+    places = np.empty((count, 4), np.float32)
+    owners = np.empty(count, np.int32)
+    flags = np.empty(count, np.uint8)
+    objects = np.empty((64, 5), np.int64)
+    fonts = np.zeros(_MOST_FONTS, np.int64)
+    n_fonts = 0
+    box = np.zeros(4, np.float32)
+    matrix = np.zeros(6, np.float32)
+    point = np.zeros(2, np.float64)
+    color = np.zeros(4, np.uint32)
+    box_at, matrix_at, point_at, color_at = place_of(box), place_of(matrix), place_of(point), place_of(color)
+    found, many = 0, 0
+    flag = 0
+    last, turn, size = np.int64(0), 0, 0.0
+    for number in range(count):
+        code = call_pi(calls_at[calls.UNICODE], page, number)
+        if code <= 32 or code == 0xA0 or code == 0x3000 or 0x2000 <= code <= 0x200B or code == 0xFEFF or code == 0xAD:
+            if code == 13 or code == 10:
+                flag |= 8
+                continue
+            if code == 2 or code == 0xAD:
+                # What pdfium gives for a hyphen at the end of a line.
+                code = 45
+            elif code == 32 or code == 9 or code > 32:
+                if code != 0x200B and code != 0xFEFF:
+                    flag |= 2 if call_pi(calls_at[calls.IS_GENERATED], page, number) == 1 else 1
+                continue
+            else:
+                code = 0xFFFD
+        elif code == 0xFFFE:
+            code = 45
+        owner = call_pi_pointer(calls_at[calls.TEXT_OBJECT], page, number)
+        if owner == 0:
+            continue
+        if owner != last:
+            last = owner
+            if many == len(objects):
+                grown = np.empty((2 * many, 5), np.int64)
+                grown[:many] = objects
+                objects = grown
+            matrix[0], matrix[1], matrix[2], matrix[3] = 1.0, 0.0, 0.0, 1.0
+            call_pip(calls_at[calls.TEXT_MATRIX], page, number, matrix_at)
+            a, b, c, d = matrix[0], matrix[1], matrix[2], matrix[3]
+            if abs(b) <= 0.06 * abs(a):
+                turn = 0 if a > 0 else 2
+            elif abs(a) <= 0.06 * abs(b):
+                turn = 1 if b > 0 else 3
+            else:
+                turn = 4
+            size = abs(call_pi_double(calls_at[calls.FONT_SIZE], page, number)) * np.sqrt(c * c + d * d)
+            color[0], color[1], color[2], color[3] = 0, 0, 0, 255
+            call_ppppp(calls_at[calls.FILL_COLOR], owner, color_at, color_at + 4, color_at + 8, color_at + 12)
+            objects[many, 0] = owner
+            font = call_p_pointer(calls_at[calls.FONT], owner)
+            place = n_fonts - 1
+            while place >= 0 and fonts[place] != font:
+                place -= 1
+            if place < 0 and n_fonts < len(fonts):
+                place = n_fonts
+                fonts[place] = font
+                n_fonts += 1
+            objects[many, 1] = place
+            objects[many, 2] = turn
+            objects[many, 3] = call_p(calls_at[calls.RENDER_MODE], owner)
+            objects[many, 4] = (
+                (np.int64(color[3]) << 24) | (np.int64(color[0]) << 16) | (np.int64(color[1]) << 8) | np.int64(color[2])
+            )
+            many += 1
+        call_pip(calls_at[calls.LOOSE_BOX], page, number, box_at)
+        call_pipp(calls_at[calls.ORIGIN], page, number, point_at, point_at + 8)
+        left, top, right, bottom = box[0], box[1], box[2], box[3]
+        if turn == 0 or turn == 4:
+            places[found, 0], places[found, 1], places[found, 2] = left, right, -point[1]
+        elif turn == 1:
+            places[found, 0], places[found, 1], places[found, 2] = bottom, top, point[0]
+        elif turn == 2:
+            places[found, 0], places[found, 1], places[found, 2] = -right, -left, point[1]
+        else:
+            places[found, 0], places[found, 1], places[found, 2] = -top, -bottom, -point[0]
+        places[found, 3] = size
+        if call_pi(calls_at[calls.MAP_ERROR], page, number) == 1:
+            flag |= 4
+        codes[found] = code
+        owners[found] = many - 1
+        flags[found] = flag
+        found += 1
+        flag = 0
+    return codes[:found], places[:found], owners[:found], flags[:found], objects[:many], fonts[:n_fonts], left_out

@@ -1,0 +1,215 @@
+"""What directories and containers hold: references, names and sizes, without the bytes where that is possible."""
+
+from __future__ import annotations
+
+import mimetypes
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from dcurate.core.batch import FilePart
+from dcurate.fs.listing import open_unchanged
+from dcurate.io import warc
+from dcurate.io.warc_http import response
+from dcurate.media import tar
+from dcurate.media.errors import MediaFault
+from dcurate.media.names import KINDS, is_climbing, is_hidden
+from dcurate.media.refs import Ref
+
+_READ_AHEAD = 2**22
+#: What servers call a file of which they know nothing.
+_ANY = ("", "application/octet-stream", "binary/octet-stream", "application/download", "unk")
+
+
+class Found(NamedTuple):
+    """A file of media.
+
+    Args:
+        name: in its container, or below the directory that was read.
+        ref: where its bytes lie.
+        size: of the file in bytes; None where that is not known.
+        about: what its container says of it, by column.
+    """
+
+    name: str
+    ref: Ref
+    size: int | None
+    about: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+class Lost(NamedTuple):
+    """A part of a container that is no file, and why.
+
+    Args:
+        name: of the member, where there is one.
+        ref: where it lies.
+        fault: what is wrong.
+        url: of the member, where it is known.
+        is_fault: False for a member that is whole, and none of the data.
+    """
+
+    name: str
+    ref: Ref
+    fault: MediaFault
+    url: str | None = None
+    is_fault: bool = True
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which files are wanted.
+
+    Args:
+        endings: of their names, with the dot; None for all.
+
+    Examples:
+        >>> wanted = Wanted.of(["pdf", ".ps"])
+        >>> wanted.named("a.PDF"), wanted.typed("application/pdf", "https://host/get?id=3"), wanted.named("a.html")
+        (True, True, False)
+    """
+
+    endings: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, kinds: Sequence[str] | None) -> Wanted:
+        """Those of some kinds of media, or with some endings."""
+        if kinds is None:
+            return cls()
+        return cls(tuple(ending for kind in kinds for ending in KINDS.get(kind, (kind.lower(),))))
+
+    def named(self, name: str) -> bool:
+        """Whether a file of this name is wanted."""
+        return self.endings is None or name.lower().endswith(self.endings)
+
+    def typed(self, mime: str, url: str) -> bool:
+        """Whether a file of this media type is wanted; the name in its address decides where a server knows no type."""
+        if self.endings is None:
+            return True
+        if mime not in _ANY:
+            return any(ending in self.endings for ending in mimetypes.guess_all_extensions(mime))
+        try:
+            return self.named(urlsplit(url).path)
+        except ValueError:
+            return False
+
+
+def of_tar(store: Any, path: str, part: FilePart, name: str) -> Iterator[Found | Lost]:
+    """The files of a tar archive, from its headers."""
+    with tar.opened(store, path, part.size, part.version, name) as window:
+        for each in tar.walk(window, part.start, part.stop):
+            found = lost_in_tar(each, part.path)
+            if found is not None:
+                yield found
+            elif isinstance(each, tar.Member) and each.kind == "file":
+                yield Found(each.name, Ref(part.path, each.name, each.offset, each.size), each.size)
+
+
+def lost_in_tar(each: tar.Member | tar.Damage, path: str) -> Lost | None:
+    """Why a part of a tar archive is no file; None if it is one, or a folder."""
+    if isinstance(each, tar.Damage):
+        detail = f"bytes {each.begin:,} to {each.end:,} of the archive hold no member"
+        return Lost("", Ref(path, "", each.begin, each.end - each.begin), MediaFault(each.reason, detail))
+    ref = Ref(path, each.name, each.offset, each.size)
+    if each.kind == "folder":
+        return None
+    if each.kind != "file":
+        return Lost(each.name, ref, MediaFault(each.kind, f"to {each.target!r}" if each.target else ""))
+    if is_climbing(each.name):
+        return Lost(each.name, ref, MediaFault("name leads out of the archive", each.name))
+    if is_hidden(each.name):
+        return Lost(each.name, ref, MediaFault("hidden member", each.name), is_fault=False)
+    if each.held < each.size:
+        return Lost(each.name, ref, cut(each))
+    return None
+
+
+def cut(member: tar.Member) -> MediaFault:
+    """The fault of a member of which not all bytes are there."""
+    return MediaFault("truncated", f"{member.name!r}: {member.held:,} of {member.size:,} bytes are there")
+
+
+def of_zip(store: Any, path: str, part: FilePart, name: str) -> Iterator[Found | Lost]:
+    """The files of a zip archive, from its directory."""
+    with open_unchanged(store, path, part.version, name, cache_type="readahead", block_size=_READ_AHEAD) as file:
+        try:
+            infos = zipfile.ZipFile(file).infolist()
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
+            yield Lost("", Ref(part.path, "", 0, part.size), MediaFault("damaged archive", str(error)))
+            return
+    begins = sorted({info.header_offset for info in infos})
+    ends = dict(zip(begins, [*begins[1:], part.size], strict=True))
+    for info in infos:
+        if info.is_dir():
+            continue
+        most = 30 + 2 * 2**16 + info.compress_size + 24
+        size = min(ends[info.header_offset] - info.header_offset, most)
+        ref = Ref(part.path, info.filename, info.header_offset, max(size, 0))
+        if is_climbing(info.filename):
+            yield Lost(info.filename, ref, MediaFault("name leads out of the archive", info.filename))
+        elif is_hidden(info.filename):
+            yield Lost(info.filename, ref, MediaFault("hidden member", info.filename), is_fault=False)
+        elif info.flag_bits & 1:
+            yield Lost(info.filename, ref, MediaFault("encrypted", "the member of the archive has a password"))
+        else:
+            yield Found(info.filename, ref, info.file_size)
+
+
+def of_warc(store: Any, path: str, part: FilePart, name: str, wanted: Wanted) -> Iterator[Found | Lost]:
+    """The wanted records of a web archive; its records are read to find them."""
+    waiting: Found | None = None
+    with open_unchanged(store, path, part.version, name, cache_type="readahead", block_size=_READ_AHEAD) as file:
+        # The end of a record is where the next one begins, also if that belongs to the next part.
+        for each in warc.iterate_records(file, part.start, None):
+            if waiting is not None and each.offset > (waiting.ref.offset or 0):
+                yield _ending(waiting, each.offset)
+                waiting = None
+            if part.stop is not None and each.offset >= part.stop:
+                break
+            if isinstance(each, warc.Damage):
+                ref = Ref(part.path, "", each.offset, 0)
+                yield Lost(
+                    "", ref, MediaFault("damaged record", f"byte {each.offset:,}: {each.reason}"), each.url or None
+                )
+                continue
+            found = _page(each, part.path, wanted)
+            if found is None:
+                continue
+            if waiting is not None:  # several records in one compressed member
+                yield _ending(waiting, part.size)
+                waiting = None
+            if isinstance(found, Lost):
+                yield found
+            else:
+                waiting = found
+    if waiting is not None:
+        yield _ending(waiting, part.size)
+
+
+def _ending(found: Found, end: int) -> Found:
+    return found._replace(ref=found.ref._replace(size=end - (found.ref.offset or 0)))
+
+
+def _page(record: warc.Record, path: str, wanted: Wanted) -> Found | Lost | None:
+    if record.kind not in ("response", "resource"):
+        return None
+    message = response(record.content) if record.kind == "response" else None
+    declared = record.headers.get("content-type", "") if message is None else message.headers.get("content-type", "")
+    mime = record.headers.get("warc-identified-payload-type") or declared
+    mime = mime.partition(";")[0].strip().lower()
+    if not wanted.typed(mime, record.url):
+        return None
+    member = record.id or record.url
+    ref = Ref(path, member, record.offset, 0)
+    if message is not None and message.damage:
+        return Lost(record.url, ref, MediaFault("damaged record", message.damage), record.url)
+    about = {
+        "url": record.url or None,
+        "date": record.date or None,
+        "status": None if message is None else message.status,
+        "mime_type": mime or None,
+        "truncated": record.headers.get("warc-truncated"),
+    }
+    body = record.content if message is None else message.body
+    return Found(record.url.rpartition("/")[2] or member, ref, len(body), about)

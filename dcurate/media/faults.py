@@ -1,0 +1,58 @@
+"""How the rows of files with faults go to quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from dcurate.core.batch import Rejection
+from dcurate.errors import without_secrets
+from dcurate.frames.document import DocumentBatch
+from dcurate.media.errors import MediaFault
+
+#: Column of rows in quarantine that says more than the reason.
+FAULT = "media_fault"
+
+
+def quarantined(
+    batch: DocumentBatch, faults: Mapping[int, MediaFault] | Sequence[MediaFault | object], stage: str
+) -> DocumentBatch:
+    """Take rows with faults out of a batch; they go to quarantine, each with its reason.
+
+    The rows keep their columns, `media_ref` among them, so that one can look at the file, and get the fault's detail
+    in a column ``media_fault``.
+
+    Args:
+        batch: the rows.
+        faults: the fault of each row that has one, by the row's number; or one object a row, of which those that are
+            no `MediaFault` count as good.
+        stage: name of the stage.
+
+    Examples:
+        >>> batch = DocumentBatch(data=pa.table({"file_name": ["a.png", "b.png"]}))
+        >>> kept = quarantined(batch, {1: MediaFault("truncated", "no end")}, "image_info")
+        >>> kept.to_arrow()["file_name"].to_pylist(), kept.rejections[0].reason, kept.rejections[0].fault
+        (['a.png'], 'truncated', True)
+    """
+    pairs = faults.items() if isinstance(faults, Mapping) else enumerate(faults)
+    found = {row: fault for row, fault in pairs if isinstance(fault, MediaFault)}
+    table = batch.to_arrow()
+    if not found:
+        return batch.with_data(table)
+    good = np.ones(table.num_rows, dtype=np.bool_)
+    good[list(found)] = False
+    reasons: dict[str, list[int]] = {}
+    for row in sorted(found):
+        reasons.setdefault(found[row].reason, []).append(row)
+    rejections = []
+    for reason, rows in reasons.items():
+        gone = table.take(pa.array(rows, pa.int64()))
+        details = pa.array([without_secrets(found[row].detail) for row in rows], pa.string())
+        if FAULT in gone.column_names:
+            gone = gone.drop_columns([FAULT])
+        gone = gone.append_column(FAULT, details)
+        rejections.append(Rejection(stage, reason, gone.num_rows, gone.nbytes, gone, fault=True))
+    return replace(batch.with_data(table.filter(pa.array(good))), rejections=tuple(rejections))

@@ -1,0 +1,145 @@
+"""Files of media in Parquet as Hugging Face `datasets` has them: a column ``struct<bytes, path>``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from dcurate.core.stage import ProcessingStage
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.schema import NOTE
+from dcurate.media.errors import MediaFault
+from dcurate.media.faults import quarantined
+from dcurate.media.refs import BYTES, LARGEST_FILE, REF, Ref, fetched, ref_array
+
+_TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+_FEATURES = ("Image", "Audio", "Video", "Pdf")
+_NOTE = NOTE + b"huggingface"
+
+
+@dataclass
+class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Turn a column ``struct<bytes, path>`` of Hugging Face into the columns that stages for media read.
+
+    The bytes go to ``bytes``, the path to ``file_name``; where there are no bytes, `media_ref` refers to the path.
+
+    Args:
+        column: that holds the structs.
+
+    Examples:
+        >>> rows = pa.table({"image": [{"bytes": b"pixels", "path": "0.png"}]})
+        >>> UnpackMedia().process(DocumentBatch(data=rows)).to_arrow().to_pylist()
+        [{'file_name': '0.png', 'bytes': b'pixels', 'media_ref': None}]
+    """
+
+    column: str = "image"
+    name: str = "unpack_media"
+
+    def inputs(self) -> tuple[list[str], list[str]]:
+        return [], [self.column]
+
+    def outputs(self) -> tuple[list[str], list[str]]:
+        return [], ["file_name", BYTES, REF]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        """The rows with the new columns in place of the old one.
+
+        Raises:
+            DataError: the column has another type.
+        """
+        table = task.to_arrow()
+        kind = table.schema.field(self.column).type
+        names = [field.name for field in kind] if pa.types.is_struct(kind) else []
+        if "bytes" not in names or "path" not in names:
+            raise DataError(
+                f"{self.name}: column {self.column!r} holds {kind}, not struct<bytes, path>; name the column that "
+                "holds the files: UnpackMedia(column='image')"
+            )
+        cells = table[self.column].combine_chunks()
+        parts = dict(zip(names, cells.flatten(), strict=True))
+        data, paths = parts["bytes"].cast(pa.large_binary()), parts["path"].cast(pa.string())
+        refs = [
+            Ref(path) if path and not there else None
+            for path, there in zip(paths.to_pylist(), data.is_valid().to_pylist(), strict=True)
+        ]
+        new = {"file_name": paths, BYTES: data, REF: ref_array(refs)}
+        rows = table.drop_columns([self.column, *(name for name in new if name in table.column_names)])
+        for name, values in new.items():
+            rows = rows.append_column(name, values)
+        return task.with_data(rows)
+
+
+@dataclass
+class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Put the bytes of each row's file into a column ``struct<bytes, path>``, as Hugging Face `datasets` reads it.
+
+    A Parquet file that is written of the rows says that the column holds pictures, so that ``load_dataset`` gives them
+    as such. ``bytes`` and `media_ref` are dropped. A row whose bytes cannot be had goes to quarantine.
+
+    Args:
+        column: to write to.
+        feature: of `datasets`: ``"Image"``, ``"Audio"``, ``"Video"`` or ``"Pdf"``.
+        limit: bytes of the largest file.
+        storage_options: for fsspec.
+
+    Raises:
+        PipelineError: there is no such feature.
+
+    Examples:
+        >>> rows = pa.table({"file_name": ["0.png"], "bytes": [b"pixels"]})
+        >>> PackMedia().process(DocumentBatch(data=rows)).to_arrow().to_pylist()
+        [{'file_name': '0.png', 'image': {'bytes': b'pixels', 'path': '0.png'}}]
+    """
+
+    column: str = "image"
+    feature: Literal["Image", "Audio", "Video", "Pdf"] = "Image"
+    limit: int = LARGEST_FILE
+    storage_options: dict[str, Any] | None = None
+    name: str = "pack_media"
+
+    def __post_init__(self) -> None:
+        if self.feature not in _FEATURES:
+            raise PipelineError(f"{self.name}: feature={self.feature!r} is none of {listed(_FEATURES)}")
+
+    def outputs(self) -> tuple[list[str], list[str]]:
+        return [], [self.column]
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that decide the rows."""
+        return {name: value for name, value in super().settings().items() if name != "storage_options"}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        """The rows with the column.
+
+        Raises:
+            DataError: the rows refer to no files, or a store does not answer.
+        """
+        table = task.to_arrow()
+        faults: dict[int, MediaFault] = {}
+        chunks = []
+        names = table["file_name"].to_pylist() if "file_name" in table.column_names else [None] * table.num_rows
+        for start, found in fetched(table, limit=self.limit, storage_options=self.storage_options):
+            faults |= {start + place: one for place, one in enumerate(found) if isinstance(one, MediaFault)}
+            data = [None if isinstance(one, MediaFault) else one for one in found]
+            chunks.append(
+                pa.StructArray.from_arrays(
+                    [pa.array(data, pa.binary()), pa.array(names[start : start + len(found)], pa.string())],
+                    fields=list(_TYPE),
+                )
+            )
+        about = {_NOTE: json.dumps({"_type": self.feature}).encode()}
+        field = pa.field(self.column, _TYPE, metadata=about)
+        kept = quarantined(task, faults, self.name)
+        good = pa.array([row not in faults for row in range(table.num_rows)], pa.bool_())
+        column = pa.chunked_array(chunks, _TYPE).filter(good)
+        gone = [name for name in (self.column, BYTES, REF) if name in table.column_names]
+        rows = kept.to_arrow().drop_columns(gone).append_column(field, column)
+        pairs = dict(rows.schema.metadata or {})
+        pairs.setdefault(_NOTE, json.dumps({"info": {"features": {}}}).encode())
+        packed = task.with_data(rows.replace_schema_metadata(pairs))
+        packed.rejections = kept.rejections
+        return packed

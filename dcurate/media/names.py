@@ -1,0 +1,106 @@
+"""What the names of files and of members of containers say: compression, kind of container, sample."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+
+from dcurate.fs.compression import ENDINGS, ending_of
+
+#: Endings of files by kind of media.
+KINDS = {
+    "image": (
+        *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".heic"),
+        *(".heif", ".jp2", ".jxl", ".ico", ".ppm", ".pgm", ".pbm", ".tga"),
+    ),
+    "pdf": (".pdf",),
+    "office": (".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".rtf", ".doc", ".ppt", ".xls"),
+    "audio": (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".aac"),
+    "video": (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg"),
+}
+#: Endings of containers, which may be followed by one of compression.
+TAR, ZIP, WARC, LINES = (".tar",), (".zip",), (".warc", ".arc"), (".jsonl", ".ndjson")
+
+_SHORT = {".tgz": ".gz", ".tbz2": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
+_SAMPLE = re.compile(r"((?:.*/)?[^/.]+)\.([^/]*)")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+@lru_cache(maxsize=1024)
+def compression_of(path: str) -> str:
+    """The ending that says how a file is compressed, empty for plain.
+
+    Examples:
+        >>> [compression_of(path) for path in ("a.tar.zst", "a.TGZ", "a.tar")]
+        ['.zst', '.gz', '']
+    """
+    return _SHORT.get(os.path.splitext(path.lower())[1], "") or ending_of(path)
+
+
+@lru_cache(maxsize=1024)
+def container_of(path: str) -> str:
+    """The kind of container that a name means: ``"tar"``, ``"zip"``, ``"warc"``, ``"lines"``; empty for another file.
+
+    Examples:
+        >>> [container_of(path) for path in ("a.tar.gz", "a.tgz", "CC.warc.gz", "a.jsonl.zst", "a.ZIP", "a.png")]
+        ['tar', 'tar', 'warc', 'lines', 'zip', '']
+    """
+    lower = path.lower()
+    if os.path.splitext(lower)[1] in _SHORT:
+        return "tar"
+    name = lower.removesuffix(ending_of(lower)).removesuffix(".lz4")
+    for kind, endings in (("tar", TAR), ("warc", WARC), ("lines", LINES)):
+        if name.endswith(endings):
+            return kind
+    return "zip" if lower.endswith(ZIP) else ""
+
+
+def container_endings(lines: tuple[str, ...] = LINES) -> tuple[str, ...]:
+    """All endings of containers, with those of compression."""
+    packed = [name + ending for name in (*TAR, *WARC, *lines) for ending in ENDINGS]
+    return (*packed, *_SHORT, *ZIP, *(f"{name}.lz4" for name in WARC))
+
+
+def is_climbing(name: str) -> bool:
+    """Whether a member's name would lead out of the folder that it is unpacked to.
+
+    Examples:
+        >>> [is_climbing(name) for name in ("a/b.png", "../b.png", "/etc/b.png", "a/../../b.png", "C:/b.png")]
+        [False, True, True, True, True]
+    """
+    parts = name.replace("\\", "/").split("/")
+    return parts[0] == "" or ".." in parts or _DRIVE.match(name) is not None
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a member is none of the data: of macOS, or with a name that begins with a dot.
+
+    Examples:
+        >>> [is_hidden(name) for name in ("__MACOSX/._a.jpg", ".DS_Store", "a/.x.jpg", "./a.jpg")]
+        [True, True, True, False]
+    """
+    base = name.rpartition("/")[2]
+    return base.startswith(".") or name.startswith("__MACOSX/") or (base[:2] == "__" and base[-2:] == "__")
+
+
+def sample_of(name: str) -> tuple[str, str]:
+    """The sample of a WebDataset shard to which a member belongs, and its suffix: all after its first dot.
+
+    Examples:
+        >>> sample_of("a.b/000.left.png"), sample_of("README")
+        (('a.b/000', 'left.png'), ('README', ''))
+    """
+    match = _SAMPLE.fullmatch(name)
+    return (match[1], match[2]) if match else (name, "")
+
+
+def kind_of(name: str) -> str:
+    """The kind of media of a name, empty for another.
+
+    Examples:
+        >>> [kind_of(name) for name in ("a.JPG", "a.left.png", "a.pdf", "a.txt")]
+        ['image', 'image', 'pdf', '']
+    """
+    ending = os.path.splitext(name.lower())[1]
+    return next((kind for kind, endings in KINDS.items() if ending in endings), "")

@@ -1,0 +1,389 @@
+"""Call a function on hostile bytes in a child process, so that a hang or a crash costs one item.
+
+The child is started once and kept warm; a template process that has loaded the function forks it and what replaces it
+(`dcurate.media.template`). Items are streamed to it ahead of its answers, which come back in order: the
+first item without an answer is the one in progress. When the child dies, or takes too long over an item, that item is
+tried once more, alone in a new child; then it is given up with a `MediaFault`, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import orjson
+
+from dcurate.errors import StageError
+from dcurate.media.errors import MediaFault
+from dcurate.media.sandbox_child import HEAD, ITEM, Kind
+from dcurate.media.template import Ended, Template
+
+#: Seconds that the child may take to load its function.
+START_S = 300.0
+#: Seconds that a child whose pipe is closed may take to end.
+END_S = 30.0
+#: Bytes that are asked of the kernel for each pipe.
+_PIPE = 2**20
+_READ = 2**18
+_IOV = 64
+#: A child that was killed at more than this share of its memory limit ran out of memory.
+_NEARLY_ALL = 0.75
+_NO_MEMORY = (b"bad_alloc", b"out of memory", b"cannot allocate", b"memory exhausted")
+
+
+class Answer(NamedTuple):
+    """What the function returned for an item.
+
+    Args:
+        value: the dictionary, as it came through JSON.
+        blobs: the byte strings.
+    """
+
+    value: dict[str, Any]
+    blobs: list[bytes]
+
+
+class Sandbox:
+    """Calls a function of bytes in a warm child process with limits of time and memory.
+
+    The function gets ``(data: bytes, options: dict)`` and returns a dictionary that JSON can hold, or a pair of it and
+    a list of byte strings. A `MediaError` that it raises is the fault of the item; any other error is, too, with the
+    reason ``"failed: <type>"``. Answers come back as JSON and raw bytes, never as pickles, so that a child in which
+    hostile data took over cannot run code here. The child gets no environment variables with secrets, and cannot write
+    files of more than 16 MiB.
+
+    Make one in the ``setup`` of a stage and close it in its ``teardown``. The child starts with the first item, and
+    ends when this process does, however that ends.
+
+    Args:
+        function: ``"package.module:function"``.
+        options: passed to the function with each item; must be what JSON can hold.
+        timeout_s: seconds of wall time for an item.
+        memory_bytes: bytes of data (``RLIMIT_DATA``) that the child may hold, its libraries included.
+        recycle_items: a new child is started after as many items.
+        recycle_growth_bytes: the same when the child holds so much more than after its first items.
+
+    Examples:
+        >>> with Sandbox("dcurate.media.sandbox_child:measured", {"unit": "bytes"}) as sandbox:
+        ...     good, bad = sandbox.map([b"four", b""])
+        >>> good.value, bad
+        ({'bytes': 4}, MediaFault(reason='empty', detail='the file has no bytes'))
+    """
+
+    def __init__(
+        self,
+        function: str,
+        options: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float = 60.0,
+        memory_bytes: int = 2**30,
+        recycle_items: int = 10_000,
+        recycle_growth_bytes: int = 2**28,
+    ) -> None:
+        self._setup = orjson.dumps(
+            {
+                "function": function,
+                "options": dict(options or {}),
+                "memory_bytes": memory_bytes,
+                "recycle_items": recycle_items,
+                "recycle_growth_bytes": recycle_growth_bytes,
+            }
+        )
+        self._function, self._timeout_s, self._memory = function, timeout_s, memory_bytes
+        self._template: Template | None = None
+        self._child: _Child | None = None
+        self._busy = threading.Lock()
+        #: How many children were started, and how many seconds of CPU those that ended took.
+        self.started, self.cpu_s = 0, 0.0
+
+    def map(self, items: Sequence[bytes | memoryview]) -> list[Answer | MediaFault]:
+        """Call the function on each item; the answers are in the order of the items.
+
+        Raises:
+            StageError: the function cannot be loaded.
+        """
+        with self._busy:
+            return list(self._answers(items))
+
+    def call(self, data: bytes | memoryview) -> Answer | MediaFault:
+        """Call the function on one item.
+
+        Raises:
+            StageError: the function cannot be loaded.
+        """
+        return self.map([data])[0]
+
+    def close(self) -> None:
+        """End the child; the next call starts another."""
+        with self._busy:
+            self._end(whole=True)
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _answers(self, items: Sequence[bytes | memoryview]) -> Iterator[Answer | MediaFault]:
+        waiting = deque(items)
+        again = False  # the first item ended a child, and is tried once more, alone
+        while waiting:
+            try:
+                child = self._ready()
+                for answer in child.answers([waiting[0]] if again else list(waiting), self._timeout_s):
+                    again = False
+                    waiting.popleft()
+                    yield answer
+                if child.retired:
+                    self._end()
+            except _DiedError as died:
+                self._end()
+                if again:
+                    waiting.popleft()
+                    yield died.fault
+                again = not again
+            except BaseException:  # interrupted: what the child would answer next belongs to no item
+                self._end()
+                raise
+
+    def _ready(self) -> _Child:
+        if self._child is None:
+            self.started += 1
+            if self._template is None:
+                self._template = Template(self._function)
+            self._child = _Child(self._template, self._function, self._setup, self._memory)
+            try:
+                self._child.start()
+            except BaseException:
+                self._end(whole=True)
+                raise
+        return self._child
+
+    def _end(self, *, whole: bool = False) -> None:
+        """End the child; if `whole`, the template, too."""
+        child, self._child = self._child, None
+        if child is not None:
+            self.cpu_s += child.end()
+        if whole and self._template is not None:
+            template, self._template = self._template, None
+            self.cpu_s += template.end()
+
+
+class _DiedError(Exception):
+    """The child died or was killed; `fault` is that of the item in progress."""
+
+    def __init__(self, fault: MediaFault) -> None:
+        super().__init__(fault.reason)
+        self.fault = fault
+
+
+class _Child:
+    """A child process with its pipes.
+
+    Attributes:
+        retired: whether it wants to be replaced; it answers no more.
+    """
+
+    def __init__(self, template: Template, function: str, setup: bytes, memory: int) -> None:
+        self.retired = False
+        self._ended: Ended | None = None
+        self._function, self._memory = function, memory
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        lifeline, self._lifeline = os.pipe()
+        self._traces = os.memfd_create("traces")
+        ends = (requests, answers, lifeline)
+        try:
+            self._process = template.child([*ends, self._traces])
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            for end in ends:
+                os.close(end)
+        for end in (self._requests, self._answers):
+            os.set_blocking(end, False)
+            with suppress(OSError):  # a user may have only so much in pipes
+                fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, _PIPE)
+        self._poll = select.poll()
+        self._poll.register(self._answers, select.POLLIN)
+        self._held = bytearray()
+        self._outgoing: deque[memoryview] = deque()
+        self._send(setup)
+
+    def start(self) -> None:
+        """Wait until the function is loaded.
+
+        Raises:
+            StageError: it cannot be.
+        """
+        try:
+            kind, value, _ = self._next(START_S)
+            reason = "" if kind == Kind.READY else str(value.get("detail"))
+        except _DiedError as died:
+            reason = ", ".join(filter(None, died.fault))
+        if reason:
+            raise StageError(f"{self._function!r} could not be loaded in a process of its own: {reason}")
+
+    def answers(self, items: Sequence[bytes | memoryview], timeout_s: float) -> Iterator[Answer | MediaFault]:
+        """Yield the answers to the items; fewer if the child retires.
+
+        Raises:
+            _DiedError: the child died over the first item without an answer, or took too long.
+        """
+        for item in items:
+            self._send(item)
+        for _ in range(len(items)):
+            kind, value, blobs = self._next(timeout_s)
+            self.retired = kind in (Kind.LAST, Kind.LAST_FAULT)
+            if kind in (Kind.FAULT, Kind.LAST_FAULT):
+                yield MediaFault(str(value.get("reason")), str(value.get("detail")))
+            else:
+                yield Answer(value, blobs)
+            if self.retired:
+                return
+
+    def end(self) -> float:
+        """Kill the process if it still runs; return the seconds of CPU that it took."""
+        ended = self._wait(0.0)
+        self._close()
+        return ended.cpu_s
+
+    def _send(self, data: bytes | memoryview) -> None:
+        self._outgoing.append(memoryview(ITEM.pack(len(data))))
+        if len(data):
+            self._outgoing.append(memoryview(data).cast("B"))
+
+    def _next(self, timeout_s: float) -> tuple[int, dict[str, Any], list[bytes]]:
+        """Return the next answer, and send what is still to be sent meanwhile.
+
+        Raises:
+            _DiedError: the child died, or was killed because it took too long.
+        """
+        end = time.monotonic() + timeout_s
+        while True:
+            wanted = self._frame_size()
+            if wanted and len(self._held) >= wanted:
+                return self._taken(wanted)
+            self._poll.register(self._answers, select.POLLIN)
+            if self._outgoing:
+                self._poll.register(self._requests, select.POLLOUT)
+            left = end - time.monotonic()
+            events = dict(self._poll.poll(left * 1000)) if left > 0 else {}
+            if left <= 0:
+                self._wait(0.0)
+                raise _DiedError(MediaFault("timed out", f"it took longer than {timeout_s:g} s"))
+            if self._requests in events:
+                self._write()
+            if self._answers in events:
+                data = os.read(self._answers, _READ)
+                if not data:
+                    raise _DiedError(self._death())
+                self._held += data
+
+    def _write(self) -> None:
+        try:
+            sent = os.writev(self._requests, [self._outgoing[place] for place in range(min(_IOV, len(self._outgoing)))])
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # it died: reading says so
+            self._outgoing.clear()
+            sent = 0
+        while sent:
+            first = self._outgoing.popleft()
+            if sent < len(first):
+                self._outgoing.appendleft(first[sent:])
+            sent -= min(sent, len(first))
+        if not self._outgoing:
+            self._poll.unregister(self._requests)
+
+    def _frame_size(self) -> int:
+        """Return the size of the frame that comes next; 0 if that is not known yet."""
+        if len(self._held) < HEAD.size:
+            return 0
+        _, number, length = HEAD.unpack_from(self._held)
+        sizes = HEAD.size + 8 * number
+        self._check_size(sizes + length)
+        if len(self._held) < sizes:
+            return 0
+        size: int = sizes + length + sum(struct.unpack_from(f"<{number}Q", self._held, HEAD.size))
+        self._check_size(size)
+        return size
+
+    def _check_size(self, size: int) -> None:
+        if size > 2 * self._memory:
+            self._wait(0.0)
+            raise _DiedError(MediaFault("crashed: bad answer", f"an answer of {size:,} bytes"))
+
+    def _taken(self, size: int) -> tuple[int, dict[str, Any], list[bytes]]:
+        """Take a frame from what was read."""
+        kind, number, length = HEAD.unpack_from(self._held)
+        sizes = struct.unpack_from(f"<{number}Q", self._held, HEAD.size)
+        at = HEAD.size + 8 * number
+        with memoryview(self._held) as held:
+            text, at = held[at : at + length], at + length
+            try:
+                value = orjson.loads(text)
+            except orjson.JSONDecodeError:
+                value = None
+            text.release()
+            blobs = []
+            for each in sizes:
+                blobs.append(bytes(held[at : at + each]))
+                at += each
+        del self._held[:size]
+        if not isinstance(value, dict):
+            self._wait(0.0)
+            raise _DiedError(MediaFault("crashed: bad answer", "an answer that is no JSON object"))
+        return kind, value, blobs
+
+    def _death(self) -> MediaFault:
+        """Describe how the process ended."""
+        ended = self._wait(END_S)
+        code = os.waitstatus_to_exitcode(ended.status)
+        os.lseek(self._traces, 0, os.SEEK_SET)
+        trace = os.read(self._traces, 4096)
+        detail = trace.decode(errors="backslashreplace").strip()
+        lower = trace.lower()
+        if (
+            code == -signal.SIGKILL
+            or ended.peak_bytes > _NEARLY_ALL * self._memory
+            or any(words in lower for words in _NO_MEMORY)
+        ):
+            return MediaFault("out of memory", detail)
+        if code >= 0:
+            return MediaFault(f"crashed: exit {code}", detail)
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return MediaFault(f"crashed: {name}", detail)
+
+    def _wait(self, seconds: float) -> Ended:
+        """Wait so long for the end of the process, then kill it; return how it ended."""
+        if self._ended is None:
+            until = time.monotonic() + seconds
+            ended = self._process.wait(os.WNOHANG)
+            while not ended.pid and time.monotonic() < until:
+                time.sleep(0.005)
+                ended = self._process.wait(os.WNOHANG)
+            if not ended.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(self._process.pid, signal.SIGKILL)
+                ended = self._process.wait(0)
+            self._ended = ended
+        return self._ended
+
+    def _close(self) -> None:
+        for end in (self._requests, self._answers, self._lifeline, self._traces):
+            with suppress(OSError):
+                os.close(end)

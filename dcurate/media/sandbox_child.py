@@ -1,0 +1,156 @@
+"""The child process of a sandbox: see `dcurate.media.sandbox`, which starts it."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import json
+import os
+import resource
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, BinaryIO
+
+import orjson
+
+from dcurate.core.lifeline import end_with_parent
+from dcurate.media.errors import MediaError, MediaFault
+
+#: The header of an item: its length. That of an answer: its kind, number of blobs, and length of its JSON; the lengths
+#: of the blobs follow, then the JSON, then the blobs.
+ITEM, HEAD = struct.Struct("<Q"), struct.Struct("<BIQ")
+
+#: Bytes of the largest file that the child may write, and of what it may have written to standard error.
+_LARGEST_FILE, _MOST_SAID = 2**24, 2**16
+#: The size of the process is looked at after as many items, and after an item of so many bytes.
+_EVERY, _LARGE = 16, 2**20
+#: Items after which the process has the size that it is compared with.
+_FIRST = 8
+
+
+class Kind(IntEnum):
+    """What an answer is; after a last one the child ends."""
+
+    READY = 0
+    DONE = 1
+    FAULT = 2
+    LAST = 3
+    LAST_FAULT = 4
+    UNLOADABLE = 5
+
+
+def measured(data: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the size of a file, under the name ``options["unit"]``: a function for examples and tests.
+
+    Raises:
+        MediaError: the file is empty.
+    """
+    if not data:
+        raise MediaError("empty", "the file has no bytes")
+    return {options["unit"]: len(data)}
+
+
+def main(requests: int, answers: int, lifeline: int) -> None:
+    """Load the function and call it on items until there are no more.
+
+    Args:
+        requests: file descriptor of the items.
+        answers: file descriptor for answers.
+        lifeline: file descriptor of a pipe that is closed when the process that started this one is gone.
+    """
+    end_with_parent(lifeline)
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with open(requests, "rb", 2**18) as reader, open(answers, "wb", 2**18) as writer:
+        setup = json.loads(_item(reader) or b"{}")
+        if not setup:
+            return
+        try:
+            module, _, name = setup["function"].partition(":")
+            function = getattr(importlib.import_module(module), name)
+        except Exception as error:  # whatever it is, the parent says so
+            _answer(writer, Kind.UNLOADABLE, {"detail": f"{type(error).__name__}: {error}"})
+            return
+        limit = setup["memory_bytes"]
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
+        _answer(writer, Kind.READY, {})
+        _serve(function, setup, reader, writer)
+
+
+def _serve(
+    function: Callable[[bytes, dict[str, Any]], Any], setup: dict[str, Any], reader: BinaryIO, writer: BinaryIO
+) -> None:
+    base, done, options = 0, 0, setup["options"]
+    while True:
+        try:
+            data = _item(reader)
+        except MemoryError:
+            _answer(writer, Kind.LAST_FAULT, MediaFault("out of memory", "for the bytes of the file")._asdict())
+            return
+        if data is None:
+            return
+        if os.lseek(2, 0, os.SEEK_CUR) > _MOST_SAID:
+            os.ftruncate(2, 0)
+            os.lseek(2, 0, os.SEEK_SET)
+        found = _called(function, data, options)
+        done += 1
+        last = done >= setup["recycle_items"]
+        if done <= _FIRST or done % _EVERY == 0 or len(data) > _LARGE:
+            size = _resident()
+            base = size if done <= _FIRST else base
+            last = last or size > base + setup["recycle_growth_bytes"]
+        del data
+        if isinstance(found, MediaFault):
+            last = last or found.reason == "out of memory"
+            _answer(writer, Kind.LAST_FAULT if last else Kind.FAULT, found._asdict())
+        else:
+            value, blobs = found
+            _answer(writer, Kind.LAST if last else Kind.DONE, value, blobs)
+        if last:
+            return
+
+
+def _called(
+    function: Callable[[bytes, dict[str, Any]], Any], data: bytes, options: dict[str, Any]
+) -> tuple[bytes, Sequence[Any]] | MediaFault:
+    """Return the answer for an item, as JSON and blobs, or its fault."""
+    try:
+        found = function(data, options)
+        value, blobs = found if isinstance(found, tuple) else (found, ())
+        return _json(value), blobs
+    except MediaError as error:
+        return error.fault
+    except MemoryError as error:
+        return MediaFault("out of memory", str(error))
+    except Exception as error:  # the item's fault: no row ends a run
+        return MediaFault(f"failed: {type(error).__name__}", str(error)[:2000])
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError:  # half of a surrogate pair, or what JSON cannot hold
+        return orjson.dumps(json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")))
+
+
+def _item(reader: BinaryIO) -> bytes | None:
+    head = reader.read(ITEM.size)
+    return reader.read(ITEM.unpack(head)[0]) if len(head) == ITEM.size else None
+
+
+def _answer(writer: BinaryIO, kind: Kind, value: Any, blobs: Sequence[Any] = ()) -> None:
+    text = value if isinstance(value, bytes) else orjson.dumps(value)
+    views = [memoryview(blob).cast("B") for blob in blobs]
+    writer.write(HEAD.pack(kind, len(views), len(text)))
+    writer.write(struct.pack(f"<{len(views)}Q", *map(len, views)))
+    writer.write(text)
+    for view in views:
+        writer.write(view)
+    writer.flush()
+
+
+def _resident() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()

@@ -1,0 +1,308 @@
+"""Tar archives by their headers alone: where each member lies, also in archives that are cut or damaged."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, Protocol
+
+from fsspec.implementations.local import LocalFileSystem
+
+from dcurate.fs.compression import blocks
+from dcurate.fs.listing import unchanged
+from dcurate.media.names import compression_of
+from dcurate.media.ranges import Place, Stream
+
+BLOCK = 512
+#: Bytes of the largest header with further fields or a long name.
+_LARGEST_META = 2**20
+_NOTHING = bytes(BLOCK)
+#: Bytes that are looked through at once, and what headers have at a place.
+_SCAN, _MAGIC, _MAGIC_AT = 2**16, b"ustar", 257
+_WINDOW_HERE, _WINDOW_FAR = 2**14, 2**20
+#: A number in a header of a damaged archive that is no size.
+_LARGEST = 2**62
+
+
+class Member(NamedTuple):
+    """A member of a tar archive.
+
+    Args:
+        name: as it is stored, with the parts of long names joined.
+        begin: where its first header begins, in the (unpacked) archive.
+        offset: where its content begins.
+        size: bytes of the content.
+        kind: ``"file"``, ``"folder"``, ``"link"``, ``"sparse file"`` or ``"device"``.
+        held: bytes of the content that the archive has; fewer than `size` where it is cut.
+        content: of a file that was asked for, else None.
+        target: of a link.
+    """
+
+    name: str
+    begin: int
+    offset: int
+    size: int
+    kind: str
+    held: int
+    content: bytes | None = None
+    target: str = ""
+
+
+class Damage(NamedTuple):
+    """A part of an archive in which no member can be found.
+
+    Args:
+        begin: where it begins.
+        end: where the next member begins, or the archive ends.
+        reason: short and stable.
+    """
+
+    begin: int
+    end: int
+    reason: str
+
+
+class Window(Protocol):
+    """The content of an archive, read from front to back."""
+
+    def get(self, offset: int, size: int) -> bytes:
+        """Return a range of bytes that begins at or behind the last one; fewer at the end."""
+
+    def held(self, begin: int, end: int) -> int:
+        """Return how many bytes of a range there are."""
+
+
+class _Direct:
+    """A file of which any range can be read."""
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int, block: int) -> None:
+        self._read, self._size, self._block = read, size, block
+        self._data, self._at = b"", 0
+
+    def get(self, offset: int, size: int) -> bytes:
+        begin = offset - self._at
+        if begin < 0 or begin + size > len(self._data):
+            wanted = min(max(size, self._block), self._size - offset)
+            self._data, self._at, begin = self._read(offset, wanted) if wanted > 0 else b"", offset, 0
+        return self._data[begin : begin + size]
+
+    def held(self, begin: int, end: int) -> int:
+        return max(0, min(end, self._size) - begin)
+
+
+class _InTurn:
+    """A compressed file, whose content is unpacked in turn."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._last, self._at = b"", 0
+
+    def get(self, offset: int, size: int) -> bytes:
+        begin = offset - self._at
+        if begin >= 0 and begin + size <= len(self._last):
+            return self._last[begin : begin + size]
+        kept = self._last[begin:] if 0 <= begin < len(self._last) else b""
+        more = self._stream.read(Place(offset + len(kept), size - len(kept)))
+        self._last, self._at = kept + more, offset
+        return self._last
+
+    def held(self, begin: int, end: int) -> int:
+        if end <= begin or self.get(end - 1, 1):
+            return end - begin
+        return max(0, self._stream.at - begin)
+
+
+@contextmanager
+def opened(store: Any, path: str, size: int, version: str = "", name: str = "") -> Iterator[Window]:
+    """Open an archive, plain or compressed.
+
+    Args:
+        size: of the file.
+        version: from its listing; an empty one is not checked.
+        name: of the file in messages.
+
+    Raises:
+        DataError: it changed since it was listed.
+    """
+    with unchanged(store, path, version, name or path), _window(store, path, size) as window:
+        yield window
+
+
+@contextmanager
+def _window(store: Any, path: str, size: int) -> Iterator[Window]:
+    if compression_of(path):
+        with store.open(path, "rb") as file:
+            yield _InTurn(Stream(file, blocks(file, compression_of(path), path)))
+    elif isinstance(store, LocalFileSystem):
+        with open(path, "rb", buffering=0) as file:
+            yield _Direct(lambda offset, size: os.pread(file.fileno(), size, offset), size, _WINDOW_HERE)
+    else:
+        yield _Direct(lambda offset, size: store.cat_file(path, start=offset, end=offset + size), size, _WINDOW_FAR)
+
+
+def walk(
+    window: Window,
+    start: int = 0,
+    stop: int | None = None,
+    wants: Callable[[str, int], bool] = lambda name, size: False,
+) -> Iterator[Member | Damage]:
+    """Yield the members whose headers begin in a range of an archive, and what of it is damaged, in order.
+
+    Blocks of zeros, which end an archive, are passed over: several archives may follow each other in one file.
+
+    Args:
+        window: the archive.
+        start: where the range begins: at a header.
+        stop: where it ends; None for the end of the archive.
+        wants: whether a file of this name and size is to be read along.
+
+    Raises:
+        DataError: the archive cannot be read.
+    """
+    at = start
+    common: dict[str, str] = {}
+    while stop is None or at < stop:
+        block = window.get(at, BLOCK)
+        if not block:
+            return
+        if block == _NOTHING:
+            at += _zeros(window.get(at, _SCAN))
+            continue
+        found = _member(window, at, common, wants)
+        if found is None:
+            end, last = _next_header(window, at + BLOCK, stop)
+            yield Damage(at, end, "truncated header" if last and end - at < 3 * BLOCK else "damaged header")
+            at = end
+            continue
+        at = found.offset + -(-found.size // BLOCK) * BLOCK
+        yield found
+
+
+def _member(window: Window, begin: int, common: dict[str, str], wants: Callable[[str, int], bool]) -> Member | None:
+    """The member whose headers begin there; None if they are damaged."""
+    at, own = begin, {}
+    while True:
+        try:
+            info = tarfile.TarInfo.frombuf(window.get(at, BLOCK), "utf-8", "surrogateescape")
+        except tarfile.HeaderError:
+            return None
+        at += BLOCK
+        if info.type not in b"xgLKX" or not info.type:
+            break
+        if not 0 <= info.size <= _LARGEST_META:
+            return None
+        data = window.get(at, info.size)
+        if len(data) < info.size:
+            return None
+        at += -(-info.size // BLOCK) * BLOCK
+        if info.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
+            field = "path" if info.type == tarfile.GNUTYPE_LONGNAME else "linkpath"
+            own[field] = data.rstrip(b"\0").decode("utf-8", "surrogateescape")
+        else:
+            fields = _fields(data)
+            if fields is None:
+                return None
+            (common if info.type == tarfile.XGLTYPE else own).update(fields)
+    fields = {**common, **own}
+    size = fields.get("size", str(info.size))
+    if not size.isdigit() or not 0 <= int(size) < _LARGEST:
+        return None
+    return _described(window, info, fields, (begin, at, int(size)), wants)
+
+
+def _described(
+    window: Window,
+    info: tarfile.TarInfo,
+    fields: dict[str, str],
+    place: tuple[int, int, int],
+    wants: Callable[[str, int], bool],
+) -> Member:
+    begin, at, size = place
+    name = _text(fields.get("path", info.name))
+    kind = _kind(info, fields)
+    if kind not in ("file", "sparse file"):
+        return Member(name, begin, at, 0, kind, 0, None, _text(fields.get("linkpath", info.linkname)))
+    content = window.get(at, size) if kind == "file" and wants(name, size) else None
+    return Member(name, begin, at, size, kind, window.held(at, at + size), content)
+
+
+def _kind(info: tarfile.TarInfo, fields: dict[str, str]) -> str:
+    if info.type == tarfile.GNUTYPE_SPARSE or any(name.startswith("GNU.sparse.") for name in fields):
+        return "sparse file"
+    if info.isdir() or (info.type == tarfile.AREGTYPE and info.name.endswith("/")):
+        return "folder"
+    if info.issym() or info.islnk():
+        return "link"
+    if info.isdev():
+        return "device"
+    return "file"
+
+
+def _text(name: str) -> str:
+    r"""The name as valid text: bytes that are no UTF-8 are shown as ``\xff``."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").replace("\0", "\\0")
+
+
+def _fields(data: bytes) -> dict[str, str] | None:
+    """The fields of a header of POSIX, which are lines that begin with their own length; None if they are damaged."""
+    fields, at = {}, 0
+    while at < len(data) and data[at]:
+        space = data.find(b" ", at, at + 20)
+        number = data[at:space] if space > 0 else b""
+        if not number.isdigit() or int(number) < 5 or at + int(number) > len(data):
+            return None
+        line = data[space + 1 : at + int(number) - 1]
+        name, equals, value = line.partition(b"=")
+        if not equals:
+            return None
+        fields[name.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
+        at += int(number)
+    return fields
+
+
+def _zeros(data: bytes) -> int:
+    """The bytes of the blocks of zeros with which data begin, at least one."""
+    rest = len(data.lstrip(b"\0"))
+    return max(BLOCK, (len(data) - rest) // BLOCK * BLOCK if rest else len(data))
+
+
+def _next_header(window: Window, at: int, stop: int | None) -> tuple[int, bool]:
+    """Return where the next header begins, and whether the archive ends before one."""
+    while stop is None or at < stop:
+        data = window.get(at, _SCAN)
+        if not data:
+            break
+        place = data.find(_MAGIC)
+        while place >= 0:
+            begin = place - _MAGIC_AT
+            if begin >= 0 and begin % BLOCK == 0 and (stop is None or at + begin < stop):
+                with suppress(tarfile.HeaderError):
+                    tarfile.TarInfo.frombuf(data[begin : begin + BLOCK], "utf-8", "surrogateescape")
+                    return at + begin, False
+            place = data.find(_MAGIC, place + 1)
+        at += len(data)
+    return at if stop is None else min(at, stop), True
+
+
+def bounds(window: Window, size: int, target: int, key: Callable[[str], str]) -> list[int]:
+    """Return where a large archive is best cut into parts of about `target` bytes: no sample is in two parts.
+
+    Args:
+        key: the sample to which the member of a name belongs.
+    """
+    last: dict[str, int] = {}
+    begins: list[tuple[int, str]] = []
+    for number, member in enumerate(walk(window)):
+        if isinstance(member, Member) and member.kind == "file":
+            last[key(member.name)] = number
+            begins.append((member.begin, key(member.name)))
+        else:
+            begins.append((member.begin, ""))
+    found, reach = [0], -1
+    for number, (begin, name) in enumerate(begins):
+        if reach < number and begin - found[-1] >= target and size - begin >= target // 2:
+            found.append(begin)
+        reach = max(reach, last.get(name, number))
+    return [*found, size]

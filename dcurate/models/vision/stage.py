@@ -1,0 +1,260 @@
+"""The base of stages that embed pictures, and the stage that adds embeddings as a column. Untested on a GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from dcurate.core.backoff import Backoff
+from dcurate.core.resources import Resources
+from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
+from dcurate.errors import PipelineError
+from dcurate.frames.columns import rows_at
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.vectors import with_vectors
+from dcurate.media.errors import MediaError, MediaFault
+from dcurate.media.faults import quarantined
+from dcurate.media.pixels import decode
+from dcurate.media.refs import fetched
+from dcurate.models import device as devices
+from dcurate.models.classifiers.columns import check_free
+from dcurate.models.shared import SHARED
+from dcurate.models.tokenizer import named_after
+from dcurate.models.vision.encoder import Inputs, Pooling, Vectors, VisionEncoder, load_encoder, normalized
+from dcurate.models.weights import Weights
+
+#: OpenAI's CLIP, in the revision that NeMo Curator uses.
+CLIP, CLIP_REVISION = "openai/clip-vit-large-patch14", "32bd64288804d66eefd0ccbe215aa642df71cc41"
+
+_OF_SLOT = ("_encoder", "_key", "_torch_device", "_backoff")
+_NO_ROWS = {"cache_dir", "hf_token", "device", "resources", "model_inference_batch_size", "storage_options"}
+
+
+@dataclass
+class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """A stage that embeds pictures with a model of transformers; the base of these.
+
+    Args:
+        model_identifier: an id at the Hugging Face hub, or a local folder: CLIP, SigLIP, DINO, ViT and others.
+        cache_dir: where files of the hub are kept.
+        hf_token: for models that ask for one.
+        model_inference_batch_size: pictures that the model is given at once.
+        autocast: as in `ModelStage`.
+        revision: of the model at the hub.
+        trust_remote_code: whether code that comes with the model may be run.
+        device: as in `ModelStage`.
+        storage_options: for fsspec, where pictures are fetched.
+        name: of the stage; after the model if not given.
+    """
+
+    model_identifier: str = CLIP
+    _: KW_ONLY
+    cache_dir: str | None = None
+    hf_token: str | None = field(default=None, repr=False)
+    model_inference_batch_size: int = 32
+    autocast: bool | str = True
+    revision: str | None = None
+    trust_remote_code: bool = False
+    device: str = "auto"
+    storage_options: dict[str, Any] | None = None
+    name: str = ""
+
+    #: The end of the name of the stage, and whether it embeds texts.
+    suffix: ClassVar[str] = "_vision"
+    embeds_texts: ClassVar[bool] = False
+
+    _encoder: VisionEncoder | None = field(default=None, init=False, repr=False, compare=False)
+    _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.name or named_after(self.model_identifier, self.suffix)
+        if not isinstance(self.model_inference_batch_size, int) or self.model_inference_batch_size < 1:
+            number = self.model_inference_batch_size
+            raise PipelineError(f"stage {self.name!r}: model_inference_batch_size={number!r} must be at least 1")
+        devices.check_autocast(self.name, self.autocast)
+        devices.check_device(self.name, self.device)
+        if self.model_identifier == CLIP and self.revision is None:
+            self.revision = CLIP_REVISION
+        if type(self).resources is ProcessingStage.resources:
+            self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else 0.25)
+            self.spec = replace(self.spec, gpu_optional=self.device == "auto")
+
+    @classmethod
+    def in_folder(cls, folder: str | None, **settings: Any) -> Self:
+        """Make the stage with CLIP from a folder of models, as NeMo Curator keeps it, or with the model of a folder.
+
+        Args:
+            folder: if it holds neither, it is where CLIP is downloaded to.
+            settings: the other arguments.
+        """
+        places = () if folder is None else (os.path.join(folder, *CLIP.split("/")), folder)
+        place = next((place for place in places if os.path.isfile(os.path.join(place, "config.json"))), None)
+        return cls(cache_dir=folder, **settings) if place is None else cls(place, **settings)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _OF_SLOT}
+
+    @property
+    def weights(self) -> Weights:
+        """The weights of the model."""
+        return Weights(self.model_identifier, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
+
+    def requires(self) -> dict[str, str]:
+        return {"torch": "models", "PIL": "images", "simplejpeg": "images"}
+
+    def settings(self) -> dict[str, Any]:
+        said = super().settings()
+        return {name: value for name, value in said.items() if name not in _NO_ROWS and not name.startswith("_")}
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Download the model to this host."""
+        self.weights.fetch()
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Load the model, unless another slot of this process has; the network is not used."""
+        folder = self.weights.folder()
+        self._torch_device = devices.device_of(self.name, self.device, worker_metadata)
+        key: Hashable = (folder, str(self._torch_device), self.embeds_texts, self._pooling, self.trust_remote_code)
+        self._encoder = SHARED.hold(key, lambda: self._load(folder))
+        self._key = key
+        free = (lambda: devices.emptied(self._torch_device)) if self._torch_device.type == "cuda" else None
+        self._backoff = Backoff(f"{self._torch_device} {hash(key):x}", free)
+
+    @property
+    def _pooling(self) -> Pooling:
+        return "auto"
+
+    def _load(self, folder: str) -> VisionEncoder:
+        with devices.current(self._torch_device):
+            encoder: VisionEncoder = load_encoder(
+                self.weights, folder, self._torch_device, texts=self.embeds_texts, pooling=self._pooling
+            )
+        return encoder
+
+    def teardown(self) -> None:
+        """Release the model; the last slot of the process frees its memory."""
+        key, self._key, self._encoder = vars(self).get("_key"), None, None
+        if key is not None and SHARED.release(key):
+            devices.emptied(self._torch_device)
+
+    @property
+    def encoder(self) -> VisionEncoder:
+        """The loaded model, once the stage is set up.
+
+        Raises:
+            PipelineError: it is not.
+        """
+        encoder: VisionEncoder | None = vars(self).get("_encoder")
+        if encoder is None:
+            raise PipelineError(f"stage {self.name!r} is not set up; run it in a pipeline, or call setup() first")
+        return encoder
+
+    def embed(self, prepared: Sequence[Inputs]) -> Vectors:
+        """Embed prepared pictures, of length one, as many at once as memory allows."""
+        return self._run(lambda part: self.encoder.images(part, self._torch_device), prepared)
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts, of length one."""
+        return self._run(lambda part: self.encoder.texts(part, self._torch_device), texts)
+
+    def _run(self, embed: Any, items: Sequence[Any]) -> Vectors:
+        exact = devices.precision(self.autocast, self._torch_device)
+        with (
+            devices.current(self._torch_device),
+            devices.threads(self.resources.cpus),
+            devices.without_gradients(exact),
+            devices.casting(exact, self._torch_device),
+        ):
+            size = self.model_inference_batch_size
+            parts = [self._backoff.run(embed, items[start : start + size]) for start in range(0, len(items), size)]
+        return normalized(np.concatenate([vectors for part in parts for vectors in part]))
+
+    def embedded(self, table: Any) -> Iterator[tuple[int, Vectors | MediaFault]]:
+        """Yield the number of each row with media, and the embedding of its picture or what is wrong with it."""
+        rows: list[int] = []
+        prepared: list[Inputs] = []
+        for start, found in fetched(table, storage_options=self.storage_options):
+            for row, data in enumerate(found, start):
+                fault = data if isinstance(data, MediaFault) else None
+                if isinstance(data, bytes):
+                    try:
+                        prepared.append(self.encoder.prepared(decode(data).pixels))
+                        rows.append(row)
+                    except MediaError as error:
+                        fault = error.fault
+                if fault is not None:
+                    yield row, fault
+                if len(rows) == self.model_inference_batch_size:
+                    yield from zip(rows, self.embed(prepared), strict=True)
+                    rows, prepared = [], []
+        if rows:
+            yield from zip(rows, self.embed(prepared), strict=True)
+
+
+@dataclass
+class ImageEmbeddingStage(VisionStage):
+    """Add a column of embeddings of pictures: similar pictures have similar vectors, of length one.
+
+    The rows hold pictures by reference or as bytes, as `WebDatasetReader` and `MediaReader` make them. Pictures are
+    decoded and prepared as the model's folder says, one at a time; those that cannot be decoded go to quarantine.
+    `SemanticDuplicates` finds duplicates by the embeddings.
+
+    Untested on a GPU.
+
+    Args:
+        model_identifier: an id at the Hugging Face hub, or a local folder: CLIP, SigLIP, DINO, ViT and others.
+        embedding_field: the new column: lists of one length, float32.
+        pooling: how the vectors of parts of a picture become one: ``"auto"`` as the model was trained; ``"cls"``,
+            ``"mean"``, ``"pooler"``.
+        overwrite: replace a column of that name that is there already instead of refusing.
+        cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: as in
+            `ModelStage`.
+        storage_options: for fsspec, where pictures are fetched.
+
+    Raises:
+        PipelineError: a setting that cannot be.
+
+    Examples:
+        >>> stage = ImageEmbeddingStage("google/siglip-base-patch16-224")
+        >>> stage.name, stage.outputs()[1]
+        ('siglip_base_patch16_224_embedding', ['embeddings'])
+    """
+
+    _: KW_ONLY
+    embedding_field: str = "embeddings"
+    pooling: Pooling = "auto"
+    overwrite: bool = False
+
+    suffix: ClassVar[str] = "_embedding"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pooling not in ("auto", "cls", "mean", "pooler"):
+            raise PipelineError(f"{self.name}: pooling={self.pooling!r} must be 'auto', 'cls', 'mean' or 'pooler'")
+
+    @property
+    def _pooling(self) -> Pooling:
+        return self.pooling
+
+    def outputs(self) -> Spec:
+        return ["data"], [self.embedding_field]
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        check_free(self.name, self.outputs()[1], columns, self.overwrite)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        self.check_columns(task.get_columns())
+        table = task.to_arrow()
+        found = dict(self.embedded(table))
+        faults = {row: fault for row, fault in found.items() if isinstance(fault, MediaFault)}
+        rows = [row for row in range(table.num_rows) if row not in faults]
+        kept = quarantined(task, faults, self.name)
+        if not rows:
+            return kept
+        vectors = np.stack([found[row] for row in rows])
+        data = with_vectors(rows_at(table, np.array(rows, np.int64)), self.embedding_field, vectors)
+        return replace(task, data=data, rejections=kept.rejections, found={}, scored=())

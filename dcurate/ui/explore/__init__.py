@@ -1,0 +1,1 @@
+"""A local page to look at the documents of a finished run."""

@@ -1,0 +1,419 @@
+"""The documents of a finished run, to be searched, compared and marked."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.excerpts import excerpt
+from dcurate.fs.stores import Directory
+from dcurate.io.document_index import DocumentIndex, DocumentIndexWriter
+from dcurate.io.rejections import REASON, SCORE, STAGE
+from dcurate.io.rows import is_readable, rows_in
+from dcurate.runs.inspect import RunPlaces
+from dcurate.runs.load import RecordedRun, read_run
+
+#: Documents of a page, documents that are read at most unless another number is given, and groups of a page.
+PAGE, MOST, GROUPS = 25, 1_000_000, 50
+#: Bars of a histogram.
+BARS = 40
+#: Characters of a document in a list, and of one that is shown whole.
+SHOWN, WHOLE = 600, 200_000
+#: The file of marks, among the records of the run.
+MARKS = "marks.jsonl"
+#: Groups of duplicates that are read at most.
+_GROUPS = 200_000
+#: The column of what rules made of the documents that they dropped; each has scores of its own kind.
+_SCORE = "score"
+_KEPT, _DROPPED, _QUARANTINED = "kept", "dropped", "quarantined"
+
+
+class Fate(NamedTuple):
+    """What became of documents: kept, or dropped or quarantined by a stage for a reason."""
+
+    outcome: str
+    stage: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which documents are asked for.
+
+    Args:
+        outcome, stage, reason: of them; any if empty.
+        words: that the id or the text holds.
+        ranges: the lowest and the highest value of columns of numbers.
+        sort: a column of numbers to sort by; the order of the files if empty.
+        descending: the highest first.
+    """
+
+    outcome: str = ""
+    stage: str = ""
+    reason: str = ""
+    words: str = ""
+    ranges: tuple[tuple[str, float, float], ...] = ()
+    sort: str = ""
+    descending: bool = False
+
+
+@dataclass
+class Marks:
+    """Marks that a person gave to documents; they are kept among the records of the run."""
+
+    directory: Directory
+    found: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def load(self) -> None:
+        """Read the marks of earlier sessions."""
+        data = self.directory.read(MARKS) or b""
+        self.found = {str(one["id"]): one for one in map(orjson.loads, data.splitlines())}
+
+    def put(self, name: str, mark: str, note: str, fate: Fate) -> None:
+        """Mark a document; an empty mark takes it back.
+
+        Raises:
+            DataError: they cannot be written.
+        """
+        self.found.pop(name, None)
+        if mark:
+            self.found[name] = {"id": name, "mark": mark, "note": note, **fate._asdict()}
+        self.directory.write(MARKS, self.lines())
+
+    def lines(self) -> bytes:
+        """Return the marks as JSON Lines."""
+        return b"".join(orjson.dumps(one) + b"\n" for one in self.found.values())
+
+
+class ExploredCorpus:
+    """The documents that a run kept and dropped, in an index on the local disk.
+
+    Args:
+        places: where they are.
+        run: its records.
+        index: of all of them.
+        fates: the different ones, and for each document the number of its own.
+        missing: what is not there, in sentences.
+    """
+
+    def __init__(
+        self,
+        places: RunPlaces,
+        run: RecordedRun,
+        index: DocumentIndex,
+        fates: tuple[Sequence[Fate], npt.NDArray[np.int32]],
+        missing: Sequence[str] = (),
+    ) -> None:
+        self.places, self.index, self.run, self.missing = places, index, run, list(missing)
+        self.fates, self._codes = fates
+        self.marks = Marks(Directory(places.at(places.root).records, places.storage_options))
+        self.marks.load()
+        self.numbers = {(_SCORE if name == SCORE else name): found for name, found in index.numbers.items()}
+        self._matches = lru_cache(8)(_Matches)
+        self._groups: list[dict[str, Any]] | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """The run, the numbers of documents by fate, and a histogram of each column of numbers."""
+        counts = np.bincount(self._codes, minlength=len(self.fates)).tolist()
+        fates = [{**fate._asdict(), "documents": count} for fate, count in zip(self.fates, counts, strict=True)]
+        return {
+            "run": self.run.report.pipeline,
+            "output": self.places.root,
+            "documents": len(self.index),
+            "fates": sorted(fates, key=lambda one: (one["outcome"] != _KEPT, -one["documents"])),
+            "columns": [self._column(name) for name in self.numbers if name != _SCORE],
+            "rules": self._rules(),
+            "groups": bool(self._group_folders()),
+            "missing": self.missing,
+        }
+
+    def page(self, query: Query, page: int = 0) -> dict[str, Any]:
+        """A page of the documents that a query asks for; ``total`` is None where the search has not seen all.
+
+        Raises:
+            PipelineError: there is no such column.
+        """
+        matches = self._matches(self, query)
+        start = page * PAGE
+        numbers = matches.first(start + PAGE + 1)
+        return {
+            "documents": [self.shown(number, words=query.words) for number in numbers[start : start + PAGE]],
+            "more": len(numbers) > start + PAGE,
+            "total": matches.total,
+        }
+
+    def shown(self, number: int, characters: int = SHOWN, words: str = "") -> dict[str, Any]:
+        """A document as the page shows it: the beginning of its text, or what is around the words."""
+        found = self.index.document(number)
+        fate = self.fates[self._codes[number]]
+        values = {name: value for name, value in found["values"].items() if not name.startswith("_dcurate_")}
+        score = found["values"].get(SCORE)
+        return {
+            "n": number,
+            "id": found["id"],
+            **fate._asdict(),
+            "place": f"{found['file']}, row {found['row']}",
+            "score": score,
+            "numbers": {name: value for name, value in values.items() if isinstance(value, int | float)},
+            "values": values if characters > SHOWN else {},
+            "text": found["text"][:characters] if characters > SHOWN else _around(found["text"], words),
+            "characters": len(found["text"]),
+            "mark": self.marks.found.get(found["id"], {}),
+        }
+
+    def whole(self, number: int) -> dict[str, Any]:
+        """A document with all of its values, and its text up to 200,000 characters.
+
+        Raises:
+            PipelineError: there is none of this number.
+        """
+        if not 0 <= number < len(self.index):
+            raise PipelineError(f"there is no document {number}; there are {len(self.index):,}")
+        return self.shown(number, WHOLE)
+
+    def threshold(self, stage: str, column: str, low: float, high: float) -> dict[str, Any]:
+        """What a rule would do with other thresholds, by the scores that are known; no text is read.
+
+        Args:
+            stage: the one that dropped documents by the rule.
+            column: the column in which kept documents have the score; none if empty.
+            low, high: scores to keep, both included.
+        """
+        dropped = self._mask(Query(_DROPPED, stage))
+        scores = self.numbers.get(_SCORE, np.full(len(self.index), np.nan))
+        back = dropped & (scores >= low) & (scores <= high)
+        kept = self._mask(Query(_KEPT))
+        known = self.numbers.get(column)
+        gone = np.zeros_like(kept) if known is None else kept & ~((known >= low) & (known <= high)) & ~np.isnan(known)
+        return {
+            "kept": int(kept.sum()),
+            "dropped": int(dropped.sum()),
+            "unknown": int((dropped & np.isnan(scores)).sum()),
+            "known_of_kept": known is not None,
+            "back": int(back.sum()),
+            "gone": int(gone.sum()),
+            "examples_back": [self.shown(number) for number in np.flatnonzero(back)[:5].tolist()],
+            "examples_gone": [self.shown(number) for number in np.flatnonzero(gone)[:5].tolist()],
+        }
+
+    def groups(self, page: int = 0) -> dict[str, Any]:
+        """Groups of duplicates, the largest first."""
+        found = self._all_groups()
+        some = found[page * GROUPS : (page + 1) * GROUPS]
+        return {"groups": some, "total": len(found), "more": len(found) > (page + 1) * GROUPS}
+
+    def group(self, kept: str) -> dict[str, Any]:
+        """The documents of a group of duplicates, side by side."""
+        members: list[dict[str, Any]] = next((one["members"] for one in self._all_groups() if one["kept"] == kept), [])
+        numbers = [(member, self.index.number_of(member["id"])) for member in members[:PAGE]]
+        return {
+            "kept": kept,
+            "documents": [
+                {**member, **(self.shown(number, WHOLE) if number is not None else {"text": None})}
+                for member, number in numbers
+            ],
+        }
+
+    def mark(self, number: int, mark: str, note: str) -> dict[str, Any]:
+        """Mark a document, and keep the mark among the records of the run.
+
+        Raises:
+            PipelineError: there is no such document.
+            DataError: the mark cannot be written.
+        """
+        shown = self.whole(number)
+        self.marks.put(shown["id"], mark[:40], note[:2000], self.fates[self._codes[number]])
+        return self.marks.found.get(shown["id"], {})
+
+    def _mask(self, query: Query) -> npt.NDArray[np.bool_]:
+        """The documents that a query asks for, but for its words."""
+        fits = [
+            query.outcome in ("", fate.outcome)
+            and query.stage in ("", fate.stage)
+            and query.reason in ("", fate.reason)
+            for fate in self.fates
+        ]
+        mask = np.array(fits, np.bool_)[self._codes] if fits else np.zeros(0, np.bool_)
+        for name, low, high in query.ranges:
+            mask &= (self._numbers(name) >= low) & (self._numbers(name) <= high)
+        return mask
+
+    def _numbers(self, name: str) -> npt.NDArray[np.float64]:
+        if name not in self.numbers:
+            raise PipelineError(f"there is no column {name!r} of numbers, but {listed(self.numbers) or 'none'}")
+        return self.numbers[name]
+
+    def _column(self, name: str) -> dict[str, Any]:
+        values = self.numbers[name]
+        there = ~np.isnan(values)
+        kept = self._mask(Query(_KEPT)) & there
+        low, high = (float(values[there].min()), float(values[there].max())) if there.any() else (0.0, 0.0)
+        bins = np.linspace(low, high if high > low else low + 1, BARS + 1)
+        return {
+            "name": name,
+            "low": low,
+            "high": high,
+            "kept": np.histogram(values[kept], bins)[0].tolist(),
+            "dropped": np.histogram(values[there & ~kept], bins)[0].tolist(),
+        }
+
+    def _rules(self) -> list[dict[str, Any]]:
+        """The rules with thresholds, and the column in which documents that were kept have the score."""
+        return [
+            {
+                "stage": stage,
+                "rule": rule,
+                "column": self._score_column(stage, rule),
+                "keeps": [cut["keeps"] for cut in cuts],
+            }
+            for stage, found in self.run.about.get("thresholds", {}).items()
+            for rule, cuts in found.items()
+        ]
+
+    def _score_column(self, stage: str, rule: str) -> str:
+        """The column with the scores of a rule: the ``score_field`` of its stage, or one that `Annotate` added."""
+        given = (one.get("settings", {}) for one in self.run.about.get("stages", ()) if one.get("name") == stage)
+        fields = [name.strip("'") for one in given for name in (str(one.get("score_field", "")),)]
+        names = [*fields, rule, *(name for name in self.numbers if name.endswith(f"_{rule}"))]
+        return next((name for name in names if name in self.numbers), "")
+
+    def _group_folders(self) -> list[str]:
+        stages = self.run.about.get("stages", ())
+        return [*self.places.groups, *(str(stage["groups"]) for stage in stages if stage.get("groups"))]
+
+    def _all_groups(self) -> list[dict[str, Any]]:
+        if self._groups is None:
+            self._groups = sorted(
+                _groups_of(self.places, self._group_folders()), key=lambda one: (-len(one["members"]), one["kept"])
+            )
+        return self._groups
+
+
+class _Matches:
+    """The documents that a query asks for, found as far as they were asked for."""
+
+    def __init__(self, corpus: ExploredCorpus, query: Query) -> None:
+        numbers = np.flatnonzero(corpus._mask(query))
+        if query.sort:
+            values = corpus._numbers(query.sort)[numbers]
+            order = np.argsort(-values if query.descending else values, kind="stable")
+            numbers = numbers[order]
+        self.total: int | None = None if query.words else len(numbers)
+        self._found: list[int] = []
+        self._rest: Iterator[int] = iter(numbers.tolist())
+        if query.words and query.sort:
+            held = set(corpus.index.find(query.words, np.sort(numbers)))
+            self._rest, self.total = (number for number in numbers.tolist() if number in held), len(held)
+        elif query.words:
+            self._rest = corpus.index.find(query.words, numbers)
+
+    def first(self, count: int) -> list[int]:
+        """The first of them."""
+        self._found += itertools.islice(self._rest, max(0, count - len(self._found)))
+        if len(self._found) < count and self.total is None:
+            self.total = len(self._found)
+        return self._found[:count]
+
+
+def _around(text: str, words: str) -> str:
+    at = text.lower().find(words.lower()) if words else 0
+    start = max(0, at - SHOWN // 3)
+    return ("… " if start else "") + excerpt(text[start:], SHOWN)
+
+
+def _groups_of(places: RunPlaces, folders: Sequence[str]) -> Iterator[dict[str, Any]]:
+    members: dict[str, list[dict[str, Any]]] = {}
+    count = 0
+    for folder in folders:
+        directory = places.at(folder)
+        for name in filter(is_readable, sorted(directory.files())):
+            for row in rows_in(directory, name):
+                values = row.values
+                kept, own = values.get("kept_id"), values.get("id")
+                if kept is None or own is None or count >= _GROUPS:
+                    continue
+                count += 1
+                similarity = values.get("similarity")
+                known = isinstance(similarity, float) and not math.isnan(similarity)
+                one = {"id": str(own), "stays": str(own) == str(kept), "similarity": similarity if known else None}
+                members.setdefault(str(kept), []).append(one)
+    return ({"kept": kept, "members": found} for kept, found in members.items() if len(found) > 1)
+
+
+def load_corpus(
+    places: RunPlaces,
+    folder: Path,
+    *,
+    text_field: str = "text",
+    most: int = MOST,
+    progress: Callable[[int], None] | None = None,
+) -> ExploredCorpus:
+    """Read the documents of a finished run into an index.
+
+    Args:
+        places: of the run.
+        folder: for the index, on a local disk with room for the documents.
+        text_field: the column with the text.
+        most: the largest number of documents; half of them kept ones, where there are more.
+        progress: called now and then with the number of documents read.
+
+    Raises:
+        DataError: there is no report of a run, or files cannot be read.
+    """
+    run = read_run(places.output, places.storage_options)
+    writer = DocumentIndexWriter(folder / "documents.arrow", text_field)
+    reader = _Reader(writer, most, progress)
+    rejected = places.rejected or run.report.rejected_path
+    missing = [] if rejected else ["the run did not keep dropped documents; run it with --rejected PATH to see them"]
+    quarantine = f"{places.at(places.root).records}/quarantine"
+    dropping = [(rejected, _DROPPED)] if rejected else []
+    for url, outcome in (*dropping, (quarantine, _QUARANTINED)):
+        reader.read(places.at(url), outcome, most // 2)
+    reader.read(places.at(places.root), _KEPT, most - len(writer))
+    missing += reader.left_out
+    if not len(writer):
+        raise DataError(f"there are no documents in {places.root!r} as JSON Lines or Parquet; name the output of a run")
+    fates = (list(reader.fates), np.array(reader.codes, np.int32))
+    return ExploredCorpus(places, run, writer.finish(), fates, missing)
+
+
+class _Reader:
+    def __init__(self, writer: DocumentIndexWriter, most: int, progress: Callable[[int], None] | None) -> None:
+        self.writer, self.most, self.progress = writer, most, progress
+        self.fates: dict[Fate, int] = {}
+        self.codes = array("i")
+        self.left_out: list[str] = []
+        self._said = time.monotonic()
+
+    def read(self, directory: Directory, outcome: str, most: int) -> None:
+        """Read the documents of a folder, up to a number."""
+        names = sorted(filter(is_readable, directory.files()))
+        rows = itertools.chain.from_iterable(rows_in(directory, name) for name in names)
+        before = len(self.codes)
+        for row in rows:
+            if len(self.codes) - before >= most:
+                self.left_out.append(f"only the first {most:,} {outcome} documents are here; see --most")
+                return
+            self.codes.append(self.fates.setdefault(_fate(row.values, outcome), len(self.fates)))
+            self.writer.add(row)
+            if self.progress is not None and time.monotonic() - self._said > 0.5:
+                self._said = time.monotonic()
+                self.progress(len(self.writer))
+
+
+def _fate(values: Mapping[str, Any], outcome: str) -> Fate:
+    if outcome == _KEPT:
+        return Fate(_KEPT)
+    return Fate(outcome, str(values.get(STAGE, "")), str(values.get(REASON, "")))

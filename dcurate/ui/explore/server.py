@@ -1,0 +1,183 @@
+"""Serve the page for the documents of a run, to this machine alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+
+from dcurate.errors import DcurateError, PipelineError
+from dcurate.ui.explore.corpus import ExploredCorpus, Query
+
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+_PAGES = {"/": "index.html", "/explore.css": "explore.css", "/explore.js": "explore.js"}
+#: Bytes of the largest request that is read.
+_LARGEST = 2**16
+#: The page runs its own script, and loads nothing else: a document cannot bring any.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+class ExploreServer:
+    """A server on this machine's loopback address, in a thread of its own.
+
+    Requests under another name of a host are refused, and marks from another page, so that a site that is open in the
+    same browser can neither read documents nor mark them.
+
+    Args:
+        corpus: the documents.
+        port: 0 for a free one.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    def __init__(self, corpus: ExploredCorpus, port: int = 0) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
+        self._server.daemon_threads = True
+        self._server.corpus = corpus  # type: ignore[attr-defined]
+        self._server.lock = threading.Lock()  # type: ignore[attr-defined]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="dcurate-explore", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """The address of the page."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}/"
+
+    def wait(self) -> None:
+        """Wait until the server ends."""
+        self._thread.join()
+
+    def close(self) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> ExploreServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server_version, sys_version = "dcurate", ""
+    timeout = 60
+
+    def do_GET(self) -> None:
+        """Answer with a page, or with values."""
+        url = urlsplit(self.path)
+        if not self._is_local():
+            return
+        if url.path in _PAGES:
+            name = _PAGES[url.path]
+            body = files("dcurate.ui.explore").joinpath("page", name).read_bytes()
+            self._send(HTTPStatus.OK, body, _TYPES[name.rpartition(".")[2]])
+            return
+        given = {name: values[-1] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
+        if url.path == "/marks.jsonl":
+            self._send(HTTPStatus.OK, self._corpus.marks.lines(), "application/x-ndjson", attachment="marks.jsonl")
+            return
+        self._answer(_ANSWERS.get(url.path), given)
+
+    def do_POST(self) -> None:
+        """Mark a document."""
+        if not self._is_local():
+            return
+        size = int(self.headers.get("Content-Length") or 0)
+        if self.headers.get("X-Dcurate") != "explore" or size > _LARGEST:
+            self._send(HTTPStatus.FORBIDDEN, b"marks come from the page alone", "text/plain")
+            return
+        try:
+            given = orjson.loads(self.rfile.read(size))
+        except ValueError:
+            given = None
+        self._answer(_marked if self.path == "/api/mark" and isinstance(given, dict) else None, given or {})
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Print nothing."""
+
+    @property
+    def _corpus(self) -> ExploredCorpus:
+        corpus: ExploredCorpus = self.server.corpus  # type: ignore[attr-defined]
+        return corpus
+
+    def _is_local(self) -> bool:
+        name = (self.headers.get("Host") or "").rpartition(":")[0]
+        if name in ("127.0.0.1", "localhost"):
+            return True
+        self._send(HTTPStatus.FORBIDDEN, b"open the page under its own address", "text/plain")
+        return False
+
+    def _answer(self, function: Callable[[ExploredCorpus, Mapping[str, Any]], Any] | None, given: Any) -> None:
+        if function is None:
+            self._send(HTTPStatus.NOT_FOUND, b"there is no such page", "text/plain")
+            return
+        try:
+            with self.server.lock:  # type: ignore[attr-defined]
+                answer = function(self._corpus, given)
+        except (DcurateError, ValueError, KeyError) as error:
+            self._send(HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain")
+            return
+        self._send(HTTPStatus.OK, orjson.dumps(answer, default=str, option=orjson.OPT_NON_STR_KEYS), "application/json")
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str, attachment: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", _POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cache-Control", "no-store")
+        if attachment:
+            self.send_header("Content-Disposition", f'attachment; filename="{attachment}"')
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _query(given: Mapping[str, Any]) -> Query:
+    ranges = orjson.loads(given.get("ranges") or "[]")
+    return Query(
+        outcome=given.get("outcome", ""),
+        stage=given.get("stage", ""),
+        reason=given.get("reason", ""),
+        words=given.get("words", ""),
+        ranges=tuple((str(name), float(low), float(high)) for name, low, high in ranges),
+        sort=given.get("sort", ""),
+        descending=given.get("descending") == "true",
+    )
+
+
+def _whole_number(given: Mapping[str, Any], name: str) -> int:
+    number = int(given.get(name, 0))
+    if number < 0:
+        raise PipelineError(f"{name}={number} is below 0")
+    return number
+
+
+def _threshold(corpus: ExploredCorpus, given: Mapping[str, Any]) -> Any:
+    low, high = (float(given.get(name) or other) for name, other in (("low", "-inf"), ("high", "inf")))
+    return corpus.threshold(str(given["stage"]), str(given.get("column", "")), low, high)
+
+
+def _marked(corpus: ExploredCorpus, given: Mapping[str, Any]) -> Any:
+    return corpus.mark(_whole_number(given, "n"), str(given.get("mark", "")), str(given.get("note", "")))
+
+
+_ANSWERS: dict[str, Callable[[ExploredCorpus, Mapping[str, Any]], Any]] = {
+    "/api/summary": lambda corpus, given: corpus.summary(),
+    "/api/documents": lambda corpus, given: corpus.page(_query(given), _whole_number(given, "page")),
+    "/api/document": lambda corpus, given: corpus.whole(_whole_number(given, "n")),
+    "/api/threshold": _threshold,
+    "/api/groups": lambda corpus, given: corpus.groups(_whole_number(given, "page")),
+    "/api/group": lambda corpus, given: corpus.group(str(given.get("kept", ""))),
+}

@@ -1,0 +1,45 @@
+"""Files that a run set aside, with a picture: of the first page of a PDF, or small."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dcurate.core.report import RunReport
+from dcurate.documents.set_aside import PAGES, PICTURES, set_aside
+from dcurate.ui.report.blocks import PictureCard
+
+#: Stages whose rows refer to PDFs, and to pictures.
+_PDFS = frozenset(("PdfExtract", "PdfReader", "NeedsOcr"))
+_PICTURES = frozenset(("ImageInfo", "ImageSignals"))
+
+
+def files_set_aside(
+    report: RunReport, about: Mapping[str, Any], storage_options: Mapping[str, Any] | None = None
+) -> Sequence[PictureCard]:
+    """Return some of the PDFs or pictures that a run set aside; none where it read neither.
+
+    Args:
+        about: the manifest of the run.
+        storage_options: for fsspec, for the folders of rejected rows.
+    """
+    kinds = {stage.get("kind") for stage in about.get("stages") or ()}
+    draw = PAGES if kinds & _PDFS else PICTURES if kinds & _PICTURES else None
+    if draw is None:
+        return ()
+    folders = [report.quarantine_path, report.rejected_path]
+    if draw is PICTURES:
+        folders.reverse()  # what is in quarantine can seldom be drawn
+    found = set_aside(folders, storage_options, draw)
+    return [
+        PictureCard(
+            one.name,
+            f"{one.stage}: {one.reason}",
+            one.detail.partition("\n")[0],
+            f"data:image/jpeg;base64,{base64.b64encode(one.picture).decode()}" if one.picture else "",
+            one.width,
+            one.height,
+        )
+        for one in found
+    ]

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+import zlib
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dcurate.documents.office import extract_office
+from dcurate.media.errors import MediaError
+from tests.documents.office import files
+
+MAKERS = {
+    "docx": files.docx_file,
+    "pptx": files.pptx_file,
+    "xlsx": files.xlsx_file,
+    "odt": files.odt_file,
+    "ods": files.ods_file,
+    "odp": files.odp_file,
+    "epub": files.epub_file,
+    "rtf": lambda: rb"{\rtf1\ansi{\info{\title The fish}}Cod \b is\b0  a caf\'e9 \u8364?.\par Bye.}",
+}
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, bytes]:
+    return {kind: make() for kind, make in MAKERS.items()}
+
+
+def pages(found: dict) -> list[str]:
+    data = found["text"].encode()
+    return [data[start:stop].decode() for start, stop in found["page_spans"]]
+
+
+def test_kind_is_found_by_content_and_result_is_json(made: dict[str, bytes]) -> None:
+    for kind, data in made.items():
+        found = json.loads(json.dumps(extract_office(data)))
+        assert found["kind"] == kind
+        assert found["n_pages"] == len(found["page_spans"])
+        assert pages(found)[0] == found["text"] or found["n_pages"] > 1
+
+
+def test_docx(made: dict[str, bytes]) -> None:
+    found = extract_office(made["docx"])
+    assert found["markdown"] == (
+        "# About fish\n\nCod is a white fish.\n\n- One\n- Two\n1. First\n2. Second\n\n"
+        "See [the cod](https://example.org/cod)\n\nIn a control.\n\n| Name | kg |\n| --- | --- |\n| Cod | 2\\|3 |"
+    )
+    assert found["title"] == "The fish"
+    assert found["author"] == "A. Writer"
+    assert found["headers_footers"] == ["Running head"]
+    assert found["links"] == [{"text": "the cod", "target": "https://example.org/cod"}]
+    assert "Cod\t2|3" in found["text"]
+
+
+def test_docx_text_boxes_footnotes_and_outline_levels() -> None:
+    word = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    body = (
+        '<w:p><w:pPr><w:outlineLvl w:val="1"/></w:pPr><w:r><w:t>Deep</w:t></w:r></w:p>'
+        '<w:p><w:r><w:t>Text</w:t><w:footnoteReference w:id="2"/></w:r>'
+        "<w:r><w:pict><w:txbxContent><w:p><w:r><w:t>Boxed</w:t></w:r></w:p></w:txbxContent></w:pict></w:r></w:p>"
+    )
+    notes = '<w:footnote w:id="0" w:type="separator"/><w:footnote w:id="2"><w:p><w:r><w:t>A note.</w:t></w:r></w:p>'
+    notes += "</w:footnote>"
+    data = files.zipped(
+        {
+            "[Content_Types].xml": "<Types/>",
+            "word/document.xml": f"<w:document {word}><w:body>{body}</w:body></w:document>",
+            "word/footnotes.xml": f"<w:footnotes {word}>{notes}</w:footnotes>",
+        }
+    )
+    found = extract_office(data)
+    assert found["markdown"] == "## Deep\n\nText[^2]\n\nBoxed\n\n[^2]: A note."
+
+
+def test_macros_are_not_a_fault(made: dict[str, bytes]) -> None:
+    kinds = zipfile.ZipFile(io.BytesIO(made["docx"])).read("[Content_Types].xml")
+    macro = kinds.replace(
+        b"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml",
+        b"application/vnd.ms-word.document.macroEnabled.main+xml",
+    )
+    assert macro != kinds
+    data = files.replaced(made["docx"], **{"[Content_Types]_xml": macro, "word__vbaProject.bin": b"\xcc\x61"})
+    assert extract_office(data)["text"] == extract_office(made["docx"])["text"]
+
+
+def test_pptx(made: dict[str, bytes]) -> None:
+    found = extract_office(made["pptx"])
+    assert pages(found) == ["About fish\n\nCod\nAtlantic cod\n\nSpeak slowly.", "Weights\n\nName\tkg\nCod\t2"]
+    assert "- Cod\n  - Atlantic cod" in found["markdown"]
+    assert found["title"] == "About fish"
+    assert "Speak" not in extract_office(made["pptx"], {"notes": False})["text"]
+
+
+def test_xlsx(made: dict[str, bytes]) -> None:
+    assert extract_office(made["xlsx"])["text"] == (
+        "Fish\n\nName\tkg\tCaught\tShare\nCod\t2.5\t2026-01-02\t12.5%\nEel\t3\t2026-01-02 03:04:00\t100%"
+    )
+    with pytest.raises(MediaError, match="too many cells"):
+        extract_office(made["xlsx"], {"max_cells": 3})
+
+
+def test_opendocument(made: dict[str, bytes]) -> None:
+    found = extract_office(made["odt"])
+    assert found["markdown"] == (
+        "# About fish\n\nCod is white, see [the cod](https://example.org/cod).\n\n- One\n- Two\n\n"
+        "| Name | kg |\n| --- | --- |\n| Cod | 2 |"
+    )
+    assert extract_office(made["ods"])["text"] == "Fish\n\nName\tkg\nCod\t2"
+    assert pages(extract_office(made["odp"])) == ["First slide", "Second slide"]
+
+
+def test_epub(made: dict[str, bytes]) -> None:
+    found = extract_office(made["epub"])
+    chapter = "{0}\n\nText of {0} with ünïcode.\n\nOne\nDeep\nTwo\n\nName\tkg\nCod\t2"
+    assert pages(found) == [chapter.format("Alpha"), chapter.format("Beta")]
+    assert (found["title"], found["author"], found["language"]) == ("The fish", "A. Writer", "en")
+    assert "- One\n  - Deep\n- Two" in found["markdown"]
+
+
+def test_rtf(made: dict[str, bytes]) -> None:
+    found = extract_office(made["rtf"])
+    assert (found["text"], found["title"]) == ("Cod is a café €.\n\nBye.", "The fish")
+
+
+def ole(*streams: str) -> bytes:
+    return (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+        + bytes(504)
+        + b"".join(stream.encode("utf-16-le").ljust(128, b"\0") for stream in streams)
+    )
+
+
+def drm() -> bytes:
+    xml = (
+        '<encryption xmlns:e="http://www.w3.org/2001/04/xmlenc#"><e:EncryptedData>'
+        '<e:EncryptionMethod Algorithm="http://www.w3.org/2001/04/xmlenc#aes128-cbc"/></e:EncryptedData></encryption>'
+    )
+    return files.epub_file(**{"META-INF/encryption.xml": xml})
+
+
+def bomb() -> bytes:
+    return files.zipped({"[Content_Types].xml": b"<Types/>", "word/document.xml": bytes(100_000_000)})
+
+
+def lying_bomb() -> bytes:
+    """An archive whose directory says that a member of 30 MB has 10 bytes."""
+    data = bytearray(files.zipped({"[Content_Types].xml": b"<Types/>", "word/document.xml": b" " * 30_000_000}))
+    size = struct.pack("<I", 30_000_000)
+    while (at := data.find(size)) >= 0:
+        data[at : at + 4] = struct.pack("<I", 10)
+    return bytes(data)
+
+
+ENTITIES = b"<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><x>&a;</x>"
+BAD = {
+    "empty file": lambda: b"",
+    "not an office file: a PDF": lambda: b"%PDF-1.7\n",
+    "not an office file: a web page": lambda: b"<!DOCTYPE html><html></html>",
+    "not an office file: zero bytes": lambda: bytes(1000),
+    "not an office file: a zip archive": lambda: files.zipped({"a.txt": "a"}),
+    "not an office file: gzip": lambda: b"\x1f\x8b" + zlib.compress(b"x"),
+    "encrypted: the file needs a password": lambda: ole("EncryptionInfo", "EncryptedPackage"),
+    "legacy format: Word": lambda: ole("WordDocument", "1Table"),
+    "legacy format: Excel 97": lambda: ole("Workbook"),
+    "legacy format: PowerPoint": lambda: ole("PowerPoint Document"),
+    "legacy format: OLE": lambda: ole("Other"),
+    "broken zip": lambda: files.docx_file()[:9000],
+    "zip bomb: ": bomb,
+    "broken zip: word/document.xml": lying_bomb,
+    "encrypted: chapters are under rights": drm,
+    "external entities": lambda: files.replaced(files.docx_file(), word__document_xml=ENTITIES),
+    "external entities: content.xml": lambda: files.replaced(files.odt_file(), content_xml=ENTITIES),
+    "damaged: word/document.xml": lambda: files.replaced(files.docx_file(), word__document_xml=b"<w:document"),
+    "damaged: ppt/presentation.xml names no": lambda: files.zipped(
+        {"[Content_Types].xml": "<Types/>", "ppt/presentation.xml": "<p/>"}
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", BAD)
+def test_a_bad_file_has_a_reason(reason: str) -> None:
+    with pytest.raises(MediaError) as caught:
+        extract_office(BAD[reason]())
+    assert str(caught.value).startswith(reason)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    kind=st.sampled_from(sorted(MAKERS)),
+    changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), min_size=1, max_size=20),
+    kept=st.floats(0.5, 1),
+)
+def test_damage_gives_text_or_a_reason(
+    made: dict[str, bytes], kind: str, changes: list[tuple[float, int]], kept: float
+) -> None:
+    broken = bytearray(made[kind])
+    for place, value in changes:
+        broken[int(place * len(broken))] = value
+    if kept < 0.75:
+        broken = broken[: int(kept * len(broken))]
+    found = None
+    with suppress(MediaError):
+        found = extract_office(bytes(broken))
+    if found:
+        json.dumps(found)
+        found["text"].encode()
+
+
+def test_deep_nesting_ends(made: dict[str, bytes]) -> None:
+    deep = b"<div>" * 5000 + b"deep" + b"</div>" * 5000
+    found = extract_office(files.epub_file(**{"book/b.xhtml": deep.decode()}))
+    assert found["n_pages"] == 2
+    word = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>%s</w:body></w:document>'
+    nested = b"<w:tbl><w:tr><w:tc>" * 60 + b"<w:p><w:r><w:t>x</w:t></w:r></w:p>" + b"</w:tc></w:tr></w:tbl>" * 60
+    data = files.replaced(made["docx"], word__document_xml=word % nested)
+    assert extract_office(data)["text"] == "x"

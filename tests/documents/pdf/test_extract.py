@@ -1,0 +1,41 @@
+"""Text of PDFs made here."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dcurate.documents.pdf import MediaError, extract_pdf
+from tests.documents.pdf.writer import pages_of, paragraph
+
+
+def test_a_plain_document_gives_its_text_by_page() -> None:
+    document = pages_of([paragraph(["One line."], 72, 700), paragraph(["Another."], 72, 700)])
+    found = extract_pdf(document)
+    assert found["text"] == "One line.\n\nAnother."
+    assert [page["number"] for page in found["pages"]] == [1, 2]
+    parts = [found["text"].encode()[start:stop].decode() for start, stop in found["page_spans"]]
+    assert parts == ["One line.", "Another."]
+    assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty"),
+        (b"<!DOCTYPE html><html></html>", "not a PDF: HTML"),
+        (b"PK\x03\x04" + bytes(50), "not a PDF: a zip archive"),
+        (bytes(500), "not a PDF: zeros"),
+        (b"%PDF-1.7\n", "truncated"),
+    ],
+)
+def test_what_cannot_be_read_has_a_reason(data: bytes, reason: str) -> None:
+    with pytest.raises(MediaError) as raised:
+        extract_pdf(data)
+    assert raised.value.reason == reason
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(TypeError, match="no option 'max_page'"):
+        extract_pdf(b"%PDF-", {"max_page": 3})

@@ -1,0 +1,179 @@
+"""Lists of URLs: each is fetched, dropped with the objection of its owner, or in quarantine with its reason."""
+
+import gzip
+import json
+import re
+import tarfile
+import time
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcurate import InlineExecutor, JsonlReader, Pipeline, Transfer, WebDatasetWriter
+from dcurate.download import origin
+from dcurate.download.media import FetchMedia
+from dcurate.download.rights import Robots, robots_tags
+from dcurate.errors import PipelineError
+
+QUICK = Transfer(attempts=2, backoff_s=0.01, timeout_s=2.0)
+IMAGE = b"the bytes of a picture"
+
+
+@pytest.fixture
+def site(web):
+    web.content |= {f"/{name}.png": IMAGE + name.encode() for name in "abcdefgh"}
+    web.content["/robots.txt"] = b"User-agent: *\nDisallow: /b\nUser-agent: other\nDisallow: /\n"
+    web.content["/.well-known/tdmrep.json"] = b'[{"location": "/c*", "tdm-reservation": 1}]'
+    web.content["/f.png"] = gzip.compress(IMAGE)
+    web.headers = {
+        "/d.png": [("X-Robots-Tag", "nofollow, NoAI"), ("Content-Type", "image/png; x=y")],
+        "/e.png": [("tdm-reservation", "1")],
+        "/f.png": [("Content-Encoding", "gzip"), ("X-Robots-Tag", "other: noai")],
+    }
+    web.fail("/g.png", 503, ("cut", 3))
+    return web
+
+
+def listed(folder, urls):
+    path = folder / "urls.jsonl"
+    path.write_text("".join(json.dumps({"url": url, "text": f"caption of {url}"}) + "\n" for url in urls))
+    return JsonlReader(str(path))
+
+
+def run(*stages):
+    return Pipeline("urls", stages=list(stages)).run(InlineExecutor(), observers=[])
+
+
+def test_each_url_is_fetched_dropped_or_in_quarantine_and_the_failed_are_tried_again_alone(site, tmp_path):
+    paths = ["/a.png", "/b.png", "/c.png", "/d.png", "/e.png", "/f.png", "/g.png", "/none.png"]
+    urls = [*map(site.url, paths), "file:///etc/passwd", "http://[bad", None]
+    out = tmp_path / "out"
+    result = run(
+        listed(tmp_path, urls),
+        FetchMedia(private=True, transfer=QUICK),
+        WebDatasetWriter(str(out), members={"txt": "text"}),
+    )
+    fetched = result.report.stages[1]
+    assert fetched.dropped == {
+        "opted out: robots.txt": 1,
+        "opted out: TDMRep": 2,
+        "opted out: X-Robots-Tag noai": 1,
+    }
+    assert fetched.faulty == {"no answer": 1, "HTTP 404": 1, "bad address": 3}
+    assert fetched.rows_in == fetched.rows_out + sum(fetched.dropped.values()) + sum(fetched.faulty.values())
+    assert not site.starts("/b.png")
+    [shard] = out.glob("*.tar")
+    with tarfile.open(shard) as archive:
+        bodies = [archive.extractfile(info).read() for info in archive]
+    assert bodies == [IMAGE + b"a", f"caption of {urls[0]}".encode(), IMAGE, f"caption of {urls[5]}".encode()]
+    site.asked.clear()
+    again = run(
+        JsonlReader(str(tmp_path / "out.dcurate" / "quarantine")),
+        FetchMedia(private=True, transfer=QUICK),
+        WebDatasetWriter(str(tmp_path / "again"), members={"txt": "text"}),
+    )
+    assert again.report.stages[1].rows_out == 1
+    assert {one.path for one in site.asked} <= {"/g.png", "/none.png"}
+
+
+def test_rows_of_owners_who_object_can_be_kept_with_a_flag(site, tmp_path):
+    urls = [site.url(f"/{name}.png") for name in "abcd"]
+    [batch] = run(listed(tmp_path, urls), FetchMedia(private=True, transfer=QUICK, on_opt_out="flag"))
+    rows = batch.to_arrow().to_pylist()
+    assert [(row["opted_out"], row["bytes"] is None) for row in rows] == [
+        (None, False),
+        ("robots.txt", True),
+        ("TDMRep", False),
+        ("X-Robots-Tag noai", False),
+    ]
+    assert [row["rights_robots"] for row in rows] == ["allowed", "disallowed", "allowed", "allowed"]
+    assert (rows[3]["rights_x_robots_tag"], rows[3]["mime_type"], rows[2]["rights_tdm"]) == (
+        "nofollow, noai",
+        "image/png",
+        True,
+    )
+
+
+def test_a_site_whose_rules_cannot_be_had_is_not_read_and_one_without_rules_is(web, tmp_path):
+    web.content["/a.png"] = IMAGE
+    web.fail("/robots.txt", 500, 500)
+    reader = listed(tmp_path, [web.url("/a.png")])
+    result = run(reader, FetchMedia(private=True, transfer=QUICK))
+    assert list(result) == []
+    assert result.report.stages[1].faulty == {"robots.txt cannot be had": 1}
+    [batch] = run(reader, FetchMedia(private=True, transfer=QUICK))
+    assert batch.to_arrow()["bytes"].to_pylist() == [IMAGE]
+    assert Counter(one.path for one in web.asked) == {"/robots.txt": 3, "/.well-known/tdmrep.json": 1, "/a.png": 1}
+
+
+def test_no_host_is_asked_for_more_at_a_time_than_the_limit_and_large_files_are_refused(web, tmp_path):
+    web.content |= {f"/{number}.png": bytes(5000) for number in range(8)}
+    for number in range(8):
+        web.fail(f"/{number}.png", ("slow", 0.01))
+    transfer = Transfer(connections_per_host=2, timeout_s=5.0)
+    reader = listed(tmp_path, [web.url(f"/{number}.png") for number in range(8)])
+    [batch] = run(reader, FetchMedia(private=True, transfer=transfer, robots=False))
+    assert batch.num_items == 8
+    assert web.busiest <= 2
+    begin = time.monotonic()
+    result = run(reader, FetchMedia(private=True, transfer=transfer, robots=False, limit=4999))
+    assert result.report.stages[1].faulty == {"too large": 8}
+    assert time.monotonic() - begin < 30
+
+
+def test_private_networks_are_refused_also_after_a_redirect(web, tmp_path, monkeypatch):
+    web.content["/a.png"] = IMAGE
+    result = run(listed(tmp_path, [web.url("/a.png")]), FetchMedia(transfer=QUICK))
+    assert result.report.stages[1].faulty == {"private network": 1}
+    assert not web.asked
+    web.fail("/r.png", 302)
+    web.headers["/r.png"] = [("Location", "http://[::1]:1/")]
+    monkeypatch.setattr(origin, "_is_public", lambda host, _: host == "127.0.0.1")
+    result = run(listed(tmp_path, [web.url("/r.png")]), FetchMedia(robots=False, transfer=QUICK))
+    assert result.report.stages[1].faulty == {"private network": 1}
+    assert [one.path for one in web.asked] == ["/r.png"]
+
+
+def test_robots_txt_is_read_as_rfc_9309_has_it():
+    text = """
+    # a comment
+    User-agent: a
+    User-agent: DCurate/1.0   # another
+    Disallow: /x
+    Allow: /x/open
+    Disallow: /*.gif$
+    Disallow:
+
+    User-agent: *
+    Disallow: /
+    """
+    robots = Robots.of(text, "dcurate")
+    paths = ["/", "/x", "/xy", "/x/open", "/a/b.gif", "/a/b.gif?c", "/y"]
+    assert [robots.allows(path) for path in paths] == [True, False, False, True, False, True, True]
+    assert not Robots.of(text, "nobody").allows("/y")
+    assert Robots.of("", "dcurate").allows("/")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(alphabet="/a*$", max_size=12), st.text(alphabet="/a", max_size=12))
+def test_patterns_match_as_regular_expressions_do(pattern, path):
+    ends = pattern.endswith("$")
+    parts = (pattern[:-1] if ends else pattern).split("*")
+    wanted = re.compile(".*".join(map(re.escape, parts)) + ("$" if ends else "")).match(path) is not None
+    assert Robots.of(f"User-agent: *\nDisallow: {pattern}", "x").allows(path) is (not wanted or not pattern)
+
+
+def test_a_hostile_pattern_takes_no_time():
+    begin = time.process_time()
+    assert Robots.of("User-agent: *\nDisallow: /" + "*a" * 20_000 + "b", "x").allows("/" + "a" * 20_000)
+    assert robots_tags([("X-Robots-Tag", "a:" * 100_000)], "x") == []
+    assert time.process_time() - begin < 1
+
+
+def test_wrong_settings_are_refused():
+    with pytest.raises(PipelineError, match=r"on_opt_out='keep' must be 'drop' or 'flag'"):
+        FetchMedia(on_opt_out="keep")  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match=r"at_a_time=0"):
+        FetchMedia(at_a_time=0)

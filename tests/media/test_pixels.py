@@ -1,0 +1,213 @@
+"""Pictures are decoded upright, in RGB, at a reduced scale; what cannot be decoded is refused with a reason."""
+
+import io
+import struct
+import zlib
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dcurate.media.errors import MediaError
+from dcurate.media.headers import exif_values, format_of, read_header
+from dcurate.media.pixels import checked_header, decode
+
+
+def saved(image, kind="PNG", **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def scene(width=64, height=48):
+    """A picture whose four quarters differ: red, green, blue, gray."""
+    pixels = np.zeros((height, width, 3), np.uint8)
+    pixels[: height // 2, : width // 2] = (220, 20, 20)
+    pixels[: height // 2, width // 2 :] = (20, 220, 20)
+    pixels[height // 2 :, : width // 2] = (20, 20, 220)
+    pixels[height // 2 :, width // 2 :] = (120, 120, 120)
+    return Image.fromarray(pixels)
+
+
+def corners(pixels):
+    height, width = pixels.shape[:2]
+    return [pixels[y, x].astype(int) for y in (height // 4, 3 * height // 4) for x in (width // 4, 3 * width // 4)]
+
+
+def alike(first, second, tolerance=12):
+    return all(np.abs(a - b).max() <= tolerance for a, b in zip(first, second, strict=True))
+
+
+QUARTERS = [(220, 20, 20), (20, 220, 20), (20, 20, 220), (120, 120, 120)]
+
+
+def png(width, height, rows):
+    def chunk(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP", "TIFF", "AVIF", "JPEG2000", "GIF"])
+def test_formats_are_known_by_their_bytes(kind):
+    picture = decode(saved(scene(), kind))
+    assert picture.pixels.shape == (48, 64, 3)
+    assert picture.pixels.dtype == np.uint8
+    assert picture.pixels.flags.c_contiguous
+    assert alike(corners(picture.pixels), np.array(QUARTERS), 25)
+    assert not picture.truncated
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+def test_pictures_are_turned_upright(kind, orientation):
+    """The stored picture is the scene turned away; decoding gives the scene again."""
+    undo = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # numbers of Image.Transpose
+    stored = scene() if orientation == 1 else scene().transpose(Image.Transpose(undo[orientation]))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    picture = decode(saved(stored, kind, exif=exif))
+    assert picture.pixels.shape == (48, 64, 3)
+    assert alike(corners(picture.pixels), np.array(QUARTERS), 25)
+    assert picture.header.upright == (64, 48)
+
+
+@pytest.mark.parametrize(("kind", "scale"), [("JPEG", 4), ("PNG", 4), ("WEBP", 4)])
+def test_the_short_side_bounds_the_scale(kind, scale):
+    picture = decode(saved(scene(1600, 1203), kind), short_side=240)
+    assert picture.scale == scale
+    assert min(picture.pixels.shape[:2]) >= 240
+    assert alike(corners(picture.pixels), np.array(QUARTERS), 25)
+    assert (picture.header.width, picture.header.height) == (1600, 1203)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_all_formats_are_reduced_by_the_same_powers_of_two(kind):
+    for side, scale in [(31, 1), (32, 2), (63, 2), (64, 4), (511, 16), (512, 32)]:
+        picture = decode(saved(Image.new("RGB", (side, side + 5), "red"), kind), short_side=16)
+        assert picture.scale == scale
+        assert 16 <= min(picture.pixels.shape[:2]) <= 32
+
+
+def test_small_pictures_are_not_enlarged():
+    assert decode(saved(scene(), "JPEG"), short_side=256).pixels.shape == (48, 64, 3)
+
+
+def test_cmyk_is_decoded_at_a_reduced_scale():
+    picture = decode(saved(scene(1600, 1200).convert("CMYK"), "JPEG"), short_side=240)
+    assert min(picture.pixels.shape[:2]) == 300
+    assert picture.scale == 4
+    assert alike(corners(picture.pixels), np.array(QUARTERS), 25)
+
+
+def test_clear_pixels_are_white():
+    clear = scene().convert("RGBA")
+    clear.putalpha(Image.new("L", (64, 48), 0))
+    assert (decode(saved(clear)).pixels == 255).all()
+    palette = scene().convert("P", palette=Image.Palette.ADAPTIVE, colors=4)
+    red = int(np.asarray(palette)[0, 0])
+    assert tuple(decode(saved(palette, transparency=red)).pixels[0, 0]) == (255, 255, 255)
+
+
+def test_deep_pixels_keep_their_brightness():
+    ramp = np.tile(np.linspace(0, 65535, 64).astype(np.uint16), (8, 1))
+    picture = decode(saved(Image.fromarray(ramp)))
+    assert picture.gray
+    assert np.abs(picture.pixels[0, :, 0].astype(int) - np.linspace(0, 255, 64)).max() <= 1
+    floats = decode(saved(Image.fromarray((ramp / 65535).astype(np.float32)), "TIFF"))
+    assert np.abs(floats.pixels[0, :, 0].astype(int) - np.linspace(0, 255, 64)).max() <= 1
+
+
+def test_one_bit_pictures_are_black_and_white():
+    picture = decode(saved(scene().convert("1")))
+    assert set(np.unique(picture.pixels)) == {0, 255}
+
+
+def test_of_an_animation_the_first_frame_is_decoded():
+    second = Image.new("RGB", (64, 48), "black")
+    picture = decode(saved(scene(), "GIF", save_all=True, append_images=[second]))
+    assert alike(corners(picture.pixels), np.array(QUARTERS), 25)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_file_that_ends_early_is_decoded_as_far_as_it_goes(kind):
+    noise = np.random.default_rng(1).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    noise[:16] = 200
+    whole = saved(Image.fromarray(noise), kind)
+    picture = decode(whole[: len(whole) * 2 // 3])
+    assert picture.truncated
+    assert np.abs(picture.pixels[:8].astype(int) - 200).max() <= 12
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty"),
+        (b"<!DOCTYPE html><p>not found</p>", "not a picture: HTML or XML"),
+        (b"%PDF-1.7", "not a picture: PDF"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "not a picture: PostScript"),
+        (b"\x00" * 100, "not a picture: unknown format"),
+        (b"\xff\xd8\xff\xe0", "truncated"),
+        (png(0, 5, b""), "no pixels"),
+        (png(30_000, 30_000, b"\0" * 90_001), "too many pixels"),
+        (b"GIF89a\xff\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\xff\xff\xff\xff\x00\x02\x01\x00", "too many pixels"),
+        (b"RIFF\x40\x00\x00\x00WEBPVP8 " + b"\x07" * 60, "damaged"),
+    ],
+)
+def test_what_cannot_be_decoded_is_refused_with_a_reason(data, reason):
+    with pytest.raises(MediaError) as error:
+        decode(data)
+    assert error.value.fault.reason == reason
+
+
+def test_the_limit_of_pixels_can_be_set():
+    file = saved(scene(), "JPEG")
+    assert checked_header(file, max_pixels=64 * 48).format == "jpeg"
+    with pytest.raises(MediaError, match="too many pixels: 64 x 48, more than 3,000"):
+        decode(file, max_pixels=3000)
+
+
+def test_a_jpeg_of_endless_scans_is_refused():
+    file = saved(scene(), "JPEG", progressive=True)
+    scan = file[file.index(b"\xff\xda") : -2]
+    with pytest.raises(MediaError, match="scans"):
+        decode(file[:-2] + scan * 200 + file[-2:])
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "JPEG2000", "AVIF", "ICO"])
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+def test_damage_is_an_error_with_a_reason_or_a_part(kind):
+    """Bytes are cut and changed at random: whatever Pillow makes of it, only a MediaError comes out."""
+    random = np.random.default_rng(7)
+    whole = saved(scene(), kind)
+    for _ in range(40):
+        changed = bytearray(whole)
+        for place in random.integers(0, min(len(whole), 400), 3):
+            changed[place] = random.integers(0, 256)
+        data = bytes(changed[: random.integers(1, len(whole) + 1)])
+        with suppress(MediaError):
+            assert decode(data, short_side=32, max_pixels=1_000_000).pixels.ndim == 3
+
+
+def test_headers_say_what_the_files_hold():
+    exif = Image.Exif()
+    exif[0x0132] = "2021:05:06 07:08:09"
+    header = read_header(saved(scene(), "JPEG", exif=exif, progressive=True, icc_profile=b"profile" * 20))
+    assert (header.width, header.height, header.mode, header.bits) == (64, 48, "RGB", 8)
+    assert header.progressive
+    assert header.icc
+    assert sorted(header.tables) == [0, 1]
+    assert exif_values(header.exif)[0x0132] == "2021:05:06 07:08:09"
+    assert read_header(saved(Image.new("1", (3, 2)))).bits == 1
+
+
+def test_a_directory_of_exif_that_points_at_itself_ends():
+    looped = b"II*\0\x08\0\0\0\x02\0" + struct.pack("<HHII", 0x8769, 4, 1, 8) + struct.pack("<HHII", 0x0112, 3, 1, 6)
+    assert exif_values(looped)[0x0112] == 6
+
+
+def test_names_and_suffixes_do_not_matter():
+    assert format_of(b"\x89PNG\r\n\x1a\n....") == "png"
+    assert format_of(b"....ftypavif") == "avif"

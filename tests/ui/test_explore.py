@@ -1,0 +1,134 @@
+"""The page for the documents of a finished run: what it finds, what it shows, and to whom it answers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import dcurate
+from dcurate.errors import DataError, PipelineError
+from dcurate.ui.explore.corpus import ExploredCorpus, Query, load_corpus
+from dcurate.ui.explore.server import ExploreServer
+
+MARKUP = "<img src=x onerror=\"document.title='hacked'\"> one two three four five"
+TEXTS = ["one", "one two", MARKUP, "six " * 300, MARKUP, "Straße und Meer, one two three"]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> ExploredCorpus:
+    """Of a run that dropped two short documents and a copy."""
+    root = tmp_path_factory.mktemp("explore")
+    source = root / "in.jsonl"
+    source.write_text("".join(json.dumps({"id": f"d{n}", "text": text}) + "\n" for n, text in enumerate(TEXTS)))
+    stages: list[Any] = [
+        dcurate.JsonlReader(str(source)),
+        dcurate.ScoreFilter(dcurate.WordCountFilter(min_words=3), score_field="words"),
+        dcurate.FuzzyDuplicates(id_field="id", report_path=f"{root}/groups"),
+        dcurate.JsonlWriter(f"{root}/out"),
+    ]
+    dcurate.Pipeline("look", stages=stages).run(dcurate.InlineExecutor(), rejected=f"{root}/rejected", observers=[])
+    index = root / "index"
+    index.mkdir()
+    return load_corpus(dcurate.RunPlaces(f"{root}/out"), index)
+
+
+@pytest.fixture
+def server(corpus: ExploredCorpus) -> Iterator[ExploreServer]:
+    with ExploreServer(corpus) as started:
+        yield started
+
+
+def ids(found: dict[str, Any]) -> list[str]:
+    return sorted(one["id"] for one in found["documents"])
+
+
+def test_every_document_is_there_once_with_its_fate(corpus):
+    summary = corpus.summary()
+    assert ids(corpus.page(Query())) == [f"d{n}" for n in range(len(TEXTS))]
+    assert summary["documents"] == sum(fate["documents"] for fate in summary["fates"]) == len(TEXTS)
+    assert ids(corpus.page(Query(outcome="kept"))) == ["d2", "d3", "d5"]
+    assert ids(corpus.page(Query("dropped", "word_count"))) == ["d0", "d1"]
+    assert ids(corpus.page(Query(stage="fuzzy_duplicates"))) == ["d4"]
+
+
+def test_documents_are_found_by_words_and_numbers(corpus):
+    assert ids(corpus.page(Query(words="STRASSE"))) == []
+    assert ids(corpus.page(Query(words="straße"))) == ["d5"]
+    assert ids(corpus.page(Query(words="one", outcome="dropped"))) == ["d0", "d1", "d4"]
+    assert ids(corpus.page(Query(words="d3"))) == ["d3"]
+    assert ids(corpus.page(Query(ranges=(("words", 2, 10),)))) == ["d1", "d2", "d4", "d5"]
+    longest = corpus.page(Query(sort="words", descending=True))["documents"][0]
+    assert (longest["id"], longest["numbers"]["words"]) == ("d3", 300)
+    with pytest.raises(PipelineError, match="no column 'x' of numbers, but 'words'"):
+        corpus.page(Query(ranges=(("x", 0, 1),)))
+
+
+def test_another_threshold_is_tried_without_reading_text(corpus):
+    lower = corpus.threshold("word_count", "words", 2, 1000)
+    assert (lower["back"], lower["gone"], lower["dropped"]) == (1, 0, 2)
+    higher = corpus.threshold("word_count", "words", 100, 1000)
+    assert (higher["back"], higher["gone"]) == (0, 2)
+    assert ids({"documents": higher["examples_gone"]}) == ["d2", "d5"]
+    assert [rule["column"] for rule in corpus.summary()["rules"] if rule["rule"] == "word_count"] == ["words"]
+
+
+def test_a_run_without_a_report_and_a_run_without_documents_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no report"):
+        load_corpus(dcurate.RunPlaces(str(tmp_path)), tmp_path)
+
+
+def answer(server: ExploreServer, path: str, host: str = "127.0.0.1", **post: Any) -> tuple[int, str]:
+    port = int(server.address.rstrip("/").rpartition(":")[2])
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    headers = {"Host": f"{host}:{port}", **post.pop("headers", {})}
+    connection.request("POST" if post else "GET", path, json.dumps(post) if post else None, headers)
+    response = connection.getresponse()
+    return response.status, response.read().decode()
+
+
+def test_only_the_page_itself_is_answered(server):
+    assert answer(server, "/api/summary", host="evil.example")[0] == 403
+    assert answer(server, "/api/mark", n=0, mark="good")[0] == 403
+    assert answer(server, "/../corpus.py")[0] == 404
+    assert answer(server, "/api/document?n=99") == (400, "there is no document 99; there are 6")
+    assert answer(server, "/api/documents?page=-1")[0] == 400
+
+
+def test_marks_are_kept_with_the_records_of_the_run(corpus, server):
+    number = corpus.page(Query(words="d5"))["documents"][0]["n"]
+    put: dict[str, Any] = {"headers": {"X-Dcurate": "explore"}}
+    assert answer(server, "/api/mark", n=number, mark="good", note="keep", **put)[0] == 200
+    line = '{"id":"d5","mark":"good","note":"keep","outcome":"kept","stage":"","reason":""}\n'
+    assert answer(server, "/marks.jsonl") == (200, line)
+    corpus.marks.load()
+    assert corpus.marks.found["d5"]["mark"] == "good"
+    assert answer(server, "/api/mark", n=number, mark="", **put)[0] == 200
+    assert answer(server, "/marks.jsonl") == (200, "")
+
+
+def test_a_person_searches_compares_and_marks(server, browser):
+    browser.open(server.address)
+    browser.wait("document.querySelectorAll('article').length == 6")
+    assert "dropped by word_count" in browser.text("#fates")
+    browser.value("words.value = 'one two'; words.dispatchEvent(new Event('input')); 1")
+    browser.wait("document.querySelectorAll('article').length == 4")
+    assert browser.text("mark") == "one two"
+    browser.value("document.querySelector('nav [data-view=compare]').click(); 1")
+    browser.wait("document.querySelectorAll('.pair section').length == 2")
+    assert browser.text(".pair section h2") == "KEPT: 2"
+    browser.value("document.querySelector('nav [data-view=groups]').click(); 1")
+    browser.wait("!!document.querySelector('#view table button')")
+    browser.value("document.querySelector('#view table button').click(); 1")
+    browser.wait("document.querySelectorAll('.pair section').length == 2")
+    assert "goes, similarity 1" in browser.text(".pair").lower()
+    browser.value("document.querySelector('article [data-mark=good]').click(); 1")
+    browser.wait("!!document.querySelector('article [data-mark=good].on')")
+    browser.value("document.querySelector('nav [data-view=marks]').click(); 1")
+    browser.wait("document.querySelectorAll('#view tr').length == 1")
+    # The markup in a document is text.
+    assert (browser.value("document.title"), browser.value("document.images.length")) == ("Explore look", 0)
+    assert browser.complaints == []
