@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pypdfium2 as pdfium
 
@@ -28,14 +28,21 @@ WARM = Path(__file__).parents[1] / "bundled" / "warm.pdf"
 #: Bytes of memory that any file may take, and further ones for each of its bytes.
 _MEMORY, _MEMORY_A_BYTE = 128 * 2**20, 64
 
+#: What makes a mapping of a file; see `extract_pdf`.
+Extract: TypeAlias = Callable[[bytes, Mapping[str, Any]], dict[str, Any]]
 
-def read_pdf(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+
+def read_pdf(
+    data: bytes, options: Mapping[str, Any], extract: Extract = extract_pdf, memory: int = 0
+) -> tuple[dict[str, Any], list[bytes]]:
     """Extract a PDF; one that was cut off as far as it goes.
 
     Args:
         data: the file.
         options: those of `extract_pdf`; ``repair``: whether a file that cannot be opened is repaired; ``output``; and
             ``signals``, those of a page that are wanted, all by default.
+        extract: called with a file and options; `extract_pdf`, perhaps with OCR.
+        memory: bytes that `extract` may take beyond what any file may.
 
     Returns:
         What the stage needs of the result of `extract_pdf`, with ``truncated``: how the file was cut off, see
@@ -44,21 +51,22 @@ def read_pdf(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], l
     Raises:
         MediaError: the file cannot be read; with its reason.
     """
-    with limited_memory(len(data)):
-        return _read(data, options)
+    with limited_memory(len(data), memory):
+        return _read(data, options, extract)
 
 
 @contextmanager
-def limited_memory(size: int) -> Iterator[None]:
+def limited_memory(size: int, more: int = 0) -> Iterator[None]:
     """Let a file take memory by its size, below the limit of the process: a bomb ends before it fills that.
 
     Args:
         size: of the file in bytes.
+        more: bytes beyond what its size gives it.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with open("/proc/self/statm", "rb") as file:
         held = int(file.read().split()[5]) * resource.getpagesize()
-    wanted = held + _MEMORY + _MEMORY_A_BYTE * size
+    wanted = held + _MEMORY + _MEMORY_A_BYTE * size + more
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
     try:
         yield
@@ -66,12 +74,12 @@ def limited_memory(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
-def _read(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[dict[str, Any], list[bytes]]:
     chosen = {name: value for name, value in options.items() if name not in _OWN}
     output, used = options.get("output", "text"), data
     cut = truncation(data)
     try:
-        found = _extracted(data, chosen)
+        found = _extracted(data, chosen, extract)
     except MediaError as error:
         if error.fault.reason not in _BROKEN:
             raise
@@ -81,7 +89,7 @@ def _read(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list
                 raise MediaError("no pages", "its page tree is empty") from None
             raise _fault(data, cut, error.fault) from None
         try:
-            found, used = _extracted(repaired, chosen), repaired
+            found, used = _extracted(repaired, chosen, extract), repaired
         except MediaError:
             raise _fault(data, cut, error.fault) from None
     if not any(page["width"] or page["height"] for page in found["pages"]):
@@ -108,9 +116,9 @@ def _spans(texts: Sequence[str]) -> list[list[int]]:
     return spans
 
 
-def _extracted(data: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
+def _extracted(data: bytes, options: Mapping[str, Any], extract: Extract) -> dict[str, Any]:
     try:
-        return extract_pdf(data, options)
+        return extract(data, options)
     except pdfium.PdfiumError as error:
         raise MediaError("unreadable page", str(error)) from None
     except PdfError as error:

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from dcurate.documents.routes import OCR
+
 #: The signals of a page.
 PAGE: Final = pa.struct(
     [
@@ -21,6 +23,11 @@ PAGE: Final = pa.struct(
         ("invisible_share", pa.float64()),
         ("fonts", pa.int32()),
         ("scanned", pa.bool_()),
+        ("route", pa.string()),
+        ("route_reason", pa.string()),
+        ("ocr_need", pa.float64()),
+        ("ocr_confidence", pa.float64()),
+        ("skew_degrees", pa.float64()),
     ]
 )
 #: A range of bytes of the text.
@@ -40,6 +47,7 @@ DOCUMENT: Final = pa.schema(
         ("text_over_image", pa.float64()),
         ("broken_share", pa.float64()),
         ("scanned_share", pa.float64()),
+        ("ocr_share", pa.float64()),
         ("rotated_share", pa.float64()),
         ("n_fonts", pa.int64()),
         ("truncated", pa.string()),
@@ -77,11 +85,17 @@ def document_columns(found: Mapping[str, Any]) -> dict[str, Any]:
         "text_over_image": _mean(pages, "text_over_image", characters),
         "broken_share": _mean(pages, "broken_share", characters),
         "scanned_share": _mean(pages, "scanned"),
+        "ocr_share": _share_of(pages, OCR),
         "rotated_share": _mean([{"rotated": bool(page.get("rotate"))} for page in pages], "rotated"),
         "n_fonts": len({name for names in fonts if isinstance(names, list) for name in names}) if any(fonts) else None,
         "pages": [_page(page) for page in pages],
         "page_spans": [{"start": start, "stop": stop} for start, stop in found.get("page_spans") or ()],
     }
+
+
+def _share_of(pages: Sequence[Mapping[str, Any]], route: str) -> float | None:
+    """The share of pages that went one way; None if they were not sent anywhere."""
+    return _mean([{"went": page.get("route") and page["route"] == route} for page in pages], "went")
 
 
 def _page(page: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,3 +117,18 @@ def _mean(pages: Sequence[Mapping[str, Any]], name: str, weights: Sequence[int] 
 
 def _rounded(value: float) -> float:
     return round(value, 4)
+
+
+def with_columns(rows: pa.Table, found: pa.Table) -> pa.Table:
+    """Return rows with further columns, in place of columns of the same names.
+
+    Examples:
+        >>> with_columns(pa.table({"a": [1], "b": [2]}), pa.table({"b": ["x"]})).to_pylist()
+        [{'a': 1, 'b': 'x'}]
+    """
+    for name in found.column_names:
+        if name in rows.column_names:
+            rows = rows.set_column(rows.column_names.index(name), name, found[name])
+        else:
+            rows = rows.append_column(name, found[name])
+    return rows

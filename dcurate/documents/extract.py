@@ -15,6 +15,7 @@ from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.documents.columns import DOCUMENT, document_columns
 from dcurate.documents.columns import PAGE as PAGE_SIGNALS
 from dcurate.documents.interleaved import PAGE, interleaved_table
+from dcurate.documents.ocr.files import model_files
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.image.interleaved.schema import SCHEMA
@@ -26,6 +27,14 @@ from dcurate.media.sandbox import Answer, Sandbox
 
 #: What the text of a row is.
 Output: TypeAlias = Literal["text", "markdown", "interleaved"]
+
+#: Which pages are read by OCR, and where pages go that OCR cannot read.
+Ocr: TypeAlias = Literal["off", "auto", "always"]
+Hard: TypeAlias = Literal["set aside", "vision"]
+
+#: What the child process does, and its limits in seconds and bytes, without OCR and with it.
+_READ, _READ_WITH_OCR = "dcurate.documents.child:read_pdf", "dcurate.documents.ocr.child:read_pdf_with_ocr"
+_TIMEOUT_S, _MEMORY = (60.0, 600.0), ("1GiB", "3GiB")
 
 #: The reason for which a file without pages is dropped; it is whole, and there is nothing to read in it.
 NO_PAGES = "no pages"
@@ -61,12 +70,19 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
             metadata of each PDF, and for each piece of its text and each figure, in order, with a column ``page``.
         text_field: the column for the text.
         id_field: the column with ids for interleaved rows; None for the place of the file.
+        ocr: pages that are read by OCR: none (``"off"``), those whose text is not in the file (``"auto"``), or
+            ``"always"`` all. Then each of ``pages`` says where it went (``route``: ``"text"``, ``"ocr"``, ``"vision"``
+            or ``"set aside"``), why, how much it needed OCR, and how sure OCR was. A page takes seconds.
+        ocr_models: the folder of the models; None for those of the package `rapidocr`.
+        hard: where pages go that OCR cannot read: ``"set aside"``, or ``"vision"`` for a stage that asks a vision
+            model. They have no text.
         max_pages: pages to read of a file; None for all.
         keep_headers: whether headers, footers and page numbers stay in the text.
         repair: whether a file that was cut off is read as far as it goes.
         password: for encrypted files; None for none.
-        timeout_s: seconds that one PDF may take.
-        memory: bytes that the child process may take for one, or text such as ``"1GiB"``.
+        timeout_s: seconds that one PDF may take; None for 60, and 600 with OCR.
+        memory: bytes that the child process may take for one, or text such as ``"1GiB"``; None for 1 GiB, and
+            3 GiB with OCR.
         largest_file: a larger one goes to quarantine as ``"too large"``.
         storage_options: for fsspec.
 
@@ -93,12 +109,15 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
     output: Output = "text"
     text_field: str = "text"
     id_field: str | None = None
+    ocr: Ocr = "off"
+    ocr_models: str | None = None
+    hard: Hard = "set aside"
     max_pages: int | None = None
     keep_headers: bool = False
     repair: bool = True
     password: str | None = None
-    timeout_s: float = 60.0
-    memory: int | str = "1GiB"
+    timeout_s: float | None = None
+    memory: int | str | None = None
     largest_file: int | str = "256MiB"
     storage_options: dict[str, Any] | None = None
     name: str = "pdf_extract"
@@ -112,13 +131,17 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(f"{self.name}: output={self.output!r} is none of {listed(get_args(Output))}")
         if self.max_pages is not None and self.max_pages < 1:
             raise PipelineError(f"{self.name}: max_pages={self.max_pages!r} must be at least 1, or None for all")
-        if not self.timeout_s > 0:
+        for argument, allowed in (("ocr", get_args(Ocr)), ("hard", get_args(Hard))):
+            if getattr(self, argument) not in allowed:
+                raise PipelineError(f"{self.name}: {argument}={getattr(self, argument)!r} is none of {listed(allowed)}")
+        if self.timeout_s is not None and not self.timeout_s > 0:
             raise PipelineError(f"{self.name}: timeout_s={self.timeout_s!r} must be above zero")
-        parse_bytes(self.memory, f"{self.name}: memory")
+        if self.memory is not None:
+            parse_bytes(self.memory, f"{self.name}: memory")
         parse_bytes(self.largest_file, f"{self.name}: largest_file")
 
     def requires(self) -> dict[str, str]:
-        return {"pypdfium2": "documents"}
+        return {"pypdfium2": "documents", **({} if self.ocr == "off" else {"onnxruntime": "documents"})}
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide the rows."""
@@ -135,11 +158,13 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], [self.text_field, *DOCUMENT.names]
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        if self.ocr != "off":
+            model_files(self.ocr_models)  # so that it is said here if there are none
         self._sandbox = Sandbox(
-            "dcurate.documents.child:read_pdf",
+            _READ if self.ocr == "off" else _READ_WITH_OCR,
             self._options(),
-            timeout_s=self.timeout_s,
-            memory_bytes=parse_bytes(self.memory),
+            timeout_s=self.timeout_s or _TIMEOUT_S[self.ocr != "off"],
+            memory_bytes=parse_bytes(self.memory or _MEMORY[self.ocr != "off"]),
             recycle_items=1000,
         )
 
@@ -179,6 +204,7 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
             "password": self.password,
             "repair": self.repair,
             "signals": [field.name for field in PAGE_SIGNALS],
+            **({} if self.ocr == "off" else {"ocr": {"ocr": self.ocr, "models": self.ocr_models, "hard": self.hard}}),
         }
 
     def _read(self, table: pa.Table) -> Iterator[Answer | MediaFault | None]:

@@ -1,4 +1,4 @@
-"""Show PDFs that a run set aside: some of each reason, with a picture of the first page where there is one."""
+"""Show files that a run set aside: some of each reason, with a picture where one can be drawn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -32,6 +32,23 @@ _FILES, _BYTES = 64, 2**20
 _LARGEST, _TIMEOUT_S, _ALL_S = 2**25, 4.0, 15.0
 
 
+class Draw(NamedTuple):
+    """How files are drawn.
+
+    Args:
+        function: for a `Sandbox`, as ``"package.module:function"``; returns ``width`` and ``height``, and a JPEG.
+        libraries: the modules that it needs.
+    """
+
+    function: str
+    libraries: tuple[str, ...]
+
+
+#: The first page of a PDF, and a picture itself.
+PAGES = Draw("dcurate.documents.pictures:page_picture", ("pypdfium2", "PIL"))
+PICTURES = Draw("dcurate.image.thumbnails:thumbnail", ("simplejpeg", "PIL"))
+
+
 @dataclass(frozen=True)
 class SetAside:
     """A file that a run set aside.
@@ -40,7 +57,7 @@ class SetAside:
         name: of the file, and of the member of its archive.
         stage: that took it out, and its ``reason``.
         detail: what else is known.
-        picture: its first page as a JPEG; empty if it cannot be drawn.
+        picture: it, or its first page, as a JPEG; empty if it cannot be drawn.
         width, height: of the picture in pixels.
     """
 
@@ -53,7 +70,9 @@ class SetAside:
     height: int = 0
 
 
-def set_aside(folders: Sequence[str | None], storage_options: Mapping[str, Any] | None = None) -> list[SetAside]:
+def set_aside(
+    folders: Sequence[str | None], storage_options: Mapping[str, Any] | None = None, draw: Draw = PAGES
+) -> list[SetAside]:
     """Return some of the files that a run set aside: few of each reason, those with a picture first.
 
     At most 12 are returned, and it takes at most about 15 seconds. What cannot be read or drawn has no picture.
@@ -61,6 +80,7 @@ def set_aside(folders: Sequence[str | None], storage_options: Mapping[str, Any] 
     Args:
         folders: folders of rejected rows and of quarantine, as `RunReport` names them; None for one that is not there.
         storage_options: for fsspec, for the folders.
+        draw: how a file is drawn.
 
     Examples:
         >>> set_aside([None])
@@ -76,15 +96,14 @@ def set_aside(folders: Sequence[str | None], storage_options: Mapping[str, Any] 
         SetAside(_named(row), row.get("_dcurate_stage", ""), row.get("_dcurate_reason", ""), row.get(FAULT) or "")
         for row in chosen
     ]
-    return _drawn(found, [Ref(**row[REF]) for row in chosen])[:MOST] if found else []
+    return _drawn(found, [Ref(**row[REF]) for row in chosen], draw)[:MOST] if found else []
 
 
-def _drawn(found: list[SetAside], refs: list[Ref]) -> list[SetAside]:
-    if missing(["pypdfium2", "PIL"]):
+def _drawn(found: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]:
+    if missing(draw.libraries):
         return found
     until, shown = time.monotonic() + _ALL_S, list[SetAside]()
-    draw = "dcurate.documents.pictures:page_picture"
-    with Sandbox(draw, {"side": SIDE}, timeout_s=_TIMEOUT_S, memory_bytes=2**29) as sandbox:
+    with Sandbox(draw.function, {"side": SIDE}, timeout_s=_TIMEOUT_S, memory_bytes=2**29) as sandbox:
         for one, ref in zip(found, refs, strict=True):
             answer, picture = None, SetAside(*_words(one))
             if time.monotonic() < until and not one.reason.startswith(_DANGEROUS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,17 +94,18 @@ def decode(answer: Floats, characters: Sequence[str], filled: float = 1.0) -> Li
     """
     best = answer.argmax(1)
     steps = len(best)
-    begins = np.flatnonzero((best != 0) & np.concatenate([[True], best[1:] != best[:-1]]))
-    text, confidences, starts, stops = [], [], [], []
-    for begin in begins.tolist():
-        end = begin + 1
-        while end < steps and best[end] == best[begin]:
-            end += 1
-        text.append(characters[best[begin]])
-        confidences.append(round(float(answer[begin:end, best[begin]].max()), 4))
-        starts.append(min(begin / steps / filled, 1.0))
-        stops.append(min(end / steps / filled, 1.0))
-    return Line("".join(text), confidences, starts, stops)
+    changes = np.flatnonzero(best[1:] != best[:-1]) + 1
+    begins, ends = np.append(0, changes), np.append(changes, steps)
+    runs = [(begin, end) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True) if best[begin]]
+    text = "".join(characters[best[begin]] for begin, _ in runs)
+    confidences = [round(float(answer[begin:end, best[begin]].max()), 4) for begin, end in runs]
+    # The model marks the middle of a character; one ends where the next begins.
+    middles = [(begin + end) / 2 for begin, end in runs]
+    bounds = [(one + after) / 2 for one, after in pairwise(middles)]
+    if runs:
+        bounds = [min(runs[0][0], middles[0] - 0.5), *bounds, max(runs[-1][1], middles[-1] + 0.5)]
+    shares = [min(bound / steps / filled, 1.0) for bound in bounds]
+    return Line(text, confidences, shares[:-1], shares[1:])
 
 
 def is_ideograph(character: str) -> bool:

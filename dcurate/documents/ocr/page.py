@@ -12,8 +12,9 @@ import numpy.typing as npt
 from PIL import Image
 
 from dcurate.documents.ocr.boxes import Box, find_boxes
+from dcurate.documents.ocr.files import model_files
 from dcurate.documents.ocr.lines import Line, crop, is_ideograph, read_lines
-from dcurate.documents.ocr.models import alphabet, model_files, run, session
+from dcurate.documents.ocr.models import alphabet, run, session
 
 #: The longer side of the picture in which lines are looked for, in pixels.
 DETECTION_SIDE = 1280
@@ -21,6 +22,8 @@ DETECTION_SIDE = 1280
 LEAST_CONFIDENCE = 0.5
 #: Lines that are read to see which way is up.
 _TRIED = 8
+#: Lines of one size of a font are this many times as high as the lowest of them, at most.
+_SPREAD = 1.25
 #: The size of the font and the depth of the baseline below the middle, as shares of a line's height.
 _SIZE, _BASE = 0.72, 0.24
 _MEAN, _DEVIATION = np.float32(127.5), np.float32(127.5)
@@ -78,9 +81,10 @@ class PageText(NamedTuple):
     def characters(self) -> Characters:
         """The characters with their places, as the layout of PDF pages takes them."""
         codes, places, spaces = [], [], []
-        for box, line in zip(self.boxes, self.lines, strict=True):
+        heights = _alike([box.height for box in self.boxes])
+        for box, height, line in zip(self.boxes, heights, self.lines, strict=True):
             space = True
-            size, base = box.height * _SIZE, box.y + box.height * _BASE
+            size, base = height * _SIZE, box.y + height * _BASE
             for character, start, stop in zip(line.text, line.starts, line.stops, strict=True):
                 if character.isspace():
                     space = True
@@ -125,6 +129,14 @@ class PageOcr:
     Raises:
         ResourceError: there are no models.
         PipelineError: the folder has no models.
+
+    Examples:
+        >>> from dcurate import PageOcr
+        >>> PageOcr("no/models/here")
+        Traceback (most recent call last):
+        ...
+        dcurate.errors.PipelineError: models='no/models/here' has 0 files *det*.onnx, not one; give the folder of a \
+detector and a reader of PP-OCR in ONNX format
     """
 
     def __init__(self, models: str | Path | None = None, *, side: int = DETECTION_SIDE, threads: int = 1) -> None:
@@ -203,6 +215,25 @@ def _sure(lines: Sequence[Line]) -> float:
 
 def _is_text(line: Line) -> bool:
     return bool(line.text.strip()) and float(np.mean(line.confidences)) >= LEAST_CONFIDENCE
+
+
+def _alike(heights: Sequence[float]) -> list[float]:
+    """Heights of lines, those that differ little made equal: a line is found a bit higher or lower by its letters.
+
+    Examples:
+        >>> _alike([30, 31, 60, 32])
+        [31.0, 31.0, 60.0, 31.0]
+    """
+    found = [0.0] * len(heights)
+    ordered = sorted(range(len(heights)), key=lambda place: heights[place])
+    start = 0
+    for at in range(1, len(ordered) + 1):
+        if at == len(ordered) or heights[ordered[at]] > _SPREAD * heights[ordered[start]]:
+            middle = float(np.median([heights[place] for place in ordered[start:at]]))
+            for place in ordered[start:at]:
+                found[place] = middle
+            start = at
+    return found
 
 
 def _is_upright_text(boxes: Sequence[Box]) -> bool:

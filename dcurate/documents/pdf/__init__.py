@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import pypdfium2 as pdfium
 
 from dcurate.documents.pdf.faults import MediaError
 from dcurate.documents.pdf.furniture import find_furniture
 from dcurate.documents.pdf.links import fields_of
 from dcurate.documents.pdf.options import PdfOptions
-from dcurate.documents.pdf.page import read_page
+from dcurate.documents.pdf.page import Page, read_page
 from dcurate.documents.pdf.render import Compounds, Sizes, blocks_of, page_markdown, page_text
 from dcurate.documents.pdf.source import metadata, opened
+
+#: What may be done to the pages of an open document before their text is written.
+Revise: TypeAlias = Callable[[pdfium.PdfDocument, list[Page], PdfOptions], list[Page]]
 
 __all__ = ["MediaError", "PdfOptions", "extract_pdf"]
 
 
-def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: Revise | None = None) -> dict[str, Any]:
     """Extract the text of a PDF.
 
     Args:
         data: the file.
         options: fields of `PdfOptions`.
+        revise: gets the open document, its pages and the options, and returns the pages to go on with: those that
+            OCR has read, for example.
 
     Returns:
         A mapping that JSON can hold:
@@ -47,6 +54,8 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None) -> dict[s
             raise MediaError("too many pages", f"{count:,} pages; at most {chosen.most_pages:,}")
         wanted = count if chosen.max_pages is None else min(count, chosen.max_pages)
         pages = [read_page(document.raw, number, chosen) for number in range(wanted)]
+        if revise is not None:
+            pages = revise(document, pages, chosen)
         left_out = find_furniture(pages)
         headers_footers = [pages[number].lines[line] for number, line in left_out]
         if not chosen.keep_headers:

@@ -95,7 +95,7 @@ def read_page(document: Any, number: int, options: PdfOptions) -> Page:
         if not textpage:
             return _blank(number)
         characters = read_characters(textpage, options.max_characters_per_page)
-        found = _read(page, number, characters, drawings, options)
+        found = lay_out(page, number, characters, drawings, options)
         if options.links:
             found.links = links_of(document, page, _box(page, options.crop))
         return found
@@ -105,7 +105,8 @@ def read_page(document: Any, number: int, options: PdfOptions) -> Page:
         raw.FPDF_ClosePage(page)
 
 
-def _read(page: Any, number: int, characters: Characters, drawings: Drawings, options: PdfOptions) -> Page:
+def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, options: PdfOptions) -> Page:
+    """Put the characters of a page of pdfium into lines; they may come from elsewhere, such as OCR."""
     box = _box(page, options.crop)
     turns = characters.objects[:, of_characters.TURN]
     turn = 0

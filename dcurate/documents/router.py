@@ -1,0 +1,179 @@
+"""Decide for each page of a PDF how its text is best had: from the file, by OCR, by a vision model, or not at all."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from dcurate.documents.routes import OCR, TEXT
+from dcurate.text.declaration import Declaration
+
+#: Signals at which a page starts to look as if it needed OCR, and at which it surely does.
+IMAGE_SHARE = 0.35, 0.65
+#: Characters of a page: surely enough to be its text, and surely too few.
+CHARACTERS = 300, 60
+#: Share of characters without a known meaning.
+BROKEN_SHARE = 0.05, 0.25
+#: Likeness to the closest of 362 languages; for Han and kana, of which there are thousands, apart.
+LIKENESS = 0.68, 0.58
+LIKENESS_HAN = 0.14, 0.04
+#: Share of words that no one writes, in a layer of text over a picture: what bad OCR leaves.
+ODD_WORDS = 0.06, 0.22
+#: Share of the characters that lie over a picture from which they are a layer over a scan.
+LAYER = 0.5
+#: Letters from which a language can be recognised.
+FEW_LETTERS = 40
+#: Characters that are looked at, and those that are compared with languages at a time: a page may be in several.
+_SAMPLE, _WINDOW = 4000, 250
+
+_WORD = re.compile(r"\S+")
+_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
+#: Within a word: signs that do not join letters, or a capital or a digit after a small letter.
+_ODD = re.compile(r"[|~\\{}<>^]|\w[.,;:!?]+[^\W\d]|[^\W\d_]\d|\d[^\W\d_]{2}")
+
+
+class Route(NamedTuple):
+    """Where a page goes, and why.
+
+    Args:
+        way: one of `dcurate.documents.routes.ROUTES`.
+        reason: in a few words.
+        need: for OCR, from 0 (the text of the file is good) to 1 (it is not there, or of no use).
+    """
+
+    way: str
+    reason: str
+    need: float
+
+
+def decide(page: Mapping[str, Any], text: str, otherwise: str = OCR) -> Route:
+    """Decide where a page goes.
+
+    The need for OCR is that of the strongest of four signs; from 0.5 on, the page goes to `otherwise`:
+
+    * scanned: a picture covers most of the page, and there is hardly any text;
+    * broken characters: fonts without a map to Unicode;
+    * no language: fonts with a wrong map, whose text is like no language;
+    * bad OCR: a layer of text over a picture in which many words are none.
+
+    Args:
+        page: signals of the page as `dcurate.documents.pdf.extract_pdf` gives them; `characters`, `image_share`,
+            `text_over_image` and `broken_share` are used.
+        text: of the page.
+        otherwise: where pages go whose text is not in the file.
+
+    Examples:
+        >>> page = {"characters": 900, "image_share": 0.0, "text_over_image": 0.0, "broken_share": 0.0}
+        >>> decide(page, "All human beings are born free and equal in dignity and rights. " * 10)
+        Route(way='text', reason='', need=0.0)
+        >>> decide({**page, "characters": 0, "image_share": 0.98}, "")
+        Route(way='ocr', reason='scanned', need=1.0)
+        >>> decide(page, "Doo kxpdq ehlqjv duh eruq iuhh dqg htxdo lq gljqlwb dqg uljkwv. " * 10).reason
+        'no language'
+    """
+    signs = {
+        "scanned": _scanned(page),
+        "broken characters": _ramp(page.get("broken_share") or 0.0, *BROKEN_SHARE),
+        "no language": no_language(text) or 0.0,
+        "bad OCR": _bad_layer(page, text),
+    }
+    reason = max(signs, key=lambda name: signs[name])
+    need = round(signs[reason], 4)
+    if need < 0.5:
+        return Route(TEXT, "", need)
+    return Route(otherwise, reason, need)
+
+
+def no_language(text: str) -> float | None:
+    """The share of a text that is like no language, 0 to 1; None if there are too few letters to know.
+
+    Examples:
+        >>> no_language("Everyone has the right to life, liberty and security of person.")
+        0.0
+        >>> no_language("Zmzotjnz cvn ocz mdbco oj gdaz, gdwzmot viy nzxpmdot ja kzmnji.") > 0.5
+        True
+        >>> no_language("12.5 30.1 7") is None
+        True
+    """
+    sample = _sampled(text)
+    found = [_is_no_language(sample[at : at + _WINDOW]) for at in range(0, len(sample), _WINDOW)]
+    known = [each for each in found if each is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _is_no_language(text: str) -> float | None:
+    letters = [character for character in text if character.isalpha()]
+    if len(letters) < FEW_LETTERS:
+        return None
+    closest = _profiles().closest(text)
+    if closest is None:
+        return 1.0
+    wide = sum(unicodedata.east_asian_width(character) == "W" for character in letters) / len(letters)
+    full = [(1 - wide) * narrow + wide * han for narrow, han in zip(LIKENESS, LIKENESS_HAN, strict=True)]
+    return _ramp(closest.likeness, full[0], full[1])
+
+
+def odd_words(text: str) -> float:
+    """The share of words that no one writes: with signs or digits between their letters.
+
+    Examples:
+        >>> odd_words("a day in 1999 (or so), e.g. at ten"), odd_words("a nr|I.n| d,y 1m1~")
+        (0.0, 0.75)
+    """
+    words = [_EDGES.sub("", word) or word for word in _WORD.findall(_sampled(text))]
+    words = [word for word in words if not word.startswith(("http", "www.")) and "@" not in word]
+    return sum(_is_odd(word) for word in words) / len(words) if words else 0.0
+
+
+def _is_odd(word: str) -> bool:
+    letters = [character for character in word if character.isalpha()]
+    if not letters:
+        return len(word) > 1 and not any(map(str.isdigit, word)) and len(set(word)) > 1
+    inner = sum(one.islower() and after.isupper() for one, after in pairwise(letters))
+    return inner > 1 or (len(word) > 2 and _ODD.search(word) is not None and not _ABBREVIATED.fullmatch(word))
+
+
+#: e.g., U.S.A, 2nd, 1990s, A4, 3D, km2, x.y.
+_ABBREVIATED = re.compile(
+    r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{0,3}|\d+[^\W\d_]{1,3}|[^\W\d_]{1,3}\d+|[^\W\d_]+[’'-].*|.*[-–/].*"
+)
+
+
+def _scanned(page: Mapping[str, Any]) -> float:
+    characters = page.get("characters") or 0
+    return min(_ramp(page.get("image_share") or 0.0, *IMAGE_SHARE), _ramp(characters, *CHARACTERS))
+
+
+def _bad_layer(page: Mapping[str, Any], text: str) -> float:
+    over, image = page.get("text_over_image") or 0.0, page.get("image_share") or 0.0
+    if over < LAYER or image < IMAGE_SHARE[1]:
+        return 0.0
+    return _ramp(odd_words(text), *ODD_WORDS)
+
+
+def _ramp(value: float, none: float, full: float) -> float:
+    """0 at `none`, 1 at `full`, straight between, whichever is larger.
+
+    Examples:
+        >>> _ramp(0.5, 0.25, 0.75), _ramp(100, 300, 100), _ramp(0, 1, 2)
+        (0.5, 1.0, 0.0)
+    """
+    return min(max((value - none) / (full - none), 0.0), 1.0)
+
+
+def _sampled(text: str) -> str:
+    """A text, or three parts of a long one."""
+    if len(text) <= _SAMPLE:
+        return text
+    part = _SAMPLE // 3
+    middle = (len(text) - part) // 2
+    return " ".join((text[:part], text[middle : middle + part], text[-part:]))
+
+
+@cache
+def _profiles() -> Declaration:
+    return Declaration()
