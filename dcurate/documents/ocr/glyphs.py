@@ -1,7 +1,8 @@
 """Read text whose font has no map to Unicode, or a wrong one, by the shapes of its glyphs.
 
-Each code of such a font still means one glyph. Its picture is compared with those of Latin, Greek and Cyrillic letters in
-a few common faces, and the page with its codes replaced is text again. That is faster than OCR, and knows more letters.
+Each code of such a font still means one glyph. Its picture is compared with those of Latin, Greek and Cyrillic letters
+in a few common faces, and the page with its codes replaced is text again. That is faster than OCR, and knows more
+letters.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +66,7 @@ class Deciphered(NamedTuple):
     difference: float
 
 
-def look(ink: npt.NDArray[np.float32], size: float, baseline: float) -> Glyph | None:
+def look(ink: npt.NDArray[np.floating[Any]], size: float, baseline: float) -> Glyph | None:
     """Describe a glyph; None if there is no ink.
 
     Args:
@@ -133,7 +134,7 @@ def decipher(page: pdfium.PdfPage, box: Sequence[float]) -> Deciphered | None:
     bitmap = page.render(scale=scale, grayscale=True)  # the array shares its memory
     ink = bitmap.to_numpy().reshape(bitmap.height, bitmap.width)
     counts = Counter(each.key for each in read)
-    places = defaultdict(list)
+    places: defaultdict[tuple[int, int], list[_Read]] = defaultdict(list)
     for each in read:
         if len(places[each.key]) < _INSTANCES:
             places[each.key].append(each)
@@ -178,8 +179,12 @@ def _glyph(ink: npt.NDArray[np.uint8], of: Sequence[_Read], scale: float, box: S
         x0, x1 = (left - box[0]) * scale, (right - box[0]) * scale
         y0, y1 = (box[3] - top) * scale, (box[3] - bottom) * scale
         rows = slice(max(int(np.floor(y0)), 0), max(int(np.ceil(y1)), 0))
-        cut = ink[rows, max(int(round(x0)), 0) : max(int(round(x1)), 0)]
-        found = look(1 - cut.astype(np.float32) / 255, each.size * scale, (box[3] + each.base) * scale - rows.start) if cut.size else None
+        cut = ink[rows, max(round(x0), 0) : max(round(x1), 0)]
+        found = (
+            look(1 - cut.astype(np.float32) / 255, each.size * scale, (box[3] + each.base) * scale - rows.start)
+            if cut.size
+            else None
+        )
         if found is not None:
             looks.append(found)
     if not looks:
@@ -255,8 +260,4 @@ def _placed(read: Sequence[_Read], names: dict[tuple[int, int], int]) -> Charact
         flags.append(space or each.space)
         space = False
     codes = [ord(character) for word in words for character in mended(word)]
-    return read_off(
-        np.array(codes, np.int32), np.array(places, np.float32).reshape(-1, 4), np.array(flags, np.bool_)
-    )
-
-
+    return read_off(np.array(codes, np.int32), np.array(places, np.float32).reshape(-1, 4), np.array(flags, np.bool_))

@@ -19,7 +19,7 @@ from dcurate.documents.ocr.page import PageOcr, PageText
 from dcurate.documents.pdf.native import Characters, Drawings, read_drawings
 from dcurate.documents.pdf.options import PdfOptions
 from dcurate.documents.pdf.page import Page, lay_out
-from dcurate.documents.router import Route, decide, no_language
+from dcurate.documents.router import Route, closest_language, decide, no_language
 from dcurate.documents.routes import ASIDE, OCR, TEXT
 from dcurate.kernels.pdf.grids import frame as framed
 
@@ -30,7 +30,9 @@ Ocr: TypeAlias = Literal["auto", "always"]
 DPI: Final = 300
 LARGEST: Final = 1664, 2048
 #: Mean confidence from which OCR is believed.
-LEAST_CONFIDENCE: Final = 0.75
+LEAST_CONFIDENCE: Final = 0.92
+#: Languages in Latin script with letters that the models do not have.
+UNREAD: Final = frozenset({"vi"})
 #: The share of a text that may be like no language.
 _MOST_NONSENSE = 0.5
 #: Reasons that lie in fonts.
@@ -41,8 +43,9 @@ _FONTS = ("broken characters", "no language")
 class OcrPages:
     """Sends each page of a PDF its way, and reads those that go to OCR.
 
-    A page whose text is not in the file goes to OCR. What OCR cannot read goes to `hard`: it is unsure of the
-    characters, or the result is like no language, because the models do not know the script. Such a page has no text.
+    A page whose text is not in the file goes to OCR; one with a broken font is first read by the shapes of its glyphs.
+    What OCR cannot read goes to `hard`: it is unsure of the characters, or the result is like no language, because the
+    models do not know the script, or like one whose letters they do not have. Such a page has no text.
 
     Each page's signals get ``route``, ``route_reason``, ``ocr_need``, ``ocr_confidence`` and ``skew_degrees``.
 
@@ -97,14 +100,13 @@ class OcrPages:
             )
         laid.signals, laid.figures, laid.links = page.signals, page.figures, page.links
         extra = {"ocr_confidence": found.confidence, "skew_degrees": found.skew_degrees}
-        nonsense = no_language("\n".join(laid.lines)) or 0.0
-        if found.lines and (found.confidence < LEAST_CONFIDENCE or nonsense > _MOST_NONSENSE):
+        text = "\n".join(laid.lines)
+        unsure = found.confidence < LEAST_CONFIDENCE or (no_language(text) or 0.0) > _MOST_NONSENSE
+        if found.lines and (unsure or closest_language(text) in UNREAD):
             return _routed(_emptied(laid), Route(self.hard, f"{route.reason}, OCR cannot read it", route.need), extra)
         return _routed(laid, route, extra)
 
-    def _deciphered(
-        self, drawn: pdfium.PdfPage, page: Page, route: Route, options: PdfOptions
-    ) -> Page | None:
+    def _deciphered(self, drawn: pdfium.PdfPage, page: Page, route: Route, options: PdfOptions) -> Page | None:
         """The page read by the shapes of its glyphs; None if that gives no language."""
         found = decipher(drawn, _shown_box(drawn.raw))
         if found is None:
