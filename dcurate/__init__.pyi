@@ -103,6 +103,11 @@ from .errors import ResourceError as ResourceError
 from .errors import RunError as RunError
 from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
+from .image.duplicates.decontaminate import BenchmarkImages as BenchmarkImages
+from .image.duplicates.decontaminate import ImageDecontaminate as ImageDecontaminate
+from .image.duplicates.exact import ImageExactDuplicates as ImageExactDuplicates
+from .image.duplicates.near import ImageNearDuplicates as ImageNearDuplicates
+from .image.duplicates.reading import ImageReading as ImageReading
 from .image.info import ImageInfo as ImageInfo
 from .image.signals import ImageSignals as ImageSignals
 from .io.csv import CsvReader as CsvReader
@@ -251,7 +256,10 @@ from .text.score import ScoreFilter as ScoreFilter
 from .text.signals import Needs as Needs
 from .text.signals import Signals as Signals
 from .text.unicode_repair import UnicodeReformatter as UnicodeReformatter
+from .tokens.mixture import Mixture as Mixture
+from .tokens.mixture import Source as Source
 from .tokens.nemo import MegatronTokenizerWriter as MegatronTokenizerWriter
+from .tokens.shuffle import TokenShuffle as TokenShuffle
 from .tokens.writer import TokenWriter as TokenWriter
 from .ui.compare import compare_runs as compare_runs
 from .ui.progress import JsonProgress as JsonProgress
@@ -267,3 +275,19 @@ from .workflows.semantic import TextSemanticDeduplicationWorkflow as TextSemanti
 
 __version__: str
 __all__: list[str]
+from .image.interleaved.clip import InterleavedCLIPScoreFilterStage as InterleavedCLIPScoreFilterStage
+from .image.interleaved.filters import InterleavedAspectRatioFilterStage as InterleavedAspectRatioFilterStage
+from .image.interleaved.filters import InterleavedBlurFilterStage as InterleavedBlurFilterStage
+from .image.interleaved.filters import InterleavedImageToTextRatioFilterStage as InterleavedImageToTextRatioFilterStage
+from .image.interleaved.filters import InterleavedQRCodeFilterStage as InterleavedQRCodeFilterStage
+from .image.interleaved.lists import FromInterleaved as FromInterleaved
+from .image.interleaved.lists import ToInterleaved as ToInterleaved
+from .image.interleaved.parquet import InterleavedParquetReader as InterleavedParquetReader
+from .image.interleaved.texts import OnTexts as OnTexts
+from .image.interleaved.webdataset import InterleavedWebdatasetReader as InterleavedWebdatasetReader
+from .image.interleaved.write import InterleavedParquetWriter as InterleavedParquetWriter
+from .image.interleaved.write import InterleavedWebdatasetWriter as InterleavedWebdatasetWriter
+from .models.vision.captions import CLIPScoreFilter as CLIPScoreFilter
+from .models.vision.heads import ImageAestheticFilterStage as ImageAestheticFilterStage
+from .models.vision.heads import ImageNSFWFilterStage as ImageNSFWFilterStage
+from .models.vision.stage import ImageEmbeddingStage as ImageEmbeddingStage

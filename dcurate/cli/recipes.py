@@ -173,6 +173,8 @@ def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: 
         click.echo(f"  {name}: {'(none)' if value is None else shown(value, name)}")
     stages = pipeline.build()
     click.echo(compile_plan(stages).explain())
+    for line in (line for stage in stages for line in stage.forecast()):
+        click.echo(line)
     for library in libraries(stages):
         if missing([library.module]):
             click.echo(f"not installed here: {library.error}", err=True)

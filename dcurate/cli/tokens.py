@@ -206,6 +206,23 @@ def convert(*, folder: str, output: str, mode: str, workers: int | None, json_pa
     _written(output, json_path)
 
 
+@tokens.command("shuffle", short_help="Write the documents or windows of folders in random order.")
+@click.argument("inputs", nargs=-1, required=True, metavar="FOLDER...")
+@_OUTPUT
+@click.option("--unit", type=click.Choice(["document", "window"]), default="document", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Another one gives another order.")
+@_SHARD_TOKENS
+@_MODE
+@_WORKERS
+@_JSON
+@debug_option
+def shuffle(*, inputs: tuple[str, ...], output: str, workers: int | None, json_path: str | None, **how: Any) -> None:
+    """Write the documents or windows of all FOLDERs to one folder in random order, in shards of 2^27 tokens."""
+    how["shard_tokens"] = how["shard_tokens"] or 2**27
+    _run("shuffle", [dcurate.TokenShuffle(list(inputs), output, **how)], workers)
+    _written(output, json_path)
+
+
 @tokens.command("drop", short_help="Take documents out of a folder of tokens, with a receipt.")
 @click.argument("folder")
 @click.option("--ids", "file", required=True, type=click.File(), metavar="FILE", help="A file with an id per line.")

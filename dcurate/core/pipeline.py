@@ -150,9 +150,10 @@ def check_columns(stages: Iterable[AnyStage], columns: Iterable[str] | None = No
             continue
         missing = [] if known is None else [column for column in stage.inputs()[1] if column not in known]
         if known is not None and missing:
+            maker = stage.made_by(missing[0]) or "a stage that makes it"
             raise PipelineError(
                 f"stage {stage.name!r} reads column{'s' if len(missing) > 1 else ''} {listed(missing)}, "
-                f"but {origin} yields only {listed(known)}; name the right column, or add a stage that makes it"
+                f"but {origin} yields only {listed(known)}; name the right column, or add {maker}"
             )
         if known is not None:
             stage.check_columns(known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -72,6 +72,7 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
     id_field: str | None = None
     report_path: str | None = None
     name: str = "exact_duplicates"
+    _hidden: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
 
     uses_only_named_columns: ClassVar[bool] = True
     uses_columns_again: ClassVar[bool] = False
@@ -88,6 +89,11 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
         if self.fields is not None and self.normalize:
             raise PipelineError(f"{self.name}: normalize is for texts; leave it out, or leave out fields")
 
+    def hiding(self, *columns: str) -> Self:
+        """Leave columns that were added for the search out of the rows in the end; returns the stage."""
+        self._hidden = columns
+        return self
+
     def inputs(self) -> Spec:
         compared = [self.text_field] if self.fields is None else list(self.fields)
         others = [*keep_of(self.keep, self.name).columns(self.text_field), *([self.id_field] if self.id_field else [])]
@@ -99,7 +105,7 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
         return [], FLAGS if self.action == "flag" else []
 
     def settings(self) -> dict[str, Any]:
-        return {name: value for name, value in super().settings().items() if name != "report_path"}
+        return {name: value for name, value in super().settings().items() if name not in ("report_path", "_hidden")}
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
@@ -126,6 +132,7 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
                     text_field=self.text_field,
                     stage=self.name,
                     name=f"{self.name}_marks",
+                    hidden=self._hidden,
                 ),
             ]
 

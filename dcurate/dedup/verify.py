@@ -15,6 +15,7 @@ from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.candidates import pairs_once
 from dcurate.dedup.clusters import Clustering, Groups, clustered
+from dcurate.dedup.components import Edges
 from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.labels import LABEL, LEFT, RIGHT
@@ -38,6 +39,7 @@ from dcurate.frames.text import TextColumn, text_column
 from dcurate.fs.stores import Directory
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.sets import Sets
+from dcurate.kernels.stars import Similarities
 from dcurate.shuffle.keys import equal_edges, scale_keys
 from dcurate.shuffle.merge import with_merged_files
 from dcurate.shuffle.ranges import ShuffleIndex, ShufflePartitions, partition_of
@@ -126,6 +128,16 @@ class NearDuplicates(ABC):
             table: of candidates, with their features.
             order: their places in it, in the order of their numbers.
         """
+
+    def grouped(self, ranks: npt.NDArray[np.float64], pairs: Edges, similarity: Similarities, _: Comparison) -> Groups:
+        """Make groups of the candidates, which are known by their places in the order of their numbers.
+
+        Args:
+            ranks: of each candidate.
+            pairs: those that are similar enough.
+            similarity: of each pair.
+        """
+        return clustered(np.arange(len(ranks)), ranks, *pairs, similarity, how=self.clustering)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,14 +311,8 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
         similarity = compare(left, right)
         similar = similarity >= self.near.threshold
         left, right, similarity = left[similar], right[similar], similarity[similar]
-        groups = clustered(
-            np.arange(len(members)),
-            numbers(table, _RANK)[order],
-            left,
-            right,
-            similarity.astype(np.float32),
-            how=self.near.clustering,
-        )
+        ranks = numbers(table, _RANK)[order]
+        groups = self.near.grouped(ranks, Edges(left, right), similarity.astype(np.float32), compare)
         made = task.with_data(self._members(table, order, groups, compare))
         made.found = {"pairs compared": len(similar), "pairs of duplicates": len(left)}
         return made

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pypdfium2 as pdfium
 
+from dcurate.documents.columns import PAGE
 from dcurate.documents.figures import figure_pictures
 from dcurate.documents.pdf import MediaError as PdfError
 from dcurate.documents.pdf import extract_pdf
@@ -19,7 +20,9 @@ from dcurate.media.errors import MediaError, MediaFault
 
 #: Reasons for which a file is worth another try with a page tree made of what is left of it.
 _BROKEN = ("truncated", "damaged")
-_TEXTS = ("text", "markdown")
+#: What the stage needs of a page and of a document, besides its text.
+_SIGNALS = frozenset(field.name for field in PAGE)
+_WHOLE = frozenset(("page_spans", "title", "producer", "creator", "language", "n_pages", "figures"))
 #: A bundled PDF of two pages.
 SAMPLE = Path(__file__).parents[1] / "bundled" / "documents" / "sample.pdf"
 #: Bytes of memory that any file may take, and further ones for each of its bytes.
@@ -93,10 +96,23 @@ def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[di
     if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
         raise _fault(data, cut)
     pictures = figure_pictures(used, found.get("figures") or ()) if output == "interleaved" else []
-    needed = {"interleaved": "markdown"}.get(output)
-    pages = [{name: page[name] for name in page if name not in _TEXTS or name == needed} for page in found["pages"]]
-    whole = {name: found[name] for name in found if name not in _TEXTS or name == output}
+    needed = {*_SIGNALS, "markdown"} if output == "interleaved" else _SIGNALS
+    pages = [{name: page[name] for name in page if name in needed} for page in found["pages"]]
+    whole = {name: found[name] for name in found if name in _WHOLE or name == output}
+    if output == "markdown":
+        whole["page_spans"] = _spans([page["markdown"] for page in found["pages"]])
     return {**whole, "pages": pages, "truncated": cut}, pictures
+
+
+def _spans(texts: Sequence[str]) -> list[list[int]]:
+    """Where each page is in the Markdown of a document, which parts those that are not empty by an empty line."""
+    spans, at = [], 0
+    for text in texts:
+        size = len(text.encode())
+        start = at + 2 if at and size else at
+        spans.append([start, start + size])
+        at = start + size
+    return spans
 
 
 def _extracted(data: bytes, options: Mapping[str, Any], extract: Extract) -> dict[str, Any]:

@@ -197,6 +197,7 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {
             "output": self.output,
             "markdown": self.output != "text",
+            "links": self.output != "text",
             "max_pages": self.max_pages,
             "keep_headers": self.keep_headers,
             "password": self.password,
@@ -223,9 +224,7 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
                     yield None
 
     def _row(self, answer: Answer) -> dict[str, Any]:
-        found = answer.value
-        spans = found.get("page_spans" if self.output == "text" else "markdown_spans")
-        return {**document_columns({**found, "page_spans": spans}), self.text_field: found[self.output]}
+        return {**document_columns(answer.value), self.text_field: answer.value[self.output]}
 
     def _ids(self, rows: pa.Table, key: str) -> list[str]:
         if self.id_field is not None:

@@ -1,4 +1,4 @@
-"""Show PDFs that a run set aside: some of each reason, with a picture of the first page where there is one."""
+"""Show files that a run set aside: some of each reason, with a picture where one can be drawn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -22,12 +22,31 @@ from dcurate.media.sandbox import Answer, Sandbox
 
 #: The longest side of a picture, in pixels.
 SIDE = 300
-#: How many are shown at most, and how many of one reason.
-MOST, MOST_OF_A_REASON = 12, 3
+#: How many are shown at most, how many of one reason, and how many are tried.
+MOST, MOST_OF_A_REASON, _TRIED = 12, 3, 36
+#: Reasons for which a file is not opened again.
+_DANGEROUS = ("timed out", "out of memory", "crashed")
 #: Files of rejected rows that are looked at, and bytes of each.
 _FILES, _BYTES = 64, 2**20
 #: Bytes of the largest file that is drawn; seconds for one, and for all.
 _LARGEST, _TIMEOUT_S, _ALL_S = 2**25, 4.0, 15.0
+
+
+class Draw(NamedTuple):
+    """How files are drawn.
+
+    Args:
+        function: for a `Sandbox`, as ``"package.module:function"``; returns ``width`` and ``height``, and a JPEG.
+        libraries: the modules that it needs.
+    """
+
+    function: str
+    libraries: tuple[str, ...]
+
+
+#: The first page of a PDF, and a picture itself.
+PAGES = Draw("dcurate.documents.pictures:page_picture", ("pypdfium2", "PIL"))
+PICTURES = Draw("dcurate.image.thumbnails:thumbnail", ("simplejpeg", "PIL"))
 
 
 @dataclass(frozen=True)
@@ -38,7 +57,7 @@ class SetAside:
         name: of the file, and of the member of its archive.
         stage: that took it out, and its ``reason``.
         detail: what else is known.
-        picture: its first page as a JPEG; empty if it cannot be drawn.
+        picture: it, or its first page, as a JPEG; empty if it cannot be drawn.
         width, height: of the picture in pixels.
     """
 
@@ -51,14 +70,17 @@ class SetAside:
     height: int = 0
 
 
-def set_aside(folders: Sequence[str | None], storage_options: Mapping[str, Any] | None = None) -> list[SetAside]:
-    """Return some of the files that a run set aside: few of each reason, from its quarantine and its rejected rows.
+def set_aside(
+    folders: Sequence[str | None], storage_options: Mapping[str, Any] | None = None, draw: Draw = PAGES
+) -> list[SetAside]:
+    """Return some of the files that a run set aside: few of each reason, those with a picture first.
 
     At most 12 are returned, and it takes at most about 15 seconds. What cannot be read or drawn has no picture.
 
     Args:
-        folders: folders of rejected rows, as `RunReport` names them; None for one that is not there.
+        folders: folders of rejected rows and of quarantine, as `RunReport` names them; None for one that is not there.
         storage_options: for fsspec, for the folders.
+        draw: how a file is drawn.
 
     Examples:
         >>> set_aside([None])
@@ -67,25 +89,24 @@ def set_aside(folders: Sequence[str | None], storage_options: Mapping[str, Any] 
     chosen, reasons = list[dict[str, Any]](), Counter[tuple[str, str]]()
     for row in (row for folder in folders if folder for row in _rows(folder, storage_options or {})):
         which = row.get("_dcurate_stage", ""), row.get("_dcurate_reason", "")
-        if reasons[which] < MOST_OF_A_REASON and len(chosen) < MOST:
+        if reasons[which] < MOST_OF_A_REASON and len(chosen) < _TRIED:
             reasons[which] += 1
             chosen.append(row)
     found = [
         SetAside(_named(row), row.get("_dcurate_stage", ""), row.get("_dcurate_reason", ""), row.get(FAULT) or "")
         for row in chosen
     ]
-    return _drawn(found, [Ref(**row[REF]) for row in chosen]) if found else []
+    return _drawn(found, [Ref(**row[REF]) for row in chosen], draw)[:MOST] if found else []
 
 
-def _drawn(found: list[SetAside], refs: list[Ref]) -> list[SetAside]:
-    if missing(["pypdfium2", "PIL"]):
+def _drawn(found: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]:
+    if missing(draw.libraries):
         return found
     until, shown = time.monotonic() + _ALL_S, list[SetAside]()
-    draw = "dcurate.documents.pictures:page_picture"
-    with Sandbox(draw, {"side": SIDE}, timeout_s=_TIMEOUT_S, memory_bytes=2**29) as sandbox:
+    with Sandbox(draw.function, {"side": SIDE}, timeout_s=_TIMEOUT_S, memory_bytes=2**29) as sandbox:
         for one, ref in zip(found, refs, strict=True):
             answer, picture = None, SetAside(*_words(one))
-            if time.monotonic() < until:
+            if time.monotonic() < until and not one.reason.startswith(_DANGEROUS):
                 try:
                     data = fetch(pa.table({REF: ref_array([ref])}), limit=_LARGEST)[0]
                     answer = sandbox.call(data) if isinstance(data, bytes) else None

@@ -19,6 +19,7 @@ import numpy as np
 from dcurate.core.resources import Resources
 from dcurate.core.stage import ProcessingStage
 from dcurate.download.fetch import read_limited
+from dcurate.download.origin import check_public
 from dcurate.download.rights import (
     LARGEST_ROBOTS,
     Robots,
@@ -28,7 +29,7 @@ from dcurate.download.rights import (
     tdm_reservation,
     tdm_rules,
 )
-from dcurate.download.transfer import Transfer, TransferError
+from dcurate.download.transfer import Interrupted, PrivateAddressError, Transfer, TransferError
 from dcurate.download.urls import WAITING
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import values
@@ -79,13 +80,15 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     next: `JsonlReader` with ``"shards.dcurate/quarantine"``, this stage, and a writer to another directory.
 
     The files of a batch are in memory at once: read lists of URLs with a small ``blocksize``, such as ``"64KiB"``.
-    Addresses that are not ``http://`` or ``https://`` are refused, as a list may come from anywhere.
+    Addresses that are not ``http://`` or ``https://``, and those of private networks, are refused, as a list may come
+    from anywhere.
 
     Args:
         url_field: the column of URLs.
         on_opt_out: ``"drop"`` rows whose owners object, or ``"flag"`` to keep them, with the reason in ``opted_out``.
         opt_out_tags: the directives of ``X-Robots-Tag`` that count as an objection.
         robots: whether to ask for robots.txt and TDMRep's file; leave them out for servers of your own only.
+        private: whether servers in private networks may be asked; they are refused otherwise, also after a redirect.
         transfer: retries, timeouts, and limits for each host.
         limit: bytes of the largest file.
         at_a_time: files that a slot fetches at the same time.
@@ -102,6 +105,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     on_opt_out: Literal["drop", "flag"] = "drop"
     opt_out_tags: Sequence[str] = ("noai", "noimageai")
     robots: bool = True
+    private: bool = False
     transfer: Transfer = field(default_factory=lambda: Transfer(attempts=3, timeout_s=10.0, connections_per_host=4))
     limit: int = LARGEST_FILE
     at_a_time: int = 32
@@ -137,9 +141,10 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
             DataError: there is no such column.
         """
         table = task.to_arrow()
+        transfer = replace(self.transfer, public_only=not self.private)
         urls = values(table, self.url_field)
         with ThreadPoolExecutor(min(self.at_a_time, max(1, len(urls)))) as threads:
-            found = list(threads.map(self._tried, urls))
+            found = list(threads.map(lambda url: self._tried(url, transfer), urls))
         columns: dict[str, tuple[str, list[Any]]] = {
             BYTES: ("large_binary", [got.data for got in found]),
             "file_name": ("string", [_file_name(url, got.mime) for url, got in zip(urls, found, strict=True)]),
@@ -164,7 +169,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
                 good &= others
         return replace(batch.keep(good, self.name, ""), rejections=tuple(rejections))
 
-    def _tried(self, url: str | None) -> _Got:
+    def _tried(self, url: str | None, transfer: Transfer) -> _Got:
         """Fetch a file, or say why not."""
         try:
             parts = urlsplit(url or "")
@@ -173,18 +178,24 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
             return _Got(fault=MediaFault("bad address", str(error)))
         if not url or parts.scheme not in ("http", "https") or not host:
             return _Got(fault=MediaFault("bad address", "it does not begin with http:// or https:// and a host"))
-        site = _site(f"{parts.scheme}://{parts.netloc}", self.transfer) if self.robots else _Site(Robots(()), [], 0.0)
+        try:
+            if transfer.public_only:
+                check_public(url)
+        except TransferError as error:
+            return _Got(fault=_fault(error))
+        except Interrupted as error:
+            return _Got(fault=MediaFault("no answer", str(error)))
+        site = _site(f"{parts.scheme}://{parts.netloc}", transfer) if self.robots else _Site(Robots(()), [], 0.0)
         if site.robots is None:
             return _Got(fault=MediaFault("robots.txt cannot be had", f"of {host}"))
         robots = ("allowed" if site.robots.allows(path_of(url)) else "disallowed") if self.robots else None
         if robots == "disallowed":
             return _Got(robots=robots, tdm=is_reserved(site.tdm, path_of(url)), opted_out="robots.txt")
         try:
-            data, headers = read_limited(url, self.transfer, self.limit)
+            data, headers = read_limited(url, transfer, self.limit)
         except TransferError as error:
-            reason = "no answer" if error.status is None else f"HTTP {error.status}"
-            return _Got(robots=robots, fault=MediaFault(reason, str(error)))
-        tags = robots_tags(headers, _agent(self.transfer))
+            return _Got(robots=robots, fault=_fault(error))
+        tags = robots_tags(headers, _agent(transfer))
         tdm = tdm_reservation(headers)
         tdm = is_reserved(site.tdm, path_of(url)) if tdm is None else tdm
         objections = [f"X-Robots-Tag {tag}" for tag in tags if tag in self.opt_out_tags]
@@ -207,6 +218,12 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         if len(data) > self.limit:
             return None, MediaFault("too large", f"more than the limit of {self.limit:,} bytes")
         return (data, None) if data else (None, MediaFault("empty", "the server gave no bytes"))
+
+
+def _fault(error: TransferError) -> MediaFault:
+    if isinstance(error, PrivateAddressError):
+        return MediaFault("private network", str(error))
+    return MediaFault("no answer" if error.status is None else f"HTTP {error.status}", str(error))
 
 
 _sites: OrderedDict[tuple[int, str], _Site] = OrderedDict()

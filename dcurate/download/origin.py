@@ -11,13 +11,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from ipaddress import ip_address
+from socket import SOCK_STREAM, getaddrinfo
 from typing import IO, Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 import urllib3
 
 from dcurate.core.redirects import HARMLESS
-from dcurate.download.transfer import Interrupted, Transfer, TransferError
+from dcurate.download.transfer import Interrupted, PrivateAddressError, Transfer, TransferError
 from dcurate.errors import DataError
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, file_entry
@@ -27,6 +29,8 @@ from dcurate.fs.temporary import own_folder
 
 CHUNK = 2**20
 _RANGE = 2**24
+#: Seconds for which the addresses of a host are remembered.
+_RESOLVED_S = 60.0
 _AGAIN = (408, 425, 429)
 #: What remote stores raise where no attempt and no other file would fare better.
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
@@ -83,9 +87,12 @@ def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validato
         if validator:
             headers["If-Range"] = validator
     timeout = urllib3.Timeout(connect=transfer.timeout_s, read=transfer.timeout_s)
+    redirects = _redirects(headers, _PUBLIC_REDIRECTS if transfer.public_only else _REDIRECTS)
     try:
+        if transfer.public_only:
+            check_public(url)
         response: Any = _pool(url).request(
-            "GET", url, headers=headers, preload_content=False, retries=_redirects(headers), timeout=timeout
+            "GET", url, headers=headers, preload_content=False, retries=redirects, timeout=timeout
         )
         try:
             yield _answer(url, response, start)
@@ -100,10 +107,50 @@ def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validato
         raise Interrupted(f"the connection was lost ({error})") from error
 
 
-def _redirects(headers: Mapping[str, str]) -> urllib3.Retry:
+def check_public(url: str) -> None:
+    """Refuse an address in a private network, such as that of the machine or of its cloud's credentials.
+
+    Raises:
+        Interrupted: its host is not known.
+        PrivateAddressError: it is one.
+
+    Examples:
+        >>> check_public("http://10.0.0.1/")
+        Traceback (most recent call last):
+        dcurate.download.transfer.PrivateAddressError: cannot fetch http://10.0.0.1/: its server is in a private network
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        is_public = _is_public(host, int(time.monotonic() // _RESOLVED_S))
+    except OSError as error:
+        raise Interrupted(f"the host {host!r} is not known ({error})") from error
+    if not is_public:
+        raise PrivateAddressError(f"cannot fetch {url}: its server is in a private network")
+
+
+@lru_cache(maxsize=4096)
+def _is_public(host: str, _time: int) -> bool:
+    """Whether all addresses of a host are public; asked for again as time goes on."""
+    return all(ip_address(each[4][0]).is_global for each in getaddrinfo(host, None, type=SOCK_STREAM))
+
+
+class _PublicRetry(urllib3.Retry):
+    """Follows no redirects to private networks."""
+
+    def increment(self, method: Any = None, url: Any = None, response: Any = None, *others: Any, **more: Any) -> Any:
+        location = response.get_redirect_location() if response is not None else None
+        if location:
+            check_public(urljoin(url or "", location))
+        return super().increment(method, url, response, *others, **more)
+
+
+_PUBLIC_REDIRECTS = _PublicRetry(total=None, connect=0, read=0, status=0, other=0, redirect=5)
+
+
+def _redirects(headers: Mapping[str, str], redirects: urllib3.Retry) -> urllib3.Retry:
     """Follow redirects; another host does not receive secret headers."""
     kept = [name for name in headers if name.lower() not in HARMLESS]
-    return _REDIRECTS.new(remove_headers_on_redirect=[*urllib3.Retry.DEFAULT_REMOVE_HEADERS_ON_REDIRECT, *kept])
+    return redirects.new(remove_headers_on_redirect=[*urllib3.Retry.DEFAULT_REMOVE_HEADERS_ON_REDIRECT, *kept])
 
 
 def _answer(url: str, response: Any, start: int) -> RangeResponse:

@@ -28,6 +28,10 @@ class TransferError(DataError):
         self.status = status
 
 
+class PrivateAddressError(TransferError):
+    """A server in a private network that must not be asked."""
+
+
 class Interrupted(Exception):  # noqa: N818 - no error yet
     """A failed attempt that may be retried: the reason, the delay requested by the server, and its HTTP status."""
 
@@ -82,6 +86,8 @@ class Transfer:
         requests_per_second: requests to one server from one machine; None for no limit.
         headers: sent with every HTTP request; not printed, as they may hold secrets.
         storage_options: fsspec's, for addresses that are neither ``http://`` nor ``https://``; not printed either.
+        public_only: whether servers in private networks are refused, also where a server redirects to one: for URLs
+            that come from others.
 
     Raises:
         PipelineError: a value out of range.
@@ -98,6 +104,7 @@ class Transfer:
     requests_per_second: float | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    public_only: bool = False
 
     def __post_init__(self) -> None:
         for name in ("attempts", "connections_per_host"):

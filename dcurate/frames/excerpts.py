@@ -38,7 +38,17 @@ def id_column(names: Sequence[str]) -> str | None:
         >>> id_column(["text", "url", "id"]), id_column(["text"])
         ('id', None)
     """
-    return next((name for name in ID_COLUMNS if name in names), None)
+    return next(iter(id_columns(names)), None)
+
+
+def id_columns(names: Sequence[str]) -> list[str]:
+    """The columns that usually hold ids, the one to prefer first.
+
+    Examples:
+        >>> id_columns(["text", "url", "id"])
+        ['id', 'url']
+    """
+    return [name for name in ID_COLUMNS if name in names]
 
 
 def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:

@@ -16,6 +16,19 @@ from dcurate.media.errors import MediaFault
 from dcurate.media.refs import BYTES, REF, fetched, quarantined
 
 
+def check_has_media(columns: Sequence[str], stage: str) -> None:
+    """Refuse rows that neither refer to files nor carry their bytes.
+
+    Raises:
+        PipelineError: there is no such column.
+    """
+    if REF not in columns and BYTES not in columns:
+        raise PipelineError(
+            f"stage {stage!r} needs a column {REF!r} or {BYTES!r}, but the rows have {listed(columns)}; "
+            "read the files with MediaReader or WebDatasetReader"
+        )
+
+
 class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Fetches the file of each row, about 64 MiB at a time, and adds a column for each of `columns`.
 
@@ -42,11 +55,7 @@ class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], [self.prefix + name for name in self.columns]
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        if REF not in columns and BYTES not in columns:
-            raise PipelineError(
-                f"stage {self.name!r} needs a column {REF!r} or {BYTES!r}, but the rows have {listed(columns)}; "
-                "read the files with MediaReader or WebDatasetReader"
-            )
+        check_has_media(columns, self.name)
 
     def requires(self) -> dict[str, str]:
         return {"PIL": "images", "simplejpeg": "images"}

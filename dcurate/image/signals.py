@@ -26,8 +26,8 @@ from dcurate.media.sandbox import Sandbox
 
 #: Shorter side that pictures are reduced to, at least: signals and pixel hashes are of pictures of this size.
 SHORT_SIDE = 256
-#: Where each hash is among the bytes that `measure` fills in.
-_HASHES = {"ahash": (0, 8), "dhash": (8, 16), "phash": (16, 24), "pdq": (24, 56)}
+#: Hashes in the order in which `measure` fills them in.
+_HASHES = ("ahash", "dhash", "phash", "pdq")
 _GRAY = MEASURED.index("gray")
 
 
@@ -47,12 +47,12 @@ class ImageSignals(PictureStage):
     * ``edges``: share of pixels on edges.
     * ``blockiness``: how much more neighbours differ across the borders of JPEG blocks than within: 1 is none.
     * ``border``: share of the area in even rows and columns along the sides: bars, frames, margins.
-    * ``detail``: 0 to 100: how much there is to hash. Hashes of pictures below about 50 say little.
     * ``truncated``: the file ends early or is damaged, and the rest of the picture was made up.
     * ``qr``: with ``qr=True``, the share of the area in QR codes. It takes as long as decoding, or longer.
 
     Hashes as hex digits: ``ahash``, ``dhash``, ``phash`` (64 bits), ``pdq`` (256 bits, made as PDQ is), and ``pixels``,
-    equal for pictures with equal pixels at the reduced scale, whatever their metadata.
+    equal for pictures with equal pixels at the reduced scale, whatever their metadata. ``detail``, 0 to 100, says how
+    much there is to hash: hashes of pictures below about 50 say little.
 
     A picture that cannot be decoded goes to quarantine with the reason. So does one of more than `max_pixels`, by its
     header, before it is decoded. A decoder that hangs or ends its process costs one row: with ``sandbox=True`` right
@@ -106,11 +106,13 @@ class ImageSignals(PictureStage):
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
-        names: dict[str, pa.DataType] = {name: pa.float64() for name in MEASURED}
+        names: dict[str, pa.DataType] = {name: pa.float64() for name in MEASURED[:-1]}
         names |= {"gray": pa.bool_(), "truncated": pa.bool_()}
         if self.qr:
             names["qr"] = pa.float64()
-        return names | (dict.fromkeys([*_HASHES, "pixels"], pa.string()) if self.hashes else {})
+        if self.hashes:
+            names |= {"detail": pa.float64()} | dict.fromkeys([*_HASHES, "pixels"], pa.string())
+        return names
 
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name != "_child"}
@@ -160,7 +162,7 @@ class ImageSignals(PictureStage):
             picture = decode(data, SHORT_SIDE, max_pixels=self.max_pixels)
         except MediaError as error:
             return error.fault
-        found, hashes = measured_picture(picture)
+        found, hashes = measured_picture(picture, self.hashes)
         pixels = pixel_hash(picture) if self.hashes else b""
         return self._row(found, hashes, pixels, picture.truncated, qr_share(picture.pixels) if self.qr else 0.0)
 
@@ -168,19 +170,20 @@ class ImageSignals(PictureStage):
         self, found: npt.NDArray[np.float64], hashes: bytes, pixels: bytes, truncated: bool, qr: float
     ) -> Sequence[Any]:
         values: list[Any] = found.tolist()
-        values[_GRAY] = bool(values[_GRAY])
+        detail = values.pop()
+        values[_GRAY] = values[_GRAY] > 0
         values.append(truncated)
         if self.qr:
             values.append(qr)
         if self.hashes:
             digits = hashes.hex()
-            values += [digits[:16], digits[16:32], digits[32:48], digits[48:], pixels.hex()]
+            values += [detail, digits[:16], digits[16:32], digits[32:48], digits[48:], pixels.hex()]
         return values
 
 
-def measured_picture(picture: Picture) -> tuple[npt.NDArray[np.float64], bytes]:
+def measured_picture(picture: Picture, hashed: bool = True) -> tuple[npt.NDArray[np.float64], bytes]:
     """Return the signals of a picture, in the order of `dcurate.kernels.pictures.MEASURED`, and its hashes."""
-    found, hashes = np.empty(len(MEASURED)), np.empty(HASH_BYTES, np.uint8)
+    found, hashes = np.empty(len(MEASURED)), np.empty(HASH_BYTES if hashed else 0, np.uint8)
     measure(picture.pixels, 8 // picture.scale, COSINES, found, hashes)
     return found, hashes.tobytes()
 

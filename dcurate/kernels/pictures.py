@@ -38,7 +38,7 @@ _i64: Any = np.int64
 _f32: Any = np.float32
 
 #: Pixels of the rows and of the grid that colours and the histogram are taken from, about.
-_COLOUR_PIXELS, _GRID_PIXELS = 16_384, 6_144
+_COLOUR_PIXELS, _GRID_PIXELS = 8_192, 4_096
 #: Rows up to which details are taken from all rows; from every second one of larger pictures.
 _ALL_ROWS = 200
 #: |dx| + |dy| of central differences from which a pixel is on an edge.
@@ -118,17 +118,26 @@ def _area_means(plane: npt.NDArray[Any], thumbnail: Floats, unit: Scalar) -> Non
 def transform(thumbnail: Floats, cosines: Floats, upright: Floats, waves: Floats) -> None:
     """Fill in the 17 x 17 lowest frequencies of the cosine transform of a thumbnail.
 
+    Even waves are symmetric, and odd ones are but for the sign, so that the two halves of a picture are first added and
+    subtracted.
+
     Args:
         thumbnail: 64 x 64.
         cosines: 17 x 64, a wave a row.
         upright: the same, 64 x 32, padded with zeros.
         waves: 17 x 32, vertical frequency first; filled in.
     """
+    folded = np.empty((2, SIDE // 2, SIDE), np.float32)
+    for y in range(SIDE // 2):
+        line, other = thumbnail[y], thumbnail[SIDE - 1 - y]
+        for x in range(SIDE):
+            folded[0, y, x] = line[x] + other[x]
+            folded[1, y, x] = line[x] - other[x]
     half = np.empty(SIDE, np.float32)
     for row in range(WAVES):
         half[:] = _f32(0)
-        for y in range(SIDE):
-            factor, line = cosines[row, y], thumbnail[y]
+        for y in range(SIDE // 2):
+            factor, line = cosines[row, y], folded[row & 1, y]
             for x in range(SIDE):
                 half[x] += factor * line[x]
         out = waves[row]
@@ -234,25 +243,21 @@ def measure(
             pictures too small for them.
         waves: ``cosines`` and ``upright`` of `transform`.
         found: as many values as `MEASURED`; filled in. NaN where a picture is too small.
-        hashes: 56 bytes, see `hash_bits`; filled in.
+        hashes: 56 bytes, see `hash_bits`; filled in. None are made for an empty array, and ``detail`` is NaN.
     """
     plane = np.empty(pixels.shape[:2], np.uint8)
     luma(pixels, plane)
-    thumbnail, frequencies = np.empty((SIDE, SIDE), np.float32), np.empty((WAVES, PADDED), np.float32)
-    shrink(plane, thumbnail)
-    transform(thumbnail, waves[0], waves[1], frequencies)
-    found[11] = hash_bits(thumbnail, frequencies, hashes)
-    total = _f32(0)
-    for value in thumbnail.reshape(-1):
-        total += value
-    found[0] = total / _f32(SIDE * SIDE) / _f32(255)
-    bins = np.empty(4096, np.int32)
     _colours(pixels, found)
-    found[5] = _one_colour(pixels, bins)
-    _histogram(plane, found, bins)
+    _grid(pixels, plane, found)
     _details(plane, found)
     found[9] = _blockiness(plane, block)
     found[10] = _border(plane)
+    found[11] = np.nan
+    if len(hashes):
+        thumbnail, frequencies = np.empty((SIDE, SIDE), np.float32), np.empty((WAVES, PADDED), np.float32)
+        shrink(plane, thumbnail)
+        transform(thumbnail, waves[0], waves[1], frequencies)
+        found[11] = hash_bits(thumbnail, frequencies, hashes)
 
 
 @njit(**ALLOCATING)
@@ -284,44 +289,36 @@ def _colours(pixels: npt.NDArray[np.uint8], found: npt.NDArray[np.float64]) -> N
 
 
 @njit(**ALLOCATING)
-def _one_colour(pixels: npt.NDArray[np.uint8], bins: npt.NDArray[np.int32]) -> Scalar:
-    """The largest share of pixels whose colour is the same in the upper 4 bits of each channel."""
-    height, width = pixels.shape[0], pixels.shape[1]
-    step = max(1, _i64(np.sqrt(height * width / _GRID_PIXELS) + 0.5))
-    bins[:] = 0
-    seen = 0
-    for y in range(0, height, step):
-        line = pixels[y].reshape(-1)
-        for x in range(0, width, step):
-            red, green, blue = _i64(line[3 * x]), _i64(line[3 * x + 1]), _i64(line[3 * x + 2])
-            bins[(red >> 4) << 8 | (green >> 4) << 4 | blue >> 4] += 1
-        seen += -(-width // step)
-    most = _i32(0)
-    for count in bins:
-        most = max(most, count)
-    return most / seen
+def _grid(pixels: npt.NDArray[np.uint8], plane: Plane, found: npt.NDArray[np.float64]) -> None:
+    """Brightness, its standard deviation and entropy, and the largest share of pixels of one colour, from a grid.
 
-
-@njit(**ALLOCATING)
-def _histogram(plane: Plane, found: npt.NDArray[np.float64], bins: npt.NDArray[np.int32]) -> None:
+    Colours are the same if the upper 4 bits of each channel are.
+    """
     height, width = plane.shape
     step = max(1, _i64(np.sqrt(height * width / _GRID_PIXELS) + 0.5))
-    bins[:256] = 0
+    levels, colours = np.zeros(256, np.int32), np.zeros(4096, np.int32)
     for y in range(0, height, step):
-        line = plane[y]
+        line, bright = pixels[y].reshape(-1), plane[y]
         for x in range(0, width, step):
-            bins[line[x]] += 1
+            red, green, blue = _i64(line[3 * x]), _i64(line[3 * x + 1]), _i64(line[3 * x + 2])
+            colours[(red >> 4) << 8 | (green >> 4) << 4 | blue >> 4] += 1
+            levels[bright[x]] += 1
+    most = _i32(0)
+    for count in colours:
+        most = max(most, count)
     seen, first, second = _i64(0), _i64(0), _i64(0)
     for level in range(256):
-        seen += bins[level]
-        first += level * bins[level]
-        second += level * level * bins[level]
-    found[1] = np.sqrt(max(0.0, second / seen - (first / seen) ** 2)) / 255
+        seen += levels[level]
+        first += level * levels[level]
+        second += level * level * levels[level]
     entropy = 0.0
-    for level in range(256):
-        if bins[level]:
-            entropy -= bins[level] / seen * np.log2(bins[level] / seen)
+    for count in levels:
+        if count:
+            entropy -= count / seen * np.log2(count / seen)
+    found[0] = first / seen / 255
+    found[1] = np.sqrt(max(0.0, second / seen - (first / seen) ** 2)) / 255
     found[2] = entropy
+    found[5] = most / seen
 
 
 @njit(**ALLOCATING)

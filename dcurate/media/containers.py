@@ -95,9 +95,9 @@ class Wanted:
             return False
 
 
-def of_tar(store: Any, path: str, part: FilePart) -> Iterator[Found | Lost]:
+def of_tar(store: Any, path: str, part: FilePart, name: str) -> Iterator[Found | Lost]:
     """The files of a tar archive, from its headers."""
-    with tar.opened(store, path, part.size) as window:
+    with tar.opened(store, path, part.size, part.version, name) as window:
         for each in tar.walk(window, part.start, part.stop):
             found = lost_in_tar(each, part.path)
             if found is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 from dcurate.fs.compression import ENDINGS, ending_of
 
@@ -26,6 +27,7 @@ _SAMPLE = re.compile(r"((?:.*/)?[^/.]+)\.([^/]*)")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
+@lru_cache(maxsize=1024)
 def compression_of(path: str) -> str:
     """The ending that says how a file is compressed, empty for plain.
 
@@ -36,6 +38,7 @@ def compression_of(path: str) -> str:
     return _SHORT.get(os.path.splitext(path.lower())[1], "") or ending_of(path)
 
 
+@lru_cache(maxsize=1024)
 def container_of(path: str) -> str:
     """The kind of container that a name means: ``"tar"``, ``"zip"``, ``"warc"``, ``"lines"``; empty for another file.
 

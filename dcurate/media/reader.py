@@ -146,7 +146,7 @@ class MediaReader(MediaSource):
                 yield Row(_values(Found(name, ref, part.size), None), part.size)
                 return
             case "tar":
-                found = of_tar(store, path, part)
+                found = of_tar(store, path, part, name)
             case "zip":
                 found = of_zip(store, path, part, name)
             case "warc":

@@ -20,6 +20,7 @@ from dcurate.fs.paths import open_store
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.faults import FAULT, quarantined
 from dcurate.media.members import content_of, is_sequential
+from dcurate.media.names import container_of
 from dcurate.media.ranges import CACHE, Place, from_store, from_stream, version_of
 
 __all__ = [
@@ -51,6 +52,8 @@ MEDIA_REF = pa.struct(
 LARGEST_FILE = 2**28
 #: Bytes that `fetched` holds at a time, about.
 HELD = 2**26
+#: Bytes that a container may store around a file, besides those of base64.
+_AROUND = 2**20
 #: Bytes that a file of unknown size counts as.
 _UNKNOWN = 2**20
 
@@ -240,12 +243,13 @@ def _of_file(path: str, refs: Sequence[Ref], limit: int, options: Mapping[str, A
             return [MediaFault("missing", f"there is no file {path!r}")] * len(refs)
         found: dict[Ref, bytes | MediaFault] = {}
         ranges: dict[Ref, Place] = {}
+        kind = container_of(path)
         for ref in dict.fromkeys(refs):
             kept = CACHE.get((ref, version))
             place = Place(ref.offset or 0, version.size if ref.size is None and ref.member is None else ref.size or 0)
             if kept is not None:
                 found[ref] = kept if len(kept) <= limit else _too_large(len(kept), limit)
-            elif place.size > limit * (2 if ref.member is not None and path.lower().endswith(".jsonl") else 1):
+            elif place.size > (limit if ref.member is None or kind in ("", "tar") else 2 * limit + _AROUND):
                 found[ref] = _too_large(place.size, limit)
             elif place.offset < 0 or place.size < 0:
                 found[ref] = MediaFault("bad reference", f"offset {place.offset}, size {place.size}")

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -85,15 +85,19 @@ class MediaSource(FileReader):
         lost: list[tuple[Lost, str]] = []
         faults: list[tuple[Row, pa.Schema]] = []
         left_out = Counter[str]()
-        for part in task.parts:
-            name = self._named(part)
-            with storage_errors("read", part.path):
-                for table, rows in self._tables(part, name, lost, left_out):
-                    good = [row for row in rows if not row.fault]
-                    faults += [(row, table.schema) for row in rows if row.fault]
-                    whole = bool(compression_of(part.path)) and self._container(part.path) not in ("", "warc")
-                    pieces.append(_Piece(table, [row.nbytes for row in good], whole))
-        return self._batches(task, pieces, [*_rejected_rows(self.name, faults), *_rejected(self.name, lost)], left_out)
+        for is_plain, parts in groupby(task.parts, self._is_plain):
+            if is_plain:
+                pieces.append(self._plain(list(parts)))
+                continue
+            for part in parts:
+                name = self._named(part)
+                with storage_errors("read", part.path):
+                    for table, rows in self._tables(part, name, lost, left_out):
+                        good = [row for row in rows if not row.fault]
+                        faults += [(row, table.schema) for row in rows if row.fault]
+                        whole = bool(compression_of(part.path)) and self._container(part.path) not in ("", "warc")
+                        pieces.append(_Piece(table, [row.nbytes for row in good], whole))
+        return self._batches(task, pieces, [*_rejected_rows(self.name, faults), *rejected(self.name, lost)], left_out)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about members that are left out, or cannot be read as text."""
@@ -125,6 +129,16 @@ class MediaSource(FileReader):
                     rows = []
         if rows:
             yield _table(rows, schema), rows
+
+    def _is_plain(self, part: FilePart) -> bool:
+        """Whether a part is a file of its own, which is one row and need not be read."""
+        return part.rows is None and not self._container(part.path)
+
+    def _plain(self, parts: list[FilePart]) -> _Piece:
+        """The rows of files of their own as one table."""
+        items = (each for part in parts for each in self._items(part, self._named(part)))
+        rows = [each for each in items if isinstance(each, Row)]
+        return _Piece(_table(rows, self._schema_of(parts[0])), [row.nbytes for row in rows], False)
 
     def _counted_items(self, part: FilePart, name: str) -> Iterator[Row | Lost | str]:
         items = self._items(part, name)
@@ -222,7 +236,7 @@ def _groups(pieces: Sequence[_Piece]) -> Iterator[list[pa.Table]]:
         yield group
 
 
-def _rejected(stage: str, lost: Iterable[tuple[Lost, str]]) -> list[Rejection]:
+def rejected(stage: str, lost: Iterable[tuple[Lost, str]]) -> list[Rejection]:
     """What is lost, as rows for quarantine, by reason."""
     by_reason: dict[tuple[str, bool], list[dict[str, Any]]] = {}
     for each, container in lost:

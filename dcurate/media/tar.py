@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.fs.compression import blocks
+from dcurate.fs.listing import unchanged
 from dcurate.media.names import compression_of
 from dcurate.media.ranges import Place, Stream
 
@@ -114,8 +115,23 @@ class _InTurn:
 
 
 @contextmanager
-def opened(store: Any, path: str, size: int) -> Iterator[Window]:
-    """Open an archive, plain or compressed."""
+def opened(store: Any, path: str, size: int, version: str = "", name: str = "") -> Iterator[Window]:
+    """Open an archive, plain or compressed.
+
+    Args:
+        size: of the file.
+        version: from its listing; an empty one is not checked.
+        name: of the file in messages.
+
+    Raises:
+        DataError: it changed since it was listed.
+    """
+    with unchanged(store, path, version, name or path), _window(store, path, size) as window:
+        yield window
+
+
+@contextmanager
+def _window(store: Any, path: str, size: int) -> Iterator[Window]:
     if compression_of(path):
         with store.open(path, "rb") as file:
             yield _InTurn(Stream(file, blocks(file, compression_of(path), path)))

@@ -153,7 +153,7 @@ class WebDatasetReader(MediaSource):
         def wanted(member: str, size: int) -> bool:
             return size <= LARGEST_TEXT and sample_of(member)[1].lower() in columns
 
-        with tar.opened(store, path, part.size) as window:
+        with tar.opened(store, path, part.size, part.version, name) as window:
             for each in samples_of(tar.walk(window, part.start, part.stop, wanted), part.path):
                 yield each if isinstance(each, Lost) else self._row(each, part.path, name, columns)
 

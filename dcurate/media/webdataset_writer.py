@@ -18,11 +18,13 @@ from dcurate.io.parquet_schema import packed as packed_schema
 from dcurate.io.sink import FileWriter
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.refs import REF
+from dcurate.media.refs import BYTES, REF
 from dcurate.media.sample_members import Samples
-from dcurate.media.samples import MEMBERS, TEXTS
+from dcurate.media.samples import KEY, MEMBERS, TEXTS
 from dcurate.media.tar import BLOCK
 
+#: Columns without which there are no members.
+_ABOUT = (KEY, "file_name", BYTES, REF, MEMBERS)
 _REPLACED = "members were left out, as others of the same name come later in their sample"
 #: Columns of the Parquet file that say where the file of a row is.
 _PLACE = {"shard": pa.string(), "member": pa.string(), "offset": pa.int64()}
@@ -50,7 +52,7 @@ class WebDatasetWriter(FileWriter):
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
         write_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
-        fields: the columns to write, in this order; all by default.
+        fields: the columns to write besides those that say what the members are; all by default.
         mode: what to do about existing files: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier
             run wrote, ``"ignore"`` writes beside them and replaces those of equal name, ``"append"`` leaves
             them all and writes under new names.
@@ -151,6 +153,13 @@ class WebDatasetWriter(FileWriter):
             placed.append(_Placed(row, member, offset))
         file.write(bytes(2 * BLOCK + -(at + 2 * BLOCK) % _RECORD))
         return placed
+
+    def _chosen(self, table: pa.Table) -> pa.Table:
+        """The columns of `fields`, and those that say what the members of a sample are."""
+        if self.fields is None:
+            return table
+        chosen = super()._chosen(table)
+        return table.select([name for name in table.column_names if name in _ABOUT or name in chosen.column_names])
 
     def _suffixes(self, table: pa.Table) -> dict[str, str]:
         """The columns that are members of text, by suffix."""

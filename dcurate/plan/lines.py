@@ -32,7 +32,7 @@ def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 
 
 def mark_rows(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages of a built pipeline; the reader says where it read each row if a stage looks at that.
+    """Return the stages of a built pipeline; the first say where each row was read if a later one looks at that.
 
     Stages of a user would see the columns, so there must be none before.
 
@@ -43,9 +43,10 @@ def mark_rows(stages: Sequence[Stage]) -> tuple[Stage, ...]:
         [True, False]
     """
     last = max((place for place, stage in enumerate(stages) if stage.uses_origins), default=-1)
-    if last < 0 or not isinstance(stages[0], MarksRows) or not all(stage.sees_lines for stage in stages[:last]):
+    if last < 0 or not all(stage.sees_lines for stage in stages[:last]):
         return tuple(stages)
-    return (stages[0].marking_rows(), *stages[1:])
+    before = (stage.marking_rows() if isinstance(stage, MarksRows) else stage for stage in stages[:last])
+    return (*before, *stages[last:])
 
 
 def used_after(stages: Sequence[Stage], barrier: Stage) -> tuple[str, ...] | None:

@@ -149,6 +149,9 @@ def shown(value: Any, name: str = "") -> str:
 
 def _paths(source: SourceStage[Any, Any]) -> list[str]:
     """The paths that a source was given."""
+    readers = vars(source).get("readers")
+    if readers is not None:
+        return [path for reader in readers for path in _paths(reader)][:_MOST]
     given = vars(source).get("file_paths", vars(source).get("path", ()))
     many = given if isinstance(given, list | tuple) else [given]
     return [without_secrets(str(path)) for path in many][:_MOST]

@@ -18,7 +18,7 @@ from dcurate.io.rows import Row, is_readable, rows_with
 from dcurate.runs.documents import Fate, Traced
 from dcurate.runs.inspect import RunPlaces, keeps_of
 from dcurate.runs.load import RecordedRun, read_run
-from dcurate.tokens.folder import TokenFolder
+from dcurate.tokens.folder import ABOUT, TokenFolder
 from dcurate.tokens.spans import SPANS
 
 #: Columns of groups of duplicates, see `dcurate.FuzzyDuplicates`.
@@ -196,7 +196,7 @@ class _Search:
             for row in rows_with(directory, name, "doc", self.ids):
                 span = f"{row.values['shard']}:{row.values['start']}-{row.values['end']}"
                 places.setdefault(str(row.values["doc"]), []).append((span, row))
-        passed = tuple(stage.name for stage in self.run.report.stages) if self.run else ()
+        passed = tuple(dict.fromkeys(self._passed(self.run))) if places else ()
         for own, found in places.items():
             first = found[0][1].values
             place = self._in_input(own, str(first["source"]))
@@ -208,7 +208,7 @@ class _Search:
     def _in_input(self, own: str, split: str) -> str:
         """The place of a document in the file that it was read from; empty if that is not there any more."""
         name = _PART.sub("", split)
-        for root in self.run.about.get("inputs", ()) if self.run else ():
+        for root in self._inputs(self.run):
             folder = str(root).rstrip("/").removesuffix(f"/{name}")
             if not is_readable(name) or has_magic(folder):
                 continue
@@ -220,6 +220,28 @@ class _Search:
             if row is not None:
                 return _place(directory, row)
         return ""
+
+    def _inputs(self, run: RecordedRun | None) -> Iterator[str]:
+        """The inputs of a run, and where they are folders of tokens those of the runs that wrote them."""
+        for root in map(str, run.about.get("inputs", ()) if run else ()):
+            yield root
+            earlier = self._earlier(root)
+            if earlier is not None:
+                yield from self._inputs(earlier)
+
+    def _earlier(self, root: str) -> RecordedRun | None:
+        """The run that wrote a folder of tokens; None if it is none, or there are no records."""
+        try:
+            is_tokens = not has_magic(root) and self.places.at(root).read(ABOUT) is not None
+            return read_run(root, self.places.storage_options) if is_tokens else None
+        except DataError:
+            return None
+
+    def _passed(self, run: RecordedRun | None) -> Iterator[str]:
+        """The stages of a run, after those of the runs that wrote the folders of tokens that it read."""
+        for root in map(str, run.about.get("inputs", ()) if run else ()):
+            yield from self._passed(self._earlier(root))
+        yield from (stage.name for stage in run.report.stages) if run else ()
 
     def _look_at_examples(self) -> None:
         """Search the examples in the report, for runs that did not keep dropped documents."""

@@ -67,9 +67,18 @@ class KeyedWriter(ChunkWriter):
             ordered = with_column(ordered, column, content)
         cells = np.bincount(range_of(keys[:, 0], CELLS), minlength=CELLS)
         chunks = slices_by_key(ordered, keys[:, 0], _MOST_CHUNKS, _LEAST_BYTES)
-        yield self.chunks(
-            chunks, key, folder, not self.directory.on_disk, cells=cells, about=np.array([dataset, table.num_rows])
-        )
+        notes = {"cells": cells, "about": np.array([dataset, table.num_rows]), **self.notes(ordered, keys, dataset)}
+        yield self.chunks(chunks, key, folder, not self.directory.on_disk, **notes)
+
+    def notes(self, table: Any, keys: Keys, dataset: int) -> dict[str, npt.NDArray[Any]]:
+        """Return further arrays to keep in the index of the file.
+
+        Args:
+            table: the rows that are written, in order.
+            keys: of these.
+            dataset: its number.
+        """
+        return {}
 
 
 @dataclass(frozen=True)
@@ -139,12 +148,13 @@ def _keys_in(folder: Directory, file: KeyedFile, cell: int) -> Keys:
     """The keys of a file's rows that lie in one of the ranges that are counted."""
     found = [np.zeros((0, 2), np.uint64)]
     for start, stop in file.spans([(cell / CELLS, (cell + 1) / CELLS)]):
-        found += [_keys(table) for table in read_chunks(folder.path(file.name), dict(folder.options), start, stop)]
+        found += [keys_in(table) for table in read_chunks(folder.path(file.name), dict(folder.options), start, stop)]
     keys = np.concatenate(found)
     return np.asarray(keys[range_of(keys[:, 0], CELLS) == cell])
 
 
-def _keys(table: Any) -> Keys:
+def keys_in(table: Any) -> Keys:
+    """Return the keys of rows that a `KeyedWriter` wrote."""
     return np.column_stack([numbers(table, HIGH), numbers(table, LOW)])
 
 
@@ -196,7 +206,7 @@ class StreamReader(SourceStage[FileGroup, DocumentBatch]):
 
     def _interleaved(self, table: Any, part: int) -> Any:
         """The rows of a part of the whole, in order, of a table that holds them all."""
-        keys, datasets = _keys(table), numbers(table, DATASET)
+        keys, datasets = keys_in(table), numbers(table, DATASET)
         rows, positions = [], []
         for dataset, stream in enumerate(self.streams):
             own = np.flatnonzero(datasets == dataset)

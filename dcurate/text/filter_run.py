@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import Rejection, Scored
+from dcurate.errors import PipelineError
 from dcurate.frames import convert
 from dcurate.frames.columns import as_series, column_of, numbers, rows_at, values, with_column
 from dcurate.frames.document import DocumentBatch
@@ -64,8 +65,10 @@ class FilterRun:
         if by_signals(rule):
             return rule.score(self._signals_of(field))
         if isinstance(rule, NumberFilter):
-            if rule.column not in self._added and rule.column not in self._table.column_names:
-                raise rule.missing_column()
+            if rule.made_by and rule.column not in (*self._added, *self._table.column_names):
+                raise PipelineError(
+                    f"{rule.name}: the rows have no column {rule.column!r}; add {rule.made_by} before it"
+                )
             return self.numbers(rule.column)
         if isinstance(rule, ColumnFilter) and not rule.overrides("score_document", "score_column"):
             return rule.scores(as_series(column_of(self._at_rows(field), field, text=True)))

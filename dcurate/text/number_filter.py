@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 
@@ -16,9 +17,9 @@ class NumberFilter(DocumentFilter):
 
     ``column`` names the column, and with it the rule. ``_low`` names the field with the lowest number to keep,
     ``_high`` that with the highest; without one there is no such bound. A row without the number (null or NaN) is
-    kept, as nothing is known against it, or dropped where ``missing`` is ``"drop"``. ``added_by`` names the stage that
-    adds the column, for the error where it is not there. `ScoreFilter`, `Annotate`, `refilter` and `profile` take such
-    rules as they take rules over text.
+    kept: nothing is known against it. ``made_by`` names the stage that makes the column, for the error where it is not
+    there. `ScoreFilter`, `Annotate`, `refilter` and `profile` take such rules as they take
+    rules over text.
 
     Examples:
         >>> from dataclasses import dataclass
@@ -32,8 +33,7 @@ class NumberFilter(DocumentFilter):
     """
 
     column: str
-    missing: Literal["keep", "drop"] = "keep"
-    added_by: str = ""
+    made_by: str = ""
     _low = ""
     _high = ""
 
@@ -42,22 +42,15 @@ class NumberFilter(DocumentFilter):
         return self._name or self.column
 
     def keep(self, scores: Scores) -> Mask:
-        """Return a mask of the numbers to keep."""
+        """Return a mask of the numbers to keep; NaN is kept."""
         numbers = np.asarray(scores, np.float64)
         low, high = (getattr(self, name) if name else None for name in (self._low, self._high))
-        kept = ~np.isnan(numbers) | (self.missing == "keep")
+        kept = np.ones(numbers.shape, np.bool_)
         if low is not None:
             kept &= ~(numbers < low)
         if high is not None:
             kept &= ~(numbers > high)
         return kept
-
-    def missing_column(self) -> PipelineError:
-        """The error for rows without the column."""
-        add = f"add {self.added_by} before it" if self.added_by else "name the column that holds the numbers"
-        return PipelineError(
-            f"{type(self).__name__} needs the column {self.column!r}, which the rows do not have; {add}"
-        )
 
     @final
     def score_document(self, text: Any) -> Any:
@@ -77,8 +70,9 @@ class NumberRangeFilter(NumberFilter):
         column: the column with the number; the filter is named after it.
         min_value: the lowest number to keep; None for no bound.
         max_value: the highest number to keep; None for no bound.
-        missing: what to do with rows without the number (null or NaN).
-        added_by: the stage that adds the column, for the error where it is not there.
+        made_by: the stage that makes the column, such as ``"ImageSignals()"``, for the error where it is not there.
+
+    A row without the number is kept.
 
     Raises:
         PipelineError: a bound is no number, both are None, the lowest is above the highest, or there is no name of a
@@ -95,8 +89,7 @@ class NumberRangeFilter(NumberFilter):
     column: str
     min_value: float | None = None
     max_value: float | None = None
-    missing: Literal["keep", "drop"] = "keep"
-    added_by: str = ""
+    made_by: str = ""
 
     _low = "min_value"
     _high = "max_value"
@@ -109,8 +102,12 @@ class NumberRangeFilter(NumberFilter):
             raise PipelineError(f"NumberRangeFilter: no bound for {self.column!r}; give min_value=, max_value= or both")
         if self.min_value is not None and self.max_value is not None and self.min_value > self.max_value:
             raise PipelineError(f"{self!r} keeps no number: min_value is above max_value")
-        if self.missing not in ("keep", "drop"):
-            raise PipelineError(f"{self!r}: missing must be 'keep' or 'drop'")
+
+
+def maker_of(rules: Iterable[Any], column: str) -> str:
+    """Return the stage that makes the column which one of the rules reads, as the rule names it; empty if none does."""
+    made = (rule.made_by for rule in rules if isinstance(rule, NumberFilter) and rule.column == column)
+    return next(filter(None, made), "")
 
 
 def column_of_rule(rule: Any, field: str) -> str:

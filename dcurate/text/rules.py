@@ -18,7 +18,7 @@ from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
-from dcurate.text.number_filter import NumberFilter
+from dcurate.text.number_filter import NumberFilter, maker_of
 from dcurate.text.signals import Needs, Signals, text_as_column
 
 Rule: TypeAlias = Callable[[Any], Any] | DocumentFilter
@@ -159,6 +159,9 @@ class RuleStage(ProcessingStage[DocumentBatch, Y]):
     @abstractmethod
     def _rules(self) -> Sequence[Rule]:
         """The rules, in order."""
+
+    def made_by(self, column: str) -> str:
+        return maker_of(self._rules, column)
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         text = text_as_column("one two\n\none two\nA line that rules on lines keep, and that has an end.")

@@ -11,7 +11,7 @@ from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter, by_signals
 from dcurate.text.filter_run import FilterRun, Verdict
-from dcurate.text.number_filter import NumberFilter, column_of_rule
+from dcurate.text.number_filter import NumberFilter, column_of_rule, maker_of
 from dcurate.text.rules import (
     Rule,
     RuleStage,
@@ -130,6 +130,9 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def inputs(self) -> Spec:
         return ["data"], unique(one_or_many(self.filter_field))
+
+    def made_by(self, column: str) -> str:
+        return maker_of(self._rules, column)
 
     def outputs(self) -> Spec:
         return ["data"], []

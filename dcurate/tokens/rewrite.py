@@ -65,27 +65,36 @@ class StoredShards(TokenShards):
 
 
 @dataclass
-class StoredShardWriter(TokenShardWriter):
-    """Writes shards of documents that are in shards already.
+class KnownShardWriter(TokenShardWriter):
+    """Writes shards by the rules of a folder of tokens, without the tokenizer.
 
     Args:
-        about: what the folder of these holds.
+        about: what the folder holds.
         kind: the type of ids.
-        without: see `StoredDocuments`.
     """
 
     about: Mapping[str, Any] = field(kw_only=True, repr=False)
     kind: str = field(kw_only=True)
-    without: Mapping[str, frozenset[int]] = field(default_factory=dict, repr=False)
 
     def settings(self) -> dict[str, Any]:
         return {**self.token_settings.deciding(), "dtype": self.kind}
 
-    def _documents(self, kind: str) -> DocumentSource:
-        return StoredDocuments(self.about, self.storage_options or {}, kind, self.without)
-
     def _load_rules(self) -> None:
         self._rules = SpecialIds(*(self.about[name] for name in ("bos", "eos", "pad"))), self.kind
+
+
+@dataclass
+class StoredShardWriter(KnownShardWriter):
+    """Writes shards of documents that are in shards already.
+
+    Args:
+        without: see `StoredDocuments`.
+    """
+
+    without: Mapping[str, frozenset[int]] = field(default_factory=dict, repr=False)
+
+    def _documents(self, kind: str) -> DocumentSource:
+        return StoredDocuments(self.about, self.storage_options or {}, kind, self.without)
 
 
 @dataclass(frozen=True)
@@ -178,7 +187,7 @@ def settings_of(about: Mapping[str, Any], asks: str, **new: Any) -> TokenSetting
         new: settings that differ.
     """
     tokenizer = about["tokenizer"]
-    same = {name: about[name] for name in ("format", "packing", "sequence_length")}
+    same = {name: about[name] for name in ("format", "packing", "sequence_length", "unit")}
     return TokenSettings(
         tokenizer=KnownTokenizer(tokenizer["name"], asks=asks, known=tokenizer["digest"]),
         text_field=about["text_field"],
@@ -186,7 +195,6 @@ def settings_of(about: Mapping[str, Any], asks: str, **new: Any) -> TokenSetting
         loss_ranges_field="losses" if about["losses"] else None,
         add_bos=about["bos"] is not None,
         add_eos=about["eos"] is not None,
-        unit=about["unit"],
         **{"dtype": None, **same, **new},
     )
 

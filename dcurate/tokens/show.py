@@ -29,12 +29,15 @@ def shown_documents(folder: TokenFolder, tokenizer: TokenizerSource, count: int,
         return []
     shard = draw.choice(folder.shards)
     wanted = set(draw.sample(range(shard["documents"]), min(count, shard["documents"])))
-    spans = [span for span in spans_of(folder.directory, shard["shard"]) if span.document in wanted and not span.first]
+    pieces = folder.about["unit"] == "window"  # of documents, which may be in several shards
+    begun = (span for span in spans_of(folder.directory, shard["shard"]) if pieces or not span.first)
+    spans = [span for number, span in enumerate(begun) if number in wanted]
     encoder = tokenizer.load()
     return [_shown(folder, span, encoder.decode) for span in spans]
 
 
 def _shown(folder: TokenFolder, span: Span, decode: Any) -> dict[str, Any]:
-    ids = document_tokens(folder, span)
+    whole = folder.about["unit"] == "document"
+    ids = document_tokens(folder, span) if whole else folder.tokens(span).tolist()
     place = {"shard": span.shard, "start": span.start, "doc": span.doc, "tokens": len(ids)}
     return {**place, "text": excerpt(decode(ids[:SHOWN]), SHOWN)}

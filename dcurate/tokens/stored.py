@@ -44,6 +44,28 @@ class _Pieces(NamedTuple):
     sizes: Ints
 
 
+class Known(NamedTuple):
+    """What is known of documents, see `Documents`."""
+
+    doc: list[str | None]
+    source: list[str]
+    row: Ints
+    epoch: Ints
+    first: Ints
+
+
+class SpansInOrder(NamedTuple):
+    """Spans as they follow one another in a shard."""
+
+    start: Ints
+    end: Ints
+    table: Any
+
+    def known(self, rows: Ints) -> Known:
+        """Return what is known of the documents of some spans."""
+        return _known(self.table if self.table.num_rows else None, np.zeros(len(rows), np.int64), rows)
+
+
 @dataclass(frozen=True)
 class StoredDocuments:
     """Reads documents from shards of tokens, whose parts are what `stored_part` returns.
@@ -88,9 +110,19 @@ class StoredDocuments:
             yield self._read(part, pieces, own, heads[begun:stop] - heads[begun])
             begun = stop
 
+    def within(self, part: FilePart, start: int, end: int) -> SpansInOrder:
+        """Return the spans of a part's shard that have tokens from `start` up to `end`, in the order of the shard."""
+        folder, shard = self._place(part)
+        table = parquet_table(folder.directory, f"{SPANS}/{shard}.parquet")
+        starts, ends = (numbers(table, column).astype(np.int64) for column in ("start", "end"))
+        own = np.flatnonzero((starts < end) & (ends > start))
+        if not len(own):
+            none = np.zeros(1, np.int64)
+            return SpansInOrder(none, none, rows_at(table, own))
+        return SpansInOrder(starts[own], ends[own], rows_at(table, own))
+
     def _place(self, part: FilePart) -> tuple[TokenFolder, str]:
-        url, _, name = part.path.rpartition(f"/{SPANS}/")
-        return TokenFolder(url, self.options).known(self.about), name.removesuffix(".parquet")
+        return stored_place(part, self.about, self.options)
 
     def _pieces(self, part: FilePart, columns: tuple[str, ...] | None = None) -> _Pieces:
         folder, shard = self._place(part)
@@ -140,15 +172,15 @@ class StoredDocuments:
             )
 
 
-def _known(table: Any, row: Ints, heads: Ints) -> tuple[list[str | None], list[str], Ints, Ints, Ints]:
-    """What is known of documents: id, source, row, epoch and first token."""
+def _known(table: Any, row: Ints, heads: Ints) -> Known:
+    """What is known of documents; their id is None where the row is below 0."""
     if table is None:
         none = np.zeros(len(heads), np.int64)
-        return [None] * len(heads), [""] * len(heads), none, none, none
+        return Known([None] * len(heads), [""] * len(heads), none, none, none)
     own = rows_at(table, heads)
     doc = [None if at < 0 else one for at, one in zip(row.tolist(), values(own, "doc"), strict=True)]
     counted = [numbers(own, name).astype(np.int64) for name in ("row", "epoch", "first")]
-    return doc, values(own, "source"), counted[0], counted[1], counted[2]
+    return Known(doc, values(own, "source"), *counted)
 
 
 def _with_padding(start: Ints, end: Ints, row: Ints, table: Any, whole: int) -> _Pieces:
@@ -164,3 +196,9 @@ def stored_part(folder: TokenFolder, shard: Mapping[str, Any]) -> FilePart:
     size = sum(shard["files"].values())
     path = folder.directory.path(f"{SPANS}/{shard['shard']}.parquet")
     return FilePart(path, size=size, version=str(size), rows=(0, _ALL))
+
+
+def stored_place(part: FilePart, about: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[TokenFolder, str]:
+    """Return the folder of a part that `stored_part` made, and the name of its shard."""
+    url, _, name = part.path.rpartition(f"/{SPANS}/")
+    return TokenFolder(url, options).known(about), name.removesuffix(".parquet")

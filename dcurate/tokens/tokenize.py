@@ -15,7 +15,7 @@ from dcurate.errors import DataError, PipelineError
 from dcurate.frames import origins
 from dcurate.frames.columns import as_text, column_of, lists_of, numbers, only, table_of, values, with_lists
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.excerpts import id_column
+from dcurate.frames.excerpts import id_columns
 from dcurate.models.shared import SHARED
 from dcurate.shuffle.writer import ChunkWriter
 from dcurate.tokens.layout import Ints
@@ -200,12 +200,17 @@ def _places(table: Any, kept: Ints, key: BatchKey | None) -> dict[str, Any]:
 
 
 def _ids_of(table: Any, id_field: str | None, key: BatchKey | None) -> list[str]:
-    """The id of each row as text; made of the batch's key and the row's number where there is none."""
-    column = id_field if id_field is not None else id_column(table.column_names)
+    """The id of each row as text; made of the batch's key and the row's number where there is none.
+
+    Rows of different sources have different columns: the first that has an id counts.
+    """
+    columns = [id_field] if id_field is not None else id_columns(table.column_names)
     made = "" if key is None else key.digest
-    if column is None:
-        return [f"{made}_{row}" for row in range(table.num_rows)]
-    found = values(as_text(only(table, [column]), column), column)
+    found: list[str | None] = [None] * table.num_rows
+    for column in columns:
+        if None in found:
+            own = values(as_text(only(table, [column]), column), column)
+            found = [one if before is None else before for before, one in zip(found, own, strict=True)]
     return [f"{made}_{row}" if one is None else one for row, one in enumerate(found)]
 
 

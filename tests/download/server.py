@@ -159,6 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Retry-After", self.files.retry_after)
         if content_range:
             self.send_header("Content-Range", content_range)
+        for name, value in self.files.headers.get(self.path, ()):
+            self.send_header(name, value)
         self.send_header("Content-Length", "0")
         self.end_headers()
 

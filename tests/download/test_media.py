@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import InlineExecutor, JsonlReader, Pipeline, Transfer, WebDatasetWriter
+from dcurate.download import origin
 from dcurate.download.media import FetchMedia
 from dcurate.download.rights import Robots, robots_tags
 from dcurate.errors import PipelineError
@@ -51,7 +52,7 @@ def test_each_url_is_fetched_dropped_or_in_quarantine_and_the_failed_are_tried_a
     out = tmp_path / "out"
     result = run(
         listed(tmp_path, urls),
-        FetchMedia(transfer=QUICK),
+        FetchMedia(private=True, transfer=QUICK),
         WebDatasetWriter(str(out), members={"txt": "text"}),
     )
     fetched = result.report.stages[1]
@@ -70,7 +71,7 @@ def test_each_url_is_fetched_dropped_or_in_quarantine_and_the_failed_are_tried_a
     site.asked.clear()
     again = run(
         JsonlReader(str(tmp_path / "out.dcurate" / "quarantine")),
-        FetchMedia(transfer=QUICK),
+        FetchMedia(private=True, transfer=QUICK),
         WebDatasetWriter(str(tmp_path / "again"), members={"txt": "text"}),
     )
     assert again.report.stages[1].rows_out == 1
@@ -79,7 +80,7 @@ def test_each_url_is_fetched_dropped_or_in_quarantine_and_the_failed_are_tried_a
 
 def test_rows_of_owners_who_object_can_be_kept_with_a_flag(site, tmp_path):
     urls = [site.url(f"/{name}.png") for name in "abcd"]
-    [batch] = run(listed(tmp_path, urls), FetchMedia(transfer=QUICK, on_opt_out="flag"))
+    [batch] = run(listed(tmp_path, urls), FetchMedia(private=True, transfer=QUICK, on_opt_out="flag"))
     rows = batch.to_arrow().to_pylist()
     assert [(row["opted_out"], row["bytes"] is None) for row in rows] == [
         (None, False),
@@ -99,10 +100,10 @@ def test_a_site_whose_rules_cannot_be_had_is_not_read_and_one_without_rules_is(w
     web.content["/a.png"] = IMAGE
     web.fail("/robots.txt", 500, 500)
     reader = listed(tmp_path, [web.url("/a.png")])
-    result = run(reader, FetchMedia(transfer=QUICK))
+    result = run(reader, FetchMedia(private=True, transfer=QUICK))
     assert list(result) == []
     assert result.report.stages[1].faulty == {"robots.txt cannot be had": 1}
-    [batch] = run(reader, FetchMedia(transfer=QUICK))
+    [batch] = run(reader, FetchMedia(private=True, transfer=QUICK))
     assert batch.to_arrow()["bytes"].to_pylist() == [IMAGE]
     assert Counter(one.path for one in web.asked) == {"/robots.txt": 3, "/.well-known/tdmrep.json": 1, "/a.png": 1}
 
@@ -113,13 +114,26 @@ def test_no_host_is_asked_for_more_at_a_time_than_the_limit_and_large_files_are_
         web.fail(f"/{number}.png", ("slow", 0.01))
     transfer = Transfer(connections_per_host=2, timeout_s=5.0)
     reader = listed(tmp_path, [web.url(f"/{number}.png") for number in range(8)])
-    [batch] = run(reader, FetchMedia(transfer=transfer, robots=False))
+    [batch] = run(reader, FetchMedia(private=True, transfer=transfer, robots=False))
     assert batch.num_items == 8
     assert web.busiest <= 2
     begin = time.monotonic()
-    result = run(reader, FetchMedia(transfer=transfer, robots=False, limit=4999))
+    result = run(reader, FetchMedia(private=True, transfer=transfer, robots=False, limit=4999))
     assert result.report.stages[1].faulty == {"too large": 8}
     assert time.monotonic() - begin < 30
+
+
+def test_private_networks_are_refused_also_after_a_redirect(web, tmp_path, monkeypatch):
+    web.content["/a.png"] = IMAGE
+    result = run(listed(tmp_path, [web.url("/a.png")]), FetchMedia(transfer=QUICK))
+    assert result.report.stages[1].faulty == {"private network": 1}
+    assert not web.asked
+    web.fail("/r.png", 302)
+    web.headers["/r.png"] = [("Location", "http://[::1]:1/")]
+    monkeypatch.setattr(origin, "_is_public", lambda host, _: host == "127.0.0.1")
+    result = run(listed(tmp_path, [web.url("/r.png")]), FetchMedia(robots=False, transfer=QUICK))
+    assert result.report.stages[1].faulty == {"private network": 1}
+    assert [one.path for one in web.asked] == ["/r.png"]
 
 
 def test_robots_txt_is_read_as_rfc_9309_has_it():

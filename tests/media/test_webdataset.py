@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import DocumentBatch, InlineExecutor, Pipeline, processing_stage
-from dcurate.errors import PipelineError
+from dcurate.errors import DataError, PipelineError
 from dcurate.media.reader import MediaReader
 from dcurate.media.refs import Ref, fetch, ref_array
 from dcurate.media.webdataset import WebDatasetReader
@@ -205,6 +205,15 @@ def _names(path):
         return archive.getnames()
 
 
+def test_members_are_written_whichever_columns_are_chosen(tmp_path):
+    (tmp_path / "in.tar").write_bytes(tar_of(simple(1)))
+    run(WebDatasetReader(str(tmp_path / "in.tar")), WebDatasetWriter(str(tmp_path / "out"), fields=["size"]))
+    assert members_of(tmp_path / "out") == simple(1)
+    [about] = (tmp_path / "out").glob("*.parquet")
+    names = ["__key__", "file_name", "source_ref", "size", "shard", "member", "offset"]
+    assert pq.read_table(about).column_names == names
+
+
 def test_shards_are_bounded_by_samples_and_by_bytes(tmp_path):
     (tmp_path / "in.tar").write_bytes(tar_of([member for number in range(10) for member in simple(number)]))
     reader = WebDatasetReader(str(tmp_path / "in.tar"))
@@ -240,3 +249,12 @@ def test_large_shards_are_cut_between_samples(tmp_path):
     cut, _ = rows_of(tmp_path / "in.tar", blocksize=20_000)
     assert cut == whole
     assert len(cut) == 60
+
+
+def test_a_shard_that_changed_since_it_was_listed_is_refused(tmp_path):
+    (tmp_path / "in.tar").write_bytes(tar_of(simple(1)))
+    reader = WebDatasetReader(str(tmp_path / "in.tar"))
+    [split] = reader.splits()
+    (tmp_path / "in.tar").write_bytes(tar_of(simple(2)) + b"\0")
+    with pytest.raises(DataError, match="in.tar changed since it was listed"):
+        reader.process(split)

@@ -250,7 +250,14 @@ def test_every_public_name_is_decided():
         *("LocalCluster", "Needs", "NgramIndex", "NodeInfo", "Observer", "PII_EXAMPLES", "Pipeline", "PipelineError"),
         *("processing_stage", "profile", "Progress", "read_run", "refilter", "report_table", "RequestError"),
         *("ResourceError", "RunError", "RunPlaces", "RunResult", "SemanticDeduplicationWorkflow", "Shape", "Signals"),
-        *("Skipped", "StageError", "TextDuplicatesRemovalWorkflow", "TextSemanticDeduplicationWorkflow", "trace"),
+        *(
+            "Skipped",
+            "Source",
+            "StageError",
+            "TextDuplicatesRemovalWorkflow",
+            "TextSemanticDeduplicationWorkflow",
+            "trace",
+        ),
         *("Tracing", "WorkerMetadata", "WorkflowRunResult"),
     }
     assert {name for name in dcurate.__all__ if not may_be_made(name)} == others

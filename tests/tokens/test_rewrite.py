@@ -16,7 +16,6 @@ from dcurate import ExactDuplicates, InlineExecutor, JsonlReader, Pipeline, Toke
 from dcurate.errors import DataError, PipelineError
 from dcurate.fs.stores import Directory
 from dcurate.tokens import drop as dropping
-from dcurate.tokens import stored
 from dcurate.tokens.check import verify
 from dcurate.tokens.folder import TokenFolder
 from dcurate.tokens.tokenizer import TokenizerSource
@@ -27,12 +26,6 @@ from tests.tokens.test_writer import FORMATS, data_files, rows_of, run, write
 
 SHARD = 700
 WINDOWS: dict[str, Any] = {"packing": "best_fit", "sequence_length": 32}
-
-
-@pytest.fixture
-def small_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read a few documents at a time."""
-    monkeypatch.setattr(stored, "_READ", 90)
 
 
 def tokens(tmp_path: Path, tokenizer: str, name: str, rows: list[dict[str, Any]], **settings: Any) -> str:
@@ -68,10 +61,9 @@ def contents(folder: str) -> dict[str, Any]:
     return {**found, **beside, "spans": spans(folder), "about": about}
 
 
+@pytest.mark.usefixtures("small_reads")
 @pytest.mark.parametrize("settings", [{}, {**WINDOWS, "add_bos": "<|endoftext|>"}], ids=["documents", "windows"])
-def test_a_converted_folder_is_what_a_run_would_have_written(
-    settings: Any, tokenizer: str, tmp_path: Path, small_reads: None
-) -> None:
+def test_a_converted_folder_is_what_a_run_would_have_written(settings: Any, tokenizer: str, tmp_path: Path) -> None:
     rows = [{**row, "loss": [[0, 11 * number % 40]]} for number, row in enumerate(rows_of(texts(60)))]
     settings = {"loss_ranges_field": "loss", **settings}
     for before, after in pairwise([*FORMATS, FORMATS[0]]):
@@ -89,7 +81,8 @@ def test_a_converted_folder_is_what_a_run_would_have_written(
         assert contents(made) == contents(wanted)
 
 
-def test_a_folder_is_packed_again_and_keeps_its_shards(tokenizer: str, tmp_path: Path, small_reads: None) -> None:
+@pytest.mark.usefixtures("small_reads")
+def test_a_folder_is_packed_again_and_keeps_its_shards(tokenizer: str, tmp_path: Path) -> None:
     rows = rows_of(texts(60))
     whole = tokens(tmp_path, tokenizer, "whole", rows)
     packed = tokens(tmp_path, tokenizer, "packed", rows, **WINDOWS)
@@ -103,10 +96,9 @@ def test_a_folder_is_packed_again_and_keeps_its_shards(tokenizer: str, tmp_path:
     )
 
 
+@pytest.mark.usefixtures("small_reads")
 @pytest.mark.parametrize("settings", [{}, WINDOWS], ids=["documents", "windows"])
-def test_merged_folders_are_what_one_run_would_have_written(
-    settings: Any, tokenizer: str, tmp_path: Path, small_reads: None
-) -> None:
+def test_merged_folders_are_what_one_run_would_have_written(settings: Any, tokenizer: str, tmp_path: Path) -> None:
     rows = rows_of(texts(90))
     parts = [
         tokens(tmp_path, tokenizer, f"part{place}", rows[place::3], **{**settings, "shard_tokens": 300})
@@ -183,10 +175,9 @@ def test_ids_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     assert TokenFolder(str(tmp_path / "ds")).about["dtype"] == "uint32"
 
 
+@pytest.mark.usefixtures("small_reads")
 @pytest.mark.parametrize("form", FORMATS)
-def test_dropped_documents_are_gone_and_all_else_is_as_it_was(
-    form: str, tokenizer: str, tmp_path: Path, small_reads: None
-) -> None:
+def test_dropped_documents_are_gone_and_all_else_is_as_it_was(form: str, tokenizer: str, tmp_path: Path) -> None:
     rows = rows_of(texts(60))
     gone = {"d7", "d8", "d31"}
     out = tokens(tmp_path, tokenizer, "out", rows, format=form)

@@ -87,3 +87,18 @@ def test_places_that_are_none_are_refused(out: Path) -> None:
     done = CliRunner().invoke(cli, ["trace", str(out)])
     assert done.exit_code == 2
     assert "give its id before OUTPUT, or --token SHARD:OFFSET" in done.output
+
+
+def test_a_token_of_a_folder_that_was_shuffled_and_merged_is_traced_to_its_file(out: Path, tmp_path: Path) -> None:
+    for arguments in (
+        ["shuffle", str(out), "--output", str(tmp_path / "shuffled"), "--seed", "3"],
+        ["merge", str(tmp_path / "shuffled"), "--output", str(tmp_path / "merged")],
+    ):
+        assert CliRunner().invoke(cli, ["tokens", *arguments]).exit_code == 0
+    span = pq.read_table(tmp_path / "merged" / "spans" / "tokens-00000.parquet").to_pylist()[5]
+    token = f"tokens-00000:{span['start']}"
+    done = CliRunner().invoke(cli, ["trace", "--token", token, str(tmp_path / "merged"), "--json", "-"])
+    [fate] = json.loads(done.output)["fates"]
+    assert fate["id"] == span["doc"]
+    assert fate["place"] == f"{out.parent / 'in' / span['source']}, row {span['row']} (counted from 0)"
+    assert any("word_count" in stage or "jsonl_reader" in stage for stage in fate["passed"])

@@ -65,6 +65,10 @@ class Stage(Part, ABC):
             PipelineError: there is a column that must not be there, say.
         """
 
+    def made_by(self, column: str) -> str:
+        """The stage that makes a column which this one reads, for the error where there is none; empty if not known."""
+        return ""
+
     def num_workers(self) -> int | None:
         """A fixed number of slots for this stage, or None to leave it to the run."""
         return self._num_workers
@@ -75,6 +79,14 @@ class Stage(Part, ABC):
         What follows is then a task of its own for each of the batches, so that they spread over the workers.
         """
         return False
+
+    def forecast(self) -> list[str]:
+        """Return sentences about what the stage would do with its input, for ``dcurate plan``; it may read some of it.
+
+        Raises:
+            DataError: the input cannot be read.
+        """
+        return []
 
     @property
     def sees_lines(self) -> bool:

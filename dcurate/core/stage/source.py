@@ -99,10 +99,10 @@ def _place(part: FilePart) -> dict[str, Any]:
 
 @runtime_checkable
 class MarksRows(Protocol):
-    """A reader that can say where it read each row."""
+    """A stage that can say where each row was read, or how often it came before."""
 
     def marking_rows(self) -> Self:
-        """Return the reader with columns added that say it."""
+        """Return the stage with columns added that say it."""
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.documents.pdf.native import Characters
-from dcurate.kernels.pdf.characters import COLOR, TURN
+from dcurate.kernels.pdf.characters import COLOR, FONT, TURN
 
 _BLACK = 0xFF000000
 _COLUMNS = max(TURN, COLOR) + 1
@@ -24,6 +24,6 @@ def read_off(
         turn: quarter turns against the clock that the text has on the page.
     """
     objects = np.zeros((1, _COLUMNS), np.int64)
-    objects[0, TURN], objects[0, COLOR] = turn, _BLACK
+    objects[0, FONT], objects[0, TURN], objects[0, COLOR] = -1, turn, _BLACK
     nothing = np.zeros(len(codes), np.int32)
     return Characters(codes, places, nothing, spaces.astype(np.uint8), objects, np.zeros(0, np.int64), 0)

@@ -64,15 +64,20 @@ class InterleavedCLIPScoreFilterStage(VisionStage):
         verdicts = Verdicts(DocumentBatch.given(task), self.name)
         if self.drop_invalid_rows:
             verdicts.drop_invalid()
-        scores = self._scores(verdicts)
-        bad = [row for row, score in scores.items() if score < self.min_score]
-        verdicts.drop(np.array(bad, np.int64), "clip_score")
+        scores = self.judge(verdicts)
         added = {}
         if self.score_field is not None:
             column = [scores.get(row) for row in range(verdicts.table.num_rows)]
             added[self.score_field] = pa.array(column, pa.float64())
         made = verdicts.result(added)
         return replace(made, scored=(Scored(self.name, "clip_score", list(scores.values())),) if scores else ())
+
+    def judge(self, verdicts: Verdicts) -> Mapping[int, float]:
+        """Drop images that go with no text; return the scores of those that were scored."""
+        scores = self._scores(verdicts)
+        bad = [row for row, score in scores.items() if score < self.min_score]
+        verdicts.drop(np.array(bad, np.int64), "clip_score")
+        return scores
 
     def _scores(self, verdicts: Verdicts) -> Mapping[int, float]:
         texts = self._texts(verdicts)

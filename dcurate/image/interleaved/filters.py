@@ -49,6 +49,11 @@ class Verdicts:
         """The numbers of the rows of a modality."""
         return np.flatnonzero(self.modality == modality)
 
+    @property
+    def kept(self) -> Mask:
+        """Which rows do not go."""
+        return np.asarray(self._why == "")
+
     def drop(self, rows: Ints, reason: str) -> None:
         """Drop rows, unless they go for another reason."""
         self._why[rows[self._why[rows] == ""]] = reason
@@ -79,17 +84,17 @@ class Verdicts:
         Args:
             added: columns to add to all rows.
         """
-        left = self._why == ""
+        left = self.kept
         content = left & (self.modality != METADATA)
         full = np.zeros(int(self.sample.max(initial=-1)) + 1, np.bool_)
         full[self.sample[content]] = True
         self.drop(np.flatnonzero(left & ~content & ~full[self.sample]), ORPHAN)
         table = self.table
         for name, column in (added or {}).items():
-            table = table.drop_columns([name]) if name in table.column_names else table
-            table = table.append_column(name, column)
+            place = table.schema.get_field_index(name)
+            table = table.append_column(name, column) if place < 0 else table.set_column(place, name, column)
         rejections = tuple(self._rejections(table))
-        left = self._why == ""
+        left = self.kept
         numbered = self._numbered(left & (self.modality != METADATA))
         if not np.array_equal(numbered, self.position):
             field = table.schema.field("position")

@@ -6,9 +6,10 @@ import json
 import mimetypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
+import pyarrow as pa
 
 from dcurate.errors import PipelineError, listed
 from dcurate.image.interleaved.schema import BEFORE, IMAGE, METADATA, RESERVED, TEXT, SourceRef
@@ -18,6 +19,9 @@ from dcurate.media.errors import MediaError
 Row: TypeAlias = dict[str, Any]
 #: A sample as JSON has it.
 Record: TypeAlias = dict[str, Any]
+
+#: Where rows keep their number in their table, while a stage works on them.
+NUMBER: Final = "__number"
 
 _JSON, _PLAIN, _UNKNOWN = "application/json", "text/plain", "application/octet-stream"
 _TYPES = {".webp": "image/webp", ".avif": "image/avif", ".jp2": "image/jp2", ".tif": "image/tiff", ".jpg": "image/jpeg"}
@@ -157,11 +161,15 @@ def rows_of_record(
                 continue
             row: Row = {"sample_id": sample, "position": place, "modality": modality}
             row |= _text(value, about) if modality == TEXT else _image(locate(value), frames)
-            row |= {name: json.dumps(values[place], ensure_ascii=False) for name, values in aligned.items()}
+            row |= {name: _as_json(values[place]) for name, values in aligned.items()}
             row |= {name: as_column(_at(values, counts[modality])) for name, values in each[modality].items()}
             counts[modality] += 1
             rows.append(row)
     return rows
+
+
+def _as_json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _text(value: Any, about: str | None) -> Row:
@@ -239,12 +247,13 @@ class Sample:
         """Its images, in order."""
         return [row for row in self.rows if row["modality"] == IMAGE]
 
-    def record(self, layout: Layout, name_of: Callable[[Row, int], Any]) -> Record:
+    def record(self, layout: Layout, name_of: Callable[[Row, int], Any], columns: bool = True) -> Record:
         """Return the sample as a record, from which `rows_of_record` makes the same rows.
 
         Args:
             layout: the names of its lists.
             name_of: what the list of images is to hold for an image: called with its row and its number.
+            columns: whether columns of the metadata row are values of the record.
 
         Raises:
             MediaError: a row is neither metadata, text nor image, or two of one kind have the same position.
@@ -263,7 +272,7 @@ class Sample:
                 raise MediaError("two rows at one position", f"{kind} at {place}")
             held[place] = (row["text_content"] or "") if kind == TEXT else name_of(row, counts[IMAGE])
             counts[kind] += 1
-        record |= self._rest(before[0] if before else None, layout)
+        record |= self._rest(before[0] if before else None, layout, columns)
         for name in layout.by_position:
             if any(row.get(name) is not None for row in rows):
                 record[name] = values = [None] * size
@@ -274,18 +283,23 @@ class Sample:
                 record[name] = [row.get(name) for row in rows if row["modality"] == kind]
         return record
 
-    def _rest(self, before: Row | None, layout: Layout) -> Record:
+    def _rest(self, before: Row | None, layout: Layout, columns: bool) -> Record:
         """The values of the sample as a whole; a column that a stage has changed goes before what was read."""
         if before is None:
             return {}
         text = before.get("text_content")
         rest = orjson.loads(text) if text else {}
-        for name, value in before.items():
-            if name in RESERVED or value is None or name in layout.by_position:
+        for name, value in before.items() if columns else ():
+            if name in RESERVED or name == NUMBER or value is None or name in layout.by_position:
                 continue
             if as_column(rest.get(name)) != value:
                 rest[name] = value
         return dict(rest)
+
+
+def numbered(table: pa.Table) -> list[Row]:
+    """Return the rows of a table, with their numbers."""
+    return [{**row, NUMBER: number} for number, row in enumerate(table.to_pylist())]
 
 
 def samples_of(rows: Sequence[Row]) -> Iterator[Sample]:

@@ -46,8 +46,8 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         system_prompt: the system message, or None.
         prompt: the user message. ``{column}`` is replaced by the row's value, ``{{`` by a brace.
         input_field: the column for ``{document}``.
-        images_field: a column of pictures that go before the prompt: bytes of PNG, JPEG, GIF or WebP files (sent as
-            data URLs), addresses, or lists of these. A row without any is not asked about.
+        images_field: a column of pictures that go before the prompt: ``media_ref``, bytes of PNG, JPEG, GIF or WebP
+            files, or addresses, or lists of these. They are sent as data URLs. A row without any is not asked about.
         output_field: the column for the answer; not with a ``schema``.
         client: an `AsyncOpenAIClient`, or another.
         model_name: as the endpoint calls it.
@@ -231,6 +231,9 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             pictures = shown[number] if shown is not None else None
             if (columns and all(value is None for value in row.values())) or pictures == []:
                 yield None
+                continue
+            if isinstance(pictures, RequestError):
+                yield pictures
                 continue
             try:
                 messages = self._messages(row) if pictures is None else self._with_pictures(row, pictures)

@@ -8,6 +8,8 @@ from typing import Any, Final, TypeAlias
 
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values
+from dcurate.media.errors import MediaFault
+from dcurate.media.refs import REF, fetch
 from dcurate.models.llm.errors import RequestError
 
 #: A picture: the bytes of its file, or an address that the endpoint itself fetches.
@@ -96,15 +98,16 @@ def characters(message: Mapping[str, Any]) -> int:
     return texts + 4 * TOKENS * sum("image_url" in part for part in held)
 
 
-def pictures_of(table: Any, name: str) -> list[list[Picture]]:
-    """Return the pictures of each row from a column of bytes or addresses, or of lists of these; nulls are left out.
+def pictures_of(table: Any, name: str) -> list[list[Picture] | RequestError]:
+    """Return the pictures of each row, or why they cannot be had; nulls are left out.
 
     Args:
         table: an Arrow table.
-        name: the column.
+        name: a column of bytes, addresses, references as in `media_ref`, Hugging Face's ``{bytes, path}``, or lists of
+            bytes or addresses.
 
     Raises:
-        DataError: there is no such column.
+        DataError: there is no such column, or a store does not answer.
         PipelineError: the column holds something else.
 
     Examples:
@@ -112,19 +115,35 @@ def pictures_of(table: Any, name: str) -> list[list[Picture]]:
         >>> pictures_of(pa.table({"image": [b"GIF89a", None]}), "image")
         [[b'GIF89a'], []]
     """
-    found = []
-    for value in values(table, name):
-        several = value if isinstance(value, list) else [value]
-        held = [_bytes(one) for one in several if one is not None]
-        wrong = next((one for one in held if not isinstance(one, bytes | str)), None)
+    held = values(table, name)
+    if any(isinstance(value, Mapping) and "offset" in value for value in held):
+        return _fetched(table, name, held)
+    found: list[list[Picture] | RequestError] = []
+    for value in held:
+        several = map(_bytes, value if isinstance(value, list) else [value])
+        pictures = [one for one in several if one is not None]
+        wrong = next((one for one in pictures if not isinstance(one, bytes | str)), None)
         if wrong is not None:
             raise PipelineError(
                 f"column {name!r} holds {type(wrong).__name__}, not pictures; name one of bytes, addresses, or lists"
             )
-        found.append(held)
+        found.append(pictures)
     return found
+
+
+def _fetched(table: Any, name: str, held: Sequence[Any]) -> list[list[Picture] | RequestError]:
+    """The pictures that rows refer to."""
+    files = fetch(table.select([name]).rename_columns([REF]))
+    return [
+        []
+        if value is None
+        else RequestError(f"the picture cannot be had: {file.detail or file.reason}", file.reason)
+        if isinstance(file, MediaFault)
+        else [file]
+        for value, file in zip(held, files, strict=True)
+    ]
 
 
 def _bytes(value: Any) -> Any:
     """The bytes of a picture in Hugging Face's layout, ``{"bytes": ..., "path": ...}``; anything else as it is."""
-    return value.get("bytes", value) if isinstance(value, Mapping) else value
+    return value.get("bytes") or value.get("path") if isinstance(value, Mapping) else value

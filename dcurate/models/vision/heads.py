@@ -134,20 +134,29 @@ class EmbeddingScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _width(self, tensors: Tensors) -> int:
         """How many numbers an embedding must have."""
 
-    def process(self, task: DocumentBatch) -> DocumentBatch:
+    def scores_of(self, vectors: Array) -> Array:
+        """Score embeddings of length one, a row for each.
+
+        Raises:
+            DataError: they are of another model.
+            PipelineError: the stage is not set up.
+        """
         if self._tensors is None:
             raise PipelineError(f"stage {self.name!r} is not set up; run it in a pipeline, or call setup() first")
+        wanted = self._width(self._tensors)
+        if len(vectors) and vectors.shape[1] != wanted:
+            raise DataError(
+                f"{self.name}: the embeddings have {vectors.shape[1]} numbers, and the model wants {wanted}; make them "
+                "with ImageEmbeddingStage('openai/clip-vit-large-patch14')"
+            )
+        return self.scores(vectors, self._tensors) if len(vectors) else np.zeros(0, np.float32)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
         vectors, rows = embeddings(table, self.embedding_field)
-        wanted = self._width(self._tensors)
-        if len(rows) and vectors.shape[1] != wanted:
-            raise DataError(
-                f"{self.name}: embeddings in {self.embedding_field!r} have {vectors.shape[1]} numbers, and the model "
-                f"wants {wanted}; make them with ImageEmbeddingStage('openai/clip-vit-large-patch14')"
-            )
         missing = np.setdiff1d(np.arange(table.num_rows), rows)
         left = quarantined(task, dict.fromkeys(missing.tolist(), MediaFault("no embedding")), self.name)
-        scores = self.scores(vectors, self._tensors) if len(rows) else np.zeros(0, np.float32)
+        scores = self.scores_of(vectors)
         if self.score_field is not None:
             left = replace(left, data=with_column(left.to_arrow(), self.score_field, scores.astype(np.float64)))
         kept = left.keep(self.keeps(scores), self.name, self.reason)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -65,7 +66,6 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     #: The end of the name of the stage, and whether it embeds texts.
     suffix: ClassVar[str] = "_vision"
     embeds_texts: ClassVar[bool] = False
-    pooling: Pooling = "auto"
 
     _encoder: VisionEncoder | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
@@ -82,6 +82,18 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         if type(self).resources is ProcessingStage.resources:
             self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else 0.25)
             self.spec = replace(self.spec, gpu_optional=self.device == "auto")
+
+    @classmethod
+    def in_folder(cls, folder: str | None, **settings: Any) -> Self:
+        """Make the stage with CLIP from a folder of models, as NeMo Curator keeps it, or with the model of a folder.
+
+        Args:
+            folder: if it holds neither, it is where CLIP is downloaded to.
+            settings: the other arguments.
+        """
+        places = () if folder is None else (os.path.join(folder, *CLIP.split("/")), folder)
+        place = next((place for place in places if os.path.isfile(os.path.join(place, "config.json"))), None)
+        return cls(cache_dir=folder, **settings) if place is None else cls(place, **settings)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in _OF_SLOT}
@@ -106,16 +118,20 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Load the model, unless another slot of this process has; the network is not used."""
         folder = self.weights.folder()
         self._torch_device = devices.device_of(self.name, self.device, worker_metadata)
-        key: Hashable = (folder, str(self._torch_device), self.embeds_texts, self.pooling, self.trust_remote_code)
+        key: Hashable = (folder, str(self._torch_device), self.embeds_texts, self._pooling, self.trust_remote_code)
         self._encoder = SHARED.hold(key, lambda: self._load(folder))
         self._key = key
         free = (lambda: devices.emptied(self._torch_device)) if self._torch_device.type == "cuda" else None
         self._backoff = Backoff(f"{self._torch_device} {hash(key):x}", free)
 
+    @property
+    def _pooling(self) -> Pooling:
+        return "auto"
+
     def _load(self, folder: str) -> VisionEncoder:
         with devices.current(self._torch_device):
             encoder: VisionEncoder = load_encoder(
-                self.weights, folder, self._torch_device, texts=self.embeds_texts, pooling=self.pooling
+                self.weights, folder, self._torch_device, texts=self.embeds_texts, pooling=self._pooling
             )
         return encoder
 
@@ -219,6 +235,10 @@ class ImageEmbeddingStage(VisionStage):
         super().__post_init__()
         if self.pooling not in ("auto", "cls", "mean", "pooler"):
             raise PipelineError(f"{self.name}: pooling={self.pooling!r} must be 'auto', 'cls', 'mean' or 'pooler'")
+
+    @property
+    def _pooling(self) -> Pooling:
+        return self.pooling
 
     def outputs(self) -> Spec:
         return ["data"], [self.embedding_field]

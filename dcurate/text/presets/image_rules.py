@@ -23,8 +23,8 @@ def images_datacomp() -> Filters:
     """
     below = math.nextafter(3, 0)
     return (
-        NumberRangeFilter("image_short_side", min_value=201, added_by=_INFO),
-        NumberRangeFilter("image_aspect", min_value=1 / below, max_value=below, added_by=_INFO),
+        NumberRangeFilter("image_short_side", min_value=201, made_by=_INFO),
+        NumberRangeFilter("image_aspect", min_value=1 / below, max_value=below, made_by=_INFO),
     )
 
 
@@ -38,7 +38,7 @@ def images_laion() -> Filters:
         >>> [rule.name for rule in images_laion()]
         ['image_bytes']
     """
-    return (NumberRangeFilter("image_bytes", min_value=5_000, added_by=_INFO),)
+    return (NumberRangeFilter("image_bytes", min_value=5_000, made_by=_INFO),)
 
 
 def images_nemo(qr: bool = True) -> Filters:
@@ -54,10 +54,10 @@ def images_nemo(qr: bool = True) -> Filters:
         >>> [rule.name for rule in images_nemo()]
         ['image_aspect', 'image_sharpness', 'image_qr']
     """
-    codes = NumberRangeFilter("image_qr", max_value=math.nextafter(0.05, 0), added_by="ImageSignals(qr=True)")
+    codes = NumberRangeFilter("image_qr", max_value=math.nextafter(0.05, 0), made_by="ImageSignals(qr=True)")
     return (
-        NumberRangeFilter("image_aspect", min_value=1.0, max_value=2.0, added_by=_INFO),
-        NumberRangeFilter("image_sharpness", min_value=100, added_by=_SIGNALS),
+        NumberRangeFilter("image_aspect", min_value=1.0, max_value=2.0, made_by=_INFO),
+        NumberRangeFilter("image_sharpness", min_value=100, made_by=_SIGNALS),
         *((codes,) if qr else ()),
     )
 
@@ -74,10 +74,10 @@ def images_quality() -> Filters:
         ['image_truncated', 'image_brightness', 'image_contrast']
     """
     return (
-        NumberRangeFilter("image_truncated", max_value=0, added_by=_SIGNALS),
-        NumberRangeFilter("image_brightness", min_value=0.03, max_value=0.97, added_by=_SIGNALS),
-        NumberRangeFilter("image_contrast", min_value=0.02, added_by=_SIGNALS),
-        NumberRangeFilter("image_one_colour", max_value=0.95, added_by=_SIGNALS),
-        NumberRangeFilter("image_border", max_value=0.5, added_by=_SIGNALS),
-        NumberRangeFilter("image_sharpness", min_value=10, added_by=_SIGNALS),
+        NumberRangeFilter("image_truncated", max_value=0, made_by=_SIGNALS),
+        NumberRangeFilter("image_brightness", min_value=0.03, max_value=0.97, made_by=_SIGNALS),
+        NumberRangeFilter("image_contrast", min_value=0.02, made_by=_SIGNALS),
+        NumberRangeFilter("image_one_colour", max_value=0.95, made_by=_SIGNALS),
+        NumberRangeFilter("image_border", max_value=0.5, made_by=_SIGNALS),
+        NumberRangeFilter("image_sharpness", min_value=10, made_by=_SIGNALS),
     )

@@ -1,4 +1,4 @@
-"""Files that a run set aside, with a picture of their first page."""
+"""Files that a run set aside, with a picture: of the first page of a PDF, or small."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dcurate.core.report import RunReport
-from dcurate.documents.set_aside import set_aside
+from dcurate.documents.set_aside import PAGES, PICTURES, set_aside
 from dcurate.ui.report.blocks import PictureCard
 
-#: Stages whose rows refer to PDFs.
-_STAGES = frozenset(("PdfExtract", "PdfReader", "NeedsOcr"))
+#: Stages whose rows refer to PDFs, and to pictures.
+_PDFS = frozenset(("PdfExtract", "PdfReader", "NeedsOcr"))
+_PICTURES = frozenset(("ImageInfo", "ImageSignals"))
 
 
 def files_set_aside(
     report: RunReport, about: Mapping[str, Any], storage_options: Mapping[str, Any] | None = None
 ) -> Sequence[PictureCard]:
-    """Return some of the PDFs that a run set aside; none where it read no PDFs.
+    """Return some of the PDFs or pictures that a run set aside; none where it read neither.
 
     Args:
         about: the manifest of the run.
         storage_options: for fsspec, for the folders of rejected rows.
     """
-    if not any(stage.get("kind") in _STAGES for stage in about.get("stages") or ()):
+    kinds = {stage.get("kind") for stage in about.get("stages") or ()}
+    draw = PAGES if kinds & _PDFS else PICTURES if kinds & _PICTURES else None
+    if draw is None:
         return ()
-    found = set_aside([report.quarantine_path, report.rejected_path], storage_options)
+    folders = [report.quarantine_path, report.rejected_path]
+    if draw is PICTURES:
+        folders.reverse()  # what is in quarantine can seldom be drawn
+    found = set_aside(folders, storage_options, draw)
     return [
         PictureCard(
             one.name,

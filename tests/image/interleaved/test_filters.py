@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, PipelineError
+from dcurate import DocumentBatch, Modify, PipelineError, ScoreFilter, WordCountFilter, processing_stage
 from dcurate.errors import DataError
 from dcurate.image.interleaved.filters import (
     INVALID,
@@ -20,6 +20,7 @@ from dcurate.image.interleaved.filters import (
     InterleavedImageToTextRatioFilterStage,
     InterleavedQRCodeFilterStage,
 )
+from dcurate.image.interleaved.texts import OnTexts
 from dcurate.image.interleaved.verdicts import colours, qr_share, sharpness
 from tests.image.interleaved.media import encoded, flat, noise, places, qr_code, table
 
@@ -171,3 +172,49 @@ def test_rows_are_kept_whole_in_order_and_numbered_without_gaps(drawn: list[tupl
 
 
 _SHOWN = ("sample_id", "position", "modality", "number")
+
+
+TEXTS = table(
+    ("a", -1, "metadata", "{}"),
+    ("a", 0, "text", "one two three four"),
+    ("a", 1, "image", b"1"),
+    ("a", 2, "text", "x"),
+    ("b", 0, "text", "y"),
+    ("b", 1, "image", b"2"),
+    ("c", 0, "image", b"3"),
+    url=["u", *[None] * 6],
+)
+
+
+def test_text_filters_judge_each_text_or_all_of_a_sample() -> None:
+    few = ScoreFilter(WordCountFilter(min_words=2), score_field="words")
+    left, gone = run(OnTexts(few), TEXTS)
+    assert places(left) == [
+        ("a", -1, "metadata"),
+        ("a", 0, "text"),
+        ("a", 1, "image"),
+        ("b", 0, "image"),
+        ("c", 0, "image"),
+    ]
+    assert left["words"].to_pylist() == [None, 4, None, None, None]
+    assert gone == {("word_count", False): 2}
+    left, gone = run(OnTexts(few, by="sample"), TEXTS)
+    assert left["sample_id"].to_pylist() == ["a"] * 4 + ["c"]
+    assert left["words"].to_pylist() == [5] * 4 + [None]
+    assert left["url"].to_pylist()[0] == "u"
+    assert gone == {("word_count", False): 2}
+
+
+def test_modifiers_and_stages_of_a_person_work_on_texts() -> None:
+    @processing_stage(name="drop_y")
+    def drop_y(batch: DocumentBatch) -> DocumentBatch:
+        rows = batch.to_pandas()
+        return batch.with_data(rows[rows.text != "Y"])
+
+    left, gone = run(OnTexts([Modify(str.upper), drop_y]), TEXTS)
+    assert left["text_content"].to_pylist() == ["{}", "ONE TWO THREE FOUR", None, "X", None, None]
+    assert gone == {("drop_y", False): 1}
+    with pytest.raises(PipelineError, match="wrap filters in ScoreFilter"):
+        OnTexts(WordCountFilter())  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match="by='document'"):
+        OnTexts(drop_y, by="document")  # type: ignore[arg-type]

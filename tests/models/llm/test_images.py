@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from dcurate import AsyncOpenAIClient, DocumentBatch, GenerateStage, InlineExecutor, Pipeline, PipelineError
+from dcurate.media.refs import Ref, ref_array
 from dcurate.models.llm.config import GenerationConfig, Request
 from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.images import content, data_url
@@ -53,6 +55,15 @@ def test_lists_addresses_and_hugging_face_s_layout_are_pictures_too(endpoint: En
     assert batch.to_arrow()["caption"].to_pylist() == [f"echo: {both} Describe it."]
     [batch] = run(caption(endpoint), pa.table({"image": [REF]}))
     assert batch.to_arrow()["caption"].to_pylist() == [f"echo: <{REF}> Describe it."]
+
+
+def test_pictures_are_fetched_by_reference(endpoint: Endpoint, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(PNG)
+    refs = ref_array([Ref(str(tmp_path / "a.png")), None, Ref(str(tmp_path / "gone.png"))])
+    stage = caption(endpoint, images_field="media_ref", on_error="null", error_field="error")
+    [batch] = run(stage, pa.table({"media_ref": refs}))
+    assert batch.to_arrow()["caption"].to_pylist() == [f"echo: {shown('image/png', PNG)} Describe it.", None, None]
+    assert [bool(error) for error in batch.to_arrow()["error"].to_pylist()] == [False, False, True]
 
 
 def test_a_file_that_is_no_picture_goes_to_quarantine_with_its_reason(endpoint: Endpoint) -> None:

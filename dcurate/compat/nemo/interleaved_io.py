@@ -1,0 +1,433 @@
+"""Readers and writers of interleaved documents with NeMo Curator's names and arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import uuid
+from abc import ABC
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.core import url_to_fs
+
+from dcurate.compat.nemo.files import check_output_mode
+from dcurate.compat.nemo.interleaved import InterleavedBatch, materialize_task_binary_content
+from dcurate.compat.nemo.iterables import get_deterministic_hash
+from dcurate.compat.nemo.partitioning import FilePartitioningStage
+from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
+from dcurate.compat.nemo.tasks import EmptyTask, FileGroupTask
+from dcurate.errors import DataError
+from dcurate.fs.paths import full_address
+from dcurate.fs.stores import Directory
+from dcurate.image.interleaved import parquet, webdataset
+from dcurate.image.interleaved.samples import Layout, as_column
+from dcurate.image.interleaved.schema import METADATA, RESERVED, SCHEMA, aligned
+from dcurate.image.interleaved.write import Materialised, write_tar
+
+DEFAULT_WEBDATASET_EXTENSIONS = (".tar", ".tar.gz", ".tgz")
+DEFAULT_JSON_EXTENSIONS = (".json",)
+DEFAULT_IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".gif")
+
+_log = logging.getLogger("dcurate.compat.nemo")
+_MODALITIES = {"metadata", "text", "image"}
+_NO_LIMIT = 2**62
+_ON_ERROR = {"error": "error", "warn": "keep", "drop_row": "drop_row", "drop_sample": "drop_sample"}
+
+
+class _Reader(webdataset.InterleavedWebdatasetReader):
+    """dcurate's reader, in which a sample is called after its file unless a field says otherwise."""
+
+    def _id(self, record: dict[str, Any], key: str) -> str:
+        given = record.get(self.sample_id_field) if self.sample_id_field else None
+        return key.rpartition("/")[2] if given is None else str(given)
+
+
+@dataclass
+class BaseInterleavedReader(ProcessingStage[FileGroupTask, InterleavedBatch]):
+    """The base of stages that read the files of a task.
+
+    Args:
+        read_kwargs: ``storage_options`` for fsspec.
+        schema: the columns, to which all rows are made to fit.
+        schema_overrides: types of columns, besides those of all interleaved rows.
+    """
+
+    read_kwargs: dict[str, Any] = field(default_factory=dict)
+    schema: Any = None
+    schema_overrides: dict[str, Any] | None = None
+    name: str = "base_interleaved_reader"
+
+    def __post_init__(self) -> None:
+        self.schema = resolve_schema(self.schema, self.schema_overrides)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return dict((self.read_kwargs or {}).get("storage_options") or {})
+
+    def inputs(self) -> Spec:
+        return ["data"], []
+
+    def outputs(self) -> Spec:
+        return ["data"], ["sample_id", "position", "modality"]
+
+    def _batches(self, task: FileGroupTask, tables: list[pa.Table]) -> Any:
+        made = []
+        for number, table in enumerate(tables):
+            mark = f"::split_{number:05d}" if len(tables) > 1 else ""
+            about = {**task._metadata, "source_files": [f"{path}{mark}" for path in task.data]}
+            if self._options:
+                about["source_storage_options"] = self._options
+            rows = align_interleaved_table(table, self.schema)
+            made.append(InterleavedBatch(dataset_name=task.dataset_name, data=rows, _metadata=about))
+        return made if len(made) != 1 else made[0]
+
+
+def resolve_schema(schema: Any, overrides: dict[str, Any] | None) -> Any:
+    """The columns that rows are made to fit: `schema`, or those of interleaved rows with `overrides`; or None."""
+    if schema is not None or not overrides:
+        return schema
+    fields = {one.name: one for one in SCHEMA}
+    for name, kind in overrides.items():
+        fields[name] = fields[name].with_type(kind) if name in fields else pa.field(name, kind)
+    return pa.schema(list(fields.values()))
+
+
+def align_table(table: pa.Table, target: pa.Schema) -> pa.Table:
+    """Make a table fit a schema: columns that it does not have are null, others are left out."""
+    columns = [
+        table[one.name].cast(one.type) if one.name in table.column_names else pa.nulls(len(table), one.type)
+        for one in target
+    ]
+    return pa.table(columns, schema=target)
+
+
+def reconcile_schema(inferred: pa.Schema) -> pa.Schema:
+    """The schema with the reserved columns of their types; others as they are, but for dictionaries."""
+    table = aligned(inferred.empty_table())
+    return pa.schema([table.schema.field(name) for name in inferred.names])
+
+
+def align_interleaved_table(table: pa.Table, schema: pa.Schema | None = None) -> pa.Table:
+    """Make a table fit a schema, or the reserved columns theirs."""
+    return aligned(table) if schema is None else align_table(table, schema)
+
+
+@dataclass
+class InterleavedWebdatasetReaderStage(BaseInterleavedReader):
+    """Read the tars of a task.
+
+    The values of a sample are columns of its metadata row; its ``text_content`` has them all as JSON, so that a writer
+    loses no types. An image whose name is no member of the tar has an error, where NeMo Curator takes another one.
+    """
+
+    materialize_on_read: bool = False
+    max_batch_bytes: int | None = None
+    json_extensions: tuple[str, ...] = DEFAULT_JSON_EXTENSIONS
+    image_extensions: tuple[str, ...] = DEFAULT_IMAGE_EXTENSIONS
+    sample_id_field: str | None = None
+    texts_field: str = "texts"
+    images_field: str = "images"
+    image_member_field: str | None = None
+    fields: tuple[str, ...] | None = None
+    per_image_fields: tuple[str, ...] = ()
+    per_text_fields: tuple[str, ...] = ()
+    name: str = "webdataset_reader"
+
+    def process(self, task: FileGroupTask) -> InterleavedBatch | list[InterleavedBatch]:
+        """Return the samples of the tars, in batches."""
+        reader = _Reader(
+            [str(path) for path in task.data],
+            files_per_partition=len(task.data),
+            storage_options=self._options or None,
+            sample_id_field=self.sample_id_field,
+            texts_field=self.texts_field,
+            images_field=self.images_field,
+            image_member_field=self.image_member_field,
+            position_fields=[],
+            per_image_fields=list(self.per_image_fields),
+            per_text_fields=list(self.per_text_fields),
+            json_extensions=list(self.json_extensions),
+            max_batch_bytes=self.max_batch_bytes or _NO_LIMIT,
+        )
+        tables = []
+        for split in reader.splits():
+            made = reader.process(split)
+            for batch in made if isinstance(made, list) else [made] if made is not None else []:
+                for gone in batch.rejections:
+                    _log.warning("%s: %d samples or members cannot be read: %s", split.key, gone.rows, gone.reason)
+                tables.append(self._with_values(batch.to_arrow()))
+        batches = self._batches(task, tables)
+        if not self.materialize_on_read:
+            return batches  # type: ignore[no-any-return]
+        every = batches if isinstance(batches, list) else [batches]
+        filled = [materialize_task_binary_content(batch, io_kwargs=self.read_kwargs) for batch in every]
+        return filled if isinstance(batches, list) else filled[0]
+
+    def _with_values(self, table: pa.Table) -> pa.Table:
+        """The rows with the values of samples as columns."""
+        texts = table["text_content"].to_pylist()
+        records = [
+            orjson.loads(text) if kind == METADATA and text else {}
+            for kind, text in zip(table["modality"].to_pylist(), texts, strict=True)
+        ]
+        taken = {*RESERVED, *self.per_image_fields, *self.per_text_fields, self.sample_id_field or ""}
+        found = dict.fromkeys(name for record in records for name in record if name not in taken)
+        for name in found if self.fields is None else self.fields:
+            values = [record.get(name) for record in records]
+            values = [as_column(value) if isinstance(value, dict | list) else value for value in values]
+            try:
+                column = pa.array(values)
+            except (pa.ArrowInvalid, pa.ArrowTypeError):
+                column = pa.array([None if value is None else str(value) for value in values], pa.string())
+            table = table.append_column(name, column)
+        return table
+
+
+@dataclass
+class InterleavedParquetReaderStage(BaseInterleavedReader):
+    """Read the Parquet files of a task."""
+
+    fields: tuple[str, ...] | None = None
+    max_batch_bytes: int | None = None
+    name: str = "interleaved_parquet_reader"
+
+    def process(self, task: FileGroupTask) -> InterleavedBatch | list[InterleavedBatch]:
+        """Return the rows of the files, in batches of whole samples."""
+        reader = parquet.InterleavedParquetReader(
+            [str(path) for path in task.data],
+            files_per_partition=len(task.data),
+            storage_options=self._options or None,
+            max_batch_bytes=self.max_batch_bytes,
+        )
+        tables = []
+        for split in reader.splits():
+            made = reader.process(split)
+            tables += [
+                one.to_arrow() for one in (made if isinstance(made, list) else [made] if made is not None else [])
+            ]
+        if self.fields is not None:
+            names = [name for name in self.fields if name not in RESERVED]
+            schemas = [[one for one in table.schema if one.name in RESERVED] for table in tables]
+            tables = [
+                align_table(table, pa.schema([*own, *(_field(table, name) for name in names)]))
+                for table, own in zip(tables, schemas, strict=True)
+            ]
+        return self._batches(task, tables)  # type: ignore[no-any-return]
+
+
+def _field(table: pa.Table, name: str) -> pa.Field:
+    return table.schema.field(name) if name in table.column_names else pa.field(name, pa.null())
+
+
+@dataclass
+class InterleavedWebdatasetReader(CompositeStage[EmptyTask, InterleavedBatch]):
+    """List tars, and read them."""
+
+    file_paths: str | list[str]
+    files_per_partition: int | None = None
+    blocksize: int | str | None = None
+    max_batch_bytes: int | None = None
+    read_kwargs: dict[str, Any] = field(default_factory=dict)
+    materialize_on_read: bool = False
+    file_extensions: list[str] = field(default_factory=lambda: list(DEFAULT_WEBDATASET_EXTENSIONS))
+    json_extensions: list[str] = field(default_factory=lambda: list(DEFAULT_JSON_EXTENSIONS))
+    image_extensions: list[str] = field(default_factory=lambda: list(DEFAULT_IMAGE_EXTENSIONS))
+    sample_id_field: str | None = None
+    texts_field: str = "texts"
+    images_field: str = "images"
+    image_member_field: str | None = None
+    fields: tuple[str, ...] | None = None
+    per_image_fields: tuple[str, ...] = ()
+    per_text_fields: tuple[str, ...] = ()
+    name: str = "interleaved_webdataset_reader"
+
+    def decompose(self) -> list[Any]:
+        """Return the stage that lists and the stage that reads."""
+        known = {one.name for one in dataclasses.fields(InterleavedWebdatasetReaderStage)} - {"name"}
+        given: dict[str, Any] = {name: value for name, value in vars(self).items() if name in known}
+        given |= {name: tuple(given[name]) for name in ("json_extensions", "image_extensions")}
+        return [_partitioning(self), InterleavedWebdatasetReaderStage(**given)]
+
+
+@dataclass
+class InterleavedParquetReader(CompositeStage[EmptyTask, InterleavedBatch]):
+    """List Parquet files, and read them."""
+
+    file_paths: str | list[str]
+    files_per_partition: int | None = None
+    blocksize: int | str | None = None
+    fields: tuple[str, ...] | None = None
+    max_batch_bytes: int | None = None
+    read_kwargs: dict[str, Any] = field(default_factory=dict)
+    schema: Any = None
+    schema_overrides: dict[str, Any] | None = None
+    file_extensions: list[str] = field(default_factory=lambda: [".parquet"])
+    name: str = "interleaved_parquet_reader"
+
+    def decompose(self) -> list[Any]:
+        """Return the stage that lists and the stage that reads."""
+        names = ("read_kwargs", "fields", "max_batch_bytes", "schema", "schema_overrides")
+        return [_partitioning(self), InterleavedParquetReaderStage(**{name: getattr(self, name) for name in names})]
+
+
+def _partitioning(stage: Any) -> FilePartitioningStage:
+    return FilePartitioningStage(
+        file_paths=stage.file_paths,
+        files_per_partition=stage.files_per_partition,
+        blocksize=stage.blocksize,
+        file_extensions=stage.file_extensions,
+        storage_options=dict((stage.read_kwargs or {}).get("storage_options") or {}),
+    )
+
+
+@dataclass
+class BaseInterleavedWriter(ProcessingStage[InterleavedBatch, FileGroupTask], ABC):
+    """The base of stages that write each batch to a file; write ``_write_dataframe`` or ``write_data``.
+
+    Args:
+        path: the directory to write to; it is made, or emptied, when the writer is.
+        file_extension: of the files.
+        write_kwargs: for the function that writes, and ``storage_options``.
+        materialize_on_write: whether images are fetched.
+        mode: what to do about an existing directory.
+        on_materialize_error: what to do about an image that cannot be had: ``"error"``, ``"warn"``, ``"drop_row"`` or
+            ``"drop_sample"``; what is dropped is logged.
+        schema: as of the readers, as is ``schema_overrides``.
+    """
+
+    path: str
+    file_extension: str
+    write_kwargs: dict[str, Any] = field(default_factory=dict)
+    materialize_on_write: bool = True
+    name: str = "base_interleaved_writer"
+    mode: str = "ignore"
+    append_mode_implemented: bool = False
+    on_materialize_error: str = "error"
+    schema: Any = None
+    schema_overrides: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.schema = resolve_schema(self.schema, self.schema_overrides)
+        self.storage_options = dict((self.write_kwargs or {}).get("storage_options") or {})
+        self.fs, self._fs_path = url_to_fs(self.path, **self.storage_options)
+        check_output_mode(self.mode, self.fs, self._fs_path, append_mode_implemented=self.append_mode_implemented)
+
+    def inputs(self) -> Spec:
+        return ["data"], []
+
+    def outputs(self) -> Spec:
+        return ["data"], []
+
+    @property
+    def _kwargs(self) -> dict[str, Any]:
+        return {name: value for name, value in self.write_kwargs.items() if name != "storage_options"}
+
+    def _materialize_dataframe(self, task: InterleavedBatch) -> Any:
+        """The rows as a pandas frame, with the bytes of images."""
+        return self._filled(task).to_pandas(types_mapper=pd.ArrowDtype)
+
+    def _filled(self, task: InterleavedBatch) -> pa.Table:
+        if self.materialize_on_write:
+            task = materialize_task_binary_content(task, io_kwargs=self.write_kwargs)
+        table = align_interleaved_table(task.to_pyarrow(), self.schema)
+        images = Materialised(aligned(table), _ON_ERROR[self.on_materialize_error], self.storage_options, self.name)  # type: ignore[arg-type]
+        try:
+            kept = images.kept()
+        except DataError as error:
+            raise RuntimeError(f"Materialization failed: {error}") from error
+        for gone in images.rejections:
+            _log.warning("%d rows are left out: %s", gone.rows, gone.reason)
+        return table.take(kept)
+
+    def _write_dataframe(self, df: Any, file_path: str, write_kwargs: dict[str, Any]) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must override _write_dataframe() or write_data()")
+
+    def write_data(self, task: InterleavedBatch, file_path: str) -> None:
+        """Write the rows of a batch to a file."""
+        self._write_dataframe(self._materialize_dataframe(task), file_path, {**self._kwargs, "index": False})
+
+    def process(self, task: InterleavedBatch) -> FileGroupTask:
+        """Write a batch to a file, whose name follows from the source files and the id of the task."""
+        sources = task._metadata.get("source_files")
+        name = get_deterministic_hash(sources, task.task_id) if sources else uuid.uuid4().hex
+        path = full_address(self.fs, self.fs.sep.join([self._fs_path, f"{name}.{self.file_extension}"]))
+        self.write_data(task, path)
+        about = {**task._metadata, "format": self.file_extension}
+        return FileGroupTask(dataset_name=task.dataset_name, data=[path], _metadata=about, _stage_perf=task._stage_perf)
+
+    def _opened(self, file_path: str) -> Any:
+        return Directory(self.path, self.storage_options).writing(file_path.rpartition("/")[2])
+
+
+@dataclass
+class InterleavedParquetWriterStage(BaseInterleavedWriter):
+    """Write interleaved rows as Parquet files."""
+
+    file_extension: str = "parquet"
+    name: str = "interleaved_parquet_writer"
+
+    def write_data(self, task: InterleavedBatch, file_path: str) -> None:
+        """Write the rows of a batch to a file."""
+        given = {name: value for name, value in self._kwargs.items() if name not in ("index", "engine")}
+        with self._opened(file_path) as file:
+            pq.write_table(self._filled(task), file, **{"compression": "snappy", "row_group_size": 128_000, **given})
+
+
+@dataclass
+class InterleavedWebdatasetWriterStage(BaseInterleavedWriter):
+    """Write interleaved rows as tars in MINT-1T's layout; images keep their names and bytes."""
+
+    file_extension: str = "tar"
+    name: str = "interleaved_webdataset_writer"
+
+    def write_data(self, task: InterleavedBatch, file_path: str) -> None:
+        """Write the samples of a batch to a tar.
+
+        Raises:
+            ValueError: there are rows of another modality than metadata, text and image.
+        """
+        table = self._filled(task)
+        unknown = set(table["modality"].to_pylist()) - _MODALITIES
+        if unknown:
+            raise ValueError(f"Unsupported modality {sorted(unknown)!r}. Supported: {sorted(_MODALITIES)}")
+        columns = [name for name in table.column_names if name not in RESERVED]
+        rows = table.select(columns).to_pylist() if columns else []
+        images, texts = (
+            tuple(name for name in columns if _is_of(table, rows, name, kind)) for kind in ("image", "text")
+        )
+        layout = Layout(by_position=(), by_image=images, by_text=texts)
+        held = Materialised(_as_texts(aligned(table), columns), "keep", self.storage_options, self.name)
+        with self._opened(file_path) as file:
+            write_tar(file, held.samples(fetch=False), layout, held)
+        for gone in held.rejections:
+            raise DataError(f"{self.name}: {gone.rows} rows cannot be written: {gone.reason}")
+
+
+def _is_of(table: pa.Table, rows: list[dict[str, Any]], name: str, kind: str) -> bool:
+    """Whether a column has values for rows of one modality only."""
+    kinds = {one for one, row in zip(table["modality"].to_pylist(), rows, strict=True) if row[name] is not None}
+    return kinds == {kind}
+
+
+def _as_texts(table: pa.Table, columns: list[str]) -> pa.Table:
+    """The rows with columns that JSON can hold."""
+    for name in columns:
+        values = table[name].to_pylist()
+        if any(isinstance(value, bytes) or not _is_plain(value) for value in values):
+            texts = pa.array([None if value is None else str(value) for value in values], pa.string())
+            table = table.set_column(table.schema.get_field_index(name), name, texts)
+    return table
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Duplicates among images: exact ones, near ones without a missed pair, and images of benchmarks."""

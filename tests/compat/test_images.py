@@ -1,0 +1,236 @@
+"""NeMo Curator's pipelines of pictures and of interleaved documents, after a change of imports."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from dcurate.compat import nemo
+from dcurate.compat.nemo.executors import RayClient
+from dcurate.media.pixels import decode
+from tests.image.interleaved.media import flat, noise
+from tests.models.vision.tiny_vision import picture, tiny_heads, tiny_vision
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    nemo.install()
+    yield
+    nemo.uninstall()
+
+
+def of(module: str, *names: str) -> Any:
+    """Names of a module of NeMo Curator."""
+    found = [getattr(importlib.import_module(f"nemo_curator.{module}"), name) for name in names]
+    return found[0] if len(found) == 1 else found
+
+
+def tar(path: Path, members: dict[str, Any]) -> None:
+    with tarfile.open(path, "w") as archive:
+        for name, held in members.items():
+            data = held if isinstance(held, bytes) else json.dumps(held).encode()
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """NeMo Curator's folder of models, with small ones of random weights."""
+    folder = tmp_path_factory.mktemp("models")
+    tiny_vision(folder / "openai" / "clip-vit-large-patch14", "clip")
+    return tiny_heads(folder, 16)
+
+
+def shards(folder: Path) -> dict[str, bytes]:
+    """Two shards with the same keys, and all of their members by shard and name."""
+    folder.mkdir()
+    held = {}
+    for shard in range(2):
+        members: dict[str, Any] = {}
+        for number in range(4):
+            ending = ("jpg", "png")[number % 2]
+            data = picture(10 * shard + number % 3, kind={"jpg": "JPEG", "png": "PNG"}[ending])
+            members |= {f"{number:03d}.{ending}": data, f"{number:03d}.txt": f"picture {number}".encode()}
+            members[f"{number:03d}.json"] = {"url": f"u{number}"}
+        tar(folder / f"{shard:05d}.tar", members)
+        held |= {
+            f"{shard:05d}/{name}": data if isinstance(data, bytes) else json.dumps(data).encode()
+            for name, data in members.items()
+        }
+    return held
+
+
+def test_the_tutorial_of_curation_keeps_names_captions_and_bytes(
+    client: RayClient, tmp_path: Path, models: str
+) -> None:
+    held = shards(tmp_path / "in")
+    pipeline = of("pipeline", "Pipeline")(name="image_curation", description="Curate images")
+    pipeline.add_stage(
+        of("stages.file_partitioning", "FilePartitioningStage")(
+            file_paths=str(tmp_path / "in"), files_per_partition=1, file_extensions=[".tar"]
+        )
+    )
+    pipeline.add_stage(
+        of("stages.image.io.image_reader", "ImageReaderStage")(
+            dali_batch_size=3, num_threads=16, num_gpus_per_worker=0.25
+        )
+    )
+    pipeline.add_stage(
+        of("stages.image.embedders.clip_embedder", "ImageEmbeddingStage")(
+            model_dir=models, model_inference_batch_size=2
+        )
+    )
+    pipeline.add_stage(
+        of("stages.image.filters.aesthetic_filter", "ImageAestheticFilterStage")(
+            model_dir=models, score_threshold=-99.0
+        )
+    )
+    pipeline.add_stage(
+        of("stages.image.filters.nsfw_filter", "ImageNSFWFilterStage")(model_dir=models, score_threshold=1.1)
+    )
+    out = str(tmp_path / "out")
+    pipeline.add_stage(
+        of("stages.image.io.image_writer", "ImageWriterStage")(out, images_per_tar=2, remove_image_data=True)
+    )
+    made = pipeline.run(of("backends.xenna", "XennaExecutor")())
+    assert sum(task._metadata["num_images"] for task in made) == 8
+    found = {}
+    for path in Path(out).glob("*.tar"):
+        rows = pq.read_table(path.with_suffix(".parquet")).to_pylist()
+        with tarfile.open(path) as archive:
+            members = {name: archive.extractfile(name).read() for name in archive.getnames()}
+        for row in rows:
+            shard = row["original_path"].rpartition("/")[0].rpartition("/")[2].removesuffix(".tar")
+            key = row["member_name"].partition(".")[0]
+            found |= {f"{shard}/{name}": data for name, data in members.items() if name.startswith(f"{key}.")}
+            assert row["image_id"] == f"{shard}_{key}"
+    assert found == held
+
+
+def test_the_tutorial_of_deduplication_drops_pictures_that_look_alike(
+    client: RayClient, tmp_path: Path, models: str
+) -> None:
+    shards(tmp_path / "in")
+    reading = [
+        of("stages.file_partitioning", "FilePartitioningStage")(str(tmp_path / "in"), file_extensions=[".tar"]),
+        of("stages.image.io.image_reader", "ImageReaderStage")(dali_batch_size=10),
+    ]
+    embedding = [
+        of("stages.image.embedders", "ImageEmbeddingStage")(model_dir=models),
+        of("stages.image.io.convert", "ConvertImageBatchToDocumentBatchStage")(fields=["image_id", "embedding"]),
+        of("stages.text.io.writer.parquet", "ParquetWriter")(path=str(tmp_path / "embeddings")),
+    ]
+    pipeline = of("pipeline", "Pipeline")
+    pipeline(name="embed", stages=[*reading, *embedding]).run()
+    workflow = of("stages.deduplication.semantic", "SemanticDeduplicationWorkflow")(
+        input_path=str(tmp_path / "embeddings"),
+        output_path=str(tmp_path / "removal"),
+        id_field="image_id",
+        embedding_field="embedding",
+        n_clusters=2,
+        eps=0.01,
+    )
+    workflow.run()
+    removal = of("stages.image.deduplication.removal", "ImageDuplicatesRemovalStage")(
+        str(tmp_path / "removal/duplicates")
+    )
+    writer = of("stages.image.io.image_writer", "ImageWriterStage")(str(tmp_path / "out"))
+    pipeline(name="drop", stages=[*reading, removal, writer]).run()
+    rows = [row for path in (tmp_path / "out").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    dropped = pd.read_parquet(tmp_path / "removal" / "duplicates")["id"].tolist()
+    assert dropped
+    assert len(rows) + len(dropped) == 8
+    assert not {row["image_id"] for row in rows} & {*dropped}
+
+
+def test_pictures_whose_pixels_were_changed_are_encoded(tmp_path: Path) -> None:
+    shards(tmp_path / "in")
+    task = of("tasks", "FileGroupTask")(dataset_name="x", data=[str(tmp_path / "in" / "00000.tar")])
+    [batch] = of("stages.image.io.image_reader", "ImageReaderStage")().process(task)
+    first, second, *_ = batch.data
+    assert (first.image_id, first.metadata["caption"], first.metadata["url"]) == ("00000_000", "picture 0", "u0")
+    before = second.image_data.copy()
+    first.image_data[:] = 255
+    own = of("tasks", "ImageObject")(image_id="mine", image_data=np.zeros((4, 5, 3), np.uint8))
+    batch.data = [first, second, own]
+    made = of("stages.image.io.image_writer", "ImageWriterStage")(str(tmp_path / "out")).process(batch)
+    with tarfile.open(made.data[0]) as archive:
+        members = {name: archive.extractfile(name).read() for name in archive.getnames()}
+    assert sorted(members) == [
+        "000.jpg",
+        "000.json",
+        "000.txt",
+        "001.json",
+        "001.png",
+        "001.txt",
+        "mine.jpg",
+    ]
+    assert decode(members["000.jpg"]).pixels.min() == 255
+    assert (decode(members["001.png"]).pixels == before).all()
+    assert Image.open(io.BytesIO(members["mine.jpg"])).size == (5, 4)
+
+
+DOCUMENT = {"texts": ["Hi there", None, None, "end"], "images": [None, "wide.png", "flat.png", None], "n": [1, None]}
+
+
+def test_interleaved_documents_are_read_filtered_and_written(client: RayClient, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    tar(tmp_path / "in" / "a.tar", {"s.json": DOCUMENT, "wide.png": noise(30, 20), "flat.png": flat(30, 20)})
+    reader, writer = of("stages.interleaved.io", "InterleavedWebdatasetReader", "InterleavedWebdatasetWriterStage")
+    shape = of("stages.interleaved", "InterleavedAspectRatioFilterStage")
+    blur, ratio = of(
+        "stages.interleaved.filter", "InterleavedBlurFilterStage", "InterleavedImageToTextRatioFilterStage"
+    )
+    stages = [reader(str(tmp_path / "in")), shape(), blur(), ratio(max_ratio=1.0), writer(str(tmp_path / "out"))]
+    made = of("pipeline", "Pipeline")(name="interleaved", stages=stages).run()
+    [path] = [path for task in made for path in task.data]
+    with tarfile.open(path) as archive:
+        record = json.load(archive.extractfile("s.json"))  # type: ignore[arg-type]
+        [image] = [name for name in archive.getnames() if not name.endswith(".json")]
+        assert hashlib.sha256(archive.extractfile(image).read()).digest() == hashlib.sha256(noise(30, 20)).digest()
+    assert record == {
+        "sample_id": "s",
+        "texts": ["Hi there", None, "end"],
+        "images": [None, image, None],
+        "n": [1, None],
+    }
+    parquet = of("stages.interleaved.io", "InterleavedParquetWriterStage")(str(tmp_path / "parquet"))
+    again = of("pipeline", "Pipeline")(name="again", stages=[reader(str(tmp_path / "out")), parquet]).run()
+    table = pq.read_table(again[0].data[0])
+    assert table["position"].to_pylist() == [-1, 0, 1, 2]
+    assert table["binary_content"].to_pylist()[2] == noise(30, 20)
+
+
+def test_a_filter_of_ones_own_has_nemo_curators_base(tmp_path: Path) -> None:
+    base, batch = of("stages.interleaved.stages", "BaseInterleavedFilterStage"), of("tasks", "InterleavedBatch")
+
+    class Sizes(base):  # type: ignore[misc, valid-type]
+        def content_keep_mask(self, task: Any, df: pd.DataFrame) -> pd.Series:
+            mask = pd.Series(True, index=df.index)
+            for index, data in self.iter_materialized_bytes(task, df, df["modality"] == "image"):
+                mask.loc[index] = data is not None and len(data) > 200
+            return mask
+
+    tar(tmp_path / "a.tar", {"s.json": DOCUMENT, "wide.png": noise(30, 20), "flat.png": flat(3, 2)})
+    task = of("tasks", "FileGroupTask")(dataset_name="x", data=[str(tmp_path / "a.tar")])
+    read = of("stages.interleaved.io.readers", "InterleavedWebdatasetReaderStage")().process(task)
+    assert (read.num_items, read.count(modality="image"), len(read.to_pyarrow())) == (1, 2, 5)
+    left = Sizes().process(read)
+    assert isinstance(left, batch)
+    assert left.to_pandas()["position"].tolist() == [-1, 0, 1, 2]
+    assert left.parse_source_ref(left.to_pandas()["source_ref"].tolist()[2])["member"] == "wide.png"

@@ -1,0 +1,89 @@
+"""Pairs of hashes within a distance: none is missed, and time is linear in the worst case."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcurate.dedup.components import components
+from dcurate.errors import PipelineError
+from dcurate.image.duplicates.parts import Hashes, Parts
+from dcurate.kernels.hamming import FOLLOWERS, LEADERS, MOST_COMPARED
+
+
+def near_hashes(seed: int, bits: int, number: int, most: int) -> Hashes:
+    """Hashes in a few families, in which they differ from the first in up to `most` bits."""
+    draw = np.random.default_rng(seed)
+    families = draw.integers(0, 2, (max(1, number // 8), bits), dtype=np.uint8)
+    found = families[draw.integers(0, len(families), number)]
+    for row in found:
+        row[draw.integers(0, bits, draw.integers(0, most + 1))] ^= 1
+    return np.packbits(found, axis=1).view("<u8").astype(np.uint64)
+
+
+def brute_force(hashes: Hashes, distance: int) -> set[tuple[int, int]]:
+    apart = np.bitwise_count(hashes[:, None] ^ hashes[None]).sum(axis=2)
+    return {(one, other) for one, other in np.argwhere(apart <= distance).tolist() if one < other}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    bits=st.sampled_from([64, 128, 256]),
+    distance=st.integers(0, 9),
+    together=st.integers(1, 3),
+    number=st.integers(0, 60),
+)
+def test_finds_every_pair_within_the_distance(seed: int, bits: int, distance: int, together: int, number: int) -> None:
+    hashes = near_hashes(seed, bits, number, distance)
+    left, right, short = Parts(bits, distance, together).pairs(hashes)
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == sorted(brute_force(hashes, distance))
+    assert not short
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32), number=st.integers(1, 50))
+def test_pairs_copies_with_the_first_of_them(seed: int, number: int) -> None:
+    draw = np.random.default_rng(seed)
+    hashes, contents = near_hashes(seed, 128, number, 0), draw.integers(0, 4, number).astype(np.uint64)
+    left, right, _ = Parts(128, 0, 1).pairs(hashes, contents)
+    firsts: dict[tuple[object, ...], int] = {}
+    for row, key in enumerate(zip(*hashes.T.tolist(), contents.tolist(), strict=True)):
+        firsts.setdefault(key, row)
+    pairs = set(zip(left.tolist(), right.tolist(), strict=True))
+    for row, key in enumerate(zip(*hashes.T.tolist(), contents.tolist(), strict=True)):
+        assert firsts[key] == row or (firsts[key], row) in pairs
+    kinds = {hash_: len({key for key in firsts if key[:2] == hash_}) for hash_ in {key[:2] for key in firsts}}
+    assert len(pairs) == number - len(firsts) + sum(count * (count - 1) // 2 for count in kinds.values())
+
+
+@pytest.mark.parametrize("distinct", [1, 10**9])
+def test_stays_linear_with_many_pictures_of_one_hash(distinct: int) -> None:
+    """A million white pictures: one representative for equal ones, a few neighbours for the others."""
+    number = 20_000
+    contents = np.arange(number).astype(np.uint64) % np.uint64(distinct)
+    left, right, short = Parts(128, 10, 1).pairs(np.zeros((number, 2), np.uint64), contents)
+    assert len(left) <= number * (1 if distinct == 1 else LEADERS + FOLLOWERS)
+    assert len(components(left, right).members) == number  # all are still connected
+    assert len(set(components(left, right).labels.tolist())) == 1
+    assert bool(short) == (distinct > 1)
+
+
+def test_stays_linear_with_many_hashes_in_one_bucket() -> None:
+    number = 2 * MOST_COMPARED
+    hashes = np.zeros((number, 2), np.uint64)
+    for bit in range(number.bit_length()):  # they differ in the first of three parts only
+        hashes[:, 0] |= (np.arange(number).astype(np.uint64) >> np.uint64(bit) & np.uint64(1)) << np.uint64(3 * bit)
+    left, _, short = Parts(128, 2, 1).pairs(hashes)
+    assert short
+    assert len(left) <= 3 * 64 * number
+
+
+@pytest.mark.parametrize(
+    ("bits", "distance", "together"), [(100, 3, 1), (64, -1, 1), (64, 3, 0), (64, 64, 1), (128, 60, 3)]
+)
+def test_refuses_numbers_that_do_not_go_together(bits: int, distance: int, together: int) -> None:
+    with pytest.raises(PipelineError):
+        Parts(bits, distance, together)
