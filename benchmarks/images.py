@@ -12,12 +12,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import machine, save, versions
+from benchmarks.measure import machine, save, table, versions
 
 PARTS = ("speed", "near", "shards", "interleaved", "poison")
 
@@ -48,8 +48,38 @@ def main() -> None:
         begin = time.perf_counter()
         figures[part] = importlib.import_module(name).run(given.input, **options)
         figures["seconds"][part] = round(time.perf_counter() - begin, 1)
-        print(part, json.dumps(figures[part], indent=1))
         save(given.json, figures)
+    print(summary(figures))
+
+
+def summary(figures: Mapping[str, Any]) -> str:
+    """The most important figures as text."""
+    lines = [
+        f"{figures['machine']['cpu']}, {figures['machine']['cpus']} CPUs, load {figures['machine']['load_before']}"
+    ]
+    speed = figures.get("speed")
+    if speed:
+        ours, large = speed["ours"], speed["large"]
+        rows: list[list[Any]] = [
+            ["info, signals, hashes", ours["images_per_cpu_s"], 1.0, ours["large_images_per_cpu_s"], 1.0],
+            ["info alone", ours["info_images_per_cpu_s"]],
+            ["bare decode, same scale", ours["decode_images_per_cpu_s"]],
+            ["bare decode, Pillow, full size", ours["decode_pillow_images_per_cpu_s"]],
+        ]
+        for name, times in speed["times_faster"].items():
+            both = [large[name]["images_per_cpu_s"], large["times_faster"][name]] if name in large else []
+            rows.append([name, speed[name]["images_per_cpu_s"], times, *both])
+        header = ["images/CPU-s", "small", "ours is x faster", "2 MP", "ours is x faster"]
+        lines += ["", table(header, [row + [None] * (5 - len(row)) for row in rows]), ""]
+        lines += [f"cost of {what}, by that of a bare decode at the same scale: {ours[key]}" for what, key in _COSTS]
+    for part in PARTS[1:]:
+        if part in figures:
+            plain = {name: value for name, value in figures[part].items() if not isinstance(value, dict | list)}
+            lines += ["", f"{part}: " + ", ".join(f"{name} {value}" for name, value in plain.items())]
+    return "\n".join(lines)
+
+
+_COSTS = (("signals and hashes", "cost_of_signals"), ("signals", "cost_of_ten"))
 
 
 if __name__ == "__main__":

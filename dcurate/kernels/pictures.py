@@ -85,33 +85,27 @@ def _halve(plane: Plane, half: npt.NDArray[np.uint16]) -> None:
 @njit(**ALLOCATING)
 def _area_means(plane: npt.NDArray[Any], thumbnail: Floats, unit: Scalar) -> None:
     height, width = plane.shape
-    sums = np.empty(width, np.uint32)
-    first, last = np.empty(SIDE, np.int64), np.empty(SIDE, np.int64)
-    before, after = np.empty(SIDE, np.int64), np.empty(SIDE, np.int64)
-    for cell in range(SIDE):  # places in 256ths of a pixel
-        start, stop = cell * width * 4, (cell + 1) * width * 4
-        first[cell], last[cell] = start >> 8, (stop - 1) >> 8
-        before[cell] = min(stop, (first[cell] + 1) << 8) - start
-        after[cell] = stop - (last[cell] << 8)
+    sums, before = np.zeros(width + 1, np.uint32), np.zeros(width + 1, np.int64)
     area = _f32(_f32(16) * _f32(height) * _f32(width))
     for row in range(SIDE):
-        start, stop = row * height * 4, (row + 1) * height * 4
+        start, stop = row * height * 4, (row + 1) * height * 4  # places in 256ths of a pixel
         sums[:] = _u32(0)
         for y in range(start >> 8, (stop + 255) >> 8):
             weight = _u32(min(stop, (y + 1) << 8) - max(start, y << 8))
             line = plane[y]
             for x in range(width):
                 sums[x] = _u32(sums[x] + _u32(weight * _u32(line[x])))
+        total = _i64(0)
+        for x in range(width):
+            before[x] = total
+            total += sums[x]
+        before[width] = total
+        left = _i64(0)
         for cell in range(SIDE):
-            begin, end = first[cell], last[cell]
-            total = _i64(0)
-            if begin == end:
-                total = _i64(sums[begin]) * before[cell]
-            else:
-                for x in range(begin + 1, end):
-                    total += sums[x]
-                total = (total << 8) + _i64(sums[begin]) * before[cell] + _i64(sums[end]) * after[cell]
-            thumbnail[row, cell] = _f32(total) / area * unit
+            end = (cell + 1) * width * 4
+            right = (before[end >> 8] << 8) + _i64(sums[end >> 8]) * (end & 255)
+            thumbnail[row, cell] = _f32(right - left) / area * unit
+            left = right
 
 
 @njit(**OPTIONS)
