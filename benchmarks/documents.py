@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--peers-python", help="Python that has the other tools")
     parser.add_argument("--reuse", type=Path, nargs="*", help="JSON of earlier runs: figures of tools not run now")
     parser.add_argument("--tools", default=",".join(TOOLS), help="other tools to run, with commas")
-    parser.add_argument("--parts", default="real,made,poison", help="parts to run, with commas")
+    parser.add_argument("--parts", default="real,made,poison,ocr", help="parts to run, with commas")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each; the least time of each file counts")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args(arguments)
@@ -247,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures["router"] = router(given.input)
         print(f"router: {json.dumps(figures['router'])}\n")
     for part, module in (("poison", "documents_poison"), ("ocr", "documents_ocr")):
-        if (part in parts or part == "ocr") and (run := optional(module)):
+        if part in parts and (run := optional(module)):
             figures[part] = run(given.input)
             print(f"{part}: {json.dumps(figures[part])}\n")
     figures.update(published=PUBLISHED, machine=before, versions=versions("dcurate", "pypdfium2"))
