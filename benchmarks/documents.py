@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import importlib.util
 import json
@@ -55,6 +56,9 @@ def of_dcurate(rows: Sequence[Mapping[str, Any]], repeat: int) -> list[dict[str,
     """Each file's extraction, and the least CPU-seconds that it took."""
     files = [(Path(row["path"]).read_bytes(), {**_PLAIN, "password": row.get("password")}) for row in rows]
     extract_pdf(*files[0])
+    # As a long-lived child process does once its libraries are loaded: the collector need not look at them again.
+    gc.collect()
+    gc.freeze()
     answers: list[dict[str, Any]] = []
     for number in range(repeat):
         for at, (data, options) in enumerate(files):
@@ -143,6 +147,22 @@ def _add(totals: list[int], counts: tuple[int, int, int]) -> None:
         totals[at] += count
 
 
+def router(source: Path) -> dict[str, Any]:
+    """How well pages that need OCR are told from others: the area under the curve, and the same by reason."""
+    decide = importlib.import_module("dcurate.documents.router").decide
+    scores: list[tuple[float, bool]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for row in documents(source, "made", Path(folder)):
+            found = extract_pdf(Path(row["path"]).read_bytes(), {**_PLAIN, "password": row.get("password")})
+            for number, page in enumerate(found["pages"]):
+                needs = bool(row.get("needs_ocr")) or number in row.get("needs_ocr_pages", ())
+                if needs or row["pages"][number]["words"]:
+                    scores.append((decide(page, page["text"]).need, needs))
+    good, bad = ([score for score, needs in scores if needs is wanted] for wanted in (False, True))
+    pairs = sum((b > g) + 0.5 * (b == g) for b in bad for g in good)
+    return {"auc": pairs / max(1, len(good) * len(bad)), "pages": len(scores), "need_ocr": len(bad)}
+
+
 def measure(source: Path, part: str, python: str | None, tools: Sequence[str], repeat: int) -> dict[str, Any]:
     """A part of the data through dcurate and the other tools."""
     with tempfile.TemporaryDirectory() as folder:
@@ -205,8 +225,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", type=Path, required=True, help="folder with real.tar, made.tar and their truth")
     parser.add_argument("--peers-python", help="Python that has the other tools")
+    parser.add_argument("--reuse", type=Path, nargs="*", help="JSON of earlier runs: figures of tools not run now")
     parser.add_argument("--tools", default=",".join(TOOLS), help="other tools to run, with commas")
-    parser.add_argument("--parts", default="real,made,poison", help="parts to run, with commas")
+    parser.add_argument("--parts", default="real,made,poison,ocr", help="parts to run, with commas")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each; the least time of each file counts")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args(arguments)
@@ -216,9 +237,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for part in ("real", "made"):
         if part in parts:
             figures[part] = measure(given.input, part, given.peers_python, tools, given.repeat)
+            for earlier in given.reuse or ():
+                older = json.loads(earlier.read_text()).get(part, {})
+                figures[part].update(
+                    {tool: older[tool] for tool in TOOLS if tool in older and tool not in figures[part]}
+                )
             show(part, figures[part])
+    if "made" in parts and importlib.util.find_spec("dcurate.documents.router"):
+        figures["router"] = router(given.input)
+        print(f"router: {json.dumps(figures['router'])}\n")
     for part, module in (("poison", "documents_poison"), ("ocr", "documents_ocr")):
-        if (part in parts or part == "ocr") and (run := optional(module)):
+        if part in parts and (run := optional(module)):
             figures[part] = run(given.input)
             print(f"{part}: {json.dumps(figures[part])}\n")
     figures.update(published=PUBLISHED, machine=before, versions=versions("dcurate", "pypdfium2"))

@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"\s+(\d{1,4}|[ivxlc]{1,7})$")
 #: Lines with leaders and rising numbers that make a list of contents.
 _LINES = 3
 #: A gap in sizes of the font that keeps a line from joining the next.
-_APART = 9.0
+APART = 1e6
 
 
 def has_leaders(text: str) -> bool:
@@ -36,7 +36,7 @@ def clean_contents(lines: list[str], table: npt.NDArray[np.float32]) -> None:
     for number, line in enumerate(lines):
         parts = _LEADER.split(line)
         if len(parts) == 2 and parts[0]:
-            table[number, GAP] = _APART
+            table[number, GAP] = APART
             found.append((number, parts[0], parts[1]))
     values = [int(tail) for _, _, tail in found if tail.isascii() and tail.isdigit()]
     rising = sum(after >= before for before, after in pairwise(values))

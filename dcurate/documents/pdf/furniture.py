@@ -51,6 +51,7 @@ def find_furniture(pages: Sequence[Page]) -> list[tuple[int, int]]:
     and apart from it.
     """
     ends = [_ends(number, page) for number, page in enumerate(pages)]
+    bodies = list(map(_body, pages))
     slots: dict[tuple[int, int], list[End]] = defaultdict(list)
     same: Counter[tuple[int, int, str]] = Counter()
     for of_page in ends:
@@ -64,10 +65,12 @@ def find_furniture(pages: Sequence[Page]) -> list[tuple[int, int]]:
         on_pages = len({end.page for end in repeated})
         # By chance a few of many pages have a line of the text at the same height.
         usual = 2 * on_pages >= len(pages)
-        chosen.update((end.page, end.line) for end in repeated if usual or _is_apart(pages[end.page], end))
+        chosen.update(
+            (end.page, end.line) for end in repeated if usual or _is_apart(pages[end.page], end, bodies[end.page])
+        )
         if usual and on_pages >= 4:
-            chosen.update((end.page, end.line) for end in entries if _is_apart(pages[end.page], end))
-    chosen |= _headings(pages, ends)
+            chosen.update((end.page, end.line) for end in entries if _is_apart(pages[end.page], end, bodies[end.page]))
+    chosen |= _headings(pages, ends, bodies)
     offsets = Counter(
         value - end.page for of_page in ends for end in of_page if (value := _value(end, pages)) is not None
     )
@@ -84,10 +87,15 @@ def find_furniture(pages: Sequence[Page]) -> list[tuple[int, int]]:
     return found
 
 
-def _is_apart(page: Page, end: End) -> bool:
+def _body(page: Page) -> float:
+    """The middle size of a page's lines."""
+    sizes = sorted(page.table[:, SIZE].tolist())
+    return sizes[len(sizes) // 2] if sizes else 0.0
+
+
+def _is_apart(page: Page, end: End, body: float) -> bool:
     """Whether a line is smaller than the text of its page, or further from what is inward than lines of text are."""
     heights, sizes = page.table[:, BASE], page.table[:, SIZE]
-    body = float(np.median(sizes))
     if sizes[end.line] <= 0.93 * body:
         return True
     inward = (heights - heights[end.line]) * (1 if end.side == 0 else -1)
@@ -110,7 +118,7 @@ def _is_number(end: End, page: Page, offsets: Counter[int]) -> bool:
     return value is None or offsets[value - end.page] >= 2
 
 
-def _headings(pages: Sequence[Page], ends: Sequence[Sequence[End]]) -> set[tuple[int, int]]:
+def _headings(pages: Sequence[Page], ends: Sequence[Sequence[End]], bodies: Sequence[float]) -> set[tuple[int, int]]:
     """Lines with the headings of sections at the top of the pages: at one height of most pages, apart from the text.
 
     Titles of slides are at one height too, but larger than the text.
@@ -119,8 +127,7 @@ def _headings(pages: Sequence[Page], ends: Sequence[Sequence[End]]) -> set[tuple
     if len(pages) < _PAGES:
         return found
     slots: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for page, of_page in zip(pages, ends, strict=True):
-        body = float(np.median(page.table[:, SIZE])) if len(page.table) else 0.0
+    for page, of_page, body in zip(pages, ends, bodies, strict=True):
         for side in (0, 1):
             mine = sorted((end for end in of_page if end.side == side), key=lambda end: end.away)
             if not mine or mine[0].away > _NUMBERS * (page.frame.box[3] - page.frame.box[2]):

@@ -193,7 +193,7 @@ def _layout(
         boxes = np.concatenate([boxes, np.array(more, np.float32)])
         spans = np.concatenate([spans, np.zeros((len(more), 2), np.int32)])
         rtl = np.concatenate([rtl, np.zeros(len(more), np.float32)])
-    order, line_of, leaves = find_order(boxes, mirrored)
+    order, line_of, leaves = find_order(boxes, rtl, mirrored)
     letters, places, table, parts = make_lines(order, line_of, leaves, spans, kept, words, codes, boxes, rtl, styles)
     text = letters.tobytes().decode("utf-32-le", "replace")
     lines = [text[start:stop] for start, stop in places.tolist()]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.documents.pdf.contents import APART
 from dcurate.documents.pdf.native import Characters
 from dcurate.kernels.pdf.characters import BREAK_BEFORE, MADE_SPACE_BEFORE, SPACE_BEFORE
 from dcurate.kernels.pdf.grids import assign_cells, find_grids, keep_words, make_grid
@@ -151,7 +152,7 @@ def aligned(
     found = []
     line = 0
     while line < len(rows):
-        if rows[line][0] < 2 or not _COLUMN_GAP <= rows[line][2] < 9:
+        if rows[line][0] < 2 or not _COLUMN_GAP <= rows[line][2] < APART:
             line += 1
             continue
         stop = _run(rows, lines, parts, of_line, line)
@@ -183,7 +184,7 @@ def _run(rows: list[Any], lines: list[str], parts: Any, of_line: dict[int, list[
     columns = 0
     while line < len(rows):
         count, leaf, _, base, _ = rows[line]
-        if leaf != rows[first][1] or rows[line][2] == 9:
+        if leaf != rows[first][1] or rows[line][2] == APART:
             break
         if line > first and base - rows[line - 1][3] > 3.2 * size:
             break

@@ -146,11 +146,30 @@ def _cut(boxes: Any, chosen: Any, count: Any, row_of: Any, rows: Any) -> Any:
 
 
 @njit(**OPTIONS)
-def find_order(boxes: Any, right_to_left: Any) -> Any:
+def _order_row(boxes: Any, rtl: Any, chosen: Any, start: Any, stop: Any, right_to_left: Any) -> Any:
+    """Put the segments of a row in order: from the left, or as the file has them where some run to the left.
+
+    pdfium has put characters of both directions in their order already, as long as they follow each other in the file.
+    """
+    low, high = chosen[start], chosen[start]
+    strong = right_to_left
+    for at in range(start, stop):
+        low, high = min(low, chosen[at]), max(high, chosen[at])
+        strong = strong or rtl[chosen[at]] > 0.3
+    in_file = strong and high - low + 1 == stop - start
+    keys = np.empty(stop - start, np.float64)
+    for at in range(start, stop):
+        keys[at - start] = chosen[at] if in_file else (-boxes[chosen[at], 0] if strong else boxes[chosen[at], 0])
+    chosen[start:stop] = chosen[start:stop][np.argsort(keys, kind="mergesort")]
+
+
+@njit(**OPTIONS)
+def find_order(boxes: Any, rtl: Any, right_to_left: Any) -> Any:
     """The order in which segments are read.
 
     Args:
         boxes: of segments; rules and tables take part as such that have no text.
+        rtl: of each segment the share of its letters that run to the left.
         right_to_left: whether columns are read from the right.
 
     Returns:
@@ -182,10 +201,9 @@ def find_order(boxes: Any, right_to_left: Any) -> Any:
                 while stop < many and row_of[stop] == row_of[start]:
                     stop += 1
                 line += 1
-                ahead = np.argsort(boxes[chosen[start:stop], 0], kind="mergesort")
-                for at in range(stop - start):
-                    place = ahead[stop - start - 1 - at] if right_to_left else ahead[at]
-                    order[done] = chosen[start + place]
+                _order_row(boxes, rtl, chosen, start, stop, right_to_left)
+                for at in range(start, stop):
+                    order[done] = chosen[at]
                     lines[done] = line
                     leaves[done] = leaf
                     done += 1
@@ -238,12 +256,9 @@ def order_cells(boxes: Any, cells: Any, right_to_left: Any) -> Any:
         ):
             stop += 1
         line += 1
-        for one in range(start + 1, stop):
-            held, at = order[one], one
-            while at > start and (boxes[order[at - 1], 0] > boxes[held, 0]) != right_to_left:
-                order[at] = order[at - 1]
-                at -= 1
-            order[at] = held
+        if stop - start > 1:
+            keys = boxes[order[start:stop], 0]
+            order[start:stop] = order[start:stop][np.argsort(-keys if right_to_left else keys, kind="mergesort")]
         lines[start:stop] = line
         leaves[start:stop] = leaf
         start = stop

@@ -203,11 +203,7 @@ def find_joints(letters: Any, places: Any, table: Any, dropped: Any) -> Any:
         alike = abs(size - table[before, 3]) < 0.08 * size and (table[line, 8] > 0.7) == (table[before, 8] > 0.7)
         mirrored = table[line, 6] > 0.3 or table[before, 6] > 0.3
         hyphen = (
-            (end == 45 or end == 0x2010)
-            and old_last - old_first > 2
-            and _is_letter(letters[old_last - 2])
-            and alike
-            and table[before, 4] < CELL_GAP
+            (end == 45 or end == 0x2010) and old_last - old_first > 2 and _is_letter(letters[old_last - 2]) and alike
         )
         if int(table[before, 5]) != leaf:
             joint = HYPHEN if hyphen and _is_lower(begin) and step < 0 else PARAGRAPH
@@ -225,16 +221,13 @@ def find_joints(letters: Any, places: Any, table: Any, dropped: Any) -> Any:
                 word += 1
             word = max(word, first + 1)
             need = (word - first) * (table[line, 1] - table[line, 0]) / (last - first) + 0.3 * size
-            if (
-                table[line, 4] >= CELL_GAP
-                or table[before, 4] >= CELL_GAP
-                or min(table[line, 9], table[before, 9]) > 0.7
-            ):
-                joint = NEW_LINE
-            elif hyphen and left_over < max(need, 6 * size):
+            code = min(table[line, 9], table[before, 9]) > 0.7
+            if hyphen and not code and left_over < max(need, 6 * size):
                 joint = HYPHEN if _is_lower(begin) else DIRECT
             elif (
-                _begins_item(letters, first, last)
+                code
+                or max(table[line, 4], table[before, 4]) >= CELL_GAP
+                or _begins_item(letters, first, last)
                 or left_over > need + 0.5 * size
                 or (
                     indent > old_indent + 0.9 * size
