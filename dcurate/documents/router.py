@@ -105,6 +105,20 @@ def no_language(text: str) -> float | None:
     return sum(known) / len(known) if known else None
 
 
+def closest_language(text: str) -> str | None:
+    """The language that a text is closest to; None if there are too few letters to know.
+
+    Examples:
+        >>> closest_language("Everyone has the right to life, liberty and security of person.")
+        'en'
+    """
+    sample = _sampled(text)
+    if sum(map(str.isalpha, sample)) < FEW_LETTERS:
+        return None
+    closest = _profiles().closest(sample)
+    return closest.language if closest is not None else None
+
+
 def _is_no_language(text: str) -> float | None:
     letters = [character for character in text if character.isalpha()]
     if len(letters) < FEW_LETTERS:

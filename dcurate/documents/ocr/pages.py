@@ -13,11 +13,13 @@ import numpy.typing as npt
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
+from dcurate.documents.ocr.characters import read_off
+from dcurate.documents.ocr.glyphs import decipher
 from dcurate.documents.ocr.page import PageOcr, PageText
 from dcurate.documents.pdf.native import Characters, Drawings, read_drawings
 from dcurate.documents.pdf.options import PdfOptions
 from dcurate.documents.pdf.page import Page, lay_out
-from dcurate.documents.router import Route, decide, no_language
+from dcurate.documents.router import Route, closest_language, decide, no_language
 from dcurate.documents.routes import ASIDE, OCR, TEXT
 from dcurate.kernels.pdf.grids import frame as framed
 
@@ -28,18 +30,22 @@ Ocr: TypeAlias = Literal["auto", "always"]
 DPI: Final = 300
 LARGEST: Final = 1664, 2048
 #: Mean confidence from which OCR is believed.
-LEAST_CONFIDENCE: Final = 0.75
+LEAST_CONFIDENCE: Final = 0.92
+#: Languages in Latin script with letters that the models do not have.
+UNREAD: Final = frozenset({"vi"})
 #: The share of a text that may be like no language.
 _MOST_NONSENSE = 0.5
-_BLACK = 0xFF000000
+#: Reasons that lie in fonts.
+_FONTS = ("broken characters", "no language")
 
 
 @dataclass(frozen=True)
 class OcrPages:
     """Sends each page of a PDF its way, and reads those that go to OCR.
 
-    A page whose text is not in the file goes to OCR. What OCR cannot read goes to `hard`: it is unsure of the
-    characters, or the result is like no language, because the models do not know the script. Such a page has no text.
+    A page whose text is not in the file goes to OCR; one with a broken font is first read by the shapes of its glyphs.
+    What OCR cannot read goes to `hard`: it is unsure of the characters, or the result is like no language, because the
+    models do not know the script, or like one whose letters they do not have. Such a page has no text.
 
     Each page's signals get ``route``, ``route_reason``, ``ocr_need``, ``ocr_confidence`` and ``skew_degrees``.
 
@@ -80,6 +86,10 @@ class OcrPages:
             pixels = render(drawn)
             if pixels is None:
                 return _routed(_emptied(page), Route(ASIDE, "page size", route.need))
+            if route.reason in _FONTS and self.ocr != "always":
+                by_shapes = self._deciphered(drawn, page, route, options)
+                if by_shapes is not None:
+                    return by_shapes
             found = reader(self.models).read(pixels)
             laid = lay_out(
                 drawn.raw,
@@ -90,10 +100,24 @@ class OcrPages:
             )
         laid.signals, laid.figures, laid.links = page.signals, page.figures, page.links
         extra = {"ocr_confidence": found.confidence, "skew_degrees": found.skew_degrees}
-        nonsense = no_language("\n".join(laid.lines)) or 0.0
-        if found.lines and (found.confidence < LEAST_CONFIDENCE or nonsense > _MOST_NONSENSE):
+        text = "\n".join(laid.lines)
+        unsure = found.confidence < LEAST_CONFIDENCE or (no_language(text) or 0.0) > _MOST_NONSENSE
+        if found.lines and (unsure or closest_language(text) in UNREAD):
             return _routed(_emptied(laid), Route(self.hard, f"{route.reason}, OCR cannot read it", route.need), extra)
         return _routed(laid, route, extra)
+
+    def _deciphered(self, drawn: pdfium.PdfPage, page: Page, route: Route, options: PdfOptions) -> Page | None:
+        """The page read by the shapes of its glyphs; None if that gives no language."""
+        found = decipher(drawn, _shown_box(drawn.raw))
+        if found is None:
+            return None
+        drawings = _rules_only(read_drawings(drawn.raw, options.max_objects_per_page))
+        laid = lay_out(drawn.raw, page.number, found.characters, drawings, options)
+        if (no_language("\n".join(laid.lines)) or 0.0) > _MOST_NONSENSE:
+            return None
+        laid.signals, laid.figures, laid.links = page.signals, page.figures, page.links
+        reason = f"{route.reason}, read by the shapes of glyphs"
+        return _routed(laid, route._replace(reason=reason), {"ocr_confidence": round(1 - found.difference, 4)})
 
 
 @cache
@@ -119,7 +143,7 @@ def render(page: pdfium.PdfPage) -> npt.NDArray[np.uint8] | None:
     pixels = bitmap.to_numpy()
     pixels = pixels[..., :3] if pixels.shape[2] > 3 else pixels
     pixels = np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
-    return np.ascontiguousarray(pixels)
+    return pixels.copy()  # pdfium frees what it drew on with the bitmap
 
 
 def placed(found: PageText, box: list[float], rotate: int) -> Characters:
@@ -137,15 +161,7 @@ def placed(found: PageText, box: list[float], rotate: int) -> Characters:
     places = read.places * np.array([across, across, down, down], np.float32)
     places[:, :2] += left
     places[:, 2] += top
-    return Characters(
-        read.codes,
-        places,
-        np.zeros(len(read.codes), np.int32),
-        read.spaces.astype(np.uint8),
-        np.array([[0, -1, turn, 0, _BLACK]], np.int64),
-        np.zeros(0, np.int64),
-        0,
-    )
+    return read_off(read.codes, places, read.spaces, turn)
 
 
 def _shown_box(page: Any) -> list[float]:

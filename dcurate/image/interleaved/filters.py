@@ -18,7 +18,8 @@ from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.image.interleaved.materialise import Ints, bytes_of
 from dcurate.image.interleaved.schema import IMAGE, METADATA, REQUIRED, TEXT, check
-from dcurate.image.interleaved.verdicts import aspect_ratio, colours, qr_share, sharpness
+from dcurate.image.interleaved.verdicts import aspect_ratio, colours, sharpness
+from dcurate.image.qr import qr_share
 from dcurate.media.errors import MediaError, MediaFault
 
 Mask = npt.NDArray[np.bool_]
@@ -278,7 +279,9 @@ class InterleavedQRCodeFilterStage(InterleavedFilterStage):
 
     def judge(self, verdicts: Verdicts) -> Mapping[int, float]:
         most = self.score_threshold
-        return self._judge_images(verdicts, lambda data: qr_share(colours(data)), lambda share: share < most)
+        return self._judge_images(
+            verdicts, lambda data: qr_share(colours(data), unread=True), lambda share: share < most
+        )
 
 
 @dataclass
