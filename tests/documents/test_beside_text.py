@@ -38,7 +38,7 @@ def test_a_web_page_and_the_pdf_of_the_same_text_are_near_duplicates(tmp_path: P
         pq.write_table(batch.to_arrow().select(["url", "text"]), tmp_path / f"{name}.parquet")
     stages = [ParquetReader(str(tmp_path)), FuzzyDuplicates(threshold=0.8)]
     result = Pipeline("both", stages=stages).run(InlineExecutor(), observers=[])
-    assert [row["url"] for batch in result for row in batch.to_arrow().to_pylist()] == ["a.html"]
+    assert [row["url"] for batch in result for row in DocumentBatch.given(batch).to_arrow().to_pylist()] == ["a.html"]
     assert result.report.stages[-1].dropped == {"fuzzy_duplicate": 1}
 
 
