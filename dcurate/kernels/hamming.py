@@ -15,7 +15,7 @@ from dcurate.kernels.layout import INLINE, OPTIONS, Ints, Scalar, Words
 SMALL = 512
 #: Contents of one hash, or of two, that are paired each with each, and contents of other hashes that a hash is paired
 #: with. Of more, each is paired with the first `LEADERS`, and with the `FOLLOWERS` after it.
-MOST_CONTENTS, LEADERS, FOLLOWERS = 64, 8, 8
+MOST_CONTENTS, LEADERS, FOLLOWERS = 16, 8, 8
 #: Hashes of a bucket that a hash is compared with: the first and the last ones before it, half of each.
 MOST_COMPARED = 2**13
 

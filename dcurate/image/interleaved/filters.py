@@ -144,12 +144,11 @@ class InterleavedFilterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     score_field: str | None = None
     storage_options: dict[str, Any] | None = None
 
-    uses_only_named_columns: ClassVar[bool] = True
     #: What rows are dropped for.
     reason: ClassVar[str]
 
     def inputs(self) -> Spec:
-        return ["data"], [*REQUIRED, "text_content", "binary_content", "source_ref", "materialize_error"]
+        return ["data"], list(REQUIRED)
 
     def outputs(self) -> Spec:
         return ["data"], [] if self.score_field is None else [self.score_field]
