@@ -27,7 +27,9 @@ def main() -> None:
     parser.add_argument("--input", type=Path, required=True, help="the folder with the data")
     parser.add_argument("--json", type=Path, help="where the figures go")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas")
-    parser.add_argument("--peers-python", default=None, help="a Python with imagededup, daft and ray[data]")
+    parser.add_argument(
+        "--peers-python", default=None, help="Pythons with imagededup, data-juicer, daft or ray[data], with commas"
+    )
     given = parser.parse_args()
     wanted = given.only.split(",")
     unknown = set(wanted) - set(PARTS)

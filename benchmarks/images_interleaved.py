@@ -92,11 +92,15 @@ def by_hand(source: str) -> dict[str, str]:
         if not name.endswith(".json"):
             continue
         key, record = name.removesuffix(".json"), json.loads(data)
-        texts, images, about = (record.pop(each) for each in ("texts", "images", "metadata"))
+        texts, images = record.pop("texts"), record.pop("images")
+        about = record.pop("metadata", None) or [None] * len(texts)
         elements: list[Any] = [["metadata", record]]
         for text, image, own in zip(texts, images, about, strict=True):
-            elements += [["text", text, own]] if text is not None else []
-            elements += [["image", hashlib.sha256(held[f"{key}.{image}"]).hexdigest(), own]] if image else []
+            if text is not None:
+                elements.append(["text", text, own])
+            if image is not None:
+                file = held.get(f"{key}.{image}", held.get(image, b""))
+                elements.append(["image", hashlib.sha256(file).hexdigest(), own])
         found[key] = _digest(elements)
     return found
 

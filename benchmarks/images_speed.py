@@ -54,6 +54,7 @@ def run(input_dir: str | Path, peers_python: str | None = None) -> dict[str, Any
         tar.extractall(folder, filter="data")
         inner = next((path for path in Path(folder).iterdir() if path.is_dir()), Path(folder))
         for python in (peers_python or "").split(",") if peers_python else []:
+            print("peers of", python, flush=True)
             for tool in _PEERS:
                 _add(figures, tool, partial(_in_process, python, tool, inner))
             _add(figures, "ray", partial(_ray, python, inner, len(refs)))
@@ -194,9 +195,15 @@ def measured_result(output: str) -> dict[str, Any]:
 
 
 def _ray(python: str, folder: Path, images: int) -> dict[str, Any]:
-    """CPU seconds of all its processes, less those of a run over a few pictures."""
+    """CPU seconds of all its processes over four times the pictures, less those of a run over a few."""
     few = 16
     command: list[str | Path] = [python, ROOT / "benchmarks/peers/images.py", "ray", folder]
-    start, whole = (measure(command, env={"IMAGES": str(number), "OMP_NUM_THREADS": "1"}) for number in (few, images))
+    start, whole = (
+        measure(command, env={"IMAGES": str(number), "OMP_NUM_THREADS": "1"}) for number in (few, 4 * images)
+    )
     done = measured_result(whole.output)["images"] - measured_result(start.output)["images"]
+    if whole.cpu_s < 1.5 * start.cpu_s:
+        raise CommandError(
+            f"its start took {start.cpu_s:.0f} CPU seconds, too many to measure {done} pictures beside it"
+        )
     return {"images_per_cpu_s": _rate(done, whole.cpu_s - start.cpu_s), "images": done}

@@ -256,6 +256,8 @@ from .text.score import ScoreFilter as ScoreFilter
 from .text.signals import Needs as Needs
 from .text.signals import Signals as Signals
 from .text.unicode_repair import UnicodeReformatter as UnicodeReformatter
+from .tokens.importance import ImportanceWeights as ImportanceWeights
+from .tokens.importance import fit_importance as fit_importance
 from .tokens.mixture import Mixture as Mixture
 from .tokens.mixture import Source as Source
 from .tokens.nemo import MegatronTokenizerWriter as MegatronTokenizerWriter

@@ -160,8 +160,9 @@ def ray_data(folder):
             return {"hash": same_work(np.asarray(image.convert("RGB")))[1]}
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    count = int(os.environ.get("IMAGES", "0")) or None
-    files = files_of(folder)[:count]
+    files = files_of(folder)
+    count = int(os.environ.get("IMAGES", len(files)))
+    files = (files * -(-count // len(files)))[:count]
     rows = ray.data.read_binary_files(files).map(work).take_all()
     return len(rows), 0.0
 

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import pypdfium2 as pdfium
 
-from dcurate.documents.columns import PAGE
 from dcurate.documents.figures import figure_pictures
 from dcurate.documents.pdf import MediaError as PdfError
 from dcurate.documents.pdf import extract_pdf
@@ -20,11 +19,12 @@ from dcurate.media.errors import MediaError, MediaFault
 
 #: Reasons for which a file is worth another try with a page tree made of what is left of it.
 _BROKEN = ("truncated", "damaged")
-#: What the stage needs of a page and of a document, besides its text.
-_SIGNALS = frozenset(field.name for field in PAGE)
+#: Options that are not those of the extraction.
+_OWN = ("repair", "output", "signals")
+#: What the stage needs of a document, besides its text.
 _WHOLE = frozenset(("page_spans", "title", "producer", "creator", "language", "n_pages", "figures"))
-#: A bundled PDF of two pages.
-SAMPLE = Path(__file__).parents[1] / "bundled" / "documents" / "sample.pdf"
+#: A PDF that needs every kernel.
+WARM = Path(__file__).parents[1] / "bundled" / "warm.pdf"
 #: Bytes of memory that any file may take, and further ones for each of its bytes.
 _MEMORY, _MEMORY_A_BYTE = 128 * 2**20, 64
 
@@ -39,7 +39,8 @@ def read_pdf(
 
     Args:
         data: the file.
-        options: those of `extract_pdf`; ``repair``: whether a file that cannot be opened is repaired; ``output``.
+        options: those of `extract_pdf`; ``repair``: whether a file that cannot be opened is repaired; ``output``; and
+            ``signals``, those of a page that are wanted, all by default.
         extract: called with a file and options; `extract_pdf`, perhaps with OCR.
         memory: bytes that `extract` may take beyond what any file may.
 
@@ -74,7 +75,7 @@ def limited_memory(size: int, more: int = 0) -> Iterator[None]:
 
 
 def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[dict[str, Any], list[bytes]]:
-    chosen = {name: value for name, value in options.items() if name not in ("repair", "output")}
+    chosen = {name: value for name, value in options.items() if name not in _OWN}
     output, used = options.get("output", "text"), data
     cut = truncation(data)
     try:
@@ -96,7 +97,7 @@ def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[di
     if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
         raise _fault(data, cut)
     pictures = figure_pictures(used, found.get("figures") or ()) if output == "interleaved" else []
-    needed = {*_SIGNALS, "markdown"} if output == "interleaved" else _SIGNALS
+    needed = {*(options.get("signals") or found["pages"][0]), *(["markdown"] if output == "interleaved" else [])}
     pages = [{name: page[name] for name in page if name in needed} for page in found["pages"]]
     whole = {name: found[name] for name in found if name in _WHOLE or name == output}
     if output == "markdown":
@@ -133,4 +134,4 @@ def _fault(data: bytes, cut: str, fault: MediaFault | None = None) -> MediaError
     return MediaError("truncated", f"it ends after {len(data):,} bytes{limit}, before its first text")
 
 
-extract_pdf(SAMPLE.read_bytes(), {})  # compiles the kernels, or loads them, before the first file is timed
+extract_pdf(WARM.read_bytes(), {})  # compiles the kernels, or loads them, before the first file is timed

@@ -13,6 +13,7 @@ from dcurate.core.batch import Rejection
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.documents.columns import DOCUMENT, document_columns
+from dcurate.documents.columns import PAGE as PAGE_SIGNALS
 from dcurate.documents.interleaved import PAGE, interleaved_table
 from dcurate.documents.ocr_files import model_files
 from dcurate.errors import PipelineError, listed
@@ -202,6 +203,7 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
             "keep_headers": self.keep_headers,
             "password": self.password,
             "repair": self.repair,
+            "signals": [field.name for field in PAGE_SIGNALS],
             **({} if self.ocr == "off" else {"ocr": {"ocr": self.ocr, "models": self.ocr_models, "hard": self.hard}}),
         }
 

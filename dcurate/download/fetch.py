@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
 import shutil
 import time
@@ -73,8 +74,13 @@ def read(url: str, transfer: Transfer) -> bytes:
     return _tried(url, transfer, whole)
 
 
-def read_limited(url: str, transfer: Transfer, limit: int) -> tuple[bytes, Sequence[tuple[str, str]]]:
+def read_limited(
+    url: str, transfer: Transfer, limit: int, most_s: float = math.inf
+) -> tuple[bytes, Sequence[tuple[str, str]]]:
     """The contents of a file of unknown size, up to one byte more than `limit`, and the headers of the server.
+
+    Args:
+        most_s: seconds that an attempt may take: a server may send a byte now and then for ever.
 
     Raises:
         TransferError: it cannot be fetched.
@@ -83,8 +89,11 @@ def read_limited(url: str, transfer: Transfer, limit: int) -> tuple[bytes, Seque
     def whole() -> tuple[bytes, Sequence[tuple[str, str]]]:
         data = bytearray()
         with asked(url, transfer) as answer:
+            end = time.monotonic() + most_s
             for chunk in answer.chunks:
                 data += chunk
+                if time.monotonic() > end:
+                    raise Interrupted(f"{len(data)} bytes came in {most_s:g} s")
                 if len(data) > limit:
                     return bytes(data[: limit + 1]), answer.headers
             if answer.size is not None and len(data) != answer.size:

@@ -43,6 +43,8 @@ from dcurate.media.refs import BYTES, LARGEST_FILE, with_columns
 #: Seconds for which the rules of a site are kept, and how many sites.
 _FRESH_S, _SITES = 3600.0, 4096
 _TDM_BYTES = 2**20
+#: Seconds that an attempt at the rules of a site may take.
+_RULES_S = 30.0
 
 
 class _Site(NamedTuple):
@@ -91,6 +93,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         private: whether servers in private networks may be asked; they are refused otherwise, also after a redirect.
         transfer: retries, timeouts, and limits for each host.
         limit: bytes of the largest file.
+        file_timeout_s: seconds that an attempt at a file may take.
         at_a_time: files that a slot fetches at the same time.
 
     Raises:
@@ -108,6 +111,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     private: bool = False
     transfer: Transfer = field(default_factory=lambda: Transfer(attempts=3, timeout_s=10.0, connections_per_host=4))
     limit: int = LARGEST_FILE
+    file_timeout_s: float = 120.0
     at_a_time: int = 32
     name: str = "fetch_media"
     resources: Resources = WAITING
@@ -117,15 +121,18 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(f"{self.name}: on_opt_out={self.on_opt_out!r} must be 'drop' or 'flag'")
         if isinstance(self.opt_out_tags, str):
             raise PipelineError(f"{self.name}: opt_out_tags must be a list: {listed([self.opt_out_tags])} in brackets")
-        if not isinstance(self.at_a_time, int) or self.at_a_time < 1 or self.limit < 1:
-            raise PipelineError(
-                f"{self.name}: at_a_time={self.at_a_time!r} and limit={self.limit!r} must be at least 1"
-            )
+        for name in ("at_a_time", "limit", "file_timeout_s"):
+            if not getattr(self, name) > 0:
+                raise PipelineError(f"{self.name}: {name}={getattr(self, name)!r} must be above zero")
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide the rows."""
         given = super().settings()
-        return {name: value for name, value in given.items() if name not in ("transfer", "at_a_time", "resources")}
+        return {
+            name: value
+            for name, value in given.items()
+            if name not in ("transfer", "at_a_time", "file_timeout_s", "resources")
+        }
 
     def inputs(self) -> tuple[list[str], list[str]]:
         return [], [self.url_field]
@@ -192,7 +199,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         if robots == "disallowed":
             return _Got(robots=robots, tdm=is_reserved(site.tdm, path_of(url)), opted_out="robots.txt")
         try:
-            data, headers = read_limited(url, transfer, self.limit)
+            data, headers = read_limited(url, transfer, self.limit, self.file_timeout_s)
         except TransferError as error:
             return _Got(robots=robots, fault=_fault(error))
         tags = robots_tags(headers, _agent(transfer))
@@ -254,14 +261,16 @@ def _site(address: str, transfer: Transfer) -> _Site:
 
 def _asked(address: str, transfer: Transfer) -> _Site:
     try:
-        data, _ = read_limited(f"{address}/robots.txt", transfer, LARGEST_ROBOTS)
+        data, _ = read_limited(f"{address}/robots.txt", transfer, LARGEST_ROBOTS, _RULES_S)
         robots = Robots.of(data[:LARGEST_ROBOTS].decode("utf-8", "replace"), _agent(transfer))
     except TransferError as error:
         if error.status is None or not 400 <= error.status < 500:  # RFC 9309: then nothing may be fetched
             return _Site(None, [], time.monotonic())
         robots = Robots(())
     try:
-        data, _ = read_limited(f"{address}/.well-known/tdmrep.json", replace(transfer, attempts=1), _TDM_BYTES)
+        data, _ = read_limited(
+            f"{address}/.well-known/tdmrep.json", replace(transfer, attempts=1), _TDM_BYTES, _RULES_S
+        )
         tdm = tdm_rules(data)
     except TransferError:
         tdm = []

@@ -9,14 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 
-def qr_share(pixels: npt.NDArray[np.uint8]) -> float:
+def qr_share(pixels: npt.NDArray[np.uint8], *, unread: bool = False) -> float:
     """Find QR codes with zxing-cpp, and return the share of the area that they take, 0 to 1.
 
     Args:
         pixels: height x width x 3, uint8.
+        unread: whether codes count that are found and cannot be read.
     """
     zxing: Any = importlib.import_module("zxingcpp")
-    found = zxing.read_barcodes(pixels, formats=zxing.BarcodeFormat.QRCode)
+    found = zxing.read_barcodes(pixels, formats=zxing.BarcodeFormat.QRCode, return_errors=unread)
     area: float = sum(_area(code.position) for code in found)
     return float(min(1.0, area / (pixels.shape[0] * pixels.shape[1])))
 

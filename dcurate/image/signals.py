@@ -26,6 +26,8 @@ from dcurate.media.sandbox import Sandbox
 
 #: Shorter side that pictures are reduced to, at least: signals and pixel hashes are of pictures of this size.
 SHORT_SIDE = 256
+#: Decodes and measures a picture in a child process.
+DECODER = "dcurate.image.child:look_at"
 #: Hashes in the order in which `measure` fills them in.
 _HASHES = ("ahash", "dhash", "phash", "pdq")
 _GRAY = MEASURED.index("gray")
@@ -125,12 +127,12 @@ class ImageSignals(PictureStage):
         return not self.sandbox
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        measured_picture(Picture(np.zeros((300, 300, 3), np.uint8), Header("png", 300, 300)))  # compiles the kernels
+        warm_up()
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         if self.sandbox:
             self._child = Sandbox(
-                "dcurate.image.signals:look_at",
+                DECODER,
                 {"max_pixels": self.max_pixels, "qr": self.qr},
                 timeout_s=self.timeout_s,
                 memory_bytes=self.memory_bytes,
@@ -188,19 +190,13 @@ def measured_picture(picture: Picture, hashed: bool = True) -> tuple[npt.NDArray
     return found, hashes.tobytes()
 
 
+def warm_up() -> None:
+    """Compile the kernels, or load them from numba's cache on disk."""
+    for hashed in (True, False):
+        measured_picture(Picture(np.zeros((300, 300, 3), np.uint8), Header("png", 300, 300)), hashed)
+
+
 def pixel_hash(picture: Picture) -> bytes:
     """Hash the decoded pixels and their shape: 16 bytes."""
     seed = picture.pixels.shape[0] << 32 | picture.pixels.shape[1]
     return xxhash.xxh3_128_digest(picture.pixels.data, seed=seed)
-
-
-def look_at(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Decode and measure a picture in a child process; see `dcurate.media.sandbox.Sandbox`.
-
-    Raises:
-        MediaError: it cannot be decoded.
-    """
-    picture = decode(data, SHORT_SIDE, max_pixels=options["max_pixels"])
-    found, hashes = measured_picture(picture)
-    qr = qr_share(picture.pixels) if options["qr"] else 0.0
-    return {"truncated": picture.truncated, "qr": qr}, [found.tobytes(), hashes, pixel_hash(picture)]

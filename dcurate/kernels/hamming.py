@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, types
+from numba.extending import intrinsic
 
 from dcurate.kernels.layout import INLINE, OPTIONS, Ints, Scalar, Words
 
@@ -14,12 +15,10 @@ from dcurate.kernels.layout import INLINE, OPTIONS, Ints, Scalar, Words
 SMALL = 512
 #: Contents of one hash, or of two, that are paired each with each, and contents of other hashes that a hash is paired
 #: with. Of more, each is paired with the first `LEADERS`, and with the `FOLLOWERS` after it.
-MOST_CONTENTS, LEADERS, FOLLOWERS = 64, 8, 8
+MOST_CONTENTS, LEADERS, FOLLOWERS = 16, 8, 8
 #: Hashes of a bucket that a hash is compared with: the first and the last ones before it, half of each.
-MOST_COMPARED = 2**14
+MOST_COMPARED = 2**13
 
-_M1, _M2, _M4 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
-_H01 = np.uint64(0x0101010101010101)
 _SHIFT = np.uint64(32)
 
 
@@ -55,19 +54,19 @@ class Scheme(NamedTuple):
     distance: Scalar
 
 
-@njit(**INLINE)
-def _ones(word: Scalar) -> Scalar:
-    """How many bits of a word are set."""
-    word -= (word >> np.uint64(1)) & _M1
-    word = (word & _M2) + ((word >> np.uint64(2)) & _M2)
-    word = (word + (word >> np.uint64(4))) & _M4
-    return np.int64((word * _H01) >> np.uint64(56))
+def _count_ones(context: Any, word: Any) -> tuple[Any, Any]:
+    """The type of `_ones`, and its code: one instruction."""
+    return types.int64(types.uint64), lambda _, builder, __, given: builder.ctpop(given[0])
+
+
+#: How many bits of a word are set.
+_ones: Scalar = intrinsic(_count_ones)
 
 
 @njit(**INLINE)
 def _near(hashes: Words, one: Scalar, other: Scalar, distance: Scalar) -> Scalar:
     """Whether two hashes differ in at most so many bits."""
-    total = 0
+    total: Scalar = 0
     for word in range(hashes.shape[1]):
         total += _ones(hashes[one, word] ^ hashes[other, word])
         if total > distance:

@@ -109,7 +109,7 @@ def of_tar(store: Any, path: str, part: FilePart, name: str) -> Iterator[Found |
 def lost_in_tar(each: tar.Member | tar.Damage, path: str) -> Lost | None:
     """Why a part of a tar archive is no file; None if it is one, or a folder."""
     if isinstance(each, tar.Damage):
-        detail = f"bytes {each.begin:,} to {each.end:,} of the archive hold no member"
+        detail = each.detail or f"bytes {each.begin:,} to {each.end:,} of the archive hold no member"
         return Lost("", Ref(path, "", each.begin, each.end - each.begin), MediaFault(each.reason, detail))
     ref = Ref(path, each.name, each.offset, each.size)
     if each.kind == "folder":

@@ -57,15 +57,21 @@ class Damage(NamedTuple):
         begin: where it begins.
         end: where the next member begins, or the archive ends.
         reason: short and stable.
+        detail: what else is known.
     """
 
     begin: int
     end: int
     reason: str
+    detail: str = ""
 
 
 class Window(Protocol):
     """The content of an archive, read from front to back."""
+
+    @property
+    def damage(self) -> str:
+        """Why the content cannot be read further, if that is so."""
 
     def get(self, offset: int, size: int) -> bytes:
         """Return a range of bytes that begins at or behind the last one; fewer at the end."""
@@ -76,6 +82,8 @@ class Window(Protocol):
 
 class _Direct:
     """A file of which any range can be read."""
+
+    damage = ""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int, block: int) -> None:
         self._read, self._size, self._block = read, size, block
@@ -98,6 +106,10 @@ class _InTurn:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._last, self._at = b"", 0
+
+    @property
+    def damage(self) -> str:
+        return self._stream.damage
 
     def get(self, offset: int, size: int) -> bytes:
         begin = offset - self._at
@@ -166,6 +178,8 @@ def walk(
     while stop is None or at < stop:
         block = window.get(at, BLOCK)
         if not block:
+            if window.damage:
+                yield Damage(at, at, "damaged stream", window.damage)
             return
         if block == _NOTHING:
             at += _zeros(window.get(at, _SCAN))

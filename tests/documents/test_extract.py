@@ -18,6 +18,7 @@ from dcurate.documents.figures import figure_pictures
 from dcurate.errors import PipelineError
 from dcurate.image.interleaved.schema import check
 from dcurate.media.refs import Ref, ref_array
+from dcurate.media.template import Forked
 from tests.documents.made import WORDS, bomb, endless, objects_of, packed, pdf, written
 
 #: Files by the reason for which they have no row; None for those that have one.
@@ -157,6 +158,13 @@ def test_files_that_are_gone_or_too_large_are_faults_of_their_rows(tmp_path: obj
 def test_settings_that_cannot_work_are_refused(setting: dict[str, object], said: str) -> None:
     with pytest.raises(PipelineError, match=said):
         PdfExtract(**setting)  # type: ignore[arg-type]
+
+
+def test_the_child_is_forked_so_that_a_bomb_costs_little_more_than_itself(stage: PdfExtract) -> None:
+    stage.process(batch([pdf()]))
+    assert stage._sandbox is not None
+    assert stage._sandbox._child is not None
+    assert isinstance(stage._sandbox._child._process, Forked)
 
 
 def test_rows_without_files_are_refused(stage: PdfExtract) -> None:

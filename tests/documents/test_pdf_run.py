@@ -113,7 +113,7 @@ def test_the_report_shows_what_was_set_aside_with_its_first_page(done: Path) -> 
     section = page[page.index('<section id="aside">') :].partition("</section>")[0]
     assert section.count("<figure>") == 5
     assert section.count('src="data:image/jpeg;base64,') == 2
-    assert all(word in section for word in ("scan.pdf", "not a PDF: HTML", "out of memory", "no page can be drawn"))
+    assert all(word in section for word in ("scan.pdf", "not a PDF: HTML", "out of memory", "cannot be drawn"))
 
 
 def test_the_recipe_reads_the_same_files(crawl: Path, tmp_path: Path) -> None:

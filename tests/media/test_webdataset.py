@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from zstandard import ZstdCompressor
 
 from dcurate import DocumentBatch, InlineExecutor, Pipeline, processing_stage
 from dcurate.errors import DataError, PipelineError
@@ -258,3 +259,17 @@ def test_a_shard_that_changed_since_it_was_listed_is_refused(tmp_path):
     (tmp_path / "in.tar").write_bytes(tar_of(simple(2)) + b"\0")
     with pytest.raises(DataError, match="in.tar changed since it was listed"):
         reader.process(split)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, ZstdCompressor(write_checksum=True).compress])
+def test_a_compressed_shard_that_is_cut_or_damaged_says_so(tmp_path, pack):
+    members = [member for number in range(20) for member in simple(number)]
+    data = bytearray(pack(tar_of(members)))
+    path = tmp_path / f"in.tar{'.gz' if pack is gzip.compress else '.zst'}"
+    for end, place in ((len(data) - 3, 0), (len(data) // 2, 0), (len(data), len(data) - 2)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ (place > 0)]) + data[place + 1 : end])
+        rows, rejections = rows_of(path)
+        reasons = Counter(one.reason for one in rejections)
+        assert reasons["damaged stream"] == 1
+        assert set(reasons) <= {"damaged stream", "truncated"}
+        assert [row["__key__"] for row in rows] == [f"{number:04d}" for number in range(len(rows))]

@@ -13,7 +13,17 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Mixture, Pipeline, Source, TokenWriter
+from dcurate import (
+    ImportanceWeights,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    Mixture,
+    Pipeline,
+    Source,
+    TokenWriter,
+    fit_importance,
+)
 from dcurate.cli import cli
 from dcurate.errors import DataError, PipelineError
 from dcurate.tokens.draws import drawn, draws_of
@@ -108,6 +118,26 @@ def test_documents_with_larger_weights_are_drawn_more_often_and_counts_may_be_a_
     assert len(found) == len({row["id"] for row in found}) == 200
     assert sum(row["likes"] > 0 for row in found) > 180
     assert set(found[0]) == {"id", "n", "text", "likes"}
+
+
+def test_importance_weights_prefer_what_is_like_the_target(tmp_path: Path) -> None:
+    words = {True: ["proof", "theorem", "lemma"], False: ["sale", "shoes", "cheap"]}
+    rows = [{"id": n, "text": " ".join([*words[n % 2 == 0], "of", "the"] * 3), "n": 1} for n in range(60)]
+    everything = write(tmp_path / "in", rows)
+    target = write(tmp_path / "target", rows[::2], 1)
+    fit_importance(target, JsonlReader(everything), str(tmp_path / "model.npz"))
+    stages: list[Any] = [JsonlReader(everything), ImportanceWeights(str(tmp_path / "model.npz"))]
+    Pipeline("weigh", stages=[*stages, JsonlWriter(str(tmp_path / "weighed"))]).run(InlineExecutor(), observers=[])
+    chosen = Source(str(tmp_path / "weighed"), weight=1, log_weights_field="log_weight")
+    stages = [Mixture({"all": chosen}, 30, tokens_field="n"), JsonlWriter(str(tmp_path / "out"))]
+    Pipeline("mix", stages=stages).run(InlineExecutor(), observers=[])
+    lines = [line for path in (tmp_path / "out").glob("*.jsonl") for line in path.read_text().splitlines()]
+    assert sorted(json.loads(line)["id"] for line in lines) == list(range(0, 60, 2))
+    (tmp_path / "model.npz").write_bytes(b"PK other")
+    with pytest.raises(DataError, match=r"is no model of fit_importance\(\)"):
+        ImportanceWeights(str(tmp_path / "model.npz")).setup()
+    with pytest.raises(DataError, match="there is no model at 'none.npz'; make one"):
+        ImportanceWeights("none.npz").setup()
 
 
 def test_a_plan_says_about_what_comes(sources: Path, tokenizer: str, tmp_path: Path) -> None:

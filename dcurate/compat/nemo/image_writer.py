@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from PIL import Image
 
 from dcurate.compat.nemo.image_tasks import ImageBatch, ImageObject, files_at
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
@@ -24,6 +23,7 @@ from dcurate.media.errors import MediaFault
 from dcurate.media.names import sample_of
 from dcurate.media.tar import BLOCK
 from dcurate.media.webdataset_writer import header_of
+from dcurate.text.optional import needed
 
 _QUALITY = 92
 _RGBA = 4
@@ -164,7 +164,9 @@ def _encoded(picture: ImageObject) -> tuple[bytes, str]:
         raise ValueError("ImageObject.image_data is None; cannot write image bytes")
     pixels = np.asarray(picture.image_data)
     pixels = pixels if pixels.dtype == np.uint8 else np.clip(pixels, 0, 255).astype(np.uint8)
-    image = Image.fromarray(pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
+    image = needed("PIL.Image", "ImageWriterStage", "images").fromarray(
+        pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
+    )
     is_transparent = pixels.ndim == 3 and pixels.shape[2] == _RGBA
     file = io.BytesIO()
     if is_transparent:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from dcurate.media import errors
 
-class MediaError(Exception):
-    """Raised for a bad file, with a short reason and a detail."""
 
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason, self.detail = reason, detail
+class MediaError(errors.MediaError):
+    """Raised for a PDF that cannot be read.
+
+    Examples:
+        >>> MediaError("encrypted", "it needs a password").reason
+        'encrypted'
+    """
+
+    @property
+    def reason(self) -> str:
+        """Short and stable, so that it can be counted."""
+        return self.fault.reason
+
+    @property
+    def detail(self) -> str:
+        """What else is known."""
+        return self.fault.detail

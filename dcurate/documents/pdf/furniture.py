@@ -28,7 +28,7 @@ _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(
     r"[\W_]*(?:page|seite|pp?\.|pág(?:ina)?\.?|pagina|strona|стр(?:аница)?\.?|σελ(?:ίδα)?\.?|sayfa|第)?[\W_]*"
     r"(?:\d{1,5}|[ivxl]{1,7})"
-    r"(?:\s*(?:/|of|de|von|di|van|из|\||sur|z|av|af|til)\s*\d{1,5})?[\W_]*(?:页|頁|ページ)?[\W_]*",
+    r"(?:\s*(?:/|of|de|von|di|van|из|\||sur|z|av|af|til)\s*\d{1,5})?[\s|)\]–—-]*(?:页|頁|ページ)?[\s–—-]*",
     re.IGNORECASE,
 )
 
@@ -61,10 +61,12 @@ def find_furniture(pages: Sequence[Page]) -> list[tuple[int, int]]:
     chosen: set[tuple[int, int]] = set()
     for (side, slot), entries in slots.items():
         repeated = [end for end in entries if max(same[side, slot + step, end.text] for step in (-1, 0, 1)) >= least]
-        chosen.update((end.page, end.line) for end in repeated)
-        apart = len({end.page for end in entries})
-        if apart >= 4 and 2 * len({end.page for end in repeated}) >= apart:
-            chosen.update((end.page, end.line) for end in entries)
+        on_pages = len({end.page for end in repeated})
+        # By chance a few of many pages have a line of the text at the same height.
+        usual = 2 * on_pages >= len(pages)
+        chosen.update((end.page, end.line) for end in repeated if usual or _is_apart(pages[end.page], end))
+        if usual and on_pages >= 4:
+            chosen.update((end.page, end.line) for end in entries if _is_apart(pages[end.page], end))
     chosen |= _headings(pages, ends)
     offsets = Counter(
         value - end.page for of_page in ends for end in of_page if (value := _value(end, pages)) is not None
@@ -80,6 +82,17 @@ def find_furniture(pages: Sequence[Page]) -> list[tuple[int, int]]:
         mine = _outermost(of_page, mine)
         found.extend((of_page[0].page, line) for line in sorted(mine) if len(mine) < len(page.lines))
     return found
+
+
+def _is_apart(page: Page, end: End) -> bool:
+    """Whether a line is smaller than the text of its page, or further from what is inward than lines of text are."""
+    heights, sizes = page.table[:, BASE], page.table[:, SIZE]
+    body = float(np.median(sizes))
+    if sizes[end.line] <= 0.93 * body:
+        return True
+    inward = (heights - heights[end.line]) * (1 if end.side == 0 else -1)
+    beyond = inward[inward > 2]
+    return bool(len(beyond)) and float(beyond.min()) >= 1.7 * body
 
 
 def _value(end: End, pages: Sequence[Page] | Mapping[int, Page]) -> int | None:

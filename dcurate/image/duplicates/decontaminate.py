@@ -39,6 +39,16 @@ class BenchmarkImages:
     Args:
         prints: packed one after another.
         names: of the benchmark and the file of each.
+
+    Examples:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Image.new("RGB", (80, 60), "red").save(f"{folder}/q1.png")
+        ...     known = BenchmarkImages.build({"vqa": f"{folder}/*.png"})
+        ...     known.write(f"{folder}/known")
+        ...     BenchmarkImages.read(f"{folder}/known").names
+        (('vqa', 'q1.png'),)
     """
 
     prints: bytes = field(repr=False)

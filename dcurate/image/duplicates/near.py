@@ -89,7 +89,7 @@ class ImageNearDuplicates(BarrierStage[DocumentBatch]):
         name: of the stage.
 
     The result is the same for any number of workers and any partitioning of the files. What waits on disk, beside the
-    output, are the rows, fingerprints, and 66 keys of 41 bytes for each image (with the defaults); never pixels. A
+    output, are the rows, fingerprints, and 66 keys of 38 bytes for each image (with the defaults); never pixels. A
     file that cannot be fetched or decoded goes to quarantine.
 
     Raises:

@@ -110,8 +110,8 @@ class Parts:
         """Return all pairs of hashes within the distance.
 
         Copies, which are equal in hash and content, are each paired with the first of them only. Of more than 512
-        contents that share a key, each is paired with up to 64 of other hashes and with 16 of its own, and compared
-        with up to 16,384, so that time stays linear; ``short`` counts the keys where that left some out.
+        contents that share a key, each is paired with up to 16 of other hashes and 16 of its own, and compared
+        with up to 8,192, so that time stays linear; ``short`` counts the keys where that left some out.
 
         Args:
             hashes: of shape (pictures, words).

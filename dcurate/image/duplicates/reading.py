@@ -33,6 +33,10 @@ class ImageReading:
         timeout_s: seconds for a picture in the sandbox.
         memory_bytes: memory of the sandbox.
         storage_options: for fsspec.
+
+    Examples:
+        >>> ImageReading(sandbox=True, timeout_s=10).max_pixels
+        178000000
     """
 
     sandbox: bool = False

@@ -49,13 +49,12 @@ class InterleavedCLIPScoreFilterStage(VisionStage):
 
     suffix: ClassVar[str] = "_interleaved_filter"
     embeds_texts: ClassVar[bool] = True
-    uses_only_named_columns: ClassVar[bool] = True
 
     def requires(self) -> dict[str, str]:
         return {**super().requires(), "zxingcpp": "images"}
 
     def inputs(self) -> Spec:
-        return ["data"], [*REQUIRED, "text_content", "binary_content", "source_ref", "materialize_error"]
+        return ["data"], list(REQUIRED)
 
     def outputs(self) -> Spec:
         return ["data"], [] if self.score_field is None else [self.score_field]

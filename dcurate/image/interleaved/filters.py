@@ -18,7 +18,8 @@ from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.image.interleaved.materialise import Ints, bytes_of
 from dcurate.image.interleaved.schema import IMAGE, METADATA, REQUIRED, TEXT, check
-from dcurate.image.interleaved.verdicts import aspect_ratio, colours, qr_share, sharpness
+from dcurate.image.interleaved.verdicts import aspect_ratio, colours, sharpness
+from dcurate.image.qr import qr_share
 from dcurate.media.errors import MediaError, MediaFault
 
 Mask = npt.NDArray[np.bool_]
@@ -143,12 +144,11 @@ class InterleavedFilterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     score_field: str | None = None
     storage_options: dict[str, Any] | None = None
 
-    uses_only_named_columns: ClassVar[bool] = True
     #: What rows are dropped for.
     reason: ClassVar[str]
 
     def inputs(self) -> Spec:
-        return ["data"], [*REQUIRED, "text_content", "binary_content", "source_ref", "materialize_error"]
+        return ["data"], list(REQUIRED)
 
     def outputs(self) -> Spec:
         return ["data"], [] if self.score_field is None else [self.score_field]
@@ -278,7 +278,9 @@ class InterleavedQRCodeFilterStage(InterleavedFilterStage):
 
     def judge(self, verdicts: Verdicts) -> Mapping[int, float]:
         most = self.score_threshold
-        return self._judge_images(verdicts, lambda data: qr_share(colours(data)), lambda share: share < most)
+        return self._judge_images(
+            verdicts, lambda data: qr_share(colours(data), unread=True), lambda share: share < most
+        )
 
 
 @dataclass

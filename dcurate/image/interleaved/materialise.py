@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from PIL import Image
 
 from dcurate.image.interleaved.schema import SourceRef
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.headers import format_of
 from dcurate.media.pixels import checked_header
 from dcurate.media.refs import BYTES, LARGEST_FILE, REF, Ref, fetched, ref_array
+from dcurate.text.optional import needed
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -89,6 +89,7 @@ def page_of(data: bytes, page: int) -> bytes | MediaFault:
     """Return a page of a TIFF as a TIFF of one page; any other picture as it is.
 
     Examples:
+        >>> from PIL import Image
         >>> file = io.BytesIO()
         >>> first, second = Image.new("L", (1, 1)), Image.new("L", (2, 1))
         >>> first.save(file, "TIFF", save_all=True, append_images=[second])
@@ -99,7 +100,7 @@ def page_of(data: bytes, page: int) -> bytes | MediaFault:
         if format_of(data) != "tiff":
             return data
         checked_header(data)
-        with Image.open(io.BytesIO(data), formats=["TIFF"]) as image:
+        with needed("PIL.Image", "pages of a TIFF", "images").open(io.BytesIO(data), formats=["TIFF"]) as image:
             image.seek(page)
             one = image.copy()
         file = io.BytesIO()

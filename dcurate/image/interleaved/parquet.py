@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.frames.document import DocumentBatch
-from dcurate.image.interleaved.schema import RESERVED, aligned
+from dcurate.image.interleaved.schema import RESERVED, SCHEMA, aligned
 from dcurate.io import files
 from dcurate.io.parquet import ParquetReader
 from dcurate.io.partition import parse_bytes
@@ -71,8 +71,8 @@ class InterleavedParquetReader(ParquetReader):
         return super().process(task)
 
     def columns(self) -> list[str] | None:
-        read = self._with_reserved()
-        return super(InterleavedParquetReader, read).columns()
+        found = super(InterleavedParquetReader, self._with_reserved()).columns()
+        return None if found is None else list(dict.fromkeys([*SCHEMA.names, *found]))
 
     def _with_reserved(self) -> InterleavedParquetReader:
         """The reader with the reserved columns that the files have among its fields."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import zxingcpp
-from PIL import Image
 
 from dcurate.media.errors import MediaError
 from dcurate.media.headers import format_of, opened
 from dcurate.media.pixels import Pixels, checked_header, decode, upright
-
-_QR: Any = zxingcpp.BarcodeFormat.QRCode
 
 
 def colours(data: bytes) -> Pixels:
@@ -48,9 +43,8 @@ def _whole(data: bytes) -> Pixels:
     return picture.pixels
 
 
-def _without_alpha(image: Any) -> Image.Image:
-    without: Image.Image = image.convert("RGB")
-    return without
+def _without_alpha(image: Any) -> Any:
+    return image.convert("RGB")
 
 
 def aspect_ratio(data: bytes) -> float:
@@ -81,25 +75,3 @@ def sharpness(pixels: npt.NDArray[np.uint8]) -> float:
     total = int(found.sum(dtype=np.int64))
     squares = int(np.square(found, dtype=np.int32).sum(dtype=np.int64))
     return (squares - total * total / found.size) / found.size
-
-
-def qr_share(pixels: npt.NDArray[np.uint8]) -> float:
-    """Return the share of a picture that QR codes cover, read or not, from 0 to 1.
-
-    Args:
-        pixels: height x width x 3.
-
-    Examples:
-        >>> qr_share(np.full((40, 40, 3), 255, np.uint8))
-        0.0
-    """
-    found = zxingcpp.read_barcodes(pixels, formats=_QR, return_errors=True)
-    area = sum(_area(code.position) for code in found)
-    return float(area / (pixels.shape[0] * pixels.shape[1]))
-
-
-def _area(position: Any) -> float:
-    """The area of a quadrilateral by its corners."""
-    corners = [position.top_left, position.top_right, position.bottom_right, position.bottom_left]
-    xs, ys = [corner.x for corner in corners], [corner.y for corner in corners]
-    return abs(math.fsum(xs[i - 1] * ys[i] - xs[i] * ys[i - 1] for i in range(4))) / 2

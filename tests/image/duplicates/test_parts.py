@@ -78,7 +78,7 @@ def test_stays_linear_with_many_hashes_in_one_bucket() -> None:
         hashes[:, 0] |= (np.arange(number).astype(np.uint64) >> np.uint64(bit) & np.uint64(1)) << np.uint64(3 * bit)
     left, _, short = Parts(128, 2, 1).pairs(hashes)
     assert short
-    assert len(left) <= 3 * 64 * number
+    assert len(left) <= 3 * 16 * number
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from dcurate.image.interleaved.filters import (
     InterleavedQRCodeFilterStage,
 )
 from dcurate.image.interleaved.texts import OnTexts
-from dcurate.image.interleaved.verdicts import colours, qr_share, sharpness
+from dcurate.image.interleaved.verdicts import colours, sharpness
+from dcurate.image.qr import qr_share
 from tests.image.interleaved.media import encoded, flat, noise, places, qr_code, table
 
 

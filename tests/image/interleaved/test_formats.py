@@ -309,6 +309,8 @@ def test_parquet_is_nemo_curators_and_is_cut_between_samples(tmp_path: Path) -> 
     read = pa.concat_tables([batch.to_arrow() for batch in result])
     assert read.schema == rows.schema
     assert read.equals(rows)
+    judged = rows_of(InterleavedParquetReader(str(tmp_path)), InterleavedAspectRatioFilterStage())
+    assert judged.num_rows == rows.num_rows
     chosen = rows_of(InterleavedParquetReader(str(tmp_path), fields=["sample_id"]))
     assert chosen.column_names == rows.column_names
 
