@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.documents import documents, scored
-from dcurate.documents.ocr.files import model_files
 from dcurate.documents.ocr.pages import OcrPages
+from dcurate.documents.ocr_files import model_files
 from dcurate.documents.pdf import extract_pdf
 from dcurate.errors import ResourceError
 

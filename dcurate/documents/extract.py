@@ -15,7 +15,7 @@ from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.documents.columns import DOCUMENT, document_columns
 from dcurate.documents.columns import PAGE as PAGE_SIGNALS
 from dcurate.documents.interleaved import PAGE, interleaved_table
-from dcurate.documents.ocr.files import model_files
+from dcurate.documents.ocr_files import model_files
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.image.interleaved.schema import SCHEMA

@@ -62,7 +62,8 @@ def decide(page: Mapping[str, Any], text: str, otherwise: str = OCR) -> Route:
 
     Args:
         page: signals of the page as `dcurate.documents.pdf.extract_pdf` gives them; `characters`, `image_share`,
-            `text_over_image` and `broken_share` are used.
+            `text_over_image`, `broken_share` and `by_shapes` are used. A page that was read by the shapes of its
+            glyphs has its text, although that of the file is of no use.
         text: of the page.
         otherwise: where pages go whose text is not in the file.
 
@@ -83,6 +84,8 @@ def decide(page: Mapping[str, Any], text: str, otherwise: str = OCR) -> Route:
     }
     reason = max(signs, key=lambda name: signs[name])
     need = round(signs[reason], 4)
+    if page.get("by_shapes") is not None:
+        return Route(TEXT, "read by the shapes of glyphs", 1.0)
     if need < 0.5:
         return Route(TEXT, "", need)
     return Route(otherwise, reason, need)

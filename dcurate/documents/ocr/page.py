@@ -12,9 +12,9 @@ import numpy.typing as npt
 from PIL import Image
 
 from dcurate.documents.ocr.boxes import Box, find_boxes
-from dcurate.documents.ocr.files import model_files
 from dcurate.documents.ocr.lines import Line, crop, is_ideograph, read_lines
 from dcurate.documents.ocr.models import alphabet, run, session
+from dcurate.documents.ocr_files import model_files
 
 #: The longer side of the picture in which lines are looked for, in pixels.
 DETECTION_SIDE = 1280

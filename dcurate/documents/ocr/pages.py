@@ -11,10 +11,9 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pypdfium2 as pdfium
-from pypdfium2 import raw
 
 from dcurate.documents.ocr.characters import read_off
-from dcurate.documents.ocr.glyphs import decipher
+from dcurate.documents.ocr.fonts import MOST_NONSENSE, read_by_shapes, shown_box
 from dcurate.documents.ocr.page import PageOcr, PageText
 from dcurate.documents.pdf.native import Characters, Drawings, read_drawings
 from dcurate.documents.pdf.options import PdfOptions
@@ -33,8 +32,6 @@ LARGEST: Final = 1664, 2048
 LEAST_CONFIDENCE: Final = 0.92
 #: Languages in Latin script with letters that the models do not have.
 UNREAD: Final = frozenset({"vi"})
-#: The share of a text that may be like no language.
-_MOST_NONSENSE = 0.5
 #: Reasons that lie in fonts.
 _FONTS = ("broken characters", "no language")
 
@@ -86,38 +83,27 @@ class OcrPages:
             pixels = render(drawn)
             if pixels is None:
                 return _routed(_emptied(page), Route(ASIDE, "page size", route.need))
+            by_shapes = None
             if route.reason in _FONTS and self.ocr != "always":
-                by_shapes = self._deciphered(drawn, page, route, options)
-                if by_shapes is not None:
-                    return by_shapes
+                by_shapes = read_by_shapes(document, page, options)
+            if by_shapes is not None:
+                route = route._replace(reason=f"{route.reason}, read by the shapes of glyphs")
+                return _routed(by_shapes, route, {"ocr_confidence": by_shapes.signals["by_shapes"]})
             found = reader(self.models).read(pixels)
             laid = lay_out(
                 drawn.raw,
                 page.number,
-                placed(found, _shown_box(drawn.raw), page.rotate),
+                placed(found, shown_box(drawn.raw), page.rotate),
                 _rules_only(read_drawings(drawn.raw, options.max_objects_per_page)),
                 options,
             )
         laid.signals, laid.figures, laid.links = page.signals, page.figures, page.links
         extra = {"ocr_confidence": found.confidence, "skew_degrees": found.skew_degrees}
         text = "\n".join(laid.lines)
-        unsure = found.confidence < LEAST_CONFIDENCE or (no_language(text) or 0.0) > _MOST_NONSENSE
+        unsure = found.confidence < LEAST_CONFIDENCE or (no_language(text) or 0.0) > MOST_NONSENSE
         if found.lines and (unsure or closest_language(text) in UNREAD):
             return _routed(_emptied(laid), Route(self.hard, f"{route.reason}, OCR cannot read it", route.need), extra)
         return _routed(laid, route, extra)
-
-    def _deciphered(self, drawn: pdfium.PdfPage, page: Page, route: Route, options: PdfOptions) -> Page | None:
-        """The page read by the shapes of its glyphs; None if that gives no language."""
-        found = decipher(drawn, _shown_box(drawn.raw))
-        if found is None:
-            return None
-        drawings = _rules_only(read_drawings(drawn.raw, options.max_objects_per_page))
-        laid = lay_out(drawn.raw, page.number, found.characters, drawings, options)
-        if (no_language("\n".join(laid.lines)) or 0.0) > _MOST_NONSENSE:
-            return None
-        laid.signals, laid.figures, laid.links = page.signals, page.figures, page.links
-        reason = f"{route.reason}, read by the shapes of glyphs"
-        return _routed(laid, route._replace(reason=reason), {"ocr_confidence": round(1 - found.difference, 4)})
 
 
 @cache
@@ -162,14 +148,6 @@ def placed(found: PageText, box: list[float], rotate: int) -> Characters:
     places[:, :2] += left
     places[:, 2] += top
     return read_off(read.codes, places, read.spaces, turn)
-
-
-def _shown_box(page: Any) -> list[float]:
-    """Left, bottom, right and top of what a viewer shows of a page."""
-    box = raw.FS_RECTF()
-    if not raw.FPDF_GetPageBoundingBox(page, box):
-        return [0.0, 0.0, float(raw.FPDF_GetPageWidthF(page)), float(raw.FPDF_GetPageHeightF(page))]
-    return [box.left, box.bottom, box.right, box.top]
 
 
 def _rules_only(drawings: Drawings) -> Drawings:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pypdfium2 as pdfium
 
+from dcurate.documents.ocr import fonts
 from dcurate.documents.pdf.faults import MediaError
 from dcurate.documents.pdf.furniture import find_furniture
 from dcurate.documents.pdf.links import fields_of
@@ -56,6 +57,8 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
         pages = [read_page(document.raw, number, chosen) for number in range(wanted)]
         if revise is not None:
             pages = revise(document, pages, chosen)
+        elif chosen.shapes:
+            pages = fonts.read_broken_fonts(document, pages, chosen)
         left_out = find_furniture(pages)
         headers_footers = [pages[number].lines[line] for number, line in left_out]
         if not chosen.keep_headers:

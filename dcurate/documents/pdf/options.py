@@ -21,6 +21,7 @@ class PdfOptions:
         links: also list the addresses that pages link to, and the values of form fields.
         keep_headers: keep headers, footers and page numbers in the text.
         join_hyphens: join words that were broken at the end of a line.
+        shapes: read pages whose fonts have no map to Unicode, or a wrong one, by the shapes of their glyphs.
         crop: leave out text outside the crop box. Text outside the media box is always left out.
 
     Examples:
@@ -38,6 +39,7 @@ class PdfOptions:
     keep_headers: bool = False
     join_hyphens: bool = True
     crop: bool = False
+    shapes: bool = True
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None) -> Self:

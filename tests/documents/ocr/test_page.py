@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dcurate.documents.ocr.files import model_files
 from dcurate.documents.ocr.page import PageOcr
+from dcurate.documents.ocr_files import model_files
 from dcurate.errors import PipelineError
 from tests.documents.ocr.conftest import TEXT, page, pixels
 

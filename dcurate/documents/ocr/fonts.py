@@ -1,0 +1,75 @@
+"""Find pages whose fonts have no map to Unicode, or a wrong one, and read them by the shapes of their glyphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+
+import numpy as np
+import pypdfium2 as pdfium
+from pypdfium2 import raw
+
+from dcurate.documents.ocr.glyphs import Deciphered, decipher
+from dcurate.documents.pdf.native import read_drawings
+from dcurate.documents.pdf.options import PdfOptions
+from dcurate.documents.pdf.page import Page, lay_out
+from dcurate.documents.router import BROKEN_SHARE, no_language
+
+#: The share of a text that may be like no language.
+MOST_NONSENSE = 0.5
+#: Pages of a document whose text is compared with languages, and characters of each.
+_PAGES, _CHARACTERS = 2, 250
+
+
+def read_broken_fonts(document: pdfium.PdfDocument, pages: list[Page], options: PdfOptions) -> list[Page]:
+    """Replace the pages of a document whose text is no text by what the shapes of their glyphs say, where they do.
+
+    A page is looked at if many of its characters have no known meaning, or if the text of the document is like no
+    language; for that, the beginnings of two pages are compared with languages.
+    """
+    nonsense = _is_nonsense(pages)
+    return [
+        (read_by_shapes(document, page, options) or page) if _is_broken(page) or nonsense else page for page in pages
+    ]
+
+
+def read_by_shapes(document: pdfium.PdfDocument, page: Page, options: PdfOptions) -> Page | None:
+    """Read a page by the shapes of its glyphs; None if that gives no text in a language."""
+    try:
+        drawn = document[page.number]
+    except pdfium.PdfiumError:
+        return None
+    with closing(drawn):
+        found = decipher(drawn, shown_box(drawn.raw))
+        if found is None:
+            return None
+        drawings = read_drawings(drawn.raw, options.max_objects_per_page)
+        drawings = drawings._replace(areas=np.zeros((0, 6), np.float64), texts=np.zeros((0, 2), np.int64))
+        laid = lay_out(drawn.raw, page.number, found.characters, drawings, options)
+    if (no_language("\n".join(laid.lines)) or 0.0) > MOST_NONSENSE:
+        return None
+    laid.signals, laid.figures, laid.links = _signals(page, found), page.figures, page.links
+    return laid
+
+
+def shown_box(page: object) -> list[float]:
+    """Left, bottom, right and top of what a viewer shows of a page."""
+    box = raw.FS_RECTF()
+    if not raw.FPDF_GetPageBoundingBox(page, box):
+        return [0.0, 0.0, float(raw.FPDF_GetPageWidthF(page)), float(raw.FPDF_GetPageHeightF(page))]
+    return [box.left, box.bottom, box.right, box.top]
+
+
+def _signals(page: Page, found: Deciphered) -> dict[str, object]:
+    return {**page.signals, "by_shapes": round(1 - found.difference, 4)}
+
+
+def _is_broken(page: Page) -> bool:
+    return bool((page.signals.get("broken_share") or 0.0) > BROKEN_SHARE[1])
+
+
+def _is_nonsense(pages: Sequence[Page]) -> bool:
+    texts = [page.lines for page in pages if sum(map(len, page.lines)) >= _CHARACTERS][:_PAGES]
+    found = [no_language("\n".join(lines)[:_CHARACTERS]) for lines in texts]
+    known = [each for each in found if each is not None]
+    return bool(known) and min(known) > MOST_NONSENSE
