@@ -5,16 +5,18 @@ from __future__ import annotations
 import datetime
 import io
 import warnings
+import zipfile
+import zlib
 from typing import Any
 
 import openpyxl
-from openpyxl.utils.exceptions import InvalidFileException
 
 from dcurate.documents.office.blocks import Blocks, document
 from dcurate.documents.office.package import Package, core_properties
 from dcurate.media.errors import MediaError
 
-_FAULTS = (KeyError, ValueError, TypeError, AttributeError, IndexError, InvalidFileException, SyntaxError, OSError)
+#: What a broken archive raises when one of its members is read.
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError)
 
 
 def extract_xlsx(
@@ -57,7 +59,9 @@ def extract_xlsx(
                 _table(blocks, rows)
     except MediaError:
         raise
-    except _FAULTS as error:
+    except BROKEN as error:
+        raise MediaError("broken zip", str(error)[:200]) from None
+    except Exception as error:  # openpyxl raises undocumented errors on unusual files
         raise MediaError("damaged", f"{type(error).__name__}: {error}"[:200]) from None
     return document("xlsx", blocks, **core_properties(package))
 

@@ -6,9 +6,10 @@ import struct
 import zipfile
 import zlib
 from contextlib import suppress
+from functools import cache
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.documents.office import extract_office
@@ -190,16 +191,17 @@ def test_a_bad_file_has_a_reason(reason: str) -> None:
     assert str(caught.value).startswith(reason)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_made = cache(lambda kind: MAKERS[kind]())
+
+
+@settings(max_examples=60, deadline=None)
 @given(
     kind=st.sampled_from(sorted(MAKERS)),
     changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), min_size=1, max_size=20),
     kept=st.floats(0.5, 1),
 )
-def test_damage_gives_text_or_a_reason(
-    made: dict[str, bytes], kind: str, changes: list[tuple[float, int]], kept: float
-) -> None:
-    broken = bytearray(made[kind])
+def test_damage_gives_text_or_a_reason(kind: str, changes: list[tuple[float, int]], kept: float) -> None:
+    broken = bytearray(_made(kind))
     for place, value in changes:
         broken[int(place * len(broken))] = value
     if kept < 0.75:
