@@ -13,6 +13,7 @@ from dcurate.documents.columns import PAGE, with_columns
 from dcurate.documents.router import decide
 from dcurate.documents.routes import OCR, ROUTES, TEXT
 from dcurate.errors import PipelineError, listed
+from dcurate.frames.columns import column_of
 from dcurate.frames.document import DocumentBatch
 
 
@@ -67,7 +68,7 @@ class NeedsOcr(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
-        columns = (table[name].to_pylist() for name in (self.text_field, "pages", "page_spans"))
+        columns = (column_of(table, name).to_pylist() for name in (self.text_field, "pages", "page_spans"))
         found = [
             _routed(text or "", pages or [], spans or [], self.otherwise)
             for text, pages, spans in zip(*columns, strict=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dcurate.core.stage import ProcessingStage
 from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.columns import column_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import NOTE
 from dcurate.media.errors import MediaFault
@@ -52,7 +53,7 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
             DataError: the column has another type.
         """
         table = task.to_arrow()
-        kind = table.schema.field(self.column).type
+        kind = column_of(table, self.column).type
         names = [field.name for field in kind] if pa.types.is_struct(kind) else []
         if "bytes" not in names or "path" not in names:
             raise DataError(

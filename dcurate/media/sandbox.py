@@ -195,6 +195,7 @@ class _Child:
 
     def __init__(self, template: Template, function: str, setup: bytes, memory: int) -> None:
         self.retired = False
+        self._peak = 0  # bytes of memory, when the child began
         self._ended: Ended | None = None
         self._function, self._memory = function, memory
         requests, self._requests = os.pipe()
@@ -229,6 +230,8 @@ class _Child:
         try:
             kind, value, _ = self._next(START_S)
             reason = "" if kind == Kind.READY else str(value.get("detail"))
+            peak = value.get("peak_bytes", 0)
+            self._peak = peak if isinstance(peak, int) else 0
         except _DiedError as died:
             reason = ", ".join(filter(None, died.fault))
         if reason:
@@ -356,7 +359,7 @@ class _Child:
         lower = trace.lower()
         if (
             code == -signal.SIGKILL
-            or ended.peak_bytes > _NEARLY_ALL * self._memory
+            or ended.peak_bytes > max(self._peak, _NEARLY_ALL * self._memory)
             or any(words in lower for words in _NO_MEMORY)
         ):
             return MediaFault("out of memory", detail)

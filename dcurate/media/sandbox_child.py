@@ -75,7 +75,8 @@ def main(requests: int, answers: int, lifeline: int) -> None:
         limit = setup["memory_bytes"]
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
-        _answer(writer, Kind.READY, {})
+        # Linux counts the memory of the process that started this one, too: see `getrusage`.
+        _answer(writer, Kind.READY, {"peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss})
         _serve(function, setup, reader, writer)
 
 

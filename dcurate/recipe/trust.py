@@ -45,6 +45,7 @@ _HELPERS = (
     "Bands",
     "Benchmark",
     "GenerationConfig",
+    "ImageReading",
     "MinHash",
     "RemoteFile",
     "Resources",

@@ -59,7 +59,12 @@ class NumberFilter(DocumentFilter):
 
     @final
     def keep_document(self, score: Any) -> bool:
-        return bool(self.keep(np.asarray(np.nan if score is None else score)))
+        try:
+            return bool(self.keep(np.asarray(np.nan if score is None else score)))
+        except (TypeError, ValueError) as error:
+            raise PipelineError(
+                f"{type(self).__name__} compares the numbers of a column, and {score!r} is none; use it in ScoreFilter"
+            ) from error
 
 
 @dataclass(frozen=True)

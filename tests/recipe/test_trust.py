@@ -243,7 +243,18 @@ def test_with_trust_a_recipe_calls_what_it_names(load, tmp_path):
 def test_every_public_name_is_decided():
     """A name that is added later is refused, unless somebody says that it is for recipes."""
     others = {
-        *("adapt_kinds", "apply", "AttachedCluster", "Batch", "BatchKey", "bloom_state", "BloomSize", "BloomState"),
+        *(
+            "adapt_kinds",
+            "apply",
+            "AttachedCluster",
+            "Batch",
+            "BatchKey",
+            "BenchmarkImages",
+            "PageOcr",
+            "bloom_state",
+            "BloomSize",
+            "BloomState",
+        ),
         *("compare_runs", "CorpusProfile", "DaskExecutor", "DataError", "DcurateError", "dedup_report", "deduplicate"),
         *("DedupReport", "DedupReportTable", "DocumentBatch", "ElasticCluster", "ExactDeduplicationWorkflow"),
         *(

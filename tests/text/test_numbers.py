@@ -30,6 +30,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "GopherLineEllipsesFilter": {"lines": LINES},
     "GopherDuplicateNgramsFilter": {"n": 5, "max_ratio": 0.1, "grams": GRAMS},
     "GopherTopNgramFilter": {"n": 2, "max_ratio": 0.1, "grams": GRAMS},
+    "NumberRangeFilter": {"column": "n", "min_value": 1, "max_value": 2},
     "PerExtensionFilter": {"lang": "python", "extension": "py"},
     "TokenCountFilter": {"hf_model_name": "model"},
     "TokenizerFertilityFilter": {"path_to_tokenizer": "code.model"},
@@ -55,7 +56,7 @@ def given(kind: type[Any]) -> dict[str, Any]:
 )
 def test_a_threshold_that_is_no_number_is_refused_when_the_filter_is_made(kind: type[Any], one: Field[Any]) -> None:
     if one.default is not MISSING:
-        kind(**given(kind), **{one.name: one.default})
+        kind(**{**given(kind), one.name: one.default})
     for value in ("fifty", True, math.nan, [1]):
         with pytest.raises(PipelineError, match=rf"^{kind.__name__}: {one.name}=.* is \w+, not a number"):
             kind(**{**given(kind), one.name: value})

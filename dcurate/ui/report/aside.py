@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import lazy_loader  # type: ignore[import-untyped]
 
 from dcurate.core.report import RunReport
-from dcurate.documents.set_aside import PAGES, PICTURES, set_aside
 from dcurate.ui.report.blocks import PictureCard
+
+if TYPE_CHECKING:
+    from dcurate.documents import set_aside as pictures
+else:  # what it imports is heavy, and few runs read files
+    pictures = lazy_loader.load("dcurate.documents.set_aside", suppress_warning=True)
 
 #: Stages whose rows refer to PDFs, and to pictures.
 _PDFS = frozenset(("PdfExtract", "PdfReader", "NeedsOcr"))
@@ -25,13 +31,13 @@ def files_set_aside(
         storage_options: for fsspec, for the folders of rejected rows.
     """
     kinds = {stage.get("kind") for stage in about.get("stages") or ()}
-    draw = PAGES if kinds & _PDFS else PICTURES if kinds & _PICTURES else None
-    if draw is None:
+    if not kinds & (_PDFS | _PICTURES):
         return ()
-    folders = [report.quarantine_path, report.rejected_path]
-    if draw is PICTURES:
+    folders, draw = [report.quarantine_path, report.rejected_path], pictures.PAGES
+    if not kinds & _PDFS:
         folders.reverse()  # what is in quarantine can seldom be drawn
-    found = set_aside(folders, storage_options, draw)
+        draw = pictures.PICTURES
+    found = pictures.set_aside(folders, storage_options, draw)
     return [
         PictureCard(
             one.name,
