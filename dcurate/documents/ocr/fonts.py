@@ -19,18 +19,23 @@ from dcurate.documents.router import BROKEN_SHARE, no_language
 MOST_NONSENSE = 0.5
 #: Pages of a document whose text is compared with languages, and characters of each.
 _PAGES, _CHARACTERS = 2, 250
+#: Pages in a row that may fail, before the rest of a document is left alone.
+_TRIES = 2
 
 
 def read_broken_fonts(document: pdfium.PdfDocument, pages: list[Page], options: PdfOptions) -> list[Page]:
     """Replace the pages of a document whose text is no text by what the shapes of their glyphs say, where they do.
 
     A page is looked at if many of its characters have no known meaning, or if the text of the document is like no
-    language; for that, the beginnings of two pages are compared with languages.
+    language; for that, the beginnings of two pages are compared with languages. After two pages in a row that cannot be
+    read by shapes, the others stay as they are: their glyphs are not known.
     """
-    nonsense = _is_nonsense(pages)
-    return [
-        (read_by_shapes(document, page, options) or page) if _is_broken(page) or nonsense else page for page in pages
-    ]
+    nonsense, failed, read = _is_nonsense(pages), 0, list(pages)
+    for number, page in enumerate(pages):
+        if failed < _TRIES and (nonsense or _is_broken(page)):
+            found = read_by_shapes(document, page, options)
+            read[number], failed = found or page, 0 if found else failed + 1
+    return read
 
 
 def read_by_shapes(document: pdfium.PdfDocument, page: Page, options: PdfOptions) -> Page | None:
