@@ -148,7 +148,7 @@ def _add(totals: list[int], counts: tuple[int, int, int]) -> None:
 
 
 def router(source: Path) -> dict[str, Any]:
-    """How well pages that need OCR are told from others: the area under the curve, and the same by reason."""
+    """How well pages that need OCR are separated from others: the area under the curve, and the same by reason."""
     decide = importlib.import_module("dcurate.documents.router").decide
     scores: list[tuple[float, bool]] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """Damaged and hostile PDFs: what becomes of each, and what they cost the others.
 
 Run as ``python -m benchmarks.documents_poison DIR`` for the figures of `benchmarks.documents`, or with
-``--files 10000`` for a run on workers over so many PDFs, 5 % of them poisoned.
+``--files 10000`` for a run on workers over that number of PDFs, 5 % of them poisoned.
 """
 
 from __future__ import annotations

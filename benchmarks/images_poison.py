@@ -2,7 +2,8 @@
 
 ``right``: files that are as their truth expects: ``decode``: the size and orientation are those of the truth, and
 nothing was made up; ``partial``: decoded, and marked as cut; ``error``: in quarantine, with a reason; ``bounded``: one
-or the other. ``crashed``: decoder processes that died. ``lost``: files that are neither a row nor in quarantine.
+or the other. ``crashed``: files at which the decoder's process died, in the sandbox. ``lost``: files that are neither
+a row nor in quarantine.
 ``memory``: how much the process holds at its largest, over all files once and ten times.
 """
 
@@ -39,7 +40,7 @@ def run(input_dir: str | Path) -> dict[str, Any]:
     return {
         "files": len(truth),
         "right": len(truth) - len(wrong),
-        "crashed": 0,  # a death of this process would end the run
+        "crashed": sum(isinstance(each, str) and each.startswith("crashed") for each in boxed.values()),
         "lost": sum(name not in found for name in truth),
         "wrong": wrong,
         "sandbox": {"right": len(truth) - len(wrong_boxed), "lost": sum(name not in boxed for name in truth)},

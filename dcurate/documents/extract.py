@@ -159,7 +159,7 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         if self.ocr != "off":
-            model_files(self.ocr_models)  # so that it is said here if there are none
+            model_files(self.ocr_models)  # raises here if there are none
         self.teardown()
         self._sandbox = Sandbox(
             _READ if self.ocr == "off" else _READ_WITH_OCR,

@@ -21,7 +21,7 @@ from dcurate.frames.document import DocumentBatch
 class NeedsOcr(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Decide for each page of a PDF whether its text is in the file, from signals and text of `PdfExtract`.
 
-    Nothing is read again, so that this is cheap: it tells how much of a corpus needs OCR before any is done. With
+    Nothing is read again, so that this is cheap: it shows how much of a corpus needs OCR before any is done. With
     ``PdfExtract(ocr="auto")`` the same rule decides, and pages are read by OCR at once. `dcurate.documents.router`
     has the rule.
 

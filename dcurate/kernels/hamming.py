@@ -65,7 +65,7 @@ _ones: Scalar = intrinsic(_count_ones)
 
 @njit(**INLINE)
 def _near(hashes: Words, one: Scalar, other: Scalar, distance: Scalar) -> Scalar:
-    """Whether two hashes differ in at most so many bits."""
+    """Whether two hashes differ in at most a number of bits."""
     total: Scalar = 0
     for word in range(hashes.shape[1]):
         total += _ones(hashes[one, word] ^ hashes[other, word])

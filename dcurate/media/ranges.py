@@ -16,7 +16,7 @@ from dcurate.fs.compression import blocks
 from dcurate.fs.listing import file_entry
 from dcurate.media.names import compression_of
 
-#: Ranges of a remote file with at most so many bytes between them are read in one request, of at most so many bytes.
+#: Bytes between ranges of a remote file that are read in one request all the same, and bytes of a request, at most.
 _GAP, _REQUEST = 2**16, 2**25
 #: Bytes of content that a process keeps, and the largest that it keeps.
 _KEPT, _LARGEST_KEPT = 2**26, 2**24

@@ -23,7 +23,7 @@ ITEM, HEAD = struct.Struct("<Q"), struct.Struct("<BIQ")
 
 #: Bytes of the largest file that the child may write, and of what it may have written to standard error.
 _LARGEST_FILE, _MOST_SAID = 2**24, 2**16
-#: The size of the process is looked at after as many items, and after an item of so many bytes.
+#: The size of the process is looked at after as many items, and after an item of this many bytes.
 _EVERY, _LARGE = 16, 2**20
 #: Items after which the process has the size that it is compared with.
 _FIRST = 8
@@ -69,7 +69,7 @@ def main(requests: int, answers: int, lifeline: int) -> None:
         try:
             module, _, name = setup["function"].partition(":")
             function = getattr(importlib.import_module(module), name)
-        except Exception as error:  # whatever it is, the parent says so
+        except Exception as error:  # the parent reports any error
             _answer(writer, Kind.UNLOADABLE, {"detail": f"{type(error).__name__}: {error}"})
             return
         limit = setup["memory_bytes"]

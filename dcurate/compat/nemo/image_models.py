@@ -40,7 +40,7 @@ class ImageEmbeddingStage(ProcessingStage[ImageBatch, ImageBatch]):
         num_gpus_per_worker: the share of a GPU.
         model_inference_batch_size: pictures that the model is given at once.
         verbose: without effect.
-        remove_image_data: whether pixels are let go; files are written as they were all the same.
+        remove_image_data: whether pixels are released; files are written unchanged in any case.
     """
 
     model_dir: str | None = None

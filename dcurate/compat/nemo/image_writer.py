@@ -42,7 +42,7 @@ class ImageWriterStage(ProcessingStage[ImageBatch, FileGroupTask]):
         images_per_tar: pictures of a tar at most; a tar never holds those of several batches.
         verbose: without effect.
         deterministic_name: whether names of tars follow from the paths of the pictures and the id of the task.
-        remove_image_data: whether pixels are let go after they are written.
+        remove_image_data: whether pixels are released after they are written.
     """
 
     output_dir: str

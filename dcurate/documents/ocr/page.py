@@ -55,7 +55,7 @@ class PageText(NamedTuple):
 
     Args:
         boxes: of the lines, in pixels of the page when it is upright and straight.
-        lines: what was read in each; in order from the top, columns are not told apart here.
+        lines: what was read in each; in order from the top, columns are not separated here.
         width, height: of the picture when it is upright, in pixels.
         turned: degrees by which the picture had to be turned clockwise to be upright: 0, 90, 180 or 270.
         skew_degrees: the angle of its lines against the horizontal after that, clockwise.

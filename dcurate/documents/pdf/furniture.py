@@ -1,4 +1,4 @@
-"""Headers, footers and page numbers: what stands at the same place of many pages."""
+"""Headers, footers and page numbers: lines at the same place of many pages."""
 
 from __future__ import annotations
 

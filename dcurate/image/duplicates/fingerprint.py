@@ -165,7 +165,7 @@ def _smoothed(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _sums(cells: npt.NDArray[np.int64], side: int) -> npt.NDArray[np.int64]:
-    """Add up cells so that so many are left along a side."""
+    """Add up cells until `side` of them are left along each side."""
     each = len(cells) // side
     summed: npt.NDArray[np.int64] = cells.reshape(side, each, side, each).sum(axis=(1, 3))
     return summed

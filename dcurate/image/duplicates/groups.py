@@ -26,7 +26,7 @@ def guarded(
 ) -> Groups:
     """Group images that are connected by pairs; one that is unlike the image that stays leaves, with others as unlike.
 
-    A chain of small changes would else join different pictures. Those that leave a group are grouped anew among
+    A chain of small changes would else join different pictures. Those that leave a group are grouped again among
     themselves, a few times; in the end each must be paired with the one that stays. Time is linear in the pairs.
 
     Args:

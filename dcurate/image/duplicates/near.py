@@ -67,7 +67,7 @@ class ImageNearDuplicates(BarrierStage[DocumentBatch]):
     thumbnail of 32 x 32 levels of gray and 8 x 8 colours. All pairs of hashes within `max_distance` bits are found:
     none is missed (see `max_distance`). They are verified by their thumbnails. So a picture is found again after it was
     resized, saved in another format or quality, made brighter, darker, gray, sharper, or got a thin border; and forms
-    with other words, or plain pictures of other colours, are told apart.
+    with other words, or plain pictures of other colours, are distinguished.
 
     Args:
         max_distance: most bits in which the hashes of two candidates differ. Of copies as above, 98 % are within 10.

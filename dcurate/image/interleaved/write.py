@@ -360,6 +360,6 @@ class InterleavedParquetWriter(ParquetWriter, _InterleavedWriter):
 
 
 def _plain(rows: Sequence[Row]) -> Iterator[Row]:
-    """The rows in the order in which they came, as values that stay when the sample is let go."""
+    """The rows in the order in which they came, as values that stay when the sample is released."""
     for row in sorted(rows, key=lambda row: int(row[NUMBER])):
         yield dict(row)

@@ -30,7 +30,7 @@ FROM, TO, BASE, SIZE = range(4)
 OBJECT, FONT, TURN, MODE, COLOR = range(5)
 OBLIQUE = 4
 
-#: Fonts of a page that are told apart.
+#: Fonts of a page that are distinguished.
 _MOST_FONTS = 256
 
 #: Bits of `Characters.flags`.

@@ -38,7 +38,7 @@ def _rows(boxes: Any, chosen: Any, count: Any, row_of: Any) -> Any:
 
 @njit(**INLINE)
 def _is_column(ink: Any, top: Any, bottom: Any, edge: Any, way: Any, least: Any, step: Any, em: Any) -> Any:
-    """Whether what stands beside a gutter, up to the next one, is wide enough and its lines fill it.
+    """Whether the text beside a gutter, up to the next one, is wide enough and its lines fill it.
 
     Args:
         edge: the bin beside the gutter.

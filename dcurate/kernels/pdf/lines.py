@@ -16,7 +16,7 @@ FIRST, SPACED, DIRECT, HYPHEN, NEW_LINE, PARAGRAPH = range(6)
 #: Columns of the table of lines.
 FROM, TO, BASE, SIZE, GAP, LEAF, RTL, SEGMENTS, BOLD, MONO = range(10)
 
-#: A gap of so many sizes of the font makes a line a row of cells.
+#: A gap of this many font sizes makes a line a row of cells.
 CELL_GAP = 1.8
 
 

@@ -9,9 +9,9 @@ from numba import njit
 
 from dcurate.kernels.layout import INLINE, OPTIONS
 
-#: A gap of so many times the font's size ends a segment.
+#: A gap of this many font sizes ends a segment.
 WIDE_GAP = 0.9
-#: A gap of so many times the font's size parts words where the file has no space.
+#: A gap of this many font sizes parts words where the file has no space.
 WORD_GAP = 0.28
 #: A space that pdfium added counts from this gap on.
 MADE_WORD_GAP = 0.1
