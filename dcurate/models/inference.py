@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dcurate.core.backoff import Backoff
 from dcurate.core.gpu_errors import is_out_of_memory
+from dcurate.core.gpu_memory import WAITS_S
 from dcurate.core.resources import Resources
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError, ResourceError
@@ -178,7 +179,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         self._sender = HostToDevice(self.torch_device, self._loaded.filler, self.padding_side)
         where = f"{self.torch_device} {hash(key):x}"
         free = self._emptied if self._torch_device.type == "cuda" else None
-        self._backoffs = [Backoff(f"{where} {power}", free) for power in range(32)]
+        waits = WAITS_S if free else None
+        self._backoffs = [Backoff(f"{where} {power}", free, waits) for power in range(32)]
 
     def teardown(self) -> None:
         """Release the model; the last slot of the process frees its memory."""
@@ -291,7 +293,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         backoff = self._backoffs[widest.bit_length()]
         try:
             parts = backoff.run(self._forward, cast(Sequence[Any], batch))
-        except (MemoryError, RuntimeError) as error:
+        except Exception as error:  # raised again
             if not is_out_of_memory(error):
                 raise
             raise ResourceError(
