@@ -14,7 +14,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.backoff import Backoff, is_out_of_memory
+from dcurate.core.backoff import Backoff
+from dcurate.core.gpu_errors import is_out_of_memory
 from dcurate.core.resources import Resources
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError, ResourceError
