@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
@@ -18,9 +17,10 @@ IMAGE_SHARE = 0.35, 0.65
 CHARACTERS = 300, 60
 #: Share of characters without a known meaning.
 BROKEN_SHARE = 0.05, 0.25
-#: Likeness to the closest of 362 languages; for Han and kana, of which there are thousands, apart.
-LIKENESS = 0.68, 0.58
-LIKENESS_HAN = 0.14, 0.04
+#: Likeness to the closest of 362 languages; and for Han, kana and Hangul, of which there are thousands, the share of
+#: characters in everyday use.
+LIKENESS = 0.66, 0.57
+EVERYDAY = 0.85, 0.65
 #: Share of words that no one writes, in a layer of text over a picture: what bad OCR leaves.
 ODD_WORDS = 0.06, 0.22
 #: Share of the characters that lie over a picture from which they are a layer over a scan.
@@ -30,6 +30,11 @@ FEW_LETTERS = 40
 #: Characters that are looked at, and those that are compared with languages at a time: a page may be in several.
 _SAMPLE, _WINDOW = 4000, 250
 
+#: Han, kana and Hangul with their neighbours, half of them rare; and words in Latin letters.
+_EASTERN = re.compile(
+    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]+"
+)
+_LATIN = re.compile("[A-Za-z\xaa\xba\xc0-\u024f\u0300-\u036f\u1e00-\u1eff]+")
 _WORD = re.compile(r"\S+")
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 #: Within a word: signs that do not join letters, or a capital or a digit after a small letter.
@@ -103,9 +108,16 @@ def no_language(text: str) -> float | None:
         True
     """
     sample = _sampled(text)
-    found = [_is_no_language(sample[at : at + _WINDOW]) for at in range(0, len(sample), _WINDOW)]
-    known = [each for each in found if each is not None]
-    return sum(known) / len(known) if known else None
+    eastern = [character for run in _EASTERN.findall(sample) for character in run if character.isalpha()]
+    other = _EASTERN.sub(" ", sample) if eastern else sample
+    latin = _LATIN.findall(other)
+    rest = _LATIN.sub(" ", other)
+    parts = [_unlike(words) for words in (" ".join(latin), " ".join(rest.split())) if words]
+    if len(eastern) >= FEW_LETTERS:
+        usual = sum(map(_everyday().__contains__, eastern)) / len(eastern)
+        parts.append((len(eastern), _ramp(usual, *EVERYDAY)))
+    letters = sum(count for count, _ in parts)
+    return sum(count * share for count, share in parts) / letters if letters else None
 
 
 def closest_language(text: str) -> str | None:
@@ -122,16 +134,31 @@ def closest_language(text: str) -> str | None:
     return closest.language if closest is not None else None
 
 
-def _is_no_language(text: str) -> float | None:
-    letters = [character for character in text if character.isalpha()]
-    if len(letters) < FEW_LETTERS:
-        return None
-    closest = _profiles().closest(text)
-    if closest is None:
-        return 1.0
-    wide = sum(unicodedata.east_asian_width(character) == "W" for character in letters) / len(letters)
-    full = [(1 - wide) * narrow + wide * han for narrow, han in zip(LIKENESS, LIKENESS_HAN, strict=True)]
-    return _ramp(closest.likeness, full[0], full[1])
+def _unlike(words: str) -> tuple[int, float]:
+    """How many letters of words of one script can be judged, and which share of them is like no language."""
+    judged, total = 0, 0.0
+    for at in range(0, len(words), _WINDOW):
+        window = words[at : at + _WINDOW]
+        letters = sum(map(str.isalpha, window))
+        if letters >= FEW_LETTERS:
+            closest = _profiles().closest(window)
+            judged += letters
+            total += letters * (_ramp(closest.likeness, *LIKENESS) if closest else 1.0)
+    return judged, total / judged if judged else 0.0
+
+
+@cache
+def _everyday() -> frozenset[str]:
+    """Kana, and the first levels of the national standards, which have the characters of everyday use."""
+    planes = (
+        ("gb2312", range(0xB0, 0xD8), 0xA1),
+        ("euc_jp", range(0xB0, 0xD0), 0xA1),
+        ("big5", range(0xA4, 0xC7), 0x40),
+        ("euc_kr", range(0xB0, 0xC9), 0xA1),
+    )
+    codes = ((bytes((row, cell)), name) for name, rows, first in planes for row in rows for cell in range(first, 0xFF))
+    kana = map(chr, [*range(0x3041, 0x3097), *range(0x30A1, 0x3100), 0x3005, 0x3007])
+    return frozenset((*kana, *(code.decode(name, "ignore") for code, name in codes)))
 
 
 def odd_words(text: str) -> float:

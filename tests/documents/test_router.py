@@ -25,6 +25,11 @@ JAPANESE = (
     "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。人間は、理性と良心とを授けられている。"
     * 4
 )
+KOREAN = (
+    "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. 인간은 천부적으로 이성과 양심을 부여받았다. "
+    * 4
+)
+COMMANDS = ["update", "search", "list", "rdepends", "policy", "show", "install"]
 GOOD = {"characters": 900, "image_share": 0.0, "text_over_image": 0.0, "broken_share": 0.0}
 
 
@@ -36,7 +41,9 @@ def enciphered(text: str, seed: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "text", [ENGLISH, RUSSIAN, JAPANESE, ENGLISH + RUSSIAN, "12.5  30.1\n7  8", "", "def f(x): x"], ids=str.__len__
+    "text",
+    [ENGLISH, RUSSIAN, JAPANESE, KOREAN, ENGLISH + RUSSIAN, "12.5  30.1\n7  8", "", "def f(x): x"],
+    ids=str.__len__,
 )
 def test_good_text_stays(text: str) -> None:
     route = decide(GOOD, text)
@@ -49,6 +56,20 @@ def test_good_text_stays(text: str) -> None:
 def test_text_of_fonts_with_wrong_maps_is_found(text: str, seed: int) -> None:
     assert (no_language(enciphered(text, seed)) or 0) > 0.5
     assert decide(GOOD, enciphered(text, seed)).reason == "no language"
+
+
+@pytest.mark.parametrize("text", [RUSSIAN, JAPANESE, KOREAN], ids=["ru", "ja", "ko"])
+def test_commands_among_words_of_another_script_are_no_noise(text: str) -> None:
+    """A reference card: half of each line is a command in Latin letters."""
+    words = text.split() if " " in text else [text[at : at + 8] for at in range(0, len(text), 8)]
+    lines = [f"apt-cache {command} pkg\t{word}" for command, word in zip(COMMANDS * 9, words, strict=False)]
+    assert (no_language("\n".join(lines)) or 0) < 0.3
+
+
+@pytest.mark.parametrize("text", [ENGLISH, RUSSIAN, JAPANESE, KOREAN], ids=["en", "ru", "ja", "ko"])
+def test_letters_that_a_map_turns_into_rare_characters_are_found(text: str) -> None:
+    spread = "".join(chr(0x3400 + 37 * ord(each) % 0x6A00) if each.isalpha() else each for each in text)
+    assert (no_language(spread) or 0) > 0.5
 
 
 @pytest.mark.parametrize(
