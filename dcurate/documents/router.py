@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
+from dcurate.documents.noise import LAYER, SCAN, odd_words
 from dcurate.documents.routes import OCR, TEXT
 from dcurate.text.declaration import Declaration
 
 #: Signals at which a page starts to look as if it needed OCR, and at which it surely does.
-IMAGE_SHARE = 0.35, 0.65
+IMAGE_SHARE = 0.35, SCAN
 #: Characters of a page: surely enough to be its text, and surely too few.
 CHARACTERS = 300, 60
 #: Share of characters without a known meaning.
@@ -23,8 +23,6 @@ LIKENESS = 0.66, 0.57
 EVERYDAY = 0.85, 0.65
 #: Share of words that no one writes, in a layer of text over a picture: what bad OCR leaves.
 ODD_WORDS = 0.06, 0.22
-#: Share of the characters that lie over a picture from which they are a layer over a scan.
-LAYER = 0.5
 #: Letters from which a language can be recognised.
 FEW_LETTERS = 40
 #: Characters that are looked at, and those that are compared with languages at a time: a page may be in several.
@@ -35,10 +33,6 @@ _EASTERN = re.compile(
     "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]+"
 )
 _LATIN = re.compile("[A-Za-z\xaa\xba\xc0-\u024f\u0300-\u036f\u1e00-\u1eff]+")
-_WORD = re.compile(r"\S+")
-_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
-#: Within a word: signs that do not join letters, or a capital or a digit after a small letter.
-_ODD = re.compile(r"[|~\\{}<>^]|\w[.,;:!?]+[^\W\d]|[^\W\d_]\d|\d[^\W\d_]{2}")
 
 
 class Route(NamedTuple):
@@ -67,8 +61,8 @@ def decide(page: Mapping[str, Any], text: str, otherwise: str = OCR) -> Route:
 
     Args:
         page: signals of the page as `dcurate.documents.pdf.extract_pdf` gives them; `characters`, `image_share`,
-            `text_over_image`, `broken_share` and `by_shapes` are used. A page that was read by the shapes of its
-            glyphs has its text, although that of the file is of no use.
+            `text_over_image`, `broken_share`, `noise_share` and `by_shapes` are used. A page that was read by the
+            shapes of its glyphs has its text, although that of the file is of no use.
         text: of the page.
         otherwise: where pages go whose text is not in the file.
 
@@ -161,32 +155,6 @@ def _everyday() -> frozenset[str]:
     return frozenset((*kana, *(code.decode(name, "ignore") for code, name in codes)))
 
 
-def odd_words(text: str) -> float:
-    """The share of words that no one writes: with signs or digits between their letters.
-
-    Examples:
-        >>> odd_words("a day in 1999 (or so), e.g. at ten"), odd_words("a nr|I.n| d,y 1m1~")
-        (0.0, 0.75)
-    """
-    words = [_EDGES.sub("", word) or word for word in _WORD.findall(_sampled(text))]
-    words = [word for word in words if not word.startswith(("http", "www.")) and "@" not in word]
-    return sum(_is_odd(word) for word in words) / len(words) if words else 0.0
-
-
-def _is_odd(word: str) -> bool:
-    letters = [character for character in word if character.isalpha()]
-    if not letters:
-        return len(word) > 1 and not any(map(str.isdigit, word)) and len(set(word)) > 1
-    inner = sum(one.islower() and after.isupper() for one, after in pairwise(letters))
-    return inner > 1 or (len(word) > 2 and _ODD.search(word) is not None and not _ABBREVIATED.fullmatch(word))
-
-
-#: e.g., U.S.A, 2nd, 1990s, A4, 3D, km2, x.y.
-_ABBREVIATED = re.compile(
-    r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{0,3}|\d+[^\W\d_]{1,3}|[^\W\d_]{1,3}\d+|[^\W\d_]+[’'-].*|.*[-–/].*"
-)
-
-
 def _scanned(page: Mapping[str, Any]) -> float:
     characters = page.get("characters") or 0
     return min(_ramp(page.get("image_share") or 0.0, *IMAGE_SHARE), _ramp(characters, *CHARACTERS))
@@ -194,9 +162,9 @@ def _scanned(page: Mapping[str, Any]) -> float:
 
 def _bad_layer(page: Mapping[str, Any], text: str) -> float:
     over, image = page.get("text_over_image") or 0.0, page.get("image_share") or 0.0
-    if over < LAYER or image < IMAGE_SHARE[1]:
+    if over < LAYER or image < SCAN:
         return 0.0
-    return _ramp(odd_words(text), *ODD_WORDS)
+    return _ramp(max(odd_words(_sampled(text)), page.get("noise_share") or 0.0), *ODD_WORDS)
 
 
 def _ramp(value: float, none: float, full: float) -> float:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.documents.needs_ocr import NeedsOcr
-from dcurate.documents.router import decide, no_language, odd_words
+from dcurate.documents.noise import odd_words, without_noise
+from dcurate.documents.router import decide, no_language
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 
@@ -30,6 +31,7 @@ KOREAN = (
     * 4
 )
 COMMANDS = ["update", "search", "list", "rdepends", "policy", "show", "install"]
+GOOD_TEXTS = [ENGLISH, RUSSIAN, JAPANESE, KOREAN, ENGLISH + RUSSIAN, "12.5  30.1\n7  8", "", "def f(x): x"]
 GOOD = {"characters": 900, "image_share": 0.0, "text_over_image": 0.0, "broken_share": 0.0}
 
 
@@ -40,11 +42,7 @@ def enciphered(text: str, seed: int) -> str:
     return text.lower().translate(dict(zip(map(ord, letters), others, strict=True)))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [ENGLISH, RUSSIAN, JAPANESE, KOREAN, ENGLISH + RUSSIAN, "12.5  30.1\n7  8", "", "def f(x): x"],
-    ids=str.__len__,
-)
+@pytest.mark.parametrize("text", GOOD_TEXTS, ids=str.__len__)
 def test_good_text_stays(text: str) -> None:
     route = decide(GOOD, text)
     assert (route.way, route.reason) == ("text", "")
@@ -97,6 +95,17 @@ def test_other_signs_are_named(signals: dict, text: str, reason: str) -> None:
 )
 def test_pages_that_look_like_scans_stay(signals: dict, text: str) -> None:
     assert decide({**GOOD, **signals}, text).way == "text"
+
+
+@pytest.mark.parametrize("text", GOOD_TEXTS, ids=str.__len__)
+def test_no_word_of_good_text_is_noise(text: str) -> None:
+    assert without_noise(text) == text
+
+
+def test_a_layer_whose_noise_was_left_out_still_needs_ocr() -> None:
+    page = {**GOOD, "image_share": 1.0, "text_over_image": 1.0}
+    assert decide({**page, "noise_share": 0.4}, ENGLISH).reason == "bad OCR"
+    assert decide({**page, "noise_share": None}, ENGLISH).way == "text"
 
 
 @settings(max_examples=60, deadline=None)
