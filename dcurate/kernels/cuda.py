@@ -22,6 +22,7 @@ import numpy.typing as npt
 from numba import config, njit
 
 from dcurate.core.gpu_memory import in_parts
+from dcurate.core.slot_gpus import slot_has_gpu
 from dcurate.errors import ResourceError
 from dcurate.kernels.layout import INLINE, Offsets, Rows, frozen
 
@@ -97,15 +98,21 @@ def usable() -> bool:
     """Whether numba finds a GPU, or simulates one.
 
     Raises:
-        ResourceError: the process was given a GPU, and numba cannot use it.
+        ResourceError: the slot or the process was given a GPU, and numba cannot use it; or the slot was given another
+            than the first of its process.
     """
+    given = slot_has_gpu()
     if _cuda().is_available():
         return True
     cards = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if cards in ("", "-1", "NoDevFiles"):
-        return False
+        if not given:
+            return False
+        reason = "the slot was given a GPU"
+    else:
+        reason = f"CUDA_VISIBLE_DEVICES={cards} assigns this process a GPU"
     raise ResourceError(
-        f"CUDA_VISIBLE_DEVICES={cards} assigns this process a GPU, but numba cannot use it; "
+        f"{reason}, but numba cannot use it; "
         "install dcurate[cuda13], and check the CUDA section of `python -m numba -s`"
     )
 
