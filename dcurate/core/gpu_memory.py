@@ -1,4 +1,7 @@
-"""What to do when the memory of a GPU ran out: free what libraries keep for later, use less at a time, and wait."""
+"""What to do when the memory of a GPU ran out: free what libraries keep for later, use less at a time, and wait.
+
+Only libraries that are loaded are asked; none is imported. Untested on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +63,22 @@ _FREES: dict[str, Callable[[Any], None]] = {
     "cupy": _free_cupy,
     "torch": _free_torch,
 }
+
+
+def wait_for_gpu() -> None:
+    """Wait for all work that libraries of this process have given to GPUs, so that its errors are raised here.
+
+    Raises:
+        Exception: an error of CUDA.
+    """
+    torch, cupy, numba_cuda = (sys.modules.get(name) for name in ("torch", "cupy", "numba.cuda"))
+    with suppress(AttributeError):  # another thread has just begun to import it
+        if torch is not None and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        elif cupy is not None and cupy.is_available():
+            cupy.cuda.Device().synchronize()
+        elif numba_cuda is not None and numba_cuda.is_available():
+            numba_cuda.synchronize()
 
 
 def with_waits(
@@ -152,12 +171,16 @@ def _alone(function: Callable[[Any], R], part: Any, free: Callable[[], object], 
 def too_full(error: BaseException, doing: str = "one row") -> ResourceError:
     """Return the error for GPU memory that does not suffice for the least there is to do.
 
+    Args:
+        doing: what there is to do, in words.
+
     Examples:
         >>> print(too_full(MemoryError("2 GiB")))
-        the memory of the GPU does not suffice for one row: MemoryError: 2 GiB; use a GPU with more memory, give the \
-stage more of it (gpus=, gpu_memory_gb=), or end other programs on it
+        one row: the memory of the GPU does not suffice (MemoryError: 2 GiB); use a GPU with more of it, give the \
+stage a larger share (gpus=, gpu_memory_gb=), or end other programs on the GPU
     """
+    text = " ".join(str(error).split())
     return ResourceError(
-        f"the memory of the GPU does not suffice for {doing}: {type(error).__name__}: {error}; use a GPU with more "
-        "memory, give the stage more of it (gpus=, gpu_memory_gb=), or end other programs on it"
+        f"{doing}: the memory of the GPU does not suffice ({type(error).__name__}: {text}); use a GPU with more of it, "
+        "give the stage a larger share (gpus=, gpu_memory_gb=), or end other programs on the GPU"
     )

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from numba import config
 
 from dcurate.core.gpu_memory import in_parts
+from dcurate.core.slot_gpus import slot_has_gpu
 from dcurate.errors import ResourceError
 from dcurate.kernels.cuda_compiler import numba_refuses, stored, tables_in_global_memory
 from dcurate.kernels.cuda_copies import lane, to_gpu, to_host
@@ -95,17 +96,23 @@ def usable() -> bool:
     """Whether numba finds a GPU, or simulates one.
 
     Raises:
-        ResourceError: the process was given a GPU, and numba cannot use it.
+        ResourceError: the slot or the process was given a GPU, and numba cannot use it; or the slot was given another
+            than the first of its process.
     """
+    given = slot_has_gpu()
     if _cuda().is_available():
         if refusal := numba_refuses():
             raise ResourceError(refusal)
         return True
     cards = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if cards in ("", "-1", "NoDevFiles"):
-        return False
+        if not given:
+            return False
+        reason = "the slot was given a GPU"
+    else:
+        reason = f"CUDA_VISIBLE_DEVICES={cards} assigns this process a GPU"
     raise ResourceError(
-        f"CUDA_VISIBLE_DEVICES={cards} assigns this process a GPU, but numba cannot use it; "
+        f"{reason}, but numba cannot use it; "
         "install dcurate[cuda13], and check the CUDA section of `python -m numba -s`"
     )
 

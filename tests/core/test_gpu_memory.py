@@ -44,7 +44,9 @@ def test_one_item_that_is_too_much_is_a_want_of_resources_after_waits_that_end(m
     def work(items: list[int]) -> None:
         raise OUT_OF_MEMORY[0]
 
-    with pytest.raises(ResourceError, match=r"does not suffice for one row: CudaAPIError: \[2\].* end other programs"):
+    with pytest.raises(
+        ResourceError, match=r"one row: the memory of the GPU does not suffice \(CudaAPIError: \[2\].* end other"
+    ):
         in_parts(work, [1, 2, 3])
     assert waited == [0.0, *WAITS_S]
     assert 25 <= sum(WAITS_S) <= 30
