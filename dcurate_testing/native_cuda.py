@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
-from numba import typeof, types
+from numba import typeof
 
 from dcurate.errors import DataError
 from dcurate.kernels import cuda
 from dcurate.kernels.cuda_compiler import tables_in_global_memory
 
+types: Any = importlib.import_module("numba.types")
 #: What new arrays hold, and what lies between the beginning of a page and an array.
 PATTERN = 0xA5
 PAGE = mmap.PAGESIZE

@@ -44,7 +44,7 @@ def tables_in_global_memory() -> None:
     constant memory at a time: threads that look up different bytes of their texts in a table take turns, up to 32. Of
     global memory they read all at once, through the L1 cache; and there is no limit of 64 KiB.
     """
-    if not config.ENABLE_CUDASIM:
+    if not vars(config)["ENABLE_CUDASIM"]:
         importlib.import_module("numba.cuda.target").CUDATargetContext.make_constant_array = _global_array
 
 
@@ -101,7 +101,7 @@ def stored(jitted: Any, measure: Any, form: Any, reset: Any) -> Any:
     numba cannot keep it by itself: its key has a hash of the functions that the kernel calls, which differs in every
     process, and looks at the time of this one file. A key of sources replaces both.
     """
-    if config.ENABLE_CUDASIM or not hasattr(jitted, "enable_caching"):
+    if vars(config)["ENABLE_CUDASIM"] or not hasattr(jitted, "enable_caching"):
         return jitted
     name = identity(measure, form, reset)
     jitted.py_func.__qualname__ = f"{jitted.py_func.__name__}-{name[:16]}"

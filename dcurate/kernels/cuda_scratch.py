@@ -69,11 +69,11 @@ def rounded(lengths: Ints) -> Ints:
 
     Examples:
         >>> rounded(np.array([1000, 897, 13, 7])).tolist()
-        [1000, 1000, 13, 7]
+        [1000, 960, 13, 7]
     """
     _, exponents = np.frexp(np.maximum(lengths, 1))
     steps = np.int64(1) << np.maximum(exponents.astype(np.int64) - 1 - _BITS, 0)
-    return np.minimum(-(-lengths // steps) * steps, lengths.max(initial=0))
+    return np.asarray(np.minimum(-(-lengths // steps) * steps, lengths.max(initial=0)), np.int64)
 
 
 def bytes_of(lengths: Ints, scratch: Scratch) -> Ints:
