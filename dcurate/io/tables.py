@@ -68,6 +68,20 @@ def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
         )
     library = importlib.import_module("deltalake")
     table = library.DeltaTable(folder)
+    check_plain(table, shown)
+    return {os.path.realpath(_local(uri)) for uri in table.file_uris()}
+
+
+def check_plain(table: Any, shown: str) -> None:
+    """Refuse a table of Delta Lake whose files do not say which rows it has.
+
+    Args:
+        table: as `deltalake` opens it.
+        shown: the path in messages.
+
+    Raises:
+        DataError: they do not.
+    """
     protocol = table.protocol()
     features = set(protocol.reader_features or ()) - _PLAIN
     if features or protocol.min_reader_version == 2:
@@ -76,7 +90,6 @@ def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
             f"{shown!r} is a table of Delta Lake with {named}, so its files alone do not say which rows it has; "
             "give its rows as initial_tasks"
         )
-    return {os.path.realpath(_local(uri)) for uri in table.file_uris()}
 
 
 def _with_table(folder: str) -> list[str]:
