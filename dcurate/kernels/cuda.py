@@ -14,20 +14,25 @@ import importlib
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from numba import config, njit
 
+from dcurate.core.gpu_memory import in_parts
 from dcurate.errors import ResourceError
 from dcurate.kernels.layout import INLINE, Offsets, Rows, frozen
 
 #: Threads of a block: a warp, so that few texts spread over as many multiprocessors as can be; threads share nothing.
 _THREADS = 32
-#: GPU memory for scratch arrays per launch, in bytes; the remaining texts wait for the next launch.
-SCRATCH = 2**30
+#: GPU memory for scratch arrays per launch, in bytes, at most; the remaining texts wait for the next launch.
+SCRATCH = 2**33
+#: The same where the free memory is not known: numba takes it from a pool of RMM.
+_SCRATCH_OF_POOL = 2**30
+#: Slots that a GPU may have: four processes of four threads. A launch uses one part of its free memory.
+_SLOTS = 16
 #: numba stores no closures on disk.
 _UNCACHED: dict[str, Any] = {**INLINE, "cache": False}
 
@@ -247,20 +252,27 @@ def launch(
     """Write into ``out`` the results of ``measure`` for each of the texts numbered ``rows``.
 
     Texts are sorted by length, longest first, so that threads that run together have as much to do. A launch takes as
-    many texts as their scratch fits into `SCRATCH` bytes.
+    many texts as their scratch fits into `scratch_bytes`, and half as many where memory runs out.
 
     Args:
         measure: see `Measure`.
         tables: what all texts share, with its arrays on the GPU.
         out: on the host, of shape (rows, ...); begins as zeros on the GPU.
         scratch: memory that ``measure`` works in.
+
+    Raises:
+        ResourceError: the memory of the GPU does not suffice for one text.
     """
-    for places, own in portions(column, rows, scratch):
+
+    def measured(places: npt.NDArray[np.int64], own: Any) -> None:
         memory = Memory(
             tables, scratch_on_gpu(own, len(places)), copied(np.zeros((len(places), *out.shape[1:]), out.dtype))
         )
         run(measure, (column.starts, column.data), rows[places], memory, scratch.reset)
         out[places] = memory.out.copy_to_host()
+
+    for places, own in portions(column, rows, scratch):
+        in_parts(partial(measured, own=own), places)
 
 
 class Memory(NamedTuple):
@@ -289,14 +301,23 @@ def run(
     kernel[-(-len(rows) // _THREADS), _THREADS](layout, copied(rows.astype(np.int64)), *memory)
 
 
+def scratch_bytes() -> int:
+    """GPU memory that a launch may use for scratch arrays, in bytes: a share of what is free now, as for one slot."""
+    try:
+        free = _cuda().current_context().get_memory_info().free
+    except NotImplementedError:  # of RMM, whose pool has taken the memory
+        return min(SCRATCH, _SCRATCH_OF_POOL)
+    return int(min(SCRATCH, free / _SLOTS))
+
+
 def portions(column: CudaColumn, rows: Rows, scratch: Scratch) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
     """Places in ``rows`` of the texts of each launch, longest first, and the scratch of the longest of them."""
     lengths = column.offsets[rows + 1] - column.offsets[rows]
     order = np.argsort(-lengths, kind="stable")
-    start = 0
+    start, limit = 0, scratch_bytes()
     while start < len(order):
         own = scratch.new(int(lengths[order[start]]))
         each = sum(array.nbytes for array in _arrays(own))
-        number = max(1, SCRATCH // max(each, 1))
+        number = max(1, limit // max(each, 1))
         yield order[start : start + number], own
         start += number

@@ -7,11 +7,13 @@ Not tested on a GPU.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.gpu_memory import in_parts
 from dcurate.kernels.cuda import (
     CudaColumn,
     Measure,
@@ -62,11 +64,15 @@ def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, 
     notes = np.zeros((len(rows), passes.notes), np.int64)
     pieces = [[np.empty(0, kind)] for kind in passes.types]
     order = [np.empty(0, np.int64)]
-    for places, own in portions(column, rows, scratch):
-        order.append(places)
+
+    def both(places: npt.NDArray[np.int64], own: Any) -> None:
         notes[places], arrays = _both_passes(passes, column, rows[places], tables, own)
+        order.append(places)
         for piece, array in zip(pieces, arrays, strict=True):
             piece.append(array)
+
+    for places, own in portions(column, rows, scratch):
+        in_parts(partial(both, own=own), places)
     counts = notes[:, 0]
     bounds = np.concatenate([[0], np.cumsum(counts)])
     sorted_counts = counts[np.concatenate(order)]

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.backoff import Backoff, is_out_of_memory
+from dcurate.core.backoff import Backoff
+from dcurate.core.gpu_errors import is_out_of_memory
 from dcurate.core.resources import Resources
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError, ResourceError
@@ -51,6 +52,8 @@ class Loaded:
         longest: how many tokens a row may have; None if it has no positions of its own.
         hidden: numbers that it has of each token; 0 if it does not say.
         positions: whether position ids must be passed for rows padded on the left.
+        maskless: whether a batch without padding can go without a mask. With one, transformers asks the device whether
+            it hides anything, and the host waits for all work before it.
     """
 
     model: Any
@@ -60,6 +63,7 @@ class Loaded:
     longest: int | None = None
     hidden: int = 0
     positions: bool = False
+    maskless: bool = False
 
 
 @dataclass
@@ -210,7 +214,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Run the model on a batch: without gradients, under autocast, on the device.
 
         Args:
-            inputs: ``input_ids`` and ``attention_mask``, int64 tensors of shape (rows, longest).
+            inputs: ``input_ids`` and ``attention_mask``, int64 tensors of shape (rows, longest). Unless a subclass
+                replaces this method, a model whose ``forward`` needs no mask gets none for rows of one length.
         """
         return model(**inputs) if self.unpack_inference_batch else model(inputs)
 
@@ -244,7 +249,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 _halved(inner, torch)  # the layers on top stay exact, and autocast has almost nothing left to do
             model = model.to(self.torch_device)
         run = torch.compile(model, dynamic=True) if self.compile else model
-        return Loaded(model, run, _filler(inner), **_traits(model, torch, self.padding_side))
+        maskless = type(self).run_model is ModelStage.run_model and _is_maskless(model, inner)
+        return Loaded(model, run, _filler(inner), maskless=maskless, **_traits(model, torch, self.padding_side))
 
     def _emptied(self) -> None:
         devices.emptied(self.torch_device)
@@ -302,8 +308,10 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _forward(self, batch: DeviceBatch) -> tuple[dict[str, Any], int]:
         loaded = self._ready()
-        inputs = batch.inputs(loaded.positions)
-        outputs = self.run_model(loaded.run, inputs)
+        inputs = given = batch.inputs(loaded.positions)
+        if loaded.maskless and batch.is_full and self.unpack_inference_batch:
+            given = {"input_ids": inputs["input_ids"]}
+        outputs = self.run_model(loaded.run, given)
         return dict(self.process_model_output(outputs, inputs)), len(batch)
 
     def _log(self, tokens: Tokens, rows: Rows, batches: list[Ints], seconds: float) -> None:
@@ -344,6 +352,13 @@ def _filler(inner: Any) -> int:
             config.pad_token_id = token
             return token
     return 0
+
+
+def _is_maskless(model: Any, inner: Any) -> bool:
+    """Whether a model takes rows without a mask, and is quicker without one: with PyTorch's own attention."""
+    mask = inspect.signature(model.forward).parameters.get("attention_mask")
+    optional = mask is not None and mask.default is None
+    return optional and inner is not None and getattr(inner.config, "_attn_implementation", None) == "sdpa"
 
 
 def _traits(model: Any, torch: Any, side: Side) -> dict[str, Any]:

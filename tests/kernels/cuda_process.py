@@ -20,6 +20,14 @@ from dcurate.kernels import cuda
 SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
 #: Bytes of scratch: few, so that texts go to the simulated card in several launches.
 SCRATCH = 2**19
+#: Bytes of the largest array that the simulated card has memory for, unless it is of one thread.
+LARGEST = 2**13
+
+
+class CudaAPIError(Exception):
+    """As numba's is called, and no RuntimeError, either: memory ran out."""
+
+    code = 2
 
 
 class Simulated:
@@ -51,12 +59,14 @@ def simulated_cuda(module: str) -> Iterator[Simulated]:
 
 
 def _fill_scratch() -> None:
-    """Have new arrays hold what no kernel may count on, as memory of a card does."""
+    """Have new arrays hold what no kernel may count on, as memory of a card does, and large ones not fit into it."""
     numba_cuda = vars(importlib.import_module("numba.cuda"))
     new = numba_cuda["device_array"]
 
     def filled(*given: Any) -> Any:
         array = new(*given)
+        if array.ndim > 1 and len(array) > 1 and array.nbytes > LARGEST:
+            raise CudaAPIError(2, "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY")
         if array.size:
             array.copy_to_device(np.frombuffer(b"\xa5" * array.nbytes, array.dtype).reshape(array.shape))
         return array

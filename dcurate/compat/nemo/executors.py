@@ -16,7 +16,7 @@ from dcurate.cluster.local import LocalCluster
 from dcurate.compat.nemo.bridge import engine_stages
 from dcurate.compat.nemo.checkpoint import CheckpointSink
 from dcurate.compat.nemo.errors import as_nemo_raises
-from dcurate.compat.nemo.perf import StagePerfStats, stats_of
+from dcurate.compat.nemo.perf import StagePerfStats, WrittenFigures, stats_of
 from dcurate.compat.nemo.readers import numbered
 from dcurate.compat.nemo.tasks import EmptyTask, TaskBatch, engine_batches, nemo_task
 from dcurate.core.batch import BatchKey
@@ -24,7 +24,7 @@ from dcurate.core.pipeline import BatchSource
 from dcurate.core.stage import SinkStage, SourceStage
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.executor import DaskExecutor
-from dcurate.run import Pipeline
+from dcurate.run import Pipeline, observers_of
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -103,10 +103,16 @@ class XennaExecutor(BaseExecutor):
             if checkpoint_path is not None and not isinstance(own[-1], SinkStage):
                 own.append(checkpoint := CheckpointSink(str(checkpoint_path)))
             pipeline = Pipeline(name, stages=own)
-            result = pipeline.run(self.dask_executor(), batches, resume=checkpoint_path is not None)
+            written = WrittenFigures.of(own)
+            observers = None if written is None else [*observers_of(None), written]
+            result = pipeline.run(
+                self.dask_executor(), batches, resume=checkpoint_path is not None, observers=observers
+            )
             outputs = result.outputs if checkpoint is None else checkpoint.tasks(result)
         stats = [each for each in stats_of(result.report) if each.stage_name not in _OWN_STAGES]
         tasks = [nemo_task(batch) for batch in outputs]
+        if written is not None:
+            written.add_to(tasks)
         for number, task in enumerate(tasks):
             own = [StagePerfStats(each.stage_name) for each in stats] if number else stats
             task._stage_perf = [*task._stage_perf, *own]

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from dcurate.compat.nemo.builtin import BuiltIn
 from dcurate.compat.nemo.dedup_stages.files import FileType, groups_of_files, reader_of
@@ -31,6 +31,9 @@ class TextDuplicatesRemovalStage(BuiltIn, removal.TextDuplicatesRemovalStage):
     """
 
     name: str = "DuplicatesRemovalStage"
+
+    #: Tasks that a writer returns have these figures in their metadata, too.
+    figures_in_metadata: ClassVar[tuple[str, ...]] = (_REMOVED,)
 
     def __post_init__(self) -> None:
         self.read_kwargs = dict(self.read_kwargs or {})
