@@ -56,7 +56,7 @@ def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
     if kind != "Delta Lake" or not is_table:
         advice = "name the folder of the table itself" if kind == "Delta Lake" else "export it"
         if kind == "Iceberg" or (kind == "Delta Lake" and not isinstance(store, LocalFileSystem)):
-            advice = f"read it with TableReader(..., format={kind.split()[0].lower()!r})"
+            advice = f"read it with TableReader(..., format={kind.split(maxsplit=1)[0].lower()!r})"
         raise PipelineError(
             f"{shown!r} is a table of {kind}, or in one, and its folder also holds files that were removed from it; "
             f"{advice}, or give its rows as initial_tasks"
