@@ -116,6 +116,8 @@ from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
 from .io.jsonl import JsonlReader as JsonlReader
 from .io.jsonl import JsonlWriter as JsonlWriter
+from .io.lakehouse.reader import TableReader as TableReader
+from .io.lakehouse.writer import TableWriter as TableWriter
 from .io.parquet import ParquetReader as ParquetReader
 from .io.parquet import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader
