@@ -414,7 +414,8 @@ class _Source(FileReader):
     """What dcurate's readers have besides where they take the place of NeMo Curator's."""
 
     _partition: FilePartitioningStage
-    _dataset: str = ""
+    #: The name of the dataset; copies of the source share it.
+    _dataset: list[str]
     #: Whether ids are given out for new files, or only known ones looked up; None without ids.
     _new_ids: bool | None = None
     _ids: IdGeneratorBase | None = None
@@ -433,7 +434,7 @@ class _Source(FileReader):
             {**(partition.storage_options or {}), **(given.get("storage_options") or {})} or None,
             limit=partition.limit or None,
         )
-        source._partition = partition
+        source._partition, source._dataset = partition, []
         endings = tuple(partition.file_extensions or ())
         vars(source)["kind"] = _Endings(cls._format, endings, compressed=False)
         source._new_ids = stage._generate_ids if stage.uses_ids else None
@@ -443,12 +444,17 @@ class _Source(FileReader):
 
     _format: ClassVar[str]
 
+    @property
+    def dataset_name(self) -> str:
+        """The name of the dataset, once its files are listed."""
+        return "".join(self._dataset)
+
     def _files(self) -> list[files.SourceFile]:
         found = super()._files()
         if not isinstance(self.file_paths, str):  # of folders in a list, only the files directly in them
             folders = [f"{full_address(*self._store(str(path))).rstrip('/')}/" for path in self.file_paths]
             found = [file for file in found if not any(_is_below(file.path, folder) for folder in folders)]
-        self._dataset = infer_dataset_name_from_path(found[0].path) if found else ""
+        self._dataset[:] = [infer_dataset_name_from_path(file.path) for file in found[:1]]
         return found
 
     def settings(self) -> dict[str, Any]:
@@ -503,7 +509,7 @@ class _Source(FileReader):
         if isinstance(task, _NumberedFiles) and CURATOR_DEDUP_ID_STR not in batch.data.column_names:
             numbers = pa.array(_numbers(task.span, None, batch.num_items, str(task.data)))
             batch.data = batch.data.append_column(CURATOR_DEDUP_ID_STR, numbers)
-        batch.dataset_name, batch._metadata = self._dataset, {"source_files": task.data}
+        batch.dataset_name, batch._metadata = self.dataset_name, {"source_files": task.data}
         return batch
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -185,7 +185,7 @@ def _is_in(value: Any, values: Sequence[Any] | None) -> bool:
     return values is None or any(value is one or (isinstance(value, str) and value == one) for one in values)
 
 
-class _Sink(FileWriter):
+class WritesAsNemo(FileWriter):
     """What dcurate's writers have besides where they take the place of NeMo Curator's."""
 
     _extension: str = ""
@@ -194,7 +194,24 @@ class _Sink(FileWriter):
         return super()._name(key, f".{self._extension}" if self._extension else suffix, number)
 
 
-class _JsonlSink(_Sink, jsonl.JsonlWriter):
+def written_tasks(source: Any, sink: WritesAsNemo, outputs: Iterable[Any]) -> list[FileGroupTask]:
+    """The tasks for the files that a run wrote: one for each, as each batch is written to a file of its own.
+
+    Args:
+        source: that the run began with, which knows the name of the dataset.
+        sink: that wrote the files.
+        outputs: groups of files.
+    """
+    about = {"format": sink._extension}
+    dataset = str(getattr(source, "dataset_name", ""))
+    return [
+        FileGroupTask(dataset, [path], _metadata=dict(about), task_id=f"0_{BatchKey(path).digest}")
+        for group in outputs
+        for path in group.data
+    ]
+
+
+class _JsonlSink(WritesAsNemo, jsonl.JsonlWriter):
     """dcurate's writer of JSON Lines in the place of NeMo Curator's."""
 
     writes_lines: ClassVar[bool] = True
@@ -222,7 +239,7 @@ class _JsonlSink(_Sink, jsonl.JsonlWriter):
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 
 
-class _ParquetSink(_Sink, parquet.ParquetWriter):
+class _ParquetSink(WritesAsNemo, parquet.ParquetWriter):
     """dcurate's writer of Parquet in the place of NeMo Curator's."""
 
     @classmethod
