@@ -157,8 +157,8 @@ def test_a_reader_is_dcurates_unless_pandas_is_needed(tmp_path: Path) -> None:
         assert parts[-1].num_workers() == 2
         return [type(part).__name__ for part in parts]
 
-    assert forms() == ["_JsonlSource"]
-    assert forms(read_kwargs={"engine": "pyarrow", "dtype_backend": "pyarrow", "encoding": "utf-8"}) == ["_JsonlSource"]
+    assert forms() == ["JsonlSource"]
+    assert forms(read_kwargs={"engine": "pyarrow", "dtype_backend": "pyarrow", "encoding": "utf-8"}) == ["JsonlSource"]
     assert forms(read_kwargs={"nrows": 3}) == ["PartitionSource", "ForeignStage"]
     with pytest.raises(dcurate.PipelineError, match="no argument of pandas.read_json"):
         forms(read_kwargs={"nosuch": 3})

@@ -18,7 +18,7 @@ from dcurate.compat.nemo.bridge import engine_stages
 from dcurate.compat.nemo.checkpoint import CheckpointSink
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.perf import StagePerfStats, WrittenFigures, stats_of
-from dcurate.compat.nemo.readers import numbered
+from dcurate.compat.nemo.reader_ids import numbered
 from dcurate.compat.nemo.tasks import EmptyTask, TaskBatch, engine_batches, nemo_task
 from dcurate.compat.nemo.writers import WritesAsNemo, written_tasks
 from dcurate.core.batch import BatchKey

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -18,6 +18,7 @@ from fsspec.core import url_to_fs
 
 from dcurate.compat.nemo.files import check_output_mode
 from dcurate.compat.nemo.iterables import get_deterministic_hash
+from dcurate.compat.nemo.rows import is_in
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask
 from dcurate.core.batch import BatchKey, FileGroup
@@ -144,7 +145,7 @@ class JsonlWriter(BaseWriter):
     def engine_form(self, before: list[Any], is_last: bool) -> Any:
         """Return dcurate's writer that takes the place of this one at the end of a pipeline."""
         given = self.write_kwargs or {}
-        taken = all(name in _SAME_JSONL and _is_in(value, _SAME_JSONL[name]) for name, value in given.items())
+        taken = all(name in _SAME_JSONL and is_in(value, _SAME_JSONL[name]) for name, value in given.items())
         return _JsonlSink.of(self) if is_last and taken and not self._is_changed(JsonlWriter) else None
 
 
@@ -179,10 +180,6 @@ class ParquetWriter(BaseWriter):
             return _ParquetSink.of(self)
         except PipelineError:  # an argument that pandas may know
             return None
-
-
-def _is_in(value: Any, values: Sequence[Any] | None) -> bool:
-    return values is None or any(value is one or (isinstance(value, str) and value == one) for one in values)
 
 
 class WritesAsNemo(FileWriter):
