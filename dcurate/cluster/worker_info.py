@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import psutil
 
 from dcurate.cluster.compat import extensions, memory_limit, own_resources, thread_count
-from dcurate.cluster.nannies import GPU_PROCESSES
+from dcurate.core.gpu_memory import usable_memory
 from dcurate.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 #: Default memory of a simulated GPU, in GB (10**9 bytes).
 SIMULATED_GB = 80.0
 
-#: Of the memory of a GPU: the part that the driver keeps, and bytes of the CUDA context of each process.
-_RESERVED, _CONTEXT = 0.02, 500_000_000
 #: A process belongs to Dask if one of its parents does, up to this one.
 _GENERATIONS = 3
 
@@ -38,7 +36,7 @@ _INFO = "dcurate-announcement"
 class VisibleGpu(NamedTuple):
     """A GPU as a process sees it: a name that is the same in every process of the host, and its memory in bytes.
 
-    The memory is what workers may use: see `usable_memory`.
+    The memory is what workers may use: see `dcurate.core.gpu_memory.usable_memory`.
     """
 
     name: str
@@ -265,20 +263,6 @@ def _visible_gpu(nvml: Any, handle: Any) -> VisibleGpu:
     memory = _handle(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
     usable = usable_memory(memory.total, _held_by_others(nvml, handle)) if memory is not None else 0.0
     return VisibleGpu(str(nvml.nvmlDeviceGetUUID(handle)), usable)
-
-
-def usable_memory(total: float, held: float) -> float:
-    """Memory of a GPU that workers may use, in bytes: without CUDA's own, and what other programs hold.
-
-    Args:
-        total: memory of the GPU.
-        held: memory that processes hold which are no workers.
-
-    Examples:
-        >>> usable_memory(80e9, 10e9) / 1e9
-        66.4
-    """
-    return max(1.0, total * (1 - _RESERVED) - held - GPU_PROCESSES * _CONTEXT)
 
 
 def _held_by_others(nvml: Any, handle: Any) -> int:

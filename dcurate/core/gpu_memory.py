@@ -17,8 +17,24 @@ from dcurate.errors import ResourceError
 
 R = TypeVar("R")
 
+#: Of the memory of a GPU: the part that the driver keeps, and bytes of the CUDA contexts of its four processes.
+_RESERVED, _CONTEXTS = 0.02, 4 * 500_000_000
 #: Seconds to wait between tries when one item alone is too much: other processes of the GPU may free memory meanwhile.
 WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0, 14.5)
+
+
+def usable_memory(total: float, held: float = 0.0) -> float:
+    """Memory of a GPU that workers may use, in bytes: without CUDA's own, and what other programs hold.
+
+    Args:
+        total: memory of the GPU.
+        held: memory that processes hold which are no workers.
+
+    Examples:
+        >>> usable_memory(80e9, held=10e9) / 1e9
+        66.4
+    """
+    return max(1.0, total * (1 - _RESERVED) - held - _CONTEXTS)
 
 
 def free_gpu_memory() -> None:

@@ -38,7 +38,7 @@ _NO_ROWS |= {"has_seq_order", "compile"}
 _WORDS = ("word_embeddings", "embed_tokens", "tok_embeddings", "embed_in", "shared", "wte")
 _POSITIONS = ("position_embeddings", "wpe")
 #: Attributes made by `setup`, which are not pickled.
-_OF_SLOT = ("_loaded", "_key", "_torch_device", "_backoffs", "_sender")
+_OF_SLOT = ("_loaded", "_key", "_torch_device", "_backoffs", "_sender", "_memory")
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     _loaded: Loaded | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
+    _memory: devices.MemoryShare | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.name = self.name or named_after(self.model_identifier, "_model")
@@ -177,6 +178,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             repr(sorted(self.settings().items())),
         )
         key = key if self.shares_model else (key, id(self))
+        self._memory = devices.MemoryShare(self.torch_device, self.resources)
         self._loaded = SHARED.hold(key, lambda: self._load(folder))
         self._key = key
         self._sender = HostToDevice(self.torch_device, self._loaded.filler, self.padding_side)
@@ -190,6 +192,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         key, self._key, self._loaded = self._key, None, None
         if key is not None and SHARED.release(key):
             devices.emptied(self.torch_device)
+        if self._memory is not None:
+            self._memory.release()
 
     @property
     def torch_device(self) -> Any:

@@ -26,9 +26,9 @@ from dcurate.cluster.worker_info import (
     choose,
     detect,
     set_worker_info,
-    usable_memory,
     worker_info,
 )
+from dcurate.core.gpu_memory import usable_memory
 from dcurate.errors import ResourceError
 from tests.conftest import ROOT, process, wait_for, workers_of
 

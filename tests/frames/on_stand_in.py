@@ -35,6 +35,7 @@ from dcurate.frames.text import text_column
 from dcurate.kernels.signal import Signal
 from dcurate.text.filters.c4 import C4SentencesFilter
 from dcurate.text.filters.fineweb import FineWebDuplicateLinesFilter
+from dcurate.text.filters.gopher import GopherWordCountFilter
 from dcurate.text.registry import SIGNALS
 from tests.frames import stand_in
 
@@ -76,6 +77,26 @@ def columns(table: pa.Table) -> list[bool]:
     return same
 
 
+def spilled(table: pa.Table) -> list[bool]:
+    """Whether a column that cuDF has spilled is read as one that it has not: with nulls, without, of empty texts."""
+    same = []
+    for rows in (table, table.slice(2, 1), table.slice(0, 0), pa.table({"text": ["", ""]})):
+        card, host = texts_on_gpu(stand_in.DataFrame(rows, spilled=True), "text"), text_column(rows, "text")
+        texts = [card.data.copy_to_host()[start:stop].tobytes() for start, stop in pairwise(card.offsets)]
+        same.append(texts == [host.data[start:stop].tobytes() for start, stop in pairwise(host.offsets)])
+    return same
+
+
+def copied(frame: Any, *rules: DocumentFilter) -> list[Any]:
+    """The copies to the host that filters of a batch on a GPU make, and the rows that they keep and drop."""
+    stand_in.COPIED.clear()
+    stage = ScoreFilter(list(rules), score_field=[rule.name for rule in rules])
+    found = stage.with_(resources=Resources(cpus=1, gpus=1)).process(DocumentBatch(data=frame))
+    copies = list(stand_in.COPIED)
+    kept = found.to_arrow()
+    return [copies, kept.column_names, kept["n"].to_pylist(), [one.data["n"].to_pylist() for one in found.rejections]]
+
+
 def refused(frame: Any, name: str) -> str:
     """The message about a column that is missing or holds no text."""
     try:
@@ -114,6 +135,9 @@ def main(folder: Path) -> None:
         "called": called,
         "measured": sorted(measured),
         "columns": columns(table.select(["text"])),
+        "spilled": spilled(table.select(["text"])),
+        "copied": copied(frame, WordCountFilter(min_words=2), UrlsFilter()),
+        "copied_for_cpu": copied(frame, GopherWordCountFilter(min_words=0)),
         "missing": refused(frame, "tex"),
         "numbers": refused(frame, "n"),
         "kept": kept.to_arrow()["n"].to_pylist(),

@@ -28,6 +28,7 @@ CALLED = (
     "cudf.Series.fillna",
     "cudf.Series.to_pylibcudf",
     "cudf.concat",
+    "cudf.core.column.column.ColumnBase.access",
     "cudf.read_parquet",
     "cudf.core.accessors.string.StringMethods.minhash",
     "pylibcudf.Column.child",
