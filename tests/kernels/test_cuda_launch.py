@@ -248,7 +248,7 @@ def test_kernels_are_compiled_in_set_up_and_none_in_the_first_batch(
     batch = DocumentBatch(data=pa.table({"text": ["one two three four five six", "so it goes\nso it goes"]}))
     stages: list[tuple[Any, list[str]]] = [
         (
-            ScoreFilter([WordCountFilter(), RepeatedLinesFilter()], ["w", "r"]),
+            ScoreFilter([WordCountFilter(), RepeatedLinesFilter()], score_field=["w", "r"]),
             ["words_measure_words", "lines_measure_lines"],
         ),
         (BandWriter(str(tmp_path)), ["minhash_sign_text", "cuda_minhash__hash"]),
