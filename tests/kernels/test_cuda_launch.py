@@ -7,15 +7,21 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
+from dcurate import DocumentBatch, RepeatedLinesFilter, Resources, ScoreFilter, WordCountFilter
+from dcurate.dedup.fuzzy import BandWriter
+from dcurate.dedup.span_shuffle import SpanWriter
+from dcurate.dedup.spans import UnitFinder
 from dcurate.errors import ResourceError
 from dcurate.kernels import cuda, cuda_compiler, cuda_copies, cuda_scratch
 from dcurate.kernels.anchors import new_anchor_scratch
@@ -23,7 +29,8 @@ from dcurate.kernels.characters import measure_characters
 from dcurate.kernels.cuda_compiler import identity, numba_refuses
 from dcurate.kernels.cuda_scratch import Scratch, arrays, as_allocated, bytes_of, own_scratch, planned, size_of_thread
 from dcurate.kernels.signal import SINGLE, signal
-from dcurate_testing.native_cuda import NativeCuda
+from dcurate.kernels.units import SpanLimits
+from dcurate_testing.native_cuda import Launches, NativeCuda
 
 
 @njit
@@ -225,3 +232,41 @@ def test_a_numpy_that_numba_cuda_cannot_compile_with_is_refused_in_one_sentence(
         ResourceError, match=r"^numba-cuda 0\.30\.4 cannot compile with NumPy 2\.5\.2; install NumPy bel"
     ):
         cuda.usable()
+
+
+def test_kernels_are_compiled_in_set_up_and_none_in_the_first_batch(
+    monkeypatch: pytest.MonkeyPatch, stand_in: NativeCuda, tmp_path: Path
+) -> None:
+    made: list[str] = []
+
+    def jit(function: Any) -> Any:
+        made.append(function.__name__)
+        return Launches(function, lambda *given: given[3][-1].fill(0))
+
+    monkeypatch.setattr(stand_in, "jit", jit, raising=False)
+    gpu = Resources(cpus=1, gpus=0.25)
+    batch = DocumentBatch(data=pa.table({"text": ["one two three four five six", "so it goes\nso it goes"]}))
+    stages: list[tuple[Any, list[str]]] = [
+        (
+            ScoreFilter([WordCountFilter(), RepeatedLinesFilter()], score_field=["w", "r"]),
+            ["words_measure_words", "lines_measure_lines"],
+        ),
+        (BandWriter(str(tmp_path)), ["minhash_sign_text", "cuda_minhash__hash"]),
+        (
+            SpanWriter(str(tmp_path), finder=UnitFinder("line", SpanLimits(1, 0, 0), ())),
+            ["cuda_dedup_spans__units", "cuda_dedup_spans__write_units"],
+        ),
+    ]
+    for stage, kernels in stages:
+        for prepared in (stage.with_(resources=gpu), stage):
+            made.clear()
+            cuda._compiled.cache_clear()
+            prepared.setup_on_node()
+            prepared.setup()
+            assert sorted(made) == (sorted(kernels) if prepared is not stage else [])
+    made.clear()
+    scored = stages[0][0].with_(resources=gpu)
+    scored.setup()
+    assert sorted(made) == sorted(stages[0][1])
+    scored.process(batch)
+    assert len(made) == 2
