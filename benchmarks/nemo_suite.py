@@ -2,9 +2,10 @@
 
     python -m benchmarks.nemo_suite --repo CHECKOUT --json FILE
 
-CHECKOUT is a clone of NeMo Curator. Its text-side tests are copied to a temporary folder and run without its package:
-`dcurate.compat.nemo.install()` answers its imports. `nemo_suite.toml` says which folders are run and which items do not
-count, with the reason. Every other item must pass. Its tests import loguru, which has to be installed.
+CHECKOUT is a clone of NeMo Curator. Its tests of text and of what all stages share are copied to a temporary folder and
+run without its package: `dcurate.compat.nemo.install()` answers its imports. `nemo_suite.toml` says which folders are
+run and which items do not count, with the reason. Every other item must pass. Its tests import loguru, which has to be
+installed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 from benchmarks.measure import ROOT, called, machine, save, scratch_folder, table, versions
 
 CLASSES = Path(__file__).with_suffix(".toml")
-TIMEOUT_S = 60
+TIMEOUT_S = 180
 
 #: Data of the package that tests read where it lies.
 DATA = ("nemo_curator/utils/code_meta.csv",)
@@ -246,7 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repo", type=Path, required=True, help="clone of NeMo Curator")
     parser.add_argument("--only", help="one folder of the table")
-    parser.add_argument("--limit-s", type=float, default=1200.0, help="for one folder")
+    parser.add_argument("--limit-s", type=float, default=2400.0, help="for one folder")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--failures", type=Path, help="also write the items that fail to this file, by cause")
     given = parser.parse_args()

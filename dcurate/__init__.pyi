@@ -116,6 +116,8 @@ from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
 from .io.jsonl import JsonlReader as JsonlReader
 from .io.jsonl import JsonlWriter as JsonlWriter
+from .io.lakehouse.reader import TableReader as TableReader
+from .io.lakehouse.writer import TableWriter as TableWriter
 from .io.parquet import ParquetReader as ParquetReader
 from .io.parquet import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader
@@ -180,6 +182,8 @@ from .run import Pipeline as Pipeline
 from .runs.inspect import RunPlaces as RunPlaces
 from .runs.inspect import inspect as inspect
 from .runs.load import read_run as read_run
+from .runs.publish.publish import Published as Published
+from .runs.publish.publish import publish as publish
 from .runs.trace import trace as trace
 from .text.annotate import Annotate as Annotate
 from .text.annotate import refilter as refilter

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,9 @@ class FileWriter(SinkStage[DocumentBatch]):
     max_bytes_per_file: int | str | None = None
     storage_options: dict[str, Any] | None = None
     separate_by: str | None = None
+    #: Whether files that no finished split has any more are deleted; those of a table are part of its history.
+    replaces_files: ClassVar[bool] = True
+
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -92,6 +92,8 @@ def test_exact_duplicates_are_found_and_removed_by_the_ids_of_the_id_generator(t
     assert state["next_id"] == len(TEXTS)
     cleaned = clean(source, out, tmp_path / "clean", "Exact", input_blocksize="1KiB")
     assert cleaned.get_metadata("num_duplicates_removed") == 1
+    tasks: Any = cleaned.pipeline_tasks["removal"]
+    assert sum(task._metadata["num_removed"] for task in tasks) == 1
     rows = read(tmp_path / "clean")
     assert sorted(rows.text) == sorted(set(TEXTS))
     assert not set(rows[IDS]) & set(read(out / "ExactDuplicateIds")[IDS])
