@@ -15,15 +15,16 @@ from dcurate.dedup.clusters import Clustering
 from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep, keep_of
 from dcurate.dedup.minhash import Method, MinHash
-from dcurate.dedup.near import Search, Verification, hashes_of, to_gpu_if
+from dcurate.dedup.near import Search, Verification, hashes_of
 from dcurate.dedup.pairs import CONTENT, KEY, ROW, FindPairs, PairUp
 from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, check_action
 from dcurate.dedup.shingles import Shingles
+from dcurate.dedup.text_writer import TextWriter
 from dcurate.dedup.verify import NearTexts, with_shingles
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import as_text, nulls, only, table_of
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import TextColumn, column_of, text_column
+from dcurate.frames.text import TextColumn, column_of
 from dcurate.fs.stores import Directory
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.shuffle.merge import with_merged_files
@@ -194,7 +195,7 @@ class FuzzyDuplicates(BarrierStage[DocumentBatch]):
 
 
 @dataclass
-class BandWriter(SpillWriter):
+class BandWriter(TextWriter):
     """Writes rows, and beside them the bands of the signature of each text.
 
     Args:
@@ -204,7 +205,6 @@ class BandWriter(SpillWriter):
         source_field: the column with the source of each document, if there is one.
     """
 
-    text_field: str = "text"
     search: Search = field(default_factory=lambda: Search.at(0.8))
     spilled: list[str] | None = None
     index: SeenDocuments | None = None
@@ -225,7 +225,7 @@ class BandWriter(SpillWriter):
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table if self.spilled is None else only(table, self.spilled), key, self.source_field)
-        texts = to_gpu_if(self.resources.requires_gpu, text_column(table, self.text_field))
+        texts = self.texts(table)
         if self.index is None:
             yield self.ranges(self._entries(texts), key, KEY, BANDS)
             return
