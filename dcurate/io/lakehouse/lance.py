@@ -53,10 +53,15 @@ class LanceTable(Table):
             for one in made
         )
 
-    def write(self, rows: pa.Table, append: bool) -> bytes:
-        """Write rows as fragments that no version has yet; return what is to be known of them."""
+    def write(self, rows: pa.Table, mode: str) -> bytes:
+        """Write rows as fragments that no version has yet; return what is to be known of them.
+
+        Args:
+            rows: in the types of the table.
+            mode: what is to come of them: ``"create"``, ``"append"`` or ``"overwrite"``.
+        """
         fragments = self._library().fragment.write_fragments(
-            rows, self.address(), mode="append" if append else "overwrite", storage_options=self._options()
+            rows, self.address(), mode=mode, storage_options=self._options()
         )
         return json.dumps([one.to_json() for one in fragments]).encode()
 

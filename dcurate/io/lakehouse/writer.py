@@ -250,7 +250,8 @@ class TableWriter(ParquetWriter):
         with self.directory.writing(name) as file:
             table = self._table()
             if isinstance(table, LanceTable):
-                file.write(table.write(rows, append=self._types is not None))
+                mode = "create" if self._base is None else "overwrite" if self._types is None else "append"
+                file.write(table.write(rows, mode))
             else:
                 self._put(rows, file)
             size = file.tell()
