@@ -200,6 +200,24 @@ def test_a_table_that_another_program_changed_meanwhile_is_not_replaced(place: P
     assert texts(place) == ["b", "c", "theirs"]
 
 
+def test_rows_go_to_a_table_of_lance_that_another_program_made_meanwhile(tmp_path: Path) -> None:
+    lance = importlib.import_module("lance")
+    place = Place("lance", tmp_path)
+
+    class Meanwhile(ProcessingStage[DocumentBatch, DocumentBatch]):
+        def process(self, task: DocumentBatch) -> DocumentBatch:
+            if task.key == BatchKey("part-1") and not place.there():
+                theirs = pa.table({"gone": [0], "text": ["theirs"]})
+                lance.write_dataset(theirs, place.path).drop_columns(["gone"])  # columns are numbered otherwise
+            return task
+
+    with pytest.raises(DataError):
+        run(place.writer(mode="append"), words("a"), words("b"), before=(Meanwhile(),))
+    assert texts(place) == ["theirs"]
+    run(place.writer(mode="append"), words("a"), words("b"), before=(Meanwhile(),), resume=True)
+    assert texts(place) == ["a", "b", "theirs"]
+
+
 def test_input_that_changed_after_the_commit_is_refused(place: Place, tmp_path: Path) -> None:
     pq = importlib.import_module("pyarrow.parquet")
     (tmp_path / "in").mkdir()

@@ -63,9 +63,9 @@ class LanceTable(Table):
         fragments = self._library().fragment.write_fragments(
             rows, self.address(), mode=mode, storage_options=self._options()
         )
-        return json.dumps([one.to_json() for one in fragments]).encode()
+        return json.dumps({"mode": mode, "fragments": [one.to_json() for one in fragments]}).encode()
 
-    def read(self, fragments: Sequence[Any], schema: pa.Schema) -> pa.Table:
+    def read(self, fragments: Sequence[Any]) -> pa.Table:
         """Read the rows of fragments that no version has yet."""
         file = importlib.import_module("lance.file")
         paths = [f"{self.address()}/data/{one['path']}" for each in fragments for one in each["files"]]
@@ -80,7 +80,11 @@ class LanceTable(Table):
 
     def commit(self, commit: Commit) -> None:
         library = self._library()
-        made = [library.FragmentMetadata.from_json(json.dumps(one)) for file in commit.files for one in file.note]
+        made = [
+            library.FragmentMetadata.from_json(json.dumps(one))
+            for file in commit.files
+            for one in file.note["fragments"]
+        ]
         if commit.replace or commit.base is None:
             operation = library.LanceOperation.Overwrite(commit.schema, made)
             if self.version() != commit.base:
