@@ -56,7 +56,9 @@ class Compounds:
             for page in self._pages:
                 for line in page.lines:
                     if "-" in line:
-                        self._words.update(found.lower() for found in _COMPOUND.findall(line))
+                        for part in line.lower().split():
+                            if "-" in part:
+                                self._words.update(_COMPOUND.findall(part))
         return word.lower() in self._words
 
 
