@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.documents import documents, scored
+from benchmarks.documents import documents, pages_of, scored
+from benchmarks.documents_scores import auc
 from dcurate.documents.ocr.pages import OcrPages
 from dcurate.documents.ocr_files import model_files
-from dcurate.documents.pdf import extract_pdf
+from dcurate.documents.pdf import MediaError, extract_pdf
 from dcurate.errors import ResourceError
 
 
@@ -41,11 +42,14 @@ def run(source: Path, kinds: Sequence[str] = ()) -> dict[str, Any]:
         for row in rows:
             options = {"password": row["password"]} if row.get("password") else {}
             began = time.process_time()
-            found = extract_pdf(Path(row["path"]).read_bytes(), options, OcrPages())
+            try:
+                found = extract_pdf(Path(row["path"]).read_bytes(), options, OcrPages())
+            except MediaError as error:
+                found = {"text": "", "error": str(error), "pages": []}
             answers.append({**found, "cpu_s": time.process_time() - began})
             needs += [_needed(row, page) for page in found["pages"]]
     return {
-        "made": scored(rows, answers),
+        "made": scored(rows, answers, [pages_of(row, answer) for row, answer in zip(rows, answers, strict=True)]),
         "router": {
             "pages": len(needs),
             "auc": auc([need for truth, need, _ in needs if truth], [need for truth, need, _ in needs if not truth]),
@@ -65,19 +69,8 @@ def _needed(row: Mapping[str, Any], page: Mapping[str, Any]) -> tuple[bool, floa
 
 def _seconds(answers: Sequence[Mapping[str, Any]]) -> float | None:
     """CPU-seconds of a page of files all of whose pages the models read."""
-    of = [each for each in answers if all("skew_degrees" in page for page in each["pages"])]
+    of = [each for each in answers if each["pages"] and all("skew_degrees" in page for page in each["pages"])]
     return sum(each["cpu_s"] for each in of) / sum(len(each["pages"]) for each in of) if of else None
-
-
-def auc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
-    """The share of pairs in which the page that needs OCR has the higher need; ties count half.
-
-    Examples:
-        >>> auc([0.9, 0.5], [0.1, 0.5])
-        0.875
-    """
-    pairs = [(one > other) + 0.5 * (one == other) for one in positive for other in negative]
-    return sum(pairs) / len(pairs) if pairs else None
 
 
 if __name__ == "__main__":

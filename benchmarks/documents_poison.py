@@ -36,6 +36,7 @@ from dcurate import (
     read_run,
 )
 from dcurate.core.pipeline import AnyStage
+from dcurate.documents.child import WARM
 from dcurate.errors import DcurateError
 from dcurate.media.refs import Ref, ref_array
 
@@ -51,7 +52,7 @@ def run(input_dir: str | Path) -> dict[str, Any]:
     """Read every poisoned PDF of a folder alone, and time it and the clean ones.
 
     Args:
-        input_dir: has ``poison.tar.zst`` and its truth; ``made.tar`` and ``real.tar`` are the clean ones.
+        input_dir: has ``poison.tar.zst`` and its truth; ``made.tar`` and ``real.tar`` are the clean ones, if there.
 
     Returns:
         ``files``, and of these ``right`` (as ``expect`` says), ``crashed`` (the stage raised), ``lost`` (neither a row
@@ -63,8 +64,10 @@ def run(input_dir: str | Path) -> dict[str, Any]:
     truth = {row["file"]: row for row in _lines(folder / "poison-truth.jsonl.zst")}
     good = truth.pop("", {}).get("text", "")
     with tempfile.TemporaryDirectory() as scratch:
-        poison = _unpacked(folder / "poison.tar.zst", Path(scratch, "poison"))
-        clean = [path for name in ("made", "real") for path in _unpacked(folder / f"{name}.tar", Path(scratch, name))]
+        poison = [path for path in _unpacked(folder / "poison.tar.zst", Path(scratch, "poison")) if path.name in truth]
+        parts = [name for name in ("made", "real") if (folder / f"{name}.tar").exists()]
+        clean = [path for name in parts for path in _unpacked(folder / f"{name}.tar", Path(scratch, name))]
+        clean = clean or [WARM]
         found, wrong = Counter[str](), dict[str, str]()
         idle, _ = _cpu(clean[0], lambda stage: None)  # compiles
         idle, _ = _cpu(clean[0], lambda stage: None)

@@ -56,6 +56,17 @@ def tau(blocks: Sequence[str], found: Sequence[str]) -> float | None:
     return 2 * right / pairs - 1
 
 
+def auc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
+    """The share of pairs in which the page that needs OCR has the higher need; ties count half.
+
+    Examples:
+        >>> auc([0.9, 0.5], [0.1, 0.5])
+        0.875
+    """
+    pairs = [(one > other) + 0.5 * (one == other) for one in positive for other in negative]
+    return sum(pairs) / len(pairs) if pairs else None
+
+
 def lines_left_out(truth: Sequence[str], found: Sequence[str]) -> tuple[int, int, int]:
     """Lines in both, in the truth, and found; by their text without regard to spaces."""
     wanted, given = (Counter(" ".join(line.split()) for line in lines) for lines in (truth, found))

@@ -179,6 +179,8 @@ from .run import Pipeline as Pipeline
 from .runs.inspect import RunPlaces as RunPlaces
 from .runs.inspect import inspect as inspect
 from .runs.load import read_run as read_run
+from .runs.publish.publish import Published as Published
+from .runs.publish.publish import publish as publish
 from .runs.trace import trace as trace
 from .text.annotate import Annotate as Annotate
 from .text.annotate import refilter as refilter

@@ -66,6 +66,8 @@ DASK_SETTINGS: dict[str, Any] = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 << 20,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
     "distributed.worker.preload": WORKER_PRELOAD,
+    # CUDA is to count GPUs as NVML does, and not by their speed.
+    "distributed.nanny.environ.CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     # What Dask looks at many times a second whether or not there is work; together this took 4 % of the CPU.
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "5s",

@@ -172,7 +172,10 @@ class WorkerRecycled(Event):
 
 @dataclass(frozen=True)
 class CallHung(Event):
-    """A call took longer than its stage's ``timeout_s`` and its process was ended; ``trace`` says where it stood."""
+    """A call ended its process: it took longer than ``timeout_s``, or a CUDA error left the GPU unusable.
+
+    ``doing`` names stage, batch and cause; ``trace`` says where it stood.
+    """
 
     doing: str
     trace: str

@@ -29,6 +29,7 @@ PAGE: Final = pa.struct(
         ("ocr_confidence", pa.float64()),
         ("skew_degrees", pa.float64()),
         ("by_shapes", pa.float64()),
+        ("noise_share", pa.float64()),
     ]
 )
 #: A range of bytes of the text.

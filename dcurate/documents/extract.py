@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dcurate.core.batch import Rejection
-from dcurate.core.spec import StageSpec
-from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
-from dcurate.documents.columns import DOCUMENT, document_columns
+from dcurate.core.stage import Spec, WorkerMetadata
+from dcurate.documents.columns import DOCUMENT, document_columns, with_columns
 from dcurate.documents.columns import PAGE as PAGE_SIGNALS
 from dcurate.documents.interleaved import PAGE, interleaved_table
 from dcurate.documents.ocr_files import model_files
+from dcurate.documents.stage import RECYCLE_ITEMS, FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.image.interleaved.schema import SCHEMA
 from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.refs import BYTES, REF, fetched, has_media, refs_of
+from dcurate.media.refs import BYTES, REF, refs_of
 from dcurate.media.sandbox import Answer, Sandbox
 
 #: What the text of a row is.
@@ -43,7 +42,7 @@ _ABORTED = "crashed: SIGABRT"
 
 
 @dataclass
-class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
+class PdfExtract(FileExtract):
     r"""Extract the text of PDFs, with signals of each page and document.
 
     A row is a PDF: a reference to its bytes in the column ``media_ref``, as `PdfReader` gives it, or the bytes
@@ -122,11 +121,9 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
     storage_options: dict[str, Any] | None = None
     name: str = "pdf_extract"
 
-    spec = StageSpec(ignore_failures=True)
-    uses_only_named_columns: ClassVar[bool] = False
+    _reader: ClassVar[str] = "PdfReader"
 
     def __post_init__(self) -> None:
-        self._sandbox: Sandbox | None = None
         if self.output not in get_args(Output):
             raise PipelineError(f"{self.name}: output={self.output!r} is none of {listed(get_args(Output))}")
         if self.max_pages is not None and self.max_pages < 1:
@@ -143,12 +140,6 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
     def requires(self) -> dict[str, str]:
         return {"pypdfium2": "documents", **({} if self.ocr == "off" else {"onnxruntime": "documents"})}
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings that decide the rows."""
-        settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}
-        settings.pop("storage_options", None)
-        return settings
-
     def inputs(self) -> Spec:
         return ["data"], [self.id_field] if self.id_field else []
 
@@ -160,34 +151,25 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         if self.ocr != "off":
             model_files(self.ocr_models)  # raises here if there are none
-        self.teardown()
-        self._sandbox = Sandbox(
+        super().setup(worker_metadata)
+
+    def _new_sandbox(self) -> Sandbox:
+        return Sandbox(
             _READ if self.ocr == "off" else _READ_WITH_OCR,
             self._options(),
             timeout_s=self.timeout_s or _TIMEOUT_S[self.ocr != "off"],
             memory_bytes=parse_bytes(self.memory or _MEMORY[self.ocr != "off"]),
-            recycle_items=1000,
+            recycle_items=RECYCLE_ITEMS,
         )
-
-    def teardown(self) -> None:
-        if self._sandbox is not None:
-            self._sandbox.close()
-            self._sandbox = None
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """The rows of PDFs that could be read; the others are in its rejections."""
-        table = DocumentBatch.given(task).to_arrow()
-        if not has_media(table):
-            raise PipelineError(
-                f"{self.name}: the rows have no column {REF!r} or {BYTES!r}, but {listed(table.column_names)}; "
-                "read the files with PdfReader"
-            )
-        read = list(self._read(table))
+        read = [_judged(each) for each in self._answers(task)]
         result = quarantined(task, read, self.name)
-        empty = [each is None for each in read if not isinstance(each, MediaFault)]
+        empty = pa.array([each is None for each in read if not isinstance(each, MediaFault)], pa.bool_())
         rows = result.to_arrow()
-        dropped = self._without_pages(rows.filter(pa.array(empty, pa.bool_())))
-        rows = rows.filter(pa.array(np.logical_not(empty), pa.bool_()))
+        dropped = self._dropped(rows.filter(empty), NO_PAGES)
+        rows = rows.filter(pc.invert(empty))
         found = [each for each in read if isinstance(each, Answer)]
         if self.output == "interleaved":
             rows = interleaved_table(rows, found, self._ids(rows, str(task.key or "")))
@@ -208,24 +190,6 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
             **({} if self.ocr == "off" else {"ocr": {"ocr": self.ocr, "models": self.ocr_models, "hard": self.hard}}),
         }
 
-    def _read(self, table: pa.Table) -> Iterator[Answer | MediaFault | None]:
-        """What was extracted of each row, its fault, or None for a file without pages."""
-        if self._sandbox is None:
-            self.setup()
-        assert self._sandbox is not None
-        for _, files in fetched(
-            table, limit=parse_bytes(self.largest_file), storage_options=self.storage_options or {}
-        ):
-            answers = iter(self._sandbox.map([data for data in files if isinstance(data, bytes)]))
-            for data in files:
-                found = data if isinstance(data, MediaFault) else next(answers)
-                if isinstance(found, Answer):
-                    yield found
-                elif found.reason != NO_PAGES:
-                    yield MediaFault("out of memory", found.detail) if found.reason == _ABORTED else found
-                else:
-                    yield None
-
     def _row(self, answer: Answer) -> dict[str, Any]:
         return {**document_columns(answer.value), self.text_field: answer.value[self.output]}
 
@@ -245,18 +209,14 @@ class PdfExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
         if "truncated" in rows.column_names and pa.types.is_string(rows["truncated"].type):
             known = rows["truncated"].to_pylist()  # by the crawler
             said = [was or now for was, now in zip(known, table["truncated"].to_pylist(), strict=True)]
-            table = _put(table, "truncated", pa.array(said, pa.string()))
-        rows = rows.drop_columns([name for name in (BYTES,) if name in rows.column_names])
-        for column in columns:
-            rows = _put(rows, column.name, table[column.name])
-        return rows
-
-    def _without_pages(self, rows: pa.Table) -> Iterable[Rejection]:
-        if rows.num_rows:
-            yield Rejection(self.name, NO_PAGES, rows.num_rows, rows.nbytes, rows)
+            table = with_columns(table, pa.table({"truncated": pa.array(said, pa.string())}))
+        return with_columns(rows.drop_columns([name for name in (BYTES,) if name in rows.column_names]), table)
 
 
-def _put(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
-    if name in table.column_names:
-        return table.set_column(table.column_names.index(name), name, column)
-    return table.append_column(name, column)
+def _judged(answer: Answer | MediaFault) -> Answer | MediaFault | None:
+    """An answer; its fault under the name that the stage gives it; None for a file without pages."""
+    if isinstance(answer, Answer):
+        return answer
+    if answer.reason == NO_PAGES:
+        return None
+    return MediaFault("out of memory", answer.detail) if answer.reason == _ABORTED else answer

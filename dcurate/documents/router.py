@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from functools import cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
+from dcurate.documents.noise import LAYER, SCAN, odd_words
 from dcurate.documents.routes import OCR, TEXT
 from dcurate.text.declaration import Declaration
 
 #: Signals at which a page starts to look as if it needed OCR, and at which it surely does.
-IMAGE_SHARE = 0.35, 0.65
+IMAGE_SHARE = 0.35, SCAN
 #: Characters of a page: surely enough to be its text, and surely too few.
 CHARACTERS = 300, 60
 #: Share of characters without a known meaning.
 BROKEN_SHARE = 0.05, 0.25
-#: Likeness to the closest of 362 languages; for Han and kana, of which there are thousands, apart.
-LIKENESS = 0.68, 0.58
-LIKENESS_HAN = 0.14, 0.04
+#: Likeness to the closest of 362 languages; and for Han, kana and Hangul, of which there are thousands, the share of
+#: characters in everyday use.
+LIKENESS = 0.66, 0.57
+EVERYDAY = 0.85, 0.65
 #: Share of words that no one writes, in a layer of text over a picture: what bad OCR leaves.
 ODD_WORDS = 0.06, 0.22
-#: Share of the characters that lie over a picture from which they are a layer over a scan.
-LAYER = 0.5
 #: Letters from which a language can be recognised.
 FEW_LETTERS = 40
 #: Characters that are looked at, and those that are compared with languages at a time: a page may be in several.
 _SAMPLE, _WINDOW = 4000, 250
 
-_WORD = re.compile(r"\S+")
-_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
-#: Within a word: signs that do not join letters, or a capital or a digit after a small letter.
-_ODD = re.compile(r"[|~\\{}<>^]|\w[.,;:!?]+[^\W\d]|[^\W\d_]\d|\d[^\W\d_]{2}")
+#: Han, kana and Hangul with their neighbours, half of them rare; and words in Latin letters.
+_EASTERN = re.compile(
+    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]+"
+)
+_LATIN = re.compile("[A-Za-z\xaa\xba\xc0-\u024f\u0300-\u036f\u1e00-\u1eff]+")
 
 
 class Route(NamedTuple):
@@ -62,8 +61,8 @@ def decide(page: Mapping[str, Any], text: str, otherwise: str = OCR) -> Route:
 
     Args:
         page: signals of the page as `dcurate.documents.pdf.extract_pdf` gives them; `characters`, `image_share`,
-            `text_over_image`, `broken_share` and `by_shapes` are used. A page that was read by the shapes of its
-            glyphs has its text, although that of the file is of no use.
+            `text_over_image`, `broken_share`, `noise_share` and `by_shapes` are used. A page that was read by the
+            shapes of its glyphs has its text, although that of the file is of no use.
         text: of the page.
         otherwise: where pages go whose text is not in the file.
 
@@ -103,9 +102,16 @@ def no_language(text: str) -> float | None:
         True
     """
     sample = _sampled(text)
-    found = [_is_no_language(sample[at : at + _WINDOW]) for at in range(0, len(sample), _WINDOW)]
-    known = [each for each in found if each is not None]
-    return sum(known) / len(known) if known else None
+    eastern = [character for run in _EASTERN.findall(sample) for character in run if character.isalpha()]
+    other = _EASTERN.sub(" ", sample) if eastern else sample
+    latin = _LATIN.findall(other)
+    rest = _LATIN.sub(" ", other)
+    parts = [_unlike(words) for words in (" ".join(latin), " ".join(rest.split())) if words]
+    if len(eastern) >= FEW_LETTERS:
+        usual = sum(map(_everyday().__contains__, eastern)) / len(eastern)
+        parts.append((len(eastern), _ramp(usual, *EVERYDAY)))
+    letters = sum(count for count, _ in parts)
+    return sum(count * share for count, share in parts) / letters if letters else None
 
 
 def closest_language(text: str) -> str | None:
@@ -122,42 +128,31 @@ def closest_language(text: str) -> str | None:
     return closest.language if closest is not None else None
 
 
-def _is_no_language(text: str) -> float | None:
-    letters = [character for character in text if character.isalpha()]
-    if len(letters) < FEW_LETTERS:
-        return None
-    closest = _profiles().closest(text)
-    if closest is None:
-        return 1.0
-    wide = sum(unicodedata.east_asian_width(character) == "W" for character in letters) / len(letters)
-    full = [(1 - wide) * narrow + wide * han for narrow, han in zip(LIKENESS, LIKENESS_HAN, strict=True)]
-    return _ramp(closest.likeness, full[0], full[1])
+def _unlike(words: str) -> tuple[int, float]:
+    """How many letters of words of one script can be judged, and which share of them is like no language."""
+    judged, total = 0, 0.0
+    for at in range(0, len(words), _WINDOW):
+        window = words[at : at + _WINDOW]
+        letters = sum(map(str.isalpha, window))
+        if letters >= FEW_LETTERS:
+            closest = _profiles().closest(window)
+            judged += letters
+            total += letters * (_ramp(closest.likeness, *LIKENESS) if closest else 1.0)
+    return judged, total / judged if judged else 0.0
 
 
-def odd_words(text: str) -> float:
-    """The share of words that no one writes: with signs or digits between their letters.
-
-    Examples:
-        >>> odd_words("a day in 1999 (or so), e.g. at ten"), odd_words("a nr|I.n| d,y 1m1~")
-        (0.0, 0.75)
-    """
-    words = [_EDGES.sub("", word) or word for word in _WORD.findall(_sampled(text))]
-    words = [word for word in words if not word.startswith(("http", "www.")) and "@" not in word]
-    return sum(_is_odd(word) for word in words) / len(words) if words else 0.0
-
-
-def _is_odd(word: str) -> bool:
-    letters = [character for character in word if character.isalpha()]
-    if not letters:
-        return len(word) > 1 and not any(map(str.isdigit, word)) and len(set(word)) > 1
-    inner = sum(one.islower() and after.isupper() for one, after in pairwise(letters))
-    return inner > 1 or (len(word) > 2 and _ODD.search(word) is not None and not _ABBREVIATED.fullmatch(word))
-
-
-#: e.g., U.S.A, 2nd, 1990s, A4, 3D, km2, x.y.
-_ABBREVIATED = re.compile(
-    r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{0,3}|\d+[^\W\d_]{1,3}|[^\W\d_]{1,3}\d+|[^\W\d_]+[’'-].*|.*[-–/].*"
-)
+@cache
+def _everyday() -> frozenset[str]:
+    """Kana, and the first levels of the national standards, which have the characters of everyday use."""
+    planes = (
+        ("gb2312", range(0xB0, 0xD8), 0xA1),
+        ("euc_jp", range(0xB0, 0xD0), 0xA1),
+        ("big5", range(0xA4, 0xC7), 0x40),
+        ("euc_kr", range(0xB0, 0xC9), 0xA1),
+    )
+    codes = ((bytes((row, cell)), name) for name, rows, first in planes for row in rows for cell in range(first, 0xFF))
+    kana = map(chr, [*range(0x3041, 0x3097), *range(0x30A1, 0x3100), 0x3005, 0x3007])
+    return frozenset((*kana, *(code.decode(name, "ignore") for code, name in codes)))
 
 
 def _scanned(page: Mapping[str, Any]) -> float:
@@ -167,9 +162,9 @@ def _scanned(page: Mapping[str, Any]) -> float:
 
 def _bad_layer(page: Mapping[str, Any], text: str) -> float:
     over, image = page.get("text_over_image") or 0.0, page.get("image_share") or 0.0
-    if over < LAYER or image < IMAGE_SHARE[1]:
+    if over < LAYER or image < SCAN:
         return 0.0
-    return _ramp(odd_words(text), *ODD_WORDS)
+    return _ramp(max(odd_words(_sampled(text)), page.get("noise_share") or 0.0), *ODD_WORDS)
 
 
 def _ramp(value: float, none: float, full: float) -> float:

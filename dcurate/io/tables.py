@@ -64,7 +64,7 @@ def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
     if missing(["deltalake"]):
         raise PipelineError(
             f"{shown!r} is a table of Delta Lake, and its folder also holds files that were removed from it; "
-            "pip install 'dcurate[delta]' to read those of its newest version, or give its rows as initial_tasks"
+            "pip install 'dcurate[tables]' to read those of its newest version, or give its rows as initial_tasks"
         )
     library = importlib.import_module("deltalake")
     table = library.DeltaTable(folder)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, frozen
 from dcurate.kernels.signal import Array, Output, signal
 

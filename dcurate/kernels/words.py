@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import load_eight, load_up_to_eight
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, Word
 from dcurate.kernels.signal import columns, signal

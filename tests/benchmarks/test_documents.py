@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+from benchmarks.documents import documents, sampled, scored
 from benchmarks.documents_scores import cells, lines_left_out, order, tau, tokens, word_f1
 
 
@@ -31,3 +35,32 @@ def test_lines_and_cells_are_counted_in_both_and_in_each() -> None:
     truth = {"pages": [{"tables": [{"cells": [["a", "b"], ["", "c"]]}]}]}
     found = {"pages": [{"tables": [{"cells": [["a", "x"], ["", "c"]]}]}]}
     assert cells(truth, found) == (2, 3, 3)
+
+
+def test_a_part_may_lack_languages_kinds_and_texts() -> None:
+    rows: list[dict[str, Any]] = [
+        {"text": "a b c", "lang": "en", "kind": "plain"},
+        {"text": "a b", "pages": None},
+        {"truth_text": None},
+    ]
+    answers: list[dict[str, Any]] = [
+        {"text": "a b c", "cpu_s": 0.5},
+        {"text": "", "cpu_s": 0.5, "error": "damaged"},
+        {"text": "x", "cpu_s": 1},
+    ]
+    found = scored(rows, answers, [2, 1, 1])
+    assert (found["word_f1"], found["files"], found["errors"], found["pages_per_cpu_s"]) == (0.5, 2, 1, 2.0)
+    assert {key: group["word_f1"] for key, group in found["lang"].items()} == {"en": 1.0, "unknown": 0.0}
+    assert scored(rows[2:], answers[2:], [1])["word_f1"] is None
+
+
+def test_a_sample_keeps_to_its_pages_and_is_the_same_again() -> None:
+    rows, pages = [{"text": "a"}] * 20, [7] * 20
+    chosen = sampled(rows, pages, 30)
+    assert chosen == sampled(rows, pages, 30)
+    assert len(chosen) == 4
+    assert sampled(rows[:1], [900], 30) == [0]
+
+
+def test_a_folder_without_a_part_has_no_documents_of_it(tmp_path: Path) -> None:
+    assert documents(tmp_path, "real", tmp_path) == []

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.documents.needs_ocr import NeedsOcr
-from dcurate.documents.router import decide, no_language, odd_words
+from dcurate.documents.noise import odd_words, without_noise
+from dcurate.documents.router import decide, no_language
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 
@@ -25,6 +26,12 @@ JAPANESE = (
     "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。人間は、理性と良心とを授けられている。"
     * 4
 )
+KOREAN = (
+    "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다. 인간은 천부적으로 이성과 양심을 부여받았다. "
+    * 4
+)
+COMMANDS = ["update", "search", "list", "rdepends", "policy", "show", "install"]
+GOOD_TEXTS = [ENGLISH, RUSSIAN, JAPANESE, KOREAN, ENGLISH + RUSSIAN, "12.5  30.1\n7  8", "", "def f(x): x"]
 GOOD = {"characters": 900, "image_share": 0.0, "text_over_image": 0.0, "broken_share": 0.0}
 
 
@@ -35,9 +42,7 @@ def enciphered(text: str, seed: int) -> str:
     return text.lower().translate(dict(zip(map(ord, letters), others, strict=True)))
 
 
-@pytest.mark.parametrize(
-    "text", [ENGLISH, RUSSIAN, JAPANESE, ENGLISH + RUSSIAN, "12.5  30.1\n7  8", "", "def f(x): x"], ids=str.__len__
-)
+@pytest.mark.parametrize("text", GOOD_TEXTS, ids=str.__len__)
 def test_good_text_stays(text: str) -> None:
     route = decide(GOOD, text)
     assert (route.way, route.reason) == ("text", "")
@@ -49,6 +54,20 @@ def test_good_text_stays(text: str) -> None:
 def test_text_of_fonts_with_wrong_maps_is_found(text: str, seed: int) -> None:
     assert (no_language(enciphered(text, seed)) or 0) > 0.5
     assert decide(GOOD, enciphered(text, seed)).reason == "no language"
+
+
+@pytest.mark.parametrize("text", [RUSSIAN, JAPANESE, KOREAN], ids=["ru", "ja", "ko"])
+def test_commands_among_words_of_another_script_are_no_noise(text: str) -> None:
+    """A reference card: half of each line is a command in Latin letters."""
+    words = text.split() if " " in text else [text[at : at + 8] for at in range(0, len(text), 8)]
+    lines = [f"apt-cache {command} pkg\t{word}" for command, word in zip(COMMANDS * 9, words, strict=False)]
+    assert (no_language("\n".join(lines)) or 0) < 0.3
+
+
+@pytest.mark.parametrize("text", [ENGLISH, RUSSIAN, JAPANESE, KOREAN], ids=["en", "ru", "ja", "ko"])
+def test_letters_that_a_map_turns_into_rare_characters_are_found(text: str) -> None:
+    spread = "".join(chr(0x3400 + 37 * ord(each) % 0x6A00) if each.isalpha() else each for each in text)
+    assert (no_language(spread) or 0) > 0.5
 
 
 @pytest.mark.parametrize(
@@ -76,6 +95,17 @@ def test_other_signs_are_named(signals: dict, text: str, reason: str) -> None:
 )
 def test_pages_that_look_like_scans_stay(signals: dict, text: str) -> None:
     assert decide({**GOOD, **signals}, text).way == "text"
+
+
+@pytest.mark.parametrize("text", GOOD_TEXTS, ids=str.__len__)
+def test_no_word_of_good_text_is_noise(text: str) -> None:
+    assert without_noise(text) == text
+
+
+def test_a_layer_whose_noise_was_left_out_still_needs_ocr() -> None:
+    page = {**GOOD, "image_share": 1.0, "text_over_image": 1.0}
+    assert decide({**page, "noise_share": 0.4}, ENGLISH).reason == "bad OCR"
+    assert decide({**page, "noise_share": None}, ENGLISH).way == "text"
 
 
 @settings(max_examples=60, deadline=None)

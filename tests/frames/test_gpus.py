@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,9 @@ from dcurate import (
     WordCountFilter,
 )
 from dcurate.core.pipeline import AnyStage
+from dcurate.core.slot_gpus import given_gpus
 from dcurate.errors import PipelineError, ResourceError
+from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda
 from tests.frames.on_stand_in import annotated
 from tests.kernels.cuda_process import SIMULATED
@@ -117,6 +121,28 @@ def test_a_gpu_that_numba_cannot_use_is_no_reason_to_work_on_the_cpu_in_silence(
         ResourceError, match="CUDA_VISIBLE_DEVICES=0 assigns this process a GPU, but numba cannot use it"
     ):
         cuda.usable()
+
+
+@pytest.mark.parametrize("visible", [None, ""])
+def test_a_slot_with_a_gpu_that_numba_cannot_use_stops_also_where_no_variable_names_one(
+    visible: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cuda.usable():
+        return
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with given_gpus((0,)):
+        with pytest.raises(ResourceError, match="the slot was given a GPU, but numba cannot use it; install"):
+            cuda.usable()
+        monkeypatch.setenv("DCURATE_SIMULATED_GPUS", "0")
+        assert not cuda.usable()
+
+
+@pytest.mark.parametrize("work", [cuda.usable, partial(array_library, gpu=True)])
+def test_a_slot_with_another_gpu_than_the_first_of_its_process_is_refused(work: Callable[[], object]) -> None:
+    with given_gpus((1,)), pytest.raises(ResourceError, match=r"a slot was given GPU 1 of its process.* use the first"):
+        work()
 
 
 def test_a_reader_of_rows_for_a_card_asks_for_a_slot_with_one(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import islice
 
 import numpy as np
 import pypdfium2 as pdfium
@@ -17,8 +18,8 @@ from dcurate.documents.router import BROKEN_SHARE, no_language
 
 #: The share of a text that may be like no language.
 MOST_NONSENSE = 0.5
-#: Pages of a document whose text is compared with languages, and characters of each.
-_PAGES, _CHARACTERS = 2, 250
+#: Pages of a document that must be like no language, pages that are looked at for that, and characters of each.
+_PAGES, _LOOKS, _CHARACTERS = 2, 6, 250
 #: Pages in a row that may fail, before the rest of a document is left alone.
 _TRIES = 2
 
@@ -27,8 +28,8 @@ def read_broken_fonts(document: pdfium.PdfDocument, pages: list[Page], options: 
     """Replace the pages of a document whose text is no text by what the shapes of their glyphs say, where they do.
 
     A page is looked at if many of its characters have no known meaning, or if the text of the document is like no
-    language; for that, the beginnings of two pages are compared with languages. After two pages in a row that cannot be
-    read by shapes, the others stay as they are: their glyphs are not known.
+    language; for that, the beginnings of one or two pages are compared with languages. After two pages in a row that
+    cannot be read by shapes, the others stay as they are: their glyphs are not known.
     """
     nonsense, failed, read = _is_nonsense(pages), 0, list(pages)
     for number, page in enumerate(pages):
@@ -74,7 +75,13 @@ def _is_broken(page: Page) -> bool:
 
 
 def _is_nonsense(pages: Sequence[Page]) -> bool:
-    texts = [page.lines for page in pages if sum(map(len, page.lines)) >= _CHARACTERS][:_PAGES]
-    found = [no_language("\n".join(lines)[:_CHARACTERS]) for lines in texts]
-    known = [each for each in found if each is not None]
-    return bool(known) and min(known) > MOST_NONSENSE
+    """Whether the first pages with enough text are like no language; one that is like one is enough to know."""
+    judged = 0
+    for page in islice((page for page in pages if len(page.letters) >= _CHARACTERS), _LOOKS):
+        share = no_language("\n".join(page.lines)[:_CHARACTERS])
+        if share is not None and share <= MOST_NONSENSE:
+            return False
+        judged += share is not None
+        if judged == _PAGES:
+            break
+    return judged > 0

@@ -8,9 +8,11 @@ letters.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -228,14 +230,32 @@ _LATIN = str.maketrans("АВСЕНІЈКМОРЅТХаесіјорѕухΑΒΕΖ
 _DIGITS = str.maketrans("ОоOoΟοЗзІіIl", "000000331111")
 
 
-def mended(word: str) -> str:
+#: Digits that capitals look like, and the Cyrillic capitals.
+_CAPITALS = str.maketrans("03", "ОЗ")
+_DIGIT_FIRST = re.compile(r"^\W*[03](?=[а-яё]{3})")
+
+
+def mended(word: str, before: str = "") -> str:
     """Decide by the rest of a word what glyphs are that two scripts share, or letters and digits.
 
+    Args:
+        word: as its glyphs were read.
+        before: the word before it.
+
     Examples:
-        >>> mended("ВЅkуВ"), mended("197О-х"), mended("Он")
-        ('BSkyB', '1970-х', 'Он')
+        >>> mended("ВЅkуВ"), mended("197О-х"), mended("Он"), mended("Εrgänzung")
+        ('BSkyB', '1970-х', 'Он', 'Ergänzung')
+        >>> mended("О,1"), mended("ООО", "10"), mended("3аседания"), mended("°С")
+        ('0,1', '000', 'Заседания', '°C')
     """
     found = ""
+    as_digits = word.translate(_DIGITS)
+    numeric = not any(map(str.isalpha, as_digits)) and (
+        any(map(str.isdecimal, word)) or ("00" in as_digits and before[-1:].isdecimal())
+    )
+    if numeric:
+        return as_digits
+    word = _DIGIT_FIRST.sub(lambda match: match[0].translate(_CAPITALS), word)
     for at, character in enumerate(word):
         near = found[-1:] + word[at + 1 : at + 2]
         digit = character.translate(_DIGITS)
@@ -243,8 +263,8 @@ def mended(word: str) -> str:
         found += digit if is_digit else character
     latin = found.translate(_LATIN)
     letters = [character for character in latin if character.isalpha()]
-    has_latin = any(character.isascii() and character.isalpha() for character in found)
-    return latin if has_latin and all(map(str.isascii, letters)) else found
+    has_latin = any(character < "\u0250" and character.isalpha() for character in found) or "°" in found
+    return latin if has_latin and all(character < "\u0250" for character in letters) else found
 
 
 def _placed(read: Sequence[_Read], names: dict[tuple[int, int], int]) -> Characters:
@@ -259,5 +279,6 @@ def _placed(read: Sequence[_Read], names: dict[tuple[int, int], int]) -> Charact
         places.append((each.left, each.right, each.base, each.size))
         flags.append(space or each.space)
         space = False
-    codes = [ord(character) for word in words for character in mended(word)]
+    read_words = [mended(word, before) for before, word in pairwise(["", *words])]
+    codes = [ord(character) for word in read_words for character in word]
     return read_off(np.array(codes, np.int32), np.array(places, np.float32).reshape(-1, 4), np.array(flags, np.bool_))

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dcurate.core.batch import Rejection
-from dcurate.core.spec import StageSpec
-from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
+from dcurate.core.stage import Spec
 from dcurate.documents.columns import DOCUMENT, document_columns, with_columns
+from dcurate.documents.stage import RECYCLE_ITEMS, FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
-from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.refs import BYTES, REF, fetched, has_media
+from dcurate.media.refs import BYTES
 from dcurate.media.sandbox import Answer, Sandbox
 
 #: What the text of a row is.
@@ -29,7 +26,7 @@ NO_TEXT = "no text"
 
 
 @dataclass
-class OfficeExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
+class OfficeExtract(FileExtract):
     r"""Extract the text of DOCX, PPTX, XLSX, ODT, ODS, ODP, EPUB and RTF files.
 
     A row is a file: a reference to its bytes in the column ``media_ref``, or the bytes themselves in a column
@@ -81,11 +78,7 @@ class OfficeExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
     storage_options: dict[str, Any] | None = None
     name: str = "office_extract"
 
-    spec = StageSpec(ignore_failures=True)
-    uses_only_named_columns: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
-        self._sandbox: Sandbox | None = None
         if self.output not in get_args(Output):
             raise PipelineError(f"{self.name}: output={self.output!r} is none of {listed(get_args(Output))}")
         if not self.timeout_s > 0:
@@ -96,38 +89,21 @@ class OfficeExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
     def requires(self) -> dict[str, str]:
         return dict.fromkeys(("lxml", "openpyxl", "pypdfium2", "striprtf"), "documents")
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings that decide the rows."""
-        settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}
-        settings.pop("storage_options", None)
-        return settings
-
     def outputs(self) -> Spec:
         return ["data"], [self.text_field, "kind", "author", *DOCUMENT.names]
 
-    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        self._sandbox = Sandbox(
+    def _new_sandbox(self) -> Sandbox:
+        return Sandbox(
             "dcurate.documents.office.child:read_office",
             {"output": self.output, "notes": self.notes, "max_unpacked": parse_bytes(self.max_unpacked)},
             timeout_s=self.timeout_s,
             memory_bytes=parse_bytes(self.memory),
-            recycle_items=1000,
+            recycle_items=RECYCLE_ITEMS,
         )
-
-    def teardown(self) -> None:
-        if self._sandbox is not None:
-            self._sandbox.close()
-            self._sandbox = None
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """The rows of files that could be read; the others are in its rejections."""
-        table = DocumentBatch.given(task).to_arrow()
-        if not has_media(table):
-            raise PipelineError(
-                f"{self.name}: the rows have no column {REF!r} or {BYTES!r}, but {listed(table.column_names)}; "
-                "read the files with MediaReader"
-            )
-        read = list(self._read(table))
+        read = self._answers(task)
         result = quarantined(task, read, self.name)
         found = [each.value for each in read if isinstance(each, Answer)]
         columns = pa.schema([(self.text_field, pa.string()), ("kind", pa.string()), ("author", pa.string()), *DOCUMENT])
@@ -137,17 +113,6 @@ class OfficeExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
         ]
         rows = with_columns(result.to_arrow(), pa.Table.from_pylist(values, columns))
         rows = rows.drop_columns([name for name in (BYTES,) if name in rows.column_names])
-        filled = np.array([bool(each["text"]) for each in found], np.bool_)
-        empty = rows.filter(pa.array(~filled))
-        dropped = [Rejection(self.name, NO_TEXT, empty.num_rows, empty.nbytes, empty)] if empty.num_rows else []
-        return replace(result, data=rows.filter(pa.array(filled)), rejections=(*result.rejections, *dropped))
-
-    def _read(self, table: pa.Table) -> Iterator[Answer | MediaFault]:
-        if self._sandbox is None:
-            self.setup()
-        assert self._sandbox is not None
-        limit = parse_bytes(self.largest_file)
-        for _, files in fetched(table, limit=limit, storage_options=self.storage_options or {}):
-            answers = iter(self._sandbox.map([data for data in files if isinstance(data, bytes)]))
-            for data in files:
-                yield data if isinstance(data, MediaFault) else next(answers)
+        filled = pa.array([bool(each["text"]) for each in found], pa.bool_())
+        dropped = self._dropped(rows.filter(pc.invert(filled)), NO_TEXT)
+        return replace(result, data=rows.filter(filled), rejections=(*result.rejections, *dropped))

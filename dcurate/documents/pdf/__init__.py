@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pypdfium2 as pdfium
 
+from dcurate.documents.noise import clear_layer
 from dcurate.documents.ocr import fonts
 from dcurate.documents.pdf.faults import MediaError
 from dcurate.documents.pdf.furniture import find_furniture
@@ -59,6 +60,8 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
             pages = revise(document, pages, chosen)
         elif chosen.shapes:
             pages = fonts.read_broken_fonts(document, pages, chosen)
+            for page in pages:
+                clear_layer(page)
         left_out = find_furniture(pages)
         headers_footers = [pages[number].lines[line] for number, line in left_out]
         if not chosen.keep_headers:

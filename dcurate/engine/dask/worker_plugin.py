@@ -15,6 +15,7 @@ from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from dcurate.cluster import compat
+from dcurate.cluster.versions import versions
 from dcurate.cluster.worker_info import worker_info
 from dcurate.core.batch import Batch
 from dcurate.engine.dask.resource_queue import install_resource_queue
@@ -175,7 +176,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
         except ResourceError as error:
             self._emit(run, {"failed": "", "error": f"worker {self.worker.address}: {error}", "notes": []})
             return
-        compat.send_message(self.worker, {"op": "dcurate-register", "run": run, "info": info})
+        compat.send_message(self.worker, {"op": "dcurate-register", "run": run, "info": info, "versions": versions()})
         for hang in take_hangs(run):
             self._emit(run, {"hung": hang.doing, "trace": hang.trace})
 

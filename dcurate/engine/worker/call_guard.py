@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from traceback import TracebackException
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
+from dcurate.core.gpu_errors import is_gpu_out_of_memory, poison_in
 from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError, without_secrets
 
 A = TypeVar("A")
@@ -67,6 +68,16 @@ class CallError:
 
     def _traceback(self) -> TracebackException:
         return self._captured or TracebackException.from_exception(self.error, lookup_lines=False)
+
+    @property
+    def poisons(self) -> bool:
+        """Whether a CUDA error has left the GPU unusable to this process: later calls fail whatever their input."""
+        return not isinstance(self.error, FATAL) and poison_in(self.error) is not None
+
+    @property
+    def is_gpu_out_of_memory(self) -> bool:
+        """Whether the memory of a GPU ran out."""
+        return not isinstance(self.error, FATAL) and is_gpu_out_of_memory(self.error)
 
     def like(self, other: object) -> bool:
         """Whether another failure is of the same kind."""
@@ -131,6 +142,8 @@ Failure: TypeAlias = CallError | Died
 def attempt(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | CallError:
     """Call a stage's code up to ``attempts`` times until it does not raise; return its answer or the error.
 
+    Errors of the run as a whole, and those that leave the GPU unusable to this process, are not tried again.
+
     Examples:
         >>> attempt(len, "four", attempts=2)
         4
@@ -144,6 +157,6 @@ def attempt(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | C
         try:
             return function(argument)
         except Exception as error:
-            if number >= attempts or isinstance(error, FATAL):
+            if number >= attempts or isinstance(error, FATAL) or poison_in(error) is not None:
                 return CallError(error, number, time.perf_counter() - begin)
         number += 1

@@ -26,7 +26,7 @@ import cloudpickle
 from dcurate.core.batch import Batch
 from dcurate.engine.worker.bisect import BatchSlice
 from dcurate.engine.worker.call_guard import Died
-from dcurate.engine.worker.calls import QUICK_S
+from dcurate.engine.worker.calls import POISONED_EXIT, QUICK_S
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import RunError
 
@@ -52,7 +52,7 @@ class Settings(NamedTuple):
         worker: name of the worker, as ``setup`` receives it.
         gpus: CUDA indices of the GPUs that it may use.
         memory_limit: bytes of data that it may have, so that runaway memory is an error of the stage and not the end of
-            the host; None for no limit.
+            the host; None for no limit. It does not hold with GPUs: CUDA reserves more than it uses.
     """
 
     worker: str = "alone"
@@ -314,6 +314,10 @@ class _Process:
         trace = self._traces.read().decode(errors="backslashreplace")
         if self._timed_out and isinstance(self._current, Report) and self._current.timeout_s is not None:
             return Died("timeout", f"ran longer than timeout_s={self._current.timeout_s:g}", trace)
+        if code == POISONED_EXIT and trace:
+            error, _, trace = trace.partition("\n")
+            message, _, trace = trace.partition("\n")
+            return Died(f"died: {error}", f"left the GPU unusable to its process: {message}", trace)
         if code >= 0:
             return Died(f"died: exit {code}", f"ended its process with exit code {code}", trace)
         try:

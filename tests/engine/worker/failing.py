@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -198,6 +199,14 @@ class Mark(ProcessingStage[DocumentBatch, DocumentBatch]):
         Path(self.folder, str(os.getpid())).touch()
         sys.stdout.write(sys.stdin.read() + "to standard output\n")
         return task.with_data(pa.table({"text": [str(os.getpid())] * task.num_items}))
+
+
+@dataclass
+class Limited(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Says how many bytes of data its process may have, -1 for any number."""
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task.with_data(pa.table({"text": [str(resource.getrlimit(resource.RLIMIT_DATA)[0])]}))
 
 
 @dataclass
