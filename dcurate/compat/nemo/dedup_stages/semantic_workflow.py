@@ -7,14 +7,8 @@ import time
 from typing import Any, Literal
 
 from dcurate.compat.nemo.dedup_stages.files import FileType, joined, make_folder, storage_of
-from dcurate.compat.nemo.dedup_stages.semantic import (
-    IdentifyDuplicatesStage,
-    Init,
-    KMeansStage,
-    PairwiseStage,
-    RankingStrategy,
-    check_fraction,
-)
+from dcurate.compat.nemo.dedup_stages.kmeans import Init, KMeansStage, check_fraction
+from dcurate.compat.nemo.dedup_stages.pairwise import IdentifyDuplicatesStage, PairwiseStage, RankingStrategy
 from dcurate.compat.nemo.dedup_stages.workflow import cluster
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
 
