@@ -26,7 +26,7 @@ from dcurate.frames.columns import as_text, nulls, only, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.fs.stores import Directory
-from dcurate.kernels.cuda import CudaColumn
+from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.shuffle.merge import with_merged_files
 from dcurate.shuffle.ranges import ShuffleIndex
 from dcurate.shuffle.spill import ID, SpilledRows, SpillWriter, identified
@@ -220,8 +220,10 @@ class BandWriter(TextWriter):
         self.setup(worker_metadata)
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        if self.resources.requires_gpu:  # compiles kernels before the time of a batch is measured and limited
-            self._entries(to_gpu_if(True, column_of([b"One text of more than five words."])))
+        if (
+            self.resources.requires_gpu and usable()
+        ):  # compiles kernels before the time of a batch is measured and limited
+            self._entries(on_gpu(*column_of([b"One text of more than five words."])))
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table if self.spilled is None else only(table, self.spilled), key, self.source_field)

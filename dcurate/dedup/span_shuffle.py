@@ -21,7 +21,7 @@ from dcurate.frames.text import TextColumn, column_of, text_column, with_layout
 from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
 from dcurate.kernels.characters import character_signals
-from dcurate.kernels.cuda import CudaColumn
+from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.kernels.splice import spliced
 from dcurate.kernels.stretches import Copies, Stretches, blank, stretches_of, surplus
 from dcurate.kernels.units import Spans
@@ -147,8 +147,10 @@ class SpanWriter(TextWriter):
         self.setup(worker_metadata)
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        if self.resources.requires_gpu:  # compiles kernels before the time of a batch is measured and limited
-            self.finder.spans(to_gpu_if(True, column_of([b"One line."])))
+        if (
+            self.resources.requires_gpu and usable()
+        ):  # compiles kernels before the time of a batch is measured and limited
+            self.finder.spans(on_gpu(*column_of([b"One line."])))
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table, key)

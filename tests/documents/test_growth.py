@@ -17,6 +17,7 @@ import pytest
 from openpyxl.xml.constants import SHEET_MAIN_NS as MAIN_NS
 
 from dcurate.documents.conventions import CONVENTIONS
+from dcurate.documents.noise import odd_words
 from dcurate.documents.office import extract_office
 from dcurate.documents.office.blocks import Blocks
 from dcurate.documents.pdf import extract_pdf
@@ -24,7 +25,6 @@ from dcurate.documents.pdf.contents import clean_contents
 from dcurate.documents.pdf.furniture import find_furniture
 from dcurate.documents.pdf.render import Compounds, _join
 from dcurate.documents.repair import _unpacked, has_no_pages, with_page_tree
-from dcurate.documents.router import odd_words
 from dcurate.kernels.pdf.lines import BASE, GAP, SIZE
 from dcurate.media.errors import MediaError
 from dcurate.models.llm.errors import RequestError
@@ -227,12 +227,16 @@ def test_lines_of_pages_are_looked_at_in_linear_time() -> None:
     assert_linear(odd_words, patterns[::4])
 
 
+def spaces_between(begin: str, end: str, length: int) -> str:
+    return begin + " " * length + end
+
+
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_answers_of_vision_models_are_read_in_linear_time(convention: str) -> None:
     read = refused(CONVENTIONS[convention].read)
     assert_linear(read, [*singles(ANSWERS), *pairs(["```", "\n", " ", "---\n"])], SHORT)
     for begin, end in (("---\na: x", "x\n---\n"), ("```\n", "x")):
-        assert_linear(read, [lambda length, begin=begin, end=end: begin + " " * length + end], SHORT)
+        assert_linear(read, [partial(spaces_between, begin, end)], SHORT)
 
 
 def test_files_are_repaired_in_linear_time() -> None:
