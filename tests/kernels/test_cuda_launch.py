@@ -224,10 +224,10 @@ def test_a_numpy_that_numba_cuda_cannot_compile_with_is_refused_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, stand_in: NativeCuda
 ) -> None:
     monkeypatch.setattr(cuda_compiler, "version", lambda name: "0.30.4")
-    monkeypatch.setattr(cuda_compiler.np, "__version__", "2.4.6")
+    monkeypatch.setattr(np, "__version__", "2.4.6")
     assert numba_refuses() == ""
     assert cuda.usable()
-    monkeypatch.setattr(cuda_compiler.np, "__version__", "2.5.2")
+    monkeypatch.setattr(np, "__version__", "2.5.2")
     with pytest.raises(
         ResourceError, match=r"^numba-cuda 0\.30\.4 cannot compile with NumPy 2\.5\.2; install NumPy bel"
     ):
