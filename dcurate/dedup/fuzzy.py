@@ -223,6 +223,10 @@ class BandWriter(SpillWriter):
         if self.resources.requires_gpu:  # compiles kernels before the time of a batch is measured and limited
             self._entries(to_gpu_if(True, column_of([b"One text of more than five words."])))
 
+    @property
+    def light(self) -> bool:
+        return True
+
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table if self.spilled is None else only(table, self.spilled), key, self.source_field)
         texts = to_gpu_if(self.resources.requires_gpu, text_column(table, self.text_field))

@@ -151,6 +151,10 @@ class SpanWriter(SpillWriter):
         if self.resources.requires_gpu:  # compiles kernels before the time of a batch is measured and limited
             self.finder.spans(to_gpu_if(True, column_of([b"One line."])))
 
+    @property
+    def light(self) -> bool:
+        return True
+
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table, key)
         texts = to_gpu_if(self.resources.requires_gpu, text_column(table, self.text_field))

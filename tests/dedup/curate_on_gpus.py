@@ -45,5 +45,5 @@ if __name__ == "__main__":
     vars(simulated)["to_device"] = lambda array: moved.append(array) or to_card(array)
     curate(sys.argv[1], sys.argv[2], gpus=1)
     of_text = [array.nbytes for array in moved if array.dtype == np.uint8 and array.size != alphabetic_bits().size]
-    said = {"kernels": cuda.compiled.cache_info().currsize, "moved": of_text}
+    said = {"kernels": cuda._compiled.cache_info().currsize, "moved": of_text}
     sys.stdout.write(json.dumps(said))

@@ -49,20 +49,21 @@ def native(monkeypatch: pytest.MonkeyPatch) -> NativeCuda:
 
 def test_every_thread_of_every_block_runs(native: NativeCuda) -> None:
     out = native.device_array(6, np.int32)
-    native.jit(len)[2, 3, None](out, 0)
+    native.jit(len)[2, 3](out, 0)
     assert (out.copy_to_host().tolist(), native.launches) == ([0, 1, 2, 0, 1, 2], 1)
 
 
 def test_a_kernel_that_writes_before_an_array_is_reported(native: NativeCuda) -> None:
     out = native.device_array(6, np.int32)
     with pytest.raises(DataError, match="wrote before the beginning of 1 arrays"):
-        native.jit(len)[1, 1, None](out, -1)
+        native.jit(len)[1, 1](out, -1)
 
 
 def test_a_kernel_that_writes_behind_an_array_ends_the_process() -> None:
     code = (
         "from tests.kernels import test_native_cuda as here\n"
-        "kernel = here.native_cuda.Native(here.Kernel('kernel', 'kernel', here.SimpleNamespace(llvm_strs=[here._KERNEL])))\n"
+        "library = here.SimpleNamespace(llvm_strs=[here._KERNEL])\n"
+        "kernel = here.native_cuda.Native(here.Kernel('kernel', 'kernel', library))\n"
         "given = here.NativeCuda().device_array(6, here.np.int32), SHIFT\n"
         "kernel.run((1, 6), [each for one in given for each in here.native_cuda._flat(here.type_of(one), one)])\n"
         "print(given[0].tolist())"
