@@ -36,7 +36,7 @@ def main() -> int:
             found.append({"tool": tool, "kernel": kernel, "status": status, "said": said[-600:] if status else ""})
             if options.json is not None:
                 options.json.write_text(json.dumps(found))
-    words = {None: "not done in time", 0: "clean", 3: "FAULTS"}
+    words: dict[Any, str] = {None: "not done in time", 0: "clean", 3: "FAULTS"}
     rows = [[one["tool"], one["kernel"], words.get(one["status"], f"exit {one['status']}")] for one in found]
     print(table(["tool", "kernel", "found"], rows))
     return 1 if any(one["status"] not in (0, None) for one in found) else 0

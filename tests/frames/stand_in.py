@@ -89,7 +89,7 @@ class Column:
     @like("pylibcudf.Column.data")
     def data(self) -> Any:
         buffer = None if self._spilled else self._array.buffers()[-1]
-        return np.frombuffer(buffer, np.uint8) if buffer is not None else None
+        return SimpleNamespace(on_card=np.frombuffer(buffer, np.uint8)) if buffer is not None else None
 
 
 class Series:
@@ -200,4 +200,5 @@ def install() -> None:
     sys.modules.update(cudf=cudf, pylibcudf=pylibcudf)
     from numba import cuda  # noqa: PLC0415 - the simulator, which lacks it
 
-    vars(cuda)["as_cuda_array"] = cuda.to_device
+    there = cuda.to_device  # what is on the card already
+    vars(cuda)["as_cuda_array"] = lambda memory: there(memory.on_card)

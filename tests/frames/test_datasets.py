@@ -56,7 +56,7 @@ if not missing(["datasets"]):
         assert made[:] == labelled()[:]
 
     def test_parquet_files_are_loaded_with_the_same_features(tmp_path: Path) -> None:
-        stages = [ScoreFilter(WordCountFilter(min_words=2)), ParquetWriter(str(tmp_path / "out"))]
+        stages: list[Any] = [ScoreFilter(WordCountFilter(min_words=2)), ParquetWriter(str(tmp_path / "out"))]
         Pipeline("p", stages=stages).run(InlineExecutor(), initial_tasks=labelled(), observers=[])
         made = library.load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
         assert made.features == labelled().features

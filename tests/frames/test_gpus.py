@@ -109,6 +109,10 @@ def test_signals_of_the_cpu_copy_the_text_alone(said: dict[str, Any]) -> None:
     assert copies == [[["text"], 6]]
 
 
+def test_texts_of_a_batch_on_a_gpu_are_not_sent_there_again_to_find_duplicates(said: dict[str, Any]) -> None:
+    assert said["sent"] == [False, True, True, 2, 2]
+
+
 def test_a_column_of_cudf_that_is_missing_or_no_text_is_named(said: dict[str, Any]) -> None:
     assert said["missing"] == "no column 'tex'; the rows have 'text', 'n'"
     assert said["numbers"] == "column 'n' holds int64, not text; name the column that holds the text"

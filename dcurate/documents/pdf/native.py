@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -71,8 +72,7 @@ class Frame(NamedTuple):
 @cache
 def _addresses() -> npt.NDArray[np.int64]:
     """Where the functions that kernels call begin in the memory of this process."""
-    found = [ctypes.cast(getattr(raw, name), ctypes.c_void_p).value for name in calls.NAMES]
-    return np.array(found, dtype=np.int64)
+    return np.array([_address_of_call(getattr(raw, name)) for name in calls.NAMES], dtype=np.int64)
 
 
 def _address_of(handle: Any) -> int:
@@ -90,12 +90,17 @@ def read_drawings(page: Any, most: int) -> Drawings:
 
 
 @cache
-def _font_calls() -> tuple[Any, Any]:
+def _font_calls() -> tuple[Callable[..., int], Callable[..., int]]:
     """Functions of pdfium that give the name and the flags of a font by its address."""
-    name = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
-    flags = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-    found = (ctypes.cast(one, ctypes.c_void_p).value for one in (raw.FPDFFont_GetBaseFontName, raw.FPDFFont_GetFlags))
-    return tuple(make(address) for make, address in zip((name, flags), found, strict=True))  # type: ignore[return-value]
+    name, flags = (_address_of_call(one) for one in (raw.FPDFFont_GetBaseFontName, raw.FPDFFont_GetFlags))
+    return (
+        ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)(name),
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(flags),
+    )
+
+
+def _address_of_call(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 #: Flags of fonts in pdfium.

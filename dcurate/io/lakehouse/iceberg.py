@@ -43,7 +43,13 @@ class IcebergTable(Table):
     def found(self) -> Any | None:
         """Open the table; None if there is none."""
         if self.catalog is None:
-            return importlib.import_module("pyiceberg.table").StaticTable.from_metadata(self.path)
+            try:
+                return importlib.import_module("pyiceberg.table").StaticTable.from_metadata(self.path)
+            except (OSError, ValueError) as error:
+                raise DataError(
+                    f"{self.path!r} is no table of Iceberg that can be read without a catalog ({error}); give its "
+                    "newest metadata file (metadata/....metadata.json), or catalog="
+                ) from error
         errors = self._errors()
         with suppress(errors.NoSuchTableError, errors.NoSuchNamespaceError):
             return self._catalog().load_table(self.path)

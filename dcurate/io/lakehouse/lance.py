@@ -53,14 +53,19 @@ class LanceTable(Table):
             for one in made
         )
 
-    def write(self, rows: pa.Table, append: bool) -> bytes:
-        """Write rows as fragments that no version has yet; return what is to be known of them."""
-        fragments = self._library().fragment.write_fragments(
-            rows, self.address(), mode="append" if append else "overwrite", storage_options=self._options()
-        )
-        return json.dumps([one.to_json() for one in fragments]).encode()
+    def write(self, rows: pa.Table, mode: str) -> bytes:
+        """Write rows as fragments that no version has yet; return what is to be known of them.
 
-    def read(self, fragments: Sequence[Any], schema: pa.Schema) -> pa.Table:
+        Args:
+            rows: in the types of the table.
+            mode: what is to come of them: ``"create"``, ``"append"`` or ``"overwrite"``.
+        """
+        fragments = self._library().fragment.write_fragments(
+            rows, self.address(), mode=mode, storage_options=self._options()
+        )
+        return json.dumps({"mode": mode, "fragments": [one.to_json() for one in fragments]}).encode()
+
+    def read(self, fragments: Sequence[Any]) -> pa.Table:
         """Read the rows of fragments that no version has yet."""
         file = importlib.import_module("lance.file")
         paths = [f"{self.address()}/data/{one['path']}" for each in fragments for one in each["files"]]
@@ -75,7 +80,11 @@ class LanceTable(Table):
 
     def commit(self, commit: Commit) -> None:
         library = self._library()
-        made = [library.FragmentMetadata.from_json(json.dumps(one)) for file in commit.files for one in file.note]
+        made = [
+            library.FragmentMetadata.from_json(json.dumps(one))
+            for file in commit.files
+            for one in file.note["fragments"]
+        ]
         if commit.replace or commit.base is None:
             operation = library.LanceOperation.Overwrite(commit.schema, made)
             if self.version() != commit.base:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -37,7 +37,7 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
 
     Args:
         path: the folder of the table, local or a URL. Of a table of Iceberg the identifier in the catalog,
-            ``"namespace.table"``, or without ``catalog`` its folder or metadata file.
+            ``"namespace.table"``, or without ``catalog`` its metadata file, or its folder with a ``version-hint.text``.
         format: ``"delta"``, ``"iceberg"`` or ``"lance"``.
         version: the version to read; of Iceberg a snapshot's id or its sequence number. The newest by default.
         catalog: of Iceberg, as `pyiceberg.catalog.load_catalog` takes its properties, with ``"name"`` for the name.
@@ -185,7 +185,11 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
             DataError: there is no such table or version.
         """
         dataset = self._dataset()
-        self.version = dataset.version
+        # Workers may run in another directory, and the table may get another version meanwhile.
+        self.table, self.version = replace(self.table, path=self.table.address()), dataset.version
+        return self._cut(dataset)
+
+    def _cut(self, dataset: Any) -> Iterator[FileGroup]:
         number = 0
         for fragment in dataset.get_fragments():
             about = fragment.metadata

@@ -224,7 +224,7 @@ class TableWriter(ParquetWriter):
             files = list(pool.map(self._looked_at, names))
         schema = self._joined(files)
         for place, file in enumerate(files):
-            if not self._fits(file.schema, schema):
+            if not self._fits(file, schema):
                 files[place] = self._written_again(file, schema)
         record["pending"] = names
         self._keep(record)
@@ -250,7 +250,8 @@ class TableWriter(ParquetWriter):
         with self.directory.writing(name) as file:
             table = self._table()
             if isinstance(table, LanceTable):
-                file.write(table.write(rows, append=self._types is not None))
+                mode = "create" if self._base is None else "overwrite" if self._types is None else "append"
+                file.write(table.write(rows, mode))
             else:
                 self._put(rows, file)
             size = file.tell()
@@ -290,12 +291,11 @@ class TableWriter(ParquetWriter):
 
     def _looked_at(self, name: str) -> DataFile:
         table, directory = self._table(), self.directory
-        data = directory.read(name) if isinstance(table, LanceTable) else None
         if isinstance(table, LanceTable):
-            note = orjson.loads(data or b"[]")
-            return DataFile(
-                name, sum(one["physical_rows"] for one in note), len(data or b""), table.schema_of(note), note
-            )
+            data = directory.read(name) or b""
+            note = orjson.loads(data)
+            rows = sum(one["physical_rows"] for one in note["fragments"])
+            return DataFile(name, rows, len(data), table.schema_of(note["fragments"]), note)
         store, path = open_store(directory.path(name), directory.options)
         with storage_errors("read", directory.path(name)), store.open(path) as file:
             about = pq.ParquetFile(file)
@@ -320,16 +320,20 @@ class TableWriter(ParquetWriter):
         kinds = {name: as_stored(self._table(), kind) for name, kind in shape.types.items()}
         return pa.schema(list(kinds.items()))
 
-    def _fits(self, own: pa.Schema, wanted: pa.Schema) -> bool:
+    def _fits(self, file: DataFile, wanted: pa.Schema) -> bool:
         if self.format == "lance":
-            return [(one.name, one.type) for one in own] == [(one.name, one.type) for one in wanted]
-        return all(as_stored(self._table(), wanted.field(one.name).type) == one.type for one in own)
+            # Numbers of columns are those of the table only in fragments that were written for it.
+            numbered = self._types is None or file.note["mode"] == "append"
+            return numbered and list(zip(file.schema.names, file.schema.types, strict=True)) == list(
+                zip(wanted.names, wanted.types, strict=True)
+            )
+        return all(as_stored(self._table(), wanted.field(one.name).type) == one.type for one in file.schema)
 
     def _written_again(self, file: DataFile, schema: pa.Schema) -> DataFile:
         """A file with its columns in the types of the table, under the same name."""
         table = self._table()
         if isinstance(table, LanceTable):
-            rows = table.read(file.note, file.schema)
+            rows = table.read(file.note["fragments"])
         else:
             store, path = open_store(self.directory.path(file.name), self.directory.options)
             with storage_errors("read", self.directory.path(file.name)), store.open(path) as data:
