@@ -47,9 +47,8 @@ def peaks(device: str) -> dict[str, float]:
     }
     for name in ("bfloat16", "float32"):
         left, right = (torch.rand(side, side, device=device).to(getattr(torch, name)) for _ in range(2))
-        found[f"products in {name}, TFLOP/s"] = rate(
-            torch, device, 2 * side**3 / 1e12, partial(torch.matmul, left, right)
-        )
+        product = partial(torch.matmul, left, right)
+        found[f"products in {name}, TFLOP/s"] = rate(torch, device, 2 * side**3 / 1e12, product)
     status = Path("/proc/self/status").read_text()
     found["private memory of the process, MB"] = int(status.split("VmData:")[1].split()[0]) / 1e3
     return found

@@ -27,7 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    found = []
+    found: list[dict[str, Any]] = []
     for tool in TOOLS:
         for kernel in KERNELS:
             checked = [sys.executable, "-m", "benchmarks.device.kernels", "one", kernel]

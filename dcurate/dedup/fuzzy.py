@@ -225,6 +225,10 @@ class BandWriter(TextWriter):
         ):  # compiles kernels before the time of a batch is measured and limited
             self._entries(on_gpu(*column_of([b"One text of more than five words."])))
 
+    @property
+    def light(self) -> bool:
+        return True
+
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table if self.spilled is None else only(table, self.spilled), key, self.source_field)
         texts = self.texts(table)

@@ -152,6 +152,10 @@ class SpanWriter(TextWriter):
         ):  # compiles kernels before the time of a batch is measured and limited
             self.finder.spans(on_gpu(*column_of([b"One line."])))
 
+    @property
+    def light(self) -> bool:
+        return True
+
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table, key)
         spans = self.finder.spans(self.texts(table))

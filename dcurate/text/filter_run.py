@@ -47,13 +47,14 @@ class FilterRun:
     Args:
         batch: the batch to score and filter.
         needs: the signals of all built-in filters that will be asked for scores.
-        gpu: measure texts on a GPU, if there is one: the scores are the same.
+        gpu: measure texts on a GPU, if there is one, and they are there or it pays to copy them: the scores are the
+            same.
     """
 
     def __init__(self, batch: DocumentBatch, needs: Needs, *, gpu: bool = False) -> None:
         self._batch = DocumentBatch.given(batch)
         self._needs = needs
-        self._gpu = gpu and usable()
+        self._gpu = gpu and usable() and (needs.pays_on_gpu or convert.is_cudf(batch.data))
         #: All rows on the host, with the columns added before they were read; None while they are on a GPU alone.
         self._table = None if convert.is_cudf(batch.data) else batch.to_arrow()
         self._materialized = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -136,7 +137,7 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
     needs = Needs()
     for rule in rules:
         if isinstance(rule, SignalFilter):
-            needs |= rule.needs
+            needs |= replace(rule.needs, pays_on_gpu=rule.pays_on_gpu)
     return needs
 
 
@@ -181,6 +182,11 @@ class RuleStage(ProcessingStage[DocumentBatch, Y]):
             if isinstance(rule, DocumentFilter):
                 rule.load_model()
                 rule.load_tokenizer()
+
+    def plan_notes(self) -> list[str]:
+        if not self.resources.requires_gpu or needs_of(self._rules).pays_on_gpu:
+            return []
+        return ["measures text that is on the host on CPUs, as a GPU could not win; with frames='cudf' on the GPU"]
 
     def _compile(self, signals: Signals) -> None:
         """Compile the kernels, or load them from numba's cache on disk."""

@@ -33,6 +33,7 @@ class Needs:
         groups: attributes of `Signals` that it reads; not required, since signals are computed on first use.
         removed: n-gram sizes for the most frequent n-gram.
         repeated: n-gram sizes for all repeated n-grams.
+        pays_on_gpu: whether a GPU may be faster although the text must be copied there; see `SignalFilter`.
 
     Examples:
         >>> both = Needs.of("words") | Needs.of("characters", removed=2)
@@ -43,6 +44,7 @@ class Needs:
     groups: frozenset[str] = frozenset()
     removed: frozenset[int] = frozenset()
     repeated: frozenset[int] = frozenset()
+    pays_on_gpu: bool = False
 
     @classmethod
     def of(cls, *groups: str, removed: int = 0, repeated: int = 0) -> Needs:
@@ -55,7 +57,12 @@ class Needs:
         )
 
     def __or__(self, other: Needs) -> Needs:
-        return Needs(self.groups | other.groups, self.removed | other.removed, self.repeated | other.repeated)
+        return Needs(
+            self.groups | other.groups,
+            self.removed | other.removed,
+            self.repeated | other.repeated,
+            self.pays_on_gpu or other.pays_on_gpu,
+        )
 
 
 class Signals:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from dcurate import DocumentBatch, RepeatedLinesFilter, Resources, ScoreFilter, WordCountFilter
+from dcurate import DocumentBatch, PiiFilter, Pipeline, RepeatedLinesFilter, Resources, ScoreFilter, WordCountFilter
 from dcurate.dedup.fuzzy import BandWriter
 from dcurate.dedup.span_shuffle import SpanWriter
 from dcurate.dedup.spans import UnitFinder
@@ -245,11 +245,11 @@ def test_kernels_are_compiled_in_set_up_and_none_in_the_first_batch(
 
     monkeypatch.setattr(stand_in, "jit", jit, raising=False)
     gpu = Resources(cpus=1, gpus=0.25)
-    batch = DocumentBatch(data=pa.table({"text": ["one two three four five six", "so it goes\nso it goes"]}))
+    batch = DocumentBatch(data=pa.table({"text": ["one two three four five six", "so it goes"]}))
     stages: list[tuple[Any, list[str]]] = [
         (
-            ScoreFilter([WordCountFilter(), RepeatedLinesFilter()], score_field=["w", "r"]),
-            ["words_measure_words", "lines_measure_lines"],
+            ScoreFilter([PiiFilter(), RepeatedLinesFilter()], score_field=["p", "r"]),
+            ["scan_count_pii", "lines_measure_lines"],
         ),
         (BandWriter(str(tmp_path)), ["minhash_sign_text", "cuda_minhash__hash"]),
         (
@@ -264,9 +264,26 @@ def test_kernels_are_compiled_in_set_up_and_none_in_the_first_batch(
             prepared.setup_on_node()
             prepared.setup()
             assert sorted(made) == (sorted(kernels) if prepared is not stage else [])
+            assert prepared.light
     made.clear()
     scored = stages[0][0].with_(resources=gpu)
     scored.setup()
     assert sorted(made) == sorted(stages[0][1])
     scored.process(batch)
     assert len(made) == 2
+
+
+def test_text_on_the_host_is_not_copied_to_a_gpu_for_filters_that_it_cannot_speed_up(
+    monkeypatch: pytest.MonkeyPatch, stand_in: NativeCuda
+) -> None:
+    launched: list[str] = []
+    monkeypatch.setattr(stand_in, "jit", lambda function: Launches(function, lambda *_: launched.append("")), False)
+    batch = DocumentBatch(data=pa.table({"text": ["one two three four five six", "so it goes"]}))
+    cheap = ScoreFilter(WordCountFilter(min_words=5), score_field="words").with_(resources=Resources(cpus=1, gpus=0.25))
+    left = cheap.process(batch)
+    assert (left.to_arrow()["words"].to_pylist(), launched) == ([6], [])
+    assert "as a GPU could not win" in Pipeline("cheap", stages=[cheap]).describe()
+    both = ScoreFilter([PiiFilter(), WordCountFilter()]).with_(resources=Resources(cpus=1, gpus=0.25))
+    both.process(batch)
+    assert len(launched) == 2
+    assert "could not win" not in Pipeline("both", stages=[both]).describe()

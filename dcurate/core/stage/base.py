@@ -93,6 +93,10 @@ class Stage(Part, ABC):
         """Whether it is given the lines of JSON of rows, in a column: a stage of dcurate passes them on like any."""
         return type(self).__module__.partition(".")[0] == "dcurate"
 
+    def plan_notes(self) -> list[str]:
+        """Return what a reader of the plan should know about how the stage runs, a phrase each."""
+        return []
+
     @property
     def light(self) -> bool:
         """Whether a slot costs nothing to hold. Light CPU stages share worker processes."""
