@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dcurate.core.gpu_memory import usable_memory
 from tests.conftest import skip_outside_ci
 
 pytestmark = [pytest.mark.cluster, pytest.mark.program]
@@ -55,7 +56,7 @@ def test_an_adaptive_worker_of_a_gpu_has_the_whole_gpu_and_what_dask_cuda_gives(
     pool = dict(alone["rmm"])["pool"]
     assert (pool["initial_pool_size"], pool["managed_memory"]) == (8 * 10**9, False)
     assert (alone["kind"], alone["data"], alone["spills"]) == ("card", "DeviceHostFile", True)
-    assert (shape["gpus"], shape["gpu_memory"], shape["max_slots"], shape["maximum"]) == (1, 80e9, 4, 1)
+    assert (shape["gpus"], shape["gpu_memory"], shape["max_slots"], shape["maximum"]) == (1, usable_memory(80e9), 4, 1)
 
 
 def test_results_on_a_gpu_move_to_the_host_where_there_are_too_many(said: dict[str, Any]) -> None:

@@ -108,7 +108,7 @@ def sent(frame: Any, folder: Path) -> list[Any]:
     """The bytes of text that writers of near-duplicates and spans send to the GPU for a batch that is there."""
     simulated = importlib.import_module("numba.cuda")
     to_card, moved = simulated.to_device, []
-    vars(simulated)["to_device"] = lambda array: moved.append(array.tobytes()) or to_card(array)
+    vars(simulated)["to_device"] = lambda array, **more: moved.append(array.tobytes()) or to_card(array, **more)
     written = []
     finder = UnitFinder("line", SpanLimits(1, 0, 0), ("case",))
     for name, writer in (("bands", BandWriter), ("spans", partial(SpanWriter, finder=finder))):

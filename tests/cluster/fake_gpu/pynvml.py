@@ -98,3 +98,7 @@ def nvmlDeviceGetComputeRunningProcesses(handle: int) -> list[Any]:
 
 def nvmlDeviceGetCpuAffinity(handle: int, size: int) -> list[int]:
     return [1 << handle] + [0] * (size - 1)
+
+
+def nvmlDeviceGetGraphicsRunningProcesses(handle: int) -> list[Any]:
+    return []
