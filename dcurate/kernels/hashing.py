@@ -103,7 +103,7 @@ def find_leader(table: Places, bits: int, hashes: Words, at: int) -> Scalar:
     wanted = hashes[at]
     mask = (1 << bits) - 1
     slot = table_slot(wanted, bits)
-    entry = np.int64(table[slot])
+    entry: Scalar = np.int64(table[slot])
     # Whether the slot is empty cannot be predicted, and is no branch; that another hash is there is rare.
     while (entry != 0) & (hashes[max(entry - 1, 0)] != wanted):  # type: ignore[call-overload]
         slot = (slot + 1) & mask
