@@ -11,6 +11,7 @@ import pytest
 
 from dcurate import AddId, InlineExecutor, ParquetWriter, Pipeline, ScoreFilter, WordCountFilter
 from dcurate.core.extras import missing
+from dcurate.errors import PipelineError
 from dcurate.frames import batches
 from dcurate.frames.convert import as_frame
 
@@ -45,6 +46,11 @@ if not missing(["datasets"]):
         run = Pipeline("p", stages=[AddId("id")]).run(InlineExecutor(), initial_tasks=mixed, observers=[])
         assert run.to_arrow()["text"].to_pylist() == mixed["text"][:]
         assert mixed["text"][:] != labelled(20)["text"][:]
+
+    def test_what_has_several_splits_or_no_end_is_refused() -> None:
+        for given in (library.DatasetDict({"train": labelled()}), labelled().to_iterable_dataset()):
+            with pytest.raises(PipelineError, match="which is no table of rows; give one split as a Dataset"):
+                Pipeline("p", stages=[AddId("id")]).run(InlineExecutor(), initial_tasks=given, observers=[])
 
     def test_rows_in_memory_become_a_data_set_with_the_same_features() -> None:
         stages = [ScoreFilter(WordCountFilter(min_words=2))]

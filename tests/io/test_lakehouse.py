@@ -268,12 +268,15 @@ def test_a_run_that_is_killed_anywhere_loses_and_doubles_no_row(place: Place) ->
         given = repr((place.path, place.settings, stop, resume))
         assert subprocess.run([sys.executable, "-c", PROGRAM, given], env=environment, check=False).returncode == 9
 
-    killed(("_put_file", 4, False), False)
-    assert not place.there()
+    resume = False
+    if place.kind != "iceberg":
+        killed(("_put_file", 4, False), resume)
+        assert not place.there()
+        resume = True
     if place.kind == "delta":
         killed(("_keep", 1, True), True)  # what is to be committed is noted
         assert not place.there()
-    killed(("_keep", 2, False), True)  # the commit is made, and that is not noted
+    killed(("_keep", 2, False), resume)  # the commit is made, and that is not noted
     assert texts(place) == [str(n) for n in range(10)]
     run(place.writer(), *(words(str(n)) for n in range(10)), resume=True)
     assert (texts(place), place.versions()) == ([str(n) for n in range(10)], 1)
