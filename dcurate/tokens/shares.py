@@ -54,6 +54,11 @@ def asked(asks: Mapping[str, Ask], budget: int) -> dict[str, int]:
     Raises:
         PipelineError: they are not the budget.
     """
+    return _whole(_proportions(asks, budget), budget)
+
+
+def _proportions(asks: Mapping[str, Ask], budget: int) -> dict[str, float]:
+    """The tokens that are asked of each source, with fractions: rounded ones are no proportion of a small budget."""
     fixed = sum(ask.tokens or 0 for ask in asks.values())
     shares = math.fsum(ask.share or 0.0 for ask in asks.values())
     weights = math.fsum(ask.weight or 0.0 for ask in asks.values())
@@ -68,7 +73,7 @@ def asked(asks: Mapping[str, Ask], budget: int) -> dict[str, int]:
             f"the sources ask for {fixed + shares * budget:,.0f} tokens, less than the budget of {budget:,}; raise "
             "share= or tokens=, or give one of them a weight= instead, for what the others leave"
         )
-    exact = {
+    return {
         name: ask.tokens
         if ask.tokens is not None
         else ask.share * budget
@@ -76,7 +81,6 @@ def asked(asks: Mapping[str, Ask], budget: int) -> dict[str, int]:
         else max(rest, 0) * (ask.weight or 0.0) / (weights or 1)
         for name, ask in asks.items()
     }
-    return _whole(exact, budget)
 
 
 def taken(asks: Mapping[str, Ask], budget: int, available: Mapping[str, int]) -> dict[str, int]:
@@ -97,11 +101,11 @@ def taken(asks: Mapping[str, Ask], budget: int, available: Mapping[str, int]) ->
         >>> taken(asks, 1000, {"web": 5000, "books": 100, "code": 900})
         {'web': 600, 'books': 200, 'code': 200}
     """
-    wanted = asked(asks, budget)
+    wanted = _proportions(asks, budget)
     caps = {name: math.floor(ask.max_epochs * available[name]) for name, ask in asks.items()}
     least = {name: min(ask.min_tokens, caps[name]) for name, ask in asks.items()}
     given = [name for name, ask in asks.items() if ask.tokens is not None]
-    fixed = {name: min(max(wanted[name], least[name]), caps[name]) for name in given}
+    fixed = {name: min(max(asks[name].tokens or 0, least[name]), caps[name]) for name in given}
     flexible = [name for name in asks if name not in fixed]
     rest = budget - sum(fixed.values())
     if sum(least[name] for name in flexible) > rest:
@@ -111,7 +115,7 @@ def taken(asks: Mapping[str, Ask], budget: int, available: Mapping[str, int]) ->
 
 
 def _filled(
-    names: Sequence[str], wanted: Mapping[str, int], least: Mapping[str, int], caps: Mapping[str, int], rest: int
+    names: Sequence[str], wanted: Mapping[str, float], least: Mapping[str, int], caps: Mapping[str, int], rest: int
 ) -> dict[str, int]:
     """Tokens in proportion to what is wanted, within bounds, that add up to the rest if the bounds allow it."""
     if not names:

@@ -93,6 +93,11 @@ def inside(opening: str, pattern: Callable[[int], str], closing: str) -> Callabl
     return lambda length: opening + pattern(length) + closing
 
 
+def between(begin: str, sign: str, end: str) -> Callable[[int], str]:
+    """A sign again and again between two texts."""
+    return lambda length: begin + sign * length + end
+
+
 def docx(body: str) -> bytes:
     return zipped({"[Content_Types].xml": TYPES.format("word/document.xml", "wordprocessingml"),
                    "word/document.xml": f"<w:document {WORD}><w:body>{body}</w:body></w:document>"})  # fmt: skip
@@ -217,7 +222,7 @@ def page_of(lines: list[str], apart: float = 12.0) -> Any:
 
 def test_lines_of_pages_are_looked_at_in_linear_time() -> None:
     patterns = [*singles(LINES), *pairs(["a", "-", "!", " ", "1", ".", "– "])]
-    patterns += [followed("1", " "), followed(" ", "x"), lambda length: "1" + " " * length + "x"]
+    patterns += [between("1", sign, "q") for sign in " -"]
     compounds = Compounds([])
     assert_linear(lambda text: find_furniture([page_of([text]), page_of([text])]), patterns, SHORT)
     assert_linear(lambda text: "a-a" in Compounds([page_of([f"{text} -"])]), patterns, SHORT)
@@ -227,16 +232,12 @@ def test_lines_of_pages_are_looked_at_in_linear_time() -> None:
     assert_linear(odd_words, patterns[::4])
 
 
-def spaces_between(begin: str, end: str, length: int) -> str:
-    return begin + " " * length + end
-
-
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_answers_of_vision_models_are_read_in_linear_time(convention: str) -> None:
     read = refused(CONVENTIONS[convention].read)
     assert_linear(read, [*singles(ANSWERS), *pairs(["```", "\n", " ", "---\n"])], SHORT)
     for begin, end in (("---\na: x", "x\n---\n"), ("```\n", "x")):
-        assert_linear(read, [partial(spaces_between, begin, end)], SHORT)
+        assert_linear(read, [between(begin, " ", end)], SHORT)
 
 
 def test_files_are_repaired_in_linear_time() -> None:
@@ -247,7 +248,7 @@ def test_files_are_repaired_in_linear_time() -> None:
 
     assert_linear(repair, singles(OBJECTS))
     assert_linear(repair, [followed("1 0 obj /Type/Pages ", "/Kids[")])
-    assert_linear(repair, [lambda length: "1 0 obj /Type/Pages " + "/Kids[" * (length // 6)])
+    assert_linear(repair, [lambda length: "1 0 obj /Type/Pages " + "/Kids[" * (length // 6) + " endobj"])
 
 
 def test_objects_that_lie_over_each_other_are_not_copied_each() -> None:

@@ -209,6 +209,14 @@ def test_sources_share_the_budget(data: st.DataObject) -> None:
     assert all(abs(level - levels[0]) <= 20 for level in levels)
 
 
+def test_sources_share_a_budget_of_a_few_tokens() -> None:
+    halves = {name: Ask(weight=1.0, max_epochs=0.5) for name in "ab"}
+    assert taken(halves, 1, {"a": 0, "b": 2}) == {"a": 0, "b": 1}
+    one, other = Ask(weight=0.3125, max_epochs=0.5), Ask(weight=0.3125, max_epochs=4)
+    asks = {"a": one, "b": Ask(weight=1.0, max_epochs=1), "c": Ask(weight=4.0, max_epochs=0.5), "d": other}
+    assert taken(asks, 66, {"a": 58, "b": 17, "c": 0, "d": 6}) == {"a": 25, "b": 17, "c": 0, "d": 24}
+
+
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(0, 4000), st.integers(1, 4), st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_what_is_drawn_is_nearest_to_the_target(sizes: list[int], target: int, files: int, repeated: bool) -> None:
