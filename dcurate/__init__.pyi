@@ -1,6 +1,7 @@
 """Every public name and the module that defines it; `__init__.py` reads this file."""
 
 from .cluster.attach import AttachedCluster as AttachedCluster
+from .cluster.cuda import GpuMemorySettings as GpuMemorySettings
 from .cluster.elastic import ElasticCluster as ElasticCluster
 from .cluster.elastic import adapt_kinds as adapt_kinds
 from .cluster.local import LocalCluster as LocalCluster

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import math
 import mmap
 import re
 from collections.abc import Callable, Iterator
@@ -19,11 +20,13 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
-from numba import typeof, types
+from numba import typeof
 
 from dcurate.errors import DataError
 from dcurate.kernels import cuda
+from dcurate.kernels.cuda_compiler import tables_in_global_memory
 
+types: Any = importlib.import_module("numba.types")
 #: What new arrays hold, and what lies between the beginning of a page and an array.
 PATTERN = 0xA5
 PAGE = mmap.PAGESIZE
@@ -34,10 +37,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class OnHost(np.ndarray[Any, Any]):
     """An array that counts as one on a GPU."""
 
-    def copy_to_host(self, *_: Any) -> Any:
+    def copy_to_host(self, stream: Any = 0) -> Any:
         return np.array(self)
 
-    def copy_to_device(self, array: Any, *_: Any) -> None:
+    def copy_to_device(self, array: Any, stream: Any = 0) -> None:
         self[...] = array
 
 
@@ -214,6 +217,18 @@ class NativeCuda:
     def jit(self, function: Any) -> Launches:
         return Launches(function, self._run)
 
+    def stream(self) -> Any:
+        return SimpleNamespace(synchronize=lambda: None)
+
+    def event(self) -> Any:
+        return SimpleNamespace(synchronize=lambda: None, record=lambda stream: None)
+
+    def pinned_array(self, shape: Any, dtype: Any) -> Any:
+        return np.empty(shape, dtype)
+
+    def current_context(self) -> Any:
+        return SimpleNamespace(get_memory_info=lambda: SimpleNamespace(free=math.inf))
+
     def _run(self, function: Any, signature: tuple[Any, ...], grid: tuple[int, int], given: tuple[Any, ...]) -> None:
         key = function, signature
         if key not in self.kernels:
@@ -231,6 +246,7 @@ class NativeCuda:
 @contextmanager
 def native_cuda(capability: tuple[int, int] = (9, 0), *, guard: bool = True) -> Iterator[NativeCuda]:
     """Have `dcurate.kernels.cuda` run its kernels on this CPU."""
+    tables_in_global_memory()
     with no_gpu(capability) as numba_cuda:
         native, saved = NativeCuda(capability, guard), {name: vars(cuda)[name] for name in ("_cuda", "cuda")}
         vars(cuda).update(_cuda=lambda: native, cuda=numba_cuda)
@@ -238,4 +254,4 @@ def native_cuda(capability: tuple[int, int] = (9, 0), *, guard: bool = True) -> 
             yield native
         finally:
             vars(cuda).update(saved)
-            cuda.compiled.cache_clear()
+            cuda._compiled.cache_clear()

@@ -45,7 +45,7 @@ from dcurate_testing.native_cuda import Kernel, Launches, NativeCuda, lowered, n
 ARCHITECTURES = (75, 80, 90, 100, 120)
 MOST_REGISTERS = 128
 #: Bytes of constants that a kernel may have; its parameters come beside them.
-MOST_CONSTANTS = 2**16
+MOST_CONSTANTS = 0
 _CONSTANTS = re.compile(r"\.const .*\[(\d+)\]")
 _TABLES = re.compile(r"\.global .*\.b8 .*\[(\d+)\] =")
 _USED = {

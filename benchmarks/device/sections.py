@@ -1,10 +1,9 @@
-"""The sections of `python -m benchmarks.device`, each in a process of its own."""
+"""Parts of `python -m benchmarks.device` with cuDF, CuPy and workers."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -16,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.device.calls import calls, same, texts
+from benchmarks.device.calls import same, texts
+from benchmarks.device.kernels import seconds
 from benchmarks.measure import table
 from dcurate import (
     InlineExecutor,
@@ -33,51 +33,13 @@ from dcurate.dedup.semantic.kmeans import moved, nearest, seeds, sums_of
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.frames.convert import cudf
 from dcurate.frames.gpus import texts_on_gpu
-from dcurate.frames.text import TextColumn, column_of
+from dcurate.frames.text import TextColumn
 from dcurate.frames.vectors import array_library
-from dcurate.kernels import cuda
 from dcurate.kernels.permutations import Permutations
 from dcurate.kernels.words import word_signals
-from dcurate_testing.device import CUDF, DOCUMENTED, by_cudf, clouds, curate, read_all, reader, sample
-
-#: MB of text that kernels measure, on a card and in the simulator; and characters of a text for the latter.
-MB, SIMULATED_TEXTS, SIMULATED_CHARACTERS = 64.0, 6, 400
+from dcurate_testing.device import CUDF, DOCUMENTED, by_cudf, clouds, curate, read_all, reader
 
 Section = Callable[[bool], dict[str, Any]]
-
-
-def seconds(work: Callable[[], Any], times: int = 3, clock: Callable[[], float] = time.perf_counter) -> float:
-    """The median time of a call, after one that is not counted."""
-    work()
-    found = []
-    for _ in range(times):
-        start = clock()
-        work()
-        found.append(clock() - start)
-    return statistics.median(found)
-
-
-def kernels(cpu: bool) -> dict[str, Any]:
-    """What is measured, signatures and what else deduplication asks for, by CUDA beside one core."""
-    column = column_of([text[:SIMULATED_CHARACTERS] for text in sample()[:SIMULATED_TEXTS]]) if cpu else texts(MB)
-    size = int(column.offsets[-1])
-    upload = seconds(lambda: cuda.on_gpu(*column), 1 if cpu else 3)
-    card = cuda.on_gpu(*column)
-    found = []
-    for name, (on_cpu, on_gpu) in calls(column, card, 20 if cpu else 200_000).items():
-        equal = same(on_cpu(), on_gpu())
-        core = seconds(on_cpu, 1, time.process_time)
-        gpu = seconds(on_gpu, 1 if cpu else 3)
-        gbs = [size / one / 1e9 if one else 0.0 for one in (core, gpu)]
-        found.append({"kernel": name, "equal": equal, "core_gb_s": gbs[0], "card_gb_s": gbs[1], "ratio": core / gpu})
-    if cpu:
-        print("In numba's simulator: whether bits are equal is all that counts here.")
-    print(
-        f"{len(column):,} texts, {size / 1e6:,.2f} MB; to the card in {upload:.3f} s ({size / upload / 1e9:.2f} GB/s)"
-    )
-    shown = [[one["kernel"], "yes" if one["equal"] else "NO", *list(one.values())[2:]] for one in found]
-    print(table(["kernel", "equal bits", "GB/s of a core", "GB/s of the card", "cores' worth"], shown))
-    return {"right": all(one["equal"] for one in found), "mb": size / 1e6, "upload_s": upload, "kernels": found}
 
 
 def frames(cpu: bool) -> dict[str, Any]:
@@ -121,12 +83,19 @@ def _strings(column: TextColumn) -> list[str]:
 
 
 def workers(cpu: bool) -> dict[str, Any]:
-    """GPU stages beside CPU stages on a cluster of this machine."""
-    start = time.monotonic()
+    """GPU stages beside CPU stages on a cluster of this machine, without RMM: that takes cuDF."""
     if cpu:
-        cluster = LocalCluster(n_workers=1, simulate_gpus=1)
-    else:
-        cluster = LocalCluster(n_workers=2, gpus=True, rmm_pool_size=0.5, enable_cudf_spill=True)
+        return _workers(LocalCluster(n_workers=1, simulate_gpus=1))
+    return _workers(LocalCluster(n_workers=2, gpus=True, rmm_async=False))
+
+
+def rmm(cpu: bool) -> dict[str, Any]:
+    """The same with memory from a pool of RMM, and cuDF that spills."""
+    return _workers(LocalCluster(n_workers=2, gpus=True, rmm_pool_size=0.5, enable_cudf_spill=True))
+
+
+def _workers(cluster: LocalCluster) -> dict[str, Any]:
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         expected = curate(f"{folder}/cpu", 0, InlineExecutor())
         with cluster:
@@ -173,7 +142,7 @@ def _semantic(vectors: npt.NDArray[np.float32], gpus: float) -> int:
         return sum(batch.num_items for batch in read_all(ParquetReader(f"{folder}/out")))
 
 
-SECTIONS: dict[str, Section] = {"kernels": kernels, "frames": frames, "workers": workers, "kmeans": kmeans}
+SECTIONS: dict[str, Section] = {"frames": frames, "workers": workers, "rmm": rmm, "kmeans": kmeans}
 
 
 def main() -> int:

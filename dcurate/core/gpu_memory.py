@@ -1,4 +1,7 @@
-"""What to do when the memory of a GPU ran out: free what libraries keep for later, use less at a time, and wait."""
+"""What to do when the memory of a GPU ran out: free what libraries keep for later, use less at a time, and wait.
+
+Only libraries that are loaded are asked; none is imported. Untested on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,24 @@ from dcurate.errors import ResourceError
 
 R = TypeVar("R")
 
+#: Of the memory of a GPU: the part that the driver keeps, and bytes of the CUDA contexts of its four processes.
+_RESERVED, _CONTEXTS = 0.02, 4 * 500_000_000
 #: Seconds to wait between tries when one item alone is too much: other processes of the GPU may free memory meanwhile.
 WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0, 14.5)
+
+
+def usable_memory(total: float, held: float = 0.0) -> float:
+    """Memory of a GPU that workers may use, in bytes: without CUDA's own, and what other programs hold.
+
+    Args:
+        total: memory of the GPU.
+        held: memory that processes hold which are no workers.
+
+    Examples:
+        >>> usable_memory(80e9, held=10e9) / 1e9
+        66.4
+    """
+    return max(1.0, total * (1 - _RESERVED) - held - _CONTEXTS)
 
 
 def free_gpu_memory() -> None:
@@ -60,6 +79,22 @@ _FREES: dict[str, Callable[[Any], None]] = {
     "cupy": _free_cupy,
     "torch": _free_torch,
 }
+
+
+def wait_for_gpu() -> None:
+    """Wait for all work that libraries of this process have given to GPUs, so that its errors are raised here.
+
+    Raises:
+        Exception: an error of CUDA.
+    """
+    torch, cupy, numba_cuda = (sys.modules.get(name) for name in ("torch", "cupy", "numba.cuda"))
+    with suppress(AttributeError):  # another thread has just begun to import it
+        if torch is not None and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        elif cupy is not None and cupy.is_available():
+            cupy.cuda.Device().synchronize()
+        elif numba_cuda is not None and numba_cuda.is_available():
+            numba_cuda.synchronize()
 
 
 def with_waits(
@@ -152,12 +187,16 @@ def _alone(function: Callable[[Any], R], part: Any, free: Callable[[], object], 
 def too_full(error: BaseException, doing: str = "one row") -> ResourceError:
     """Return the error for GPU memory that does not suffice for the least there is to do.
 
+    Args:
+        doing: what there is to do, in words.
+
     Examples:
         >>> print(too_full(MemoryError("2 GiB")))
-        the memory of the GPU does not suffice for one row: MemoryError: 2 GiB; use a GPU with more memory, give the \
-stage more of it (gpus=, gpu_memory_gb=), or end other programs on it
+        one row: the memory of the GPU does not suffice (MemoryError: 2 GiB); use a GPU with more of it, give the \
+stage a larger share (gpus=, gpu_memory_gb=), or end other programs on the GPU
     """
+    text = " ".join(str(error).split())
     return ResourceError(
-        f"the memory of the GPU does not suffice for {doing}: {type(error).__name__}: {error}; use a GPU with more "
-        "memory, give the stage more of it (gpus=, gpu_memory_gb=), or end other programs on it"
+        f"{doing}: the memory of the GPU does not suffice ({type(error).__name__}: {text}); use a GPU with more of it, "
+        "give the stage a larger share (gpus=, gpu_memory_gb=), or end other programs on the GPU"
     )

@@ -40,6 +40,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     replaces_files: ClassVar[bool] = True
 
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
+    _opened: Directory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         own = (self.write_kwargs or {}).get("storage_options", {})
@@ -61,8 +62,11 @@ class FileWriter(SinkStage[DocumentBatch]):
 
     @property
     def directory(self) -> Directory:
-        """The directory that it writes to."""
-        return Directory(str(self.path), self.storage_options or {})
+        """The directory that it writes to; one object for all files, as it looks for its records once."""
+        url, options = str(self.path), self.storage_options or {}
+        if self._opened is None or (self._opened.url, self._opened.options) != (url, options):
+            self._opened = Directory(url, options)
+        return self._opened
 
     def check(self) -> None:
         """Refuse a directory with files that must not be touched; see the modes.
@@ -80,7 +84,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         """
         self.path = self.directory.address  # workers may run in another directory
         output.prepare(self.directory, self.mode, resume)
-        self._generation = None
+        self._generation = self._opened = None
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide rows and file names: all but the path and its earlier content."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dcurate.core.backoff import Backoff
 from dcurate.core.gpu_errors import is_out_of_memory
+from dcurate.core.gpu_memory import WAITS_S
 from dcurate.core.resources import Resources
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError, ResourceError
@@ -37,7 +38,7 @@ _NO_ROWS |= {"has_seq_order", "compile"}
 _WORDS = ("word_embeddings", "embed_tokens", "tok_embeddings", "embed_in", "shared", "wte")
 _POSITIONS = ("position_embeddings", "wpe")
 #: Attributes made by `setup`, which are not pickled.
-_OF_SLOT = ("_loaded", "_key", "_torch_device", "_backoffs", "_sender")
+_OF_SLOT = ("_loaded", "_key", "_torch_device", "_backoffs", "_sender", "_memory")
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,15 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     #: Whether the slots of a process share one copy of the model; False for a model that keeps state between calls.
     shares_model: ClassVar[bool] = True
+    #: GPUs of a slot, where no resources are given. Two slots of a small model share its weights, and keep a GPU busy
+    #: while one of them packs rows or makes results.
+    gpu_share: ClassVar[float] = 1.0
     #: What ``autocast=True`` computes in on a GPU, where it can: ``"bf16"`` or ``"fp16"``.
     half: ClassVar[str] = "bf16"
 
     _loaded: Loaded | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
+    _memory: devices.MemoryShare | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.name = self.name or named_after(self.model_identifier, "_model")
@@ -139,7 +144,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         devices.check_autocast(self.name, self.autocast)
         devices.check_device(self.name, self.device)
         if type(self).resources is ProcessingStage.resources:  # a subclass that has its own means them
-            self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else 1.0)
+            self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else self.gpu_share)
             self.spec = replace(self.spec, gpu_optional=self.device == "auto")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -176,18 +181,22 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             repr(sorted(self.settings().items())),
         )
         key = key if self.shares_model else (key, id(self))
+        self._memory = devices.MemoryShare(self.torch_device, self.resources)
         self._loaded = SHARED.hold(key, lambda: self._load(folder))
         self._key = key
         self._sender = HostToDevice(self.torch_device, self._loaded.filler, self.padding_side)
         where = f"{self.torch_device} {hash(key):x}"
         free = self._emptied if self._torch_device.type == "cuda" else None
-        self._backoffs = [Backoff(f"{where} {power}", free) for power in range(32)]
+        waits = WAITS_S if free else None
+        self._backoffs = [Backoff(f"{where} {power}", free, waits) for power in range(32)]
 
     def teardown(self) -> None:
         """Release the model; the last slot of the process frees its memory."""
         key, self._key, self._loaded = self._key, None, None
         if key is not None and SHARED.release(key):
             devices.emptied(self.torch_device)
+        if self._memory is not None:
+            self._memory.release()
 
     @property
     def torch_device(self) -> Any:
@@ -296,7 +305,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         backoff = self._backoffs[widest.bit_length()]
         try:
             parts = backoff.run(self._forward, cast(Sequence[Any], batch))
-        except (MemoryError, RuntimeError) as error:
+        except Exception as error:  # raised again
             if not is_out_of_memory(error):
                 raise
             raise ResourceError(

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.kernels import cuda
+from dcurate.kernels import cuda, cuda_dedup, cuda_scratch
+from dcurate.kernels.cuda_scratch import ScratchPlan
 
 #: numba's simulator runs kernels as Python; so must everything that they call.
 SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
 #: Bytes of scratch: few, so that texts go to the simulated card in several launches.
 SCRATCH = 2**19
-#: Bytes of the largest array that the simulated card has memory for, unless it is of one thread.
+#: Bytes of scratch that the simulated GPU has memory for, unless it is of one thread.
 LARGEST = 2**13
 
 
@@ -59,19 +60,27 @@ def simulated_cuda(module: str) -> Iterator[Simulated]:
 
 
 def _fill_scratch() -> None:
-    """Have new arrays hold what no kernel may count on, as memory of a card does, and large ones not fit into it."""
+    """Have new arrays hold what no kernel may count on, as memory of a GPU does, and too much scratch not fit there."""
     numba_cuda = vars(importlib.import_module("numba.cuda"))
     new = numba_cuda["device_array"]
 
     def filled(*given: Any) -> Any:
         array = new(*given)
-        if array.ndim > 1 and len(array) > 1 and array.nbytes > LARGEST:
-            raise CudaAPIError(2, "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY")
         if array.size:
             array.copy_to_device(np.frombuffer(b"\xa5" * array.nbytes, array.dtype).reshape(array.shape))
         return array
 
     numba_cuda["device_array"] = filled
+    allocated = cuda.scratch_on_gpu
+
+    def limited(plan: ScratchPlan) -> Any:
+        like = zip(plan.items, cuda_scratch.arrays(plan.like), strict=True)
+        several = len(plan.sizes) > 1 or plan.items[0] > plan.sizes[0, 2]
+        if several and sum(items * one[:1].nbytes for items, one in like) > LARGEST:
+            raise CudaAPIError(2, "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY")
+        return allocated(plan)
+
+    vars(cuda)["scratch_on_gpu"] = vars(cuda_dedup)["scratch_on_gpu"] = limited
 
 
 def serve(by_cuda: Callable[[Sequence[str]], dict[str, Any]]) -> None:

@@ -100,7 +100,7 @@ class WrittenFigures:
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(names)
         self._open: dict[str, Counter[str]] = {}
-        self._of_files: dict[tuple[str, ...], Counter[str]] = {}
+        self._of_files: dict[str, Counter[str]] = {}
 
     @classmethod
     def of(cls, stages: Sequence[Any]) -> WrittenFigures | None:
@@ -114,14 +114,14 @@ class WrittenFigures:
             figures = self._open.setdefault(event.split, Counter())
             for stats in event.stats:
                 figures.update({name: int(stats.metrics[name]) for name in self._names if name in stats.metrics})
-        elif isinstance(event, SplitDone):
-            self._of_files[event.files] = self._open.pop(event.split, Counter())
+        elif isinstance(event, SplitDone) and event.files:
+            self._of_files[event.files[0]] = self._open.pop(event.split, Counter())
 
     def add_to(self, tasks: Iterable[Task[Any]]) -> None:
-        """Put the figures into the metadata of the tasks that name the files."""
+        """Put the figures of each split into the metadata of the task with its first file; others have zeros."""
         for task in tasks:
-            figures = self._of_files.get(tuple(task.data))
-            task._metadata.update({} if figures is None else {name: figures[name] for name in self._names})
+            figures = self._of_files.get(task.data[0], Counter())
+            task._metadata.update({name: figures[name] for name in self._names})
 
 
 class TaskPerfUtils:
