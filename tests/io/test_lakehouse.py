@@ -218,6 +218,17 @@ def test_rows_go_to_a_table_of_lance_that_another_program_made_meanwhile(tmp_pat
     assert texts(place) == ["a", "b", "theirs"]
 
 
+def test_rows_are_replaced_by_rows_of_other_columns_and_by_none(place: Place) -> None:
+    run(place.writer(), words("a"))
+    run(place.writer(mode="overwrite"), pa.table({"text": ["b"], "n": [1]}))
+    assert place.rows(fields=["text", "n"]).to_pylist() == [{"text": "b", "n": 1}]
+    none = (ScoreFilter(WordCountFilter(2)),)
+    run(place.writer(mode="overwrite"), words("short"), before=none)
+    place.append(pa.table({"text": ["theirs"], "n": [2]}))
+    run(place.writer(mode="overwrite"), words("short"), before=none, resume=True)
+    assert place.rows(fields=["text", "n"]).to_pylist() == [{"text": "theirs", "n": 2}]
+
+
 def test_input_that_changed_after_the_commit_is_refused(place: Place, tmp_path: Path) -> None:
     pq = importlib.import_module("pyarrow.parquet")
     (tmp_path / "in").mkdir()

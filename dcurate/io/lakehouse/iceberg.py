@@ -123,6 +123,9 @@ class IcebergTable(Table):
             )
         else:
             work = table.transaction()
+            if commit.replace:
+                with work.update_schema() as change:
+                    change.union_by_name(commit.schema)
             if commit.replace and table.current_snapshot() is not None:
                 work.delete(importlib.import_module("pyiceberg.expressions").AlwaysTrue(), snapshot_properties=marks)
         if paths:

@@ -180,10 +180,9 @@ class TableWriter(ParquetWriter):
         version = table.version()
         if record is not None and going_on:
             directory.remove([name for name in own if name.startswith(f"{TMP}/")])
-            if record["pending"] and table.has(record["run"], record["generation"]):
-                record["committed"], record["pending"] = record["committed"] + record["pending"], []
-                record["generation"] += 1
-            elif self.mode == "error" and version is not None and not record["committed"]:
+            if table.has(record["run"], record["generation"]):
+                self._note_committed(record)
+            elif self.mode == "error" and version is not None and not record["begun"]:
                 raise DataError(
                     f"another program made table {self.path!r} meanwhile; name another, or give mode='append'"
                 )
@@ -191,7 +190,8 @@ class TableWriter(ParquetWriter):
             self.check()
             directory.remove(list(own))
             latest = max(version or 0, record["generation"] if record else 0)
-            record = {"run": uuid.uuid4().hex[:12], "generation": latest + 1, "committed": [], "pending": []}
+            record = {"run": uuid.uuid4().hex[:12], "generation": latest + 1, "begun": False}
+            record |= {"committed": [], "pending": []}
         if version is not None:
             table.check_writable()
         self._generation, self._base = record["generation"], version
@@ -233,8 +233,7 @@ class TableWriter(ParquetWriter):
                 record["run"], record["generation"], files, schema, replaces and self.mode == "overwrite", self._base
             )
         )
-        record["committed"], record["pending"] = record["committed"] + names, []
-        record["generation"] += 1
+        self._note_committed(record)
         self._keep(record)
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
@@ -342,7 +341,12 @@ class TableWriter(ParquetWriter):
         return self._looked_at(file.name)
 
     def _appends(self, record: Mapping[str, Any]) -> bool:
-        return self.mode == "append" or bool(record["committed"])
+        return self.mode == "append" or bool(record["begun"])
+
+    def _note_committed(self, record: dict[str, Any]) -> None:
+        record["committed"], record["pending"] = record["committed"] + record["pending"], []
+        record["begun"] = True  # what comes later is added
+        record["generation"] += 1
 
     def _record(self) -> dict[str, Any] | None:
         data = self.directory.read(_RECORD)
