@@ -1,6 +1,6 @@
 # make demo   curate the bundled sample        make check       style, types, import rules
 # make test   run the whole suite              make docs        build the documentation into site/
-# make notebooks   execute them in place       make check-cuda  compile every kernel for a GPU, without one
+# make notebooks   execute them in place       make check-cuda  compile and run every kernel for a GPU, without one
 #
 # Needs Python 3.11 or newer with venv and pip. Another interpreter: make PYTHON=python3.12 demo
 
@@ -46,6 +46,7 @@ check: $(DEV)
 
 check-cuda: $(CUDA)
 	.venv-cuda/bin/python -m benchmarks.device.compiled
+	.venv-cuda/bin/python -m benchmarks.device.native
 
 notebooks: $(DEV)
 	.venv/bin/python notebooks/execute.py
@@ -82,10 +83,10 @@ $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis pytest pytest-timeout pytest-xdist
 	@touch $@
 
-# About 150 MB of compilers; nothing of it needs a GPU.
+# About 200 MB of compilers; nothing of it needs a GPU.
 $(CUDA): pyproject.toml constraints.txt | .venv-cuda/bin/pip
 	@echo "Installing what compiles kernels for a GPU into .venv-cuda; this is done once."
-	.venv-cuda/bin/pip install --quiet -c constraints.txt -e . 'numba-cuda==0.30.4' nvidia-nvvm nvidia-cuda-nvrtc
+	.venv-cuda/bin/pip install --quiet -c constraints.txt -e . 'numba-cuda==0.30.4' nvidia-nvvm nvidia-cuda-nvrtc nvidia-cuda-nvcc
 	@touch $@
 
 .venv-datatrove/.ready: PACKAGES = 'datatrove[processing,io]==0.10.1' 'spacy>=3.8' \

@@ -2,9 +2,10 @@
 
     python -m benchmarks.nemo_suite --repo CHECKOUT --json FILE
 
-CHECKOUT is a clone of NeMo Curator. Its text-side tests are copied to a temporary folder and run without its package:
-`dcurate.compat.nemo.install()` answers its imports. `nemo_suite.toml` says which folders are run and which items do not
-count, with the reason. Every other item must pass. Its tests import loguru, which has to be installed.
+CHECKOUT is a clone of NeMo Curator. Its tests of text and of what all stages share are copied to a temporary folder and
+run without its package: `dcurate.compat.nemo.install()` answers its imports. `nemo_suite.toml` says which folders are
+run and which items do not count, with the reason. Every other item must pass. Its tests import loguru, which has to be
+installed. With `--only`, the figures of the other folders stay as they are in FILE.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 from benchmarks.measure import ROOT, called, machine, save, scratch_folder, table, versions
 
 CLASSES = Path(__file__).with_suffix(".toml")
-TIMEOUT_S = 60
+TIMEOUT_S = 600
 
 #: Data of the package that tests read where it lies.
 DATA = ("nemo_curator/utils/code_meta.csv",)
@@ -246,7 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repo", type=Path, required=True, help="clone of NeMo Curator")
     parser.add_argument("--only", help="one folder of the table")
-    parser.add_argument("--limit-s", type=float, default=1200.0, help="for one folder")
+    parser.add_argument("--limit-s", type=float, default=3600.0, help="for one folder")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--failures", type=Path, help="also write the items that fail to this file, by cause")
     given = parser.parse_args()
@@ -262,15 +263,36 @@ def main() -> None:
             found += of_folder
             lines.append(counts(name, of_folder))
             print(f"{name}: {lines[-1]['passed']} of {lines[-1]['public']}", file=sys.stderr)
+    failed = [item for item in found if item.kind == "public" and not item.passed]
+    if given.only is not None and given.json is not None and given.json.exists():
+        lines, failed = merged(json.loads(given.json.read_text("utf-8")), lines, failed, suite)
     lines.append(summed(lines))
     print(shown(lines))
-    failed = [item for item in found if item.kind == "public" and not item.passed]
-    print("\n".join(["", *(f"{item.item}: {item.error}" for item in failed)]))
+    print("\n".join(["", "fail:", *(f"{item.item}: {item.error}" for item in failed)]))
+    print("\n".join(["", "differ, with the reason:", *differing(suite)]))
     print("\n".join(stale(suite, found, whole=given.only is None)))
     if given.failures:
         given.failures.write_text(by_cause(failed), "utf-8")
     about = {"machine": machine(), "nemo_curator": commit(given.repo), "versions": versions("pandas", "pyarrow")}
     save(given.json, {**about, "folders": lines, "failed": [asdict(item) for item in failed]})
+
+
+def merged(
+    before: Mapping[str, Any], lines: Sequence[dict[str, Any]], failed: Sequence[Item], suite: Suite
+) -> tuple[list[dict[str, Any]], list[Item]]:
+    """The figures and failures of an earlier run, with those of the folders that were run again in their place."""
+    again = {line["folder"]: line for line in lines}
+    paths = tuple(path for name in again for path in suite.folders[name])
+    kept = [Item(**item) for item in before["failed"] if not item["item"].startswith(paths)]
+    folders = [again.get(line["folder"], line) for line in before["folders"] if line["folder"] != "sum"]
+    return folders, [*kept, *failed]
+
+
+def differing(suite: Suite) -> Iterator[str]:
+    """The items that differ, below the reason."""
+    for rule in suite.rules:
+        if rule.kind == "differs":
+            yield from (rule.reason, *(f"    {pattern}" for pattern in rule.patterns))
 
 
 def stale(suite: Suite, found: Sequence[Item], *, whole: bool) -> Iterator[str]:

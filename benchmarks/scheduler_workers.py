@@ -207,7 +207,7 @@ class StandIn:
 
     def on_dcurate_describe(self, message: dict[str, Any]) -> None:
         info = WorkerInfo(self.name, float(self.threads), memory=16 * 10**9)
-        self.send("dcurate-register", run=message["run"], info=info.to_dict())
+        self.send("dcurate-register", run=message["run"], info=info.to_dict(), versions=versions())
 
     def on_dcurate_set_slots(self, message: dict[str, Any]) -> None:
         run, operator, slots = message["run"], message["operator"], message["slots"]

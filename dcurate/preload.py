@@ -15,6 +15,7 @@ import click
 from distributed import Scheduler, Worker
 
 from dcurate.cluster.worker_info import WorkerOverrides, detect, names, set_worker_info
+from dcurate.core.slot_gpus import SIMULATED
 from dcurate.errors import ResourceError
 from dcurate.ui.scheduler_store import PLUGIN, SchedulerStore
 
@@ -64,5 +65,8 @@ def dask_setup(server: Worker | Scheduler, **options: Any) -> Awaitable[None] | 
     """Called by Dask in each process as it starts, with the options behind ``--preload dcurate.preload``."""
     if isinstance(server, Scheduler):
         return cast(Awaitable[None], server.register_scheduler_plugin(SchedulerStore(), PLUGIN, idempotent=True))
-    set_worker_info(server, detect(server, _overrides(**options).over(WorkerOverrides.in_environment(os.environ))))
+    overrides = _overrides(**options).over(WorkerOverrides.in_environment(os.environ))
+    if overrides.simulated_gpus is not None:
+        os.environ[SIMULATED] = ",".join(overrides.simulated_gpus)  # for the sandboxes, too
+    set_worker_info(server, detect(server, overrides))
     return None

@@ -1,15 +1,13 @@
-"""The sections of `python -m benchmarks.device`, each in a process of its own."""
+"""Parts of `python -m benchmarks.device` with cuDF, CuPy and workers."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.device import dedup_calls
-from benchmarks.device.dedup_calls import Calls
+from benchmarks.device.calls import same, texts
+from benchmarks.device.kernels import seconds
 from benchmarks.measure import table
 from dcurate import (
     InlineExecutor,
@@ -31,96 +29,17 @@ from dcurate import (
     SemanticDuplicates,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.semantic.kmeans import moved, nearest, seeds, sums_of
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.frames.convert import cudf
 from dcurate.frames.gpus import texts_on_gpu
-from dcurate.frames.text import TextColumn, column_of
+from dcurate.frames.text import TextColumn
 from dcurate.frames.vectors import array_library
-from dcurate.kernels import cuda
-from dcurate.kernels.cuda import CudaColumn
-from dcurate.kernels.layout import Rows
 from dcurate.kernels.permutations import Permutations
 from dcurate.kernels.words import word_signals
-from dcurate_testing.cuda_measures import MEASURES, given
-from dcurate_testing.device import CUDF, DOCUMENTED, by_cudf, clouds, curate, read_all, reader, sample
-
-#: MB of text that kernels measure, on a card and in the simulator; and characters of a text for the latter.
-MB, SIMULATED_TEXTS, SIMULATED_CHARACTERS = 64.0, 6, 400
+from dcurate_testing.device import CUDF, DOCUMENTED, by_cudf, clouds, curate, read_all, reader
 
 Section = Callable[[bool], dict[str, Any]]
-
-
-def texts(megabytes: float) -> TextColumn:
-    """The texts of the sample again and again, each copy with bytes of its own."""
-    column = column_of(sample())
-    times = max(1, int(megabytes * 1e6 / len(column.data)))
-    ends = (np.arange(times)[:, None] * len(column.data) + column.offsets[None, 1:]).ravel()
-    return TextColumn(np.concatenate([[0], ends]), np.tile(column.data, times))
-
-
-def seconds(work: Callable[[], Any], times: int = 3, clock: Callable[[], float] = time.perf_counter) -> float:
-    """The median time of a call, after one that is not counted."""
-    work()
-    found = []
-    for _ in range(times):
-        start = clock()
-        work()
-        found.append(clock() - start)
-    return statistics.median(found)
-
-
-def same(left: Any, right: Any) -> bool:
-    """Whether two answers of kernels are the same to the last bit."""
-    if isinstance(left, np.ndarray):
-        return left.dtype == right.dtype and np.array_equal(left, right)
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
-    return len(left) == len(right) and all(map(same, left, right))
-
-
-def measured(column: TextColumn, card: CudaColumn, rows: Rows) -> Calls:
-    """The calls of every kernel that measures texts, for the CPU and for a card; words are cut beforehand."""
-    layout = (*column, rows)
-    options = {name: (kernel, given(asked, layout)) for name, kernel, asked in MEASURES}
-    return {
-        name: (partial(kernel, *layout, *asked), partial(kernel.gpu, card, rows, *asked))
-        for name, (kernel, asked) in options.items()
-    }
-
-
-def signed(column: TextColumn, card: CudaColumn) -> Calls:
-    """The calls that make signatures."""
-    plans = (MinHash(), MinHash(method="permutations"), CUDF)
-    return {
-        f"MinHash, {plan.method}": (partial(plan.signatures, column), partial(plan.signatures, card)) for plan in plans
-    }
-
-
-def kernels(cpu: bool) -> dict[str, Any]:
-    """What is measured, signatures and what else deduplication asks for, by CUDA beside one core."""
-    column = column_of([text[:SIMULATED_CHARACTERS] for text in sample()[:SIMULATED_TEXTS]]) if cpu else texts(MB)
-    size, rows = int(column.offsets[-1]), np.arange(len(column))
-    upload = seconds(lambda: cuda.on_gpu(*column), 1 if cpu else 3)
-    card = cuda.on_gpu(*column)
-    calls = measured(column, card, rows) | signed(column, card)
-    calls |= dedup_calls.calls(column, card, 20 if cpu else 200_000)
-    found = []
-    for name, (on_cpu, on_gpu) in calls.items():
-        equal = same(on_cpu(), on_gpu())
-        core = seconds(on_cpu, 1, time.process_time)
-        gpu = seconds(on_gpu, 1 if cpu else 3)
-        gbs = [size / one / 1e9 if one else 0.0 for one in (core, gpu)]
-        found.append({"kernel": name, "equal": equal, "core_gb_s": gbs[0], "card_gb_s": gbs[1], "ratio": core / gpu})
-    if cpu:
-        print("In numba's simulator: whether bits are equal is all that counts here.")
-    print(
-        f"{len(column):,} texts, {size / 1e6:,.2f} MB; to the card in {upload:.3f} s ({size / upload / 1e9:.2f} GB/s)"
-    )
-    shown = [[one["kernel"], "yes" if one["equal"] else "NO", *list(one.values())[2:]] for one in found]
-    print(table(["kernel", "equal bits", "GB/s of a core", "GB/s of the card", "cores' worth"], shown))
-    return {"right": all(one["equal"] for one in found), "mb": size / 1e6, "upload_s": upload, "kernels": found}
 
 
 def frames(cpu: bool) -> dict[str, Any]:
@@ -164,12 +83,19 @@ def _strings(column: TextColumn) -> list[str]:
 
 
 def workers(cpu: bool) -> dict[str, Any]:
-    """GPU stages beside CPU stages on a cluster of this machine."""
-    start = time.monotonic()
+    """GPU stages beside CPU stages on a cluster of this machine, without RMM: that takes cuDF."""
     if cpu:
-        cluster = LocalCluster(n_workers=1, simulate_gpus=1)
-    else:
-        cluster = LocalCluster(n_workers=2, gpus=True, rmm_pool_size=0.5, enable_cudf_spill=True)
+        return _workers(LocalCluster(n_workers=1, simulate_gpus=1))
+    return _workers(LocalCluster(n_workers=2, gpus=True, rmm_async=False))
+
+
+def rmm(cpu: bool) -> dict[str, Any]:
+    """The same with memory from a pool of RMM, and cuDF that spills."""
+    return _workers(LocalCluster(n_workers=2, gpus=True, rmm_pool_size=0.5, enable_cudf_spill=True))
+
+
+def _workers(cluster: LocalCluster) -> dict[str, Any]:
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         expected = curate(f"{folder}/cpu", 0, InlineExecutor())
         with cluster:
@@ -216,7 +142,7 @@ def _semantic(vectors: npt.NDArray[np.float32], gpus: float) -> int:
         return sum(batch.num_items for batch in read_all(ParquetReader(f"{folder}/out")))
 
 
-SECTIONS: dict[str, Section] = {"kernels": kernels, "frames": frames, "workers": workers, "kmeans": kmeans}
+SECTIONS: dict[str, Section] = {"frames": frames, "workers": workers, "rmm": rmm, "kmeans": kmeans}
 
 
 def main() -> int:

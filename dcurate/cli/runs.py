@@ -1,10 +1,10 @@
-"""``dcurate report``, ``compare``, ``inspect``, ``trace`` and ``explore``: show finished runs."""
+"""Commands for finished runs: ``report``, ``compare``, ``inspect``, ``trace``, ``explore`` and ``publish``."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import lazy_loader  # type: ignore[import-untyped]
@@ -197,6 +197,37 @@ def explore(
                 click.launch(server.address)
             with suppress(KeyboardInterrupt):
                 server.wait()
+
+
+@cli.command("publish", short_help="Publish an output as a data set at the Hugging Face Hub.")
+@click.argument("output")
+@click.argument("target")
+@click.option(
+    "--mode",
+    type=click.Choice(["error", "overwrite", "ignore"]),
+    default="error",
+    show_default=True,
+    help="What to do about other files in the folder of the data set.",
+)
+@click.option("--private/--public", default=True, show_default=True, help="Who sees a data set that is made.")
+@_JSON
+@debug_option
+def publish(
+    *, output: str, target: str, mode: Literal["error", "overwrite", "ignore"], private: bool, json_path: str | None
+) -> None:
+    """Publish the output of a finished run as a data set at the Hugging Face Hub.
+
+    OUTPUT is the output directory of a run, and TARGET is hf://datasets/OWNER/NAME, with @BRANCH and /FOLDER after it
+    if you like. Run it again after an interruption: what is there already is not sent again. The token is that of
+    HF_TOKEN, or of hf auth login.
+    """
+    found = dcurate.publish(output, target, mode=mode, private=private)
+    if json_path != "-":
+        click.echo(
+            f"{found.target}: files: {found.files:,}, sent: {found.sent:,}, deleted: {found.deleted:,}, "
+            f"commits: {found.commits:,}"
+        )
+    write_json(json_path, found.to_dict())
 
 
 def write_json(path: str | None, values: dict[str, Any]) -> None:

@@ -1,9 +1,10 @@
-"""Compare the versions of libraries on the client, the scheduler and the workers, before a run."""
+"""Compare the versions of libraries on the client, the scheduler and the workers, before a run and as workers join."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from distributed import Client
@@ -16,6 +17,7 @@ _SAME = ("dcurate", "dask", "distributed")
 _SAME_MAJOR = ("numpy", "pandas", "pyarrow", "numba")
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of Python and of packages in this process; none of what is not installed as a package."""
     found = {"Python": ".".join(platform.python_version_tuple()[:2])}

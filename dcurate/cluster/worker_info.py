@@ -10,10 +10,14 @@ import importlib
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import psutil
+
 from dcurate.cluster.compat import extensions, memory_limit, own_resources, thread_count
+from dcurate.core.gpu_memory import usable_memory
 from dcurate.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -22,12 +26,18 @@ if TYPE_CHECKING:
 #: Default memory of a simulated GPU, in GB (10**9 bytes).
 SIMULATED_GB = 80.0
 
+#: A process belongs to Dask if one of its parents does, up to this one.
+_GENERATIONS = 3
+
 #: Key of the `WorkerInfo` among the extensions of a Dask worker.
 _INFO = "dcurate-announcement"
 
 
 class VisibleGpu(NamedTuple):
-    """A GPU as a process sees it: a name that is the same in every process of the host, and its memory in bytes."""
+    """A GPU as a process sees it: a name that is the same in every process of the host, and its memory in bytes.
+
+    The memory is what workers may use: see `dcurate.core.gpu_memory.usable_memory`.
+    """
 
     name: str
     memory: float
@@ -199,6 +209,8 @@ def _gpus_of(worker: Worker, overrides: WorkerOverrides) -> tuple[VisibleGpu, ..
     # Without the variable every process of a host sees all of its GPUs, which makes none of them a GPU worker.
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "" if overrides.kind is None else "all")
     gpus = visible_gpus(visible) if visible else ()
+    if gpus:
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as NVML counts them; CUDA has not been asked yet
     resources = own_resources(worker)
     memory = float(resources.get("GPU_MEMORY", 0))
     return gpus or tuple(
@@ -249,7 +261,28 @@ def _parts(nvml: Any, gpu: Any) -> list[Any]:
 
 def _visible_gpu(nvml: Any, handle: Any) -> VisibleGpu:
     memory = _handle(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
-    return VisibleGpu(str(nvml.nvmlDeviceGetUUID(handle)), float(memory.total) if memory is not None else 0.0)
+    usable = usable_memory(memory.total, _held_by_others(nvml, handle)) if memory is not None else 0.0
+    return VisibleGpu(str(nvml.nvmlDeviceGetUUID(handle)), usable)
+
+
+def _held_by_others(nvml: Any, handle: Any) -> int:
+    """Bytes of a GPU that processes hold which are not of Dask; 0 where NVML does not say."""
+    held: dict[int, int] = {}
+    for ask in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
+        for process in _handle(nvml, ask, handle) or ():
+            if not _is_of_dask(process.pid):
+                held[process.pid] = process.usedGpuMemory or 0
+    return sum(held.values())
+
+
+def _is_of_dask(pid: int) -> bool:
+    """Whether a process is a worker of Dask, or was started by one; siblings of this process are workers."""
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        family = [process, *process.parents()[:_GENERATIONS]]
+        own = {os.getpid(), *(one.pid for one in psutil.Process().parents()[:1])}
+        return any(one.pid in own or any("dask" in word for word in one.cmdline()[:3]) for one in family)
+    return False
 
 
 def choose(visible: str, gpus: Sequence[VisibleGpu], parts: Sequence[VisibleGpu] = ()) -> tuple[VisibleGpu, ...]:

@@ -8,22 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from dcurate.core.gpu_errors import is_out_of_memory
+from dcurate.core.gpu_memory import with_waits
+
 R = TypeVar("R")
 
 #: Successful calls of the allowed size in a row before twice the size is allowed.
 GROW_AFTER = 8
 #: Calls after memory ran out during which the size that failed is not tried again.
 REMEMBER = 256
-
-_CLASS = "OutOfMemoryError"
-_PHRASES = (
-    "out of memory",
-    "out_of_memory",
-    "alloc_failed",
-    "resource_exhausted",
-    "can't allocate memory",
-    "cannot allocate memory",
-)
 
 
 @dataclass
@@ -73,6 +66,7 @@ class Backoff:
     Args:
         device: name of the device, such as ``"cuda:0"``; with the model's name where several share one.
         free: called between a failure and the next call, such as ``torch.cuda.empty_cache``.
+        waits: seconds between tries of one item alone, while other processes may free memory; none if not given.
 
     Examples:
         A model for which three texts are too many at once:
@@ -89,9 +83,12 @@ class Backoff:
         [[1, 2], [3]]
     """
 
-    def __init__(self, device: str, free: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self, device: str, free: Callable[[], object] | None = None, waits: Sequence[float] | None = None
+    ) -> None:
         self.device = device
         self._free = free
+        self._waits = waits
         with _devices_lock:
             self._memory = _devices.setdefault(device, _DeviceMemory())
 
@@ -115,9 +112,7 @@ class Backoff:
             length = self._memory.size(min(size or count, count - start))
             answer = self._tried(function, items[start : start + length], length)
             if answer is None:
-                if self._free is not None:
-                    gc.collect()  # frames of the failed call may still hold its memory
-                    self._free()
+                self._freed()
                 continue
             answers.append(answer[0])
             start += length
@@ -125,9 +120,10 @@ class Backoff:
 
     def _tried(self, function: Callable[[Any], R], items: Any, length: int) -> tuple[R] | None:
         """The function's answer; None if memory ran out."""
+        alone = length == 1 and bool(self._waits)
         try:
-            answer = function(items)
-        except (MemoryError, RuntimeError) as error:
+            answer = with_waits(lambda: function(items), self._freed, self._waits) if alone else function(items)
+        except Exception as error:
             if length == 1 or not is_out_of_memory(error):
                 raise
             self._memory.ran_out(length)
@@ -135,14 +131,7 @@ class Backoff:
         self._memory.went_well(length)
         return (answer,)
 
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception of Python, PyTorch, CuPy, RMM or XLA says that memory ran out.
-
-    Examples:
-        >>> is_out_of_memory(RuntimeError("CUDA error: out of memory")), is_out_of_memory(ValueError("out of memory"))
-        (True, False)
-    """
-    if isinstance(error, MemoryError) or any(kind.__name__ == _CLASS for kind in type(error).__mro__):
-        return True
-    return isinstance(error, RuntimeError) and any(phrase in str(error).lower() for phrase in _PHRASES)
+    def _freed(self) -> None:
+        if self._free is not None:
+            gc.collect()  # frames of the failed call may still hold its memory
+            self._free()

@@ -12,6 +12,9 @@ _OFTEN_EMPTY = ("metrics", "scores", "examples")
 
 
 def _add_counts(mine: dict[str, Any], others: Mapping[str, Any]) -> None:
+    if not mine:
+        mine.update(others)
+        return
     for name, count in others.items():
         mine[name] = mine.get(name, 0) + count
 
@@ -172,7 +175,10 @@ class WorkerRecycled(Event):
 
 @dataclass(frozen=True)
 class CallHung(Event):
-    """A call took longer than its stage's ``timeout_s`` and its process was ended; ``trace`` says where it stood."""
+    """A call ended its process: it took longer than ``timeout_s``, or a CUDA error left the GPU unusable.
+
+    ``doing`` names stage, batch and cause; ``trace`` says where it stood.
+    """
 
     doing: str
     trace: str

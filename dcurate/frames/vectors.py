@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dcurate.core.slot_gpus import slot_has_gpu
 from dcurate.errors import DataError, ResourceError
 from dcurate.frames.columns import column_of
 
@@ -129,7 +130,7 @@ def array_library(gpu: bool) -> Any:
     """NumPy, or CuPy for work on a GPU.
 
     Raises:
-        ResourceError: CuPy is not installed.
+        ResourceError: CuPy is not installed, or the slot was given another GPU than the first of its process.
 
     Examples:
         >>> array_library(gpu=False).__name__
@@ -137,6 +138,7 @@ def array_library(gpu: bool) -> Any:
     """
     if not gpu:
         return np
+    slot_has_gpu()
     try:
         return importlib.import_module("cupy")
     except ImportError as error:

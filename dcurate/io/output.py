@@ -22,9 +22,10 @@ MODES = ("error", "overwrite", "ignore", "append")
 
 _RECORD = f"{META_DIR}/output.json"
 _LEDGER = f"{META_DIR}/ledger/"
-_RUNNING = f"{META_DIR}/running"
 _COMPLETED = f"{META_DIR}/completed.json"
 
+#: Holds the id of the run that wrote to the directory last.
+RUNNING = f"{META_DIR}/running"
 #: Where files are put that are of no finished split.
 STRAYS = f"{META_DIR}/strays"
 
@@ -119,7 +120,7 @@ def check(directory: Directory, mode: Mode) -> None:
 
 def claim(directory: Directory, run: str) -> None:
     """Note in an output directory which run writes to it."""
-    directory.write(_RUNNING, run.encode())
+    directory.write(RUNNING, run.encode())
 
 
 def check_claim(directory: Directory, run: str, written: Iterable[str]) -> None:
@@ -131,7 +132,7 @@ def check_claim(directory: Directory, run: str, written: Iterable[str]) -> None:
     Raises:
         DataError: it was deleted, or another run wrote to it.
     """
-    there = directory.read(_RUNNING)
+    there = directory.read(RUNNING)
     files = {directory.path(name) for name in directory.files()}
     if there is None or not files.issuperset(written):
         raise DataError(f"{directory.url!r} was deleted while the run wrote to it; run again")

@@ -48,7 +48,7 @@ def _smallest(ring: Words, first: int, last: int) -> Scalar:
 class Chosen(NamedTuple):
     """Anchors of one text: ``counts[0]`` chosen by winnowing, then ``counts[1]`` by lines.
 
-    ``places`` and ``grams``, the hashes of the k-grams there, have a row for each of the two ways.
+    ``places`` and ``grams``, the hashes of the k-grams there, have a column for each of the two ways.
     """
 
     counts: Ints
@@ -59,8 +59,8 @@ class Chosen(NamedTuple):
 @njit(**INLINE)
 def _choose(chosen: Chosen, way: int, place: int, value: Word) -> None:
     count = chosen.counts[way]
-    if count == 0 or chosen.places[way, count - 1] < place:
-        chosen.places[way, count], chosen.grams[way, count] = place, value
+    if count == 0 or chosen.places[count - 1, way] < place:
+        chosen.places[count, way], chosen.grams[count, way] = place, value
         chosen.counts[way] = count + 1
 
 
@@ -120,13 +120,13 @@ def merge_anchors(chosen: Chosen, places: Ints, grams: Words) -> Scalar:
     count = one = two = 0
     while one < chosen.counts[0] or two < chosen.counts[1]:
         way, at = 0, one
-        if one == chosen.counts[0] or (two < chosen.counts[1] and chosen.places[1, two] < chosen.places[0, one]):
+        if one == chosen.counts[0] or (two < chosen.counts[1] and chosen.places[two, 1] < chosen.places[one, 0]):
             way, at = 1, two
             two += 1
         else:
             one += 1
-        if count == 0 or places[count - 1] != chosen.places[way, at]:
-            places[count], grams[count] = chosen.places[way, at], chosen.grams[way, at]
+        if count == 0 or places[count - 1] != chosen.places[at, way]:
+            places[count], grams[count] = chosen.places[at, way], chosen.grams[at, way]
             count += 1
     return count
 
@@ -164,8 +164,8 @@ def new_anchor_scratch(most: int, window: int) -> AnchorScratch:
     return AnchorScratch(
         np.empty((2, 1 << bits), np.uint64),
         np.zeros(2, np.int64),
-        np.empty((2, most), np.int64),
-        np.empty((2, most), np.uint64),
+        np.empty((most, 2), np.int64),
+        np.empty((most, 2), np.uint64),
         np.empty(2 * most, np.int64),
         np.empty(2 * most, np.uint64),
     )

@@ -12,52 +12,53 @@ from __future__ import annotations
 
 import importlib
 import os
+import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from numba import config, njit
+from numba import config
 
+from dcurate.core.gpu_memory import in_parts
+from dcurate.core.slot_gpus import slot_has_gpu
 from dcurate.errors import ResourceError
-from dcurate.kernels.layout import INLINE, Offsets, Rows, frozen
+from dcurate.kernels.cuda_compiler import numba_refuses, stored, tables_in_global_memory
+from dcurate.kernels.cuda_copies import lane, to_gpu, to_host
+from dcurate.kernels.cuda_scratch import (
+    NO_SCRATCH,
+    Scratch,
+    ScratchPlan,
+    arrays,
+    as_allocated,
+    bytes_of,
+    form_of,
+    nested,
+    own_scratch,
+    planned,
+    rebuilt,
+    size_of_thread,
+)
+from dcurate.kernels.layout import Ints, Offsets, Rows, frozen
 
 #: Threads of a block: a warp, so that few texts spread over as many multiprocessors as can be; threads share nothing.
-_THREADS = 32
-#: GPU memory for scratch arrays per launch, in bytes; the remaining texts wait for the next launch.
-SCRATCH = 2**30
-#: numba stores no closures on disk.
-_UNCACHED: dict[str, Any] = {**INLINE, "cache": False}
-
+_FEW = 32
+#: The same where there are more texts than 132 multiprocessors can have in their 32 blocks each.
+_MANY, _MANY_TEXTS = 128, 132 * 32 * 32
+#: GPU memory for scratch arrays per launch, in bytes, at most; the remaining texts wait for the next launch.
+SCRATCH = 2**33
+#: The same where the free memory is not known: numba takes it from a pool of RMM.
+_SCRATCH_OF_POOL = 2**30
+#: Texts of more bytes may be measured by a core while the GPU measures the others.
+LONG = 2**16
+#: Threads of a GPU that read as much as a core in the same time. Estimated: a thread reads 1 to 5 MB/s.
+_THREADS_OF_A_CORE = 64
+#: Slots that a GPU may have: four processes of four threads. A launch uses one part of its free memory.
+_SLOTS = 16
 #: A compiled function of (data, span, tables, scratch, out), which measures one text: see `dcurate.kernels.signal`.
 Measure: TypeAlias = Callable[..., None]
-
-
-@njit(**INLINE)
-def as_allocated(scratch: Any) -> None:
-    """Leave scratch uninitialized."""
-
-
-class Scratch(NamedTuple):
-    """Memory that a function of one text works in: arrays, alone or in nested (named) tuples.
-
-    Args:
-        new: allocates it for texts of at most a number of items. Of what it returns a GPU takes shapes and types.
-        reset: a compiled function of scratch, which makes it ready for the first text.
-    """
-
-    new: Callable[..., Any]
-    reset: Callable[[Any], None] = as_allocated
-
-
-def _one_byte(most: int) -> npt.NDArray[Any]:
-    return np.empty(1, np.uint8)
-
-
-#: For functions that need none; kernels take an array.
-NO_SCRATCH = Scratch(_one_byte)
 
 
 class CudaColumn(NamedTuple):
@@ -67,11 +68,13 @@ class CudaColumn(NamedTuple):
         offsets: on the host, int64; they need not begin at 0.
         starts: the same on the GPU.
         data: UTF-8 on the GPU.
+        host: the same on the host, if it is there: a core measures the longest texts meanwhile.
     """
 
     offsets: Offsets
     starts: Any
     data: Any
+    host: npt.NDArray[Any] | None = None
 
 
 #: numba.cuda, imported on first use, since most processes do not need it. It is a global of the module because the
@@ -84,6 +87,7 @@ def _cuda() -> Any:
     if cuda is None:
         # Few texts leave most of a GPU idle; that is not an error of the user.
         vars(config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0
+        tables_in_global_memory()
         globals()["cuda"] = found
     return found
 
@@ -92,15 +96,23 @@ def usable() -> bool:
     """Whether numba finds a GPU, or simulates one.
 
     Raises:
-        ResourceError: the process was given a GPU, and numba cannot use it.
+        ResourceError: the slot or the process was given a GPU, and numba cannot use it; or the slot was given another
+            than the first of its process.
     """
+    given = slot_has_gpu()
     if _cuda().is_available():
+        if refusal := numba_refuses():
+            raise ResourceError(refusal)
         return True
     cards = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if cards in ("", "-1", "NoDevFiles"):
-        return False
+        if not given:
+            return False
+        reason = "the slot was given a GPU"
+    else:
+        reason = f"CUDA_VISIBLE_DEVICES={cards} assigns this process a GPU"
     raise ResourceError(
-        f"CUDA_VISIBLE_DEVICES={cards} assigns this process a GPU, but numba cannot use it; "
+        f"{reason}, but numba cannot use it; "
         "install dcurate[cuda13], and check the CUDA section of `python -m numba -s`"
     )
 
@@ -112,13 +124,15 @@ def on_gpu(offsets: Offsets, data: Any) -> CudaColumn:
         offsets: on the host.
         data: a NumPy array, or an object with ``__cuda_array_interface__``.
     """
+    host = None
     if isinstance(data, np.ndarray):
         begin, end = int(offsets[0]), int(offsets[-1])
-        offsets, data = offsets - begin, copied(data[begin:end])
+        offsets, host = offsets - begin, frozen(data[begin:end], data.dtype)
+        data = copied(host)
     else:
         data = _cuda().as_cuda_array(data).view(np.uint8)
     offsets = frozen(offsets, np.int64)
-    return CudaColumn(offsets, copied(offsets), data)
+    return CudaColumn(offsets, copied(offsets), data, host)
 
 
 def on_host(view: Any, dtype: Any) -> npt.NDArray[Any]:
@@ -127,12 +141,17 @@ def on_host(view: Any, dtype: Any) -> npt.NDArray[Any]:
     Args:
         view: an object with ``__cuda_array_interface__``.
     """
-    return np.asarray(_cuda().as_cuda_array(view).view(dtype).copy_to_host())
+    return fetched(_cuda().as_cuda_array(view).view(dtype))
 
 
 def copied(array: npt.NDArray[Any]) -> Any:
     """An array on the GPU."""
-    return _cuda().to_device(frozen(array, array.dtype))
+    return to_gpu(_cuda(), frozen(array, array.dtype))
+
+
+def fetched(array: Any) -> npt.NDArray[Any]:
+    """A device array on the host, when the kernels of this thread have written it."""
+    return to_host(_cuda(), array)
 
 
 def empty_on_gpu(size: int, dtype: Any = np.uint8) -> Any:
@@ -158,116 +177,145 @@ def tables_on_gpu(tables: Any) -> Any:
     """Copy the arrays in nested (named) tuples to the GPU; a read-only array is copied only once."""
     if isinstance(tables, np.ndarray):
         return _copied_once(tables)
-    return _rebuilt(tables, map(tables_on_gpu, tables)) if isinstance(tables, tuple) else tables
+    return rebuilt(tables, map(tables_on_gpu, tables)) if isinstance(tables, tuple) else tables
 
 
-def _rebuilt(like: tuple[Any, ...], values: Iterable[Any]) -> Any:
-    return tuple(values) if type(like) is tuple else type(like)(*values)
+def scratch_on_gpu(plan: ScratchPlan) -> Any:
+    """Allocate the scratch of a launch, nested as that of one text."""
+    made = zip(plan.items, arrays(plan.like), strict=True)
+    return nested(plan.like, (_cuda().device_array((items, *one.shape[1:]), one.dtype) for items, one in made))
 
 
-def _arrays(scratch: Any) -> Iterator[npt.NDArray[Any]]:
-    """All arrays in nested tuples."""
-    if not isinstance(scratch, tuple):
-        yield scratch
-        return
-    for part in scratch:
-        yield from _arrays(part)
+class Kernel:
+    """A kernel for a GPU. One thread at a time launches it, so that it is compiled once."""
+
+    def __init__(self, jitted: Any) -> None:
+        self._jitted = jitted
+        self._lock = threading.Lock()
+
+    def launch(self, threads: int, *arguments: Any) -> None:
+        """Queue it on the stream of this thread, for a number of texts."""
+        block = _MANY if threads > _MANY_TEXTS else _FEW
+        with self._lock:
+            self._jitted[-(-threads // block), block, lane(_cuda()).stream](*arguments)
 
 
-def scratch_on_gpu(like: Any, count: int) -> Any:
-    """Allocate scratch for a number of threads: each array has a first axis for the thread."""
-    if isinstance(like, tuple):
-        return _rebuilt(like, (scratch_on_gpu(part, count) for part in like))
-    return _cuda().device_array((count, *like.shape), like.dtype)
+_COMPILING = threading.RLock()
 
 
-def _form(scratch: Any) -> Any:
-    """The types of nested tuples of arrays."""
-    return (type(scratch), *map(_form, scratch)) if isinstance(scratch, tuple) else None
-
-
-@cache
-def _own(forms: tuple[Any, ...]) -> Any:
-    """Compile a function of the scratch of all threads, and a thread, which returns the thread's own; both are tuples.
-
-    numba compiles no loop over values of different types, and no function that returns a view of an array; a tuple of
-    views is fine. So each value has a function, and calls the one for the values before it.
-
-    Args:
-        forms: those of the values, as `_form` returns them.
-    """
-    at, last = len(forms) - 1, forms[-1]
-    if last is None:
-        own = njit(**_UNCACHED)(lambda scratch, thread: (scratch[at][thread],))
-    else:
-        kind, parts = last[0], _own(last[1:])
-        if kind is tuple:
-            own = njit(**_UNCACHED)(lambda scratch, thread: (parts(scratch[at], thread),))
-        else:
-            own = njit(**_UNCACHED)(lambda scratch, thread: (kind(*parts(scratch[at], thread)),))
-    if at == 0:
-        return own
-    others = _own(forms[:at])
-    return njit(**_UNCACHED)(lambda scratch, thread: others(scratch, thread) + own(scratch, thread))
-
-
-@cache
-def compiled(measure: Measure, form: Any, reset: Callable[[Any], None]) -> Any:
-    """The kernel that calls a function for each text, one thread per text.
+def compiled(measure: Measure, form: Any, reset: Callable[[Any], None]) -> Kernel:
+    """The kernel that calls a function for each text, one thread per text; the same for all threads of the process.
 
     Args:
         measure: see `Measure`.
         form: that of the scratch.
         reset: see `Scratch`.
     """
-    own = _own((form,))
+    with _COMPILING:
+        return _compiled(measure, form, reset)
 
-    def kernel(layout: Any, rows: Any, tables: Any, scratch: Any, out: Any) -> None:
+
+@cache
+def _compiled(measure: Measure, form: Any, reset: Callable[[Any], None]) -> Kernel:
+    own = own_scratch((form,))
+
+    def kernel(layout: Any, work: Any, tables: Any, scratch: Any, out: Any) -> None:
         thread = cuda.grid(1)
+        rows, sizes = work
         if thread < rows.size:
             starts, data = layout
             row = rows[thread]
-            (mine,) = own((scratch,), thread)
+            (mine,) = own((scratch,), (sizes, size_of_thread(sizes, thread), thread))
             reset(mine)
             measure(data, (starts[row], starts[row + 1]), tables, mine, out[thread])
 
     kernel.__name__ = f"{measure.__module__.rpartition('.')[2]}_{measure.__name__}"
-    return _cuda().jit(kernel)
+    return Kernel(stored(_cuda().jit(kernel), measure, form, reset))
 
 
-def launch(
-    measure: Measure,
-    column: CudaColumn,
-    rows: Rows,
-    tables: Any,
-    *,
-    out: npt.NDArray[Any],
-    scratch: Scratch = NO_SCRATCH,
-) -> None:
-    """Write into ``out`` the results of ``measure`` for each of the texts numbered ``rows``.
-
-    Texts are sorted by length, longest first, so that threads that run together have as much to do. A launch takes as
-    many texts as their scratch fits into `SCRATCH` bytes.
+class TextFunction(NamedTuple):
+    """A function that measures one text, and what it needs.
 
     Args:
         measure: see `Measure`.
+        scratch: memory that it works in.
+        on_cpu: returns the same results for some of the rows, measured on the CPU; used for the longest, while the GPU
+            measures the others, if the column has its data on the host.
+    """
+
+    measure: Measure
+    scratch: Scratch = NO_SCRATCH
+    on_cpu: Callable[[Rows], npt.NDArray[Any]] | None = None
+
+
+def launch(function: TextFunction, column: CudaColumn, rows: Rows, tables: Any, *, out: npt.NDArray[Any]) -> None:
+    """Write into ``out`` the results of a function for each of the texts numbered ``rows``.
+
+    Texts are sorted by length, longest first, so that threads that run together have as much to do. A launch takes as
+    many texts as their scratch fits into `scratch_bytes`, and half as many where memory runs out.
+
+    Args:
         tables: what all texts share, with its arrays on the GPU.
         out: on the host, of shape (rows, ...); begins as zeros on the GPU.
-        scratch: memory that ``measure`` works in.
+
+    Raises:
+        ResourceError: the memory of the GPU does not suffice for one text.
     """
-    for places, own in portions(column, rows, scratch):
-        memory = Memory(
-            tables, scratch_on_gpu(own, len(places)), copied(np.zeros((len(places), *out.shape[1:]), out.dtype))
-        )
+    measure, scratch, on_cpu = function
+    lengths = column.offsets[rows + 1] - column.offsets[rows]
+    order = np.argsort(-lengths, kind="stable")
+    beside = 0
+    if on_cpu is not None and column.host is not None:
+        beside = texts_for_cpu(lengths[order] * column.host.itemsize)
+    waiting = [order[:beside]] if beside else []
+
+    def measured(places: npt.NDArray[np.int64]) -> None:
+        plan = planned(lengths[places], scratch)
+        zeros = np.zeros((len(places), *out.shape[1:]), out.dtype)
+        memory = Memory(tables, scratch_on_gpu(plan), copied(plan.sizes), copied(zeros))
         run(measure, (column.starts, column.data), rows[places], memory, scratch.reset)
-        out[places] = memory.out.copy_to_host()
+        if waiting and on_cpu is not None:
+            own = waiting.pop()
+            out[own] = on_cpu(rows[own])
+        out[places] = fetched(memory.out)
+
+    for places in portions(lengths, order[beside:], scratch):
+        in_parts(measured, places)
+    if waiting and on_cpu is not None:
+        out[waiting[0]] = on_cpu(rows[waiting[0]])
+
+
+def texts_for_cpu(sizes: Ints) -> int:
+    """The number of texts that a core is to measure while a GPU measures the others: the longest.
+
+    A thread of a GPU reads a fraction of what a core reads in the same time. Of the texts above `LONG` bytes the core
+    takes as many as make the slower of the two as fast as can be.
+
+    Args:
+        sizes: bytes of the texts, in descending order.
+
+    Examples:
+        >>> texts_for_cpu(np.array([9_000_000, 70_000, 40_000])), texts_for_cpu(np.array([2**17] * 100))
+        (1, 0)
+    """
+    long = int((sizes > LONG).sum())
+    core = np.cumsum(np.append(0, sizes[:long])) / _THREADS_OF_A_CORE
+    return int(np.argmin(np.maximum(core, np.append(sizes, 0)[: long + 1])))
 
 
 class Memory(NamedTuple):
-    """What a kernel reads and writes besides texts, all on the GPU: tables, scratch of all threads, and outputs."""
+    """What a kernel reads and writes besides texts, all on the GPU.
+
+    Args:
+        tables: what all texts share.
+        scratch: that of all threads.
+        sizes: which part of it each thread has, see `ScratchPlan`.
+        out: results, of shape (threads, ...).
+    """
 
     tables: Any
     scratch: Any
+    sizes: Any
     out: Any
 
 
@@ -285,18 +333,32 @@ def run(
         layout: offsets and data on the GPU.
         reset: see `Scratch`.
     """
-    kernel = compiled(measure, _form(memory.scratch), reset)
-    kernel[-(-len(rows) // _THREADS), _THREADS](layout, copied(rows.astype(np.int64)), *memory)
+    kernel = compiled(measure, form_of(memory.scratch), reset)
+    work = copied(rows.astype(np.int64)), memory.sizes
+    kernel.launch(len(rows), layout, work, memory.tables, memory.scratch, memory.out)
 
 
-def portions(column: CudaColumn, rows: Rows, scratch: Scratch) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
-    """Places in ``rows`` of the texts of each launch, longest first, and the scratch of the longest of them."""
-    lengths = column.offsets[rows + 1] - column.offsets[rows]
-    order = np.argsort(-lengths, kind="stable")
-    start = 0
+def scratch_bytes() -> int:
+    """GPU memory that a launch may use for scratch arrays, in bytes: a share of what is free now, as for one slot."""
+    try:
+        free = _cuda().current_context().get_memory_info().free
+    except NotImplementedError:  # of RMM, whose pool has taken the memory
+        return min(SCRATCH, _SCRATCH_OF_POOL)
+    return int(min(SCRATCH, free / _SLOTS))
+
+
+def portions(lengths: Ints, order: Ints, scratch: Scratch) -> Iterator[Ints]:
+    """Yield the texts of each launch: as many as their scratch fits into `scratch_bytes`, at least one.
+
+    Args:
+        lengths: of all texts.
+        order: numbers of those to launch for, the longest first.
+        scratch: what a text needs.
+    """
+    used = np.cumsum(bytes_of(lengths[order], scratch))
+    start, limit = 0, scratch_bytes()
     while start < len(order):
-        own = scratch.new(int(lengths[order[start]]))
-        each = sum(array.nbytes for array in _arrays(own))
-        number = max(1, SCRATCH // max(each, 1))
-        yield order[start : start + number], own
-        start += number
+        before = used[start - 1] if start else 0
+        end = max(start + 1, int(np.searchsorted(used, before + limit, "right")))
+        yield order[start:end]
+        start = end

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from dcurate.kernels.cleaning import Cleaned, LineRules, clean_text, limits_of
-from dcurate.kernels.cuda import CudaColumn, empty_on_gpu, launch, tables_on_gpu
+from dcurate.kernels.cuda import CudaColumn, TextFunction, empty_on_gpu, fetched, launch, tables_on_gpu
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows
 
 
@@ -34,8 +34,8 @@ def clean_lines(column: CudaColumn, rows: Rows, rules: LineRules) -> Cleaned:
     """
     new = empty_on_gpu(column.data.size)
     out = np.empty((len(rows), 4), np.int64)
-    launch(_clean, column, rows, (tables_on_gpu(limits_of(rules)), new), out=out)
-    data = memoryview(new.copy_to_host())
+    launch(TextFunction(_clean), column, rows, (tables_on_gpu(limits_of(rules)), new), out=out)
+    data = memoryview(fetched(new))  # type: ignore[arg-type]
     begins = column.offsets[rows].tolist()
     left = b"".join(data[begin : begin + size] for begin, size in zip(begins, out[:, 0].tolist(), strict=True))
     offsets = np.zeros(len(rows) + 1, np.int64)

@@ -12,17 +12,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.gpu_memory import in_parts
 from dcurate.kernels.cuda import (
     CudaColumn,
     Measure,
     Memory,
-    Scratch,
     copied,
     empty_on_gpu,
+    fetched,
     portions,
     run,
     scratch_on_gpu,
 )
+from dcurate.kernels.cuda_scratch import Scratch, ScratchPlan, planned
 from dcurate.kernels.layout import Ints, Rows
 
 Arrays = tuple[npt.NDArray[Any], ...]
@@ -59,14 +61,20 @@ def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, 
         tables: what all texts share, with its arrays on the GPU.
         scratch: see `dcurate.kernels.cuda.launch`.
     """
+    lengths = column.offsets[rows + 1] - column.offsets[rows]
     notes = np.zeros((len(rows), passes.notes), np.int64)
     pieces = [[np.empty(0, kind)] for kind in passes.types]
     order = [np.empty(0, np.int64)]
-    for places, own in portions(column, rows, scratch):
+
+    def both(places: npt.NDArray[np.int64]) -> None:
+        plan = planned(lengths[places], scratch)
+        notes[places], arrays = _both_passes(passes, column, rows[places], tables, plan)
         order.append(places)
-        notes[places], arrays = _both_passes(passes, column, rows[places], tables, own)
         for piece, array in zip(pieces, arrays, strict=True):
             piece.append(array)
+
+    for places in portions(lengths, np.argsort(-lengths, kind="stable"), scratch):
+        in_parts(both, places)
     counts = notes[:, 0]
     bounds = np.concatenate([[0], np.cumsum(counts)])
     sorted_counts = counts[np.concatenate(order)]
@@ -76,13 +84,15 @@ def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, 
     return ListColumns(bounds, tuple(np.concatenate(piece)[take] for piece in pieces), notes)
 
 
-def _both_passes(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, own: Any) -> tuple[Ints, Arrays]:
+def _both_passes(
+    passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, plan: ScratchPlan
+) -> tuple[Ints, Arrays]:
     """Return the notes and results of some texts; their GPU memory is freed."""
-    scratch = scratch_on_gpu(own, len(rows))
     noted = copied(np.zeros((len(rows), passes.notes), np.int64))
-    run(passes.find, (column.starts, column.data), rows, Memory(tables, scratch, noted))
-    notes = noted.copy_to_host()
+    memory = Memory(tables, scratch_on_gpu(plan), copied(plan.sizes), noted)
+    run(passes.find, (column.starts, column.data), rows, memory)
+    notes = fetched(noted)
     bounds = np.concatenate([[0], np.cumsum(notes[:, 0])])
     arrays = tuple(empty_on_gpu(max(1, int(bounds[-1])), kind) for kind in passes.types)
-    run(passes.write, (copied(bounds), arrays), np.arange(len(rows)), Memory(tables, scratch, noted))
-    return notes, tuple(array.copy_to_host()[: bounds[-1]] for array in arrays)
+    run(passes.write, (copied(bounds), arrays), np.arange(len(rows)), memory)
+    return notes, tuple(fetched(array)[: bounds[-1]] for array in arrays)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.anchors import AnchorScratch, find_anchors, new_anchor_scratch, write_stretches
-from dcurate.kernels.cuda import CudaColumn, Scratch, tables_on_gpu
+from dcurate.kernels.cuda import CudaColumn, tables_on_gpu
 from dcurate.kernels.cuda_dedup import ListColumns, TwoPasses, lists_of
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Words
 from dcurate.kernels.units import (
     Found,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.cuda import CudaColumn, launch, on_gpu
+from dcurate.kernels.cuda import CudaColumn, TextFunction, launch, on_gpu
 from dcurate.kernels.hashing import hash_bytes
 from dcurate.kernels.layout import INLINE, Bytes, Rows, Words
 from dcurate.kernels.minhash import Signatures, hash_bands
@@ -36,19 +36,25 @@ def band_keys(signatures: Signatures, bands: int, rows: int) -> Words:
     """Do as `dcurate.kernels.minhash.band_keys`."""
     number, places = signatures.shape
     out = np.empty((number, bands), np.uint64)
-    launch(_bands, on_gpu(np.arange(number + 1) * places, signatures.reshape(-1)), np.arange(number), rows, out=out)
+    launch(
+        TextFunction(_bands),
+        on_gpu(np.arange(number + 1) * places, signatures.reshape(-1)),
+        np.arange(number),
+        rows,
+        out=out,
+    )
     return out
 
 
 def text_hashes(column: CudaColumn, rows: Rows) -> Words:
     """Do as `dcurate.kernels.hashing.text_hashes`."""
     out = np.empty((len(rows), 1), np.uint64)
-    launch(_hash, column, rows, 0, out=out)
+    launch(TextFunction(_hash), column, rows, 0, out=out)
     return out[:, 0]
 
 
 def text_digests(column: CudaColumn, rows: Rows) -> Words:
     """Do as `dcurate.kernels.xxh3.text_digests`."""
     out = np.empty((len(rows), 2), np.uint64)
-    launch(_digest, column, rows, 0, out=out)
+    launch(TextFunction(_digest), column, rows, 0, out=out)
     return out

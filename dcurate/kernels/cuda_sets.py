@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import CudaColumn, Scratch, copied, launch, tables_on_gpu
+from dcurate.kernels.cuda import CudaColumn, TextFunction, copied, launch, tables_on_gpu
 from dcurate.kernels.cuda_dedup import TwoPasses, lists_of
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows, Scalar
 from dcurate.kernels.sets import (
     ALL,
@@ -67,5 +68,5 @@ def jaccard_of_sets(sets: Sets, left: Ints, right: Ints) -> Floats:
     pairs = CudaColumn(ends, copied(np.arange(len(left) + 1)), copied(sets.values))
     known = copied(sets.bounds), copied(sets.whole), copied(left.astype(np.int64)), copied(right.astype(np.int64))
     out = np.empty((len(left), 1), np.float64)
-    launch(_jaccard, pairs, np.arange(len(left)), known, out=out)
+    launch(TextFunction(_jaccard), pairs, np.arange(len(left)), known, out=out)
     return out[:, 0]

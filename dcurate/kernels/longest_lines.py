@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import load_eight
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar
 from dcurate.kernels.segments import has_zero

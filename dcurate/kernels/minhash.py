@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import find_leader, stirred, table_bits
 from dcurate.kernels.layout import ALLOCATING, INLINE, OPTIONS, Bytes, Places, Rows, Scalar, Words, frozen
 from dcurate.kernels.shingles import Reading, Rule, is_open, new_reading, next_shingles, open_text, word_letters

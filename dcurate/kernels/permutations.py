@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.layout import ALLOCATING, INLINE, OPTIONS, Bytes, frozen
 from dcurate.kernels.minhash import EMPTY, SIGNATURES, Signatures
 from dcurate.kernels.murmur import murmur3_32

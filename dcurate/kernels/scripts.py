@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar
 from dcurate.kernels.signal import columns, signal
 

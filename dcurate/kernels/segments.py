@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, table_bits
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, Word, frozen
 from dcurate.kernels.signal import columns, signal

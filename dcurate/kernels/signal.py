@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import CudaColumn, Measure, Scratch, launch, tables_on_gpu
+from dcurate.kernels.cuda import CudaColumn, Measure, TextFunction, launch, tables_on_gpu
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.layout import ALLOCATING, OPTIONS, Bytes, Offsets, Rows, frozen, longest
 
 P = ParamSpec("P")
@@ -132,18 +133,25 @@ def signal(
     """
 
     def declared(tables_of: Callable[P, Any]) -> Signal[P, T]:
-        def cpu(offsets: Offsets, data: Bytes, rows: Rows, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            tables = tables_of(*args, **kwargs)
+        def measured(offsets: Offsets, data: Any, rows: Rows, tables: Any) -> Array:
             out = output.zeros(len(rows), tables)
             layout = frozen(offsets, np.int64), frozen(data, items)
             loop_over(measure, scratch)(layout, frozen(rows, np.int64), tables, out)
-            return output.read(out, tables)
+            return out
+
+        def cpu(offsets: Offsets, data: Bytes, rows: Rows, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            tables = tables_of(*args, **kwargs)
+            return output.read(measured(offsets, data, rows, tables), tables)
 
         def gpu(column: CudaColumn, rows: Rows, /, *args: P.args, **kwargs: P.kwargs) -> T:
             tables = tables_of(*args, **kwargs)
             out = output.zeros(len(rows), tables)
             memory = scratch._replace(new=partial(_for_most, scratch.new, tables))
-            launch(measure, column, rows, tables_on_gpu(tables), scratch=memory, out=out)
+
+            def on_cpu(long: Rows) -> Array:
+                return measured(column.offsets, column.host, long, tables)
+
+            launch(TextFunction(measure, memory, on_cpu), column, rows, tables_on_gpu(tables), out=out)
             return output.read(out, tables)
 
         made = Signal(cpu, gpu)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import load_eight, load_up_to_eight
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, Word
 from dcurate.kernels.signal import columns, signal
@@ -79,6 +79,12 @@ def ascii_spaces(block: Word) -> Word:
     """The high bits of the whitespace among eight packed ASCII bytes."""
     controls = (block + _FROM_TAB) & ~(block + _PAST_RETURN)
     return (controls | ((block + _FROM_FS) & ~(block + _PAST_SPACE))) & _HIGH
+
+
+@njit(**INLINE)
+def first_high(block: Word) -> Scalar:
+    """The place of the first of eight packed bytes whose high bit is set; one has to be."""
+    return _PLACES[((block & _HIGH) >> _SEVEN) * _GATHER >> _TOP_BYTE, 0]
 
 
 @njit(**INLINE)
@@ -163,13 +169,15 @@ def measure_words(data: Bytes, span: tuple[int, int], alphabetic: Bytes, bounds:
         while at + 8 < stop:
             word = load_eight(data, at)
             letters |= _ascii_letters(word)
-            high |= word & _HIGH
-            length -= continuations(word)
+            if word & _HIGH:
+                high = _ONE
+                length -= continuations(word)
             at += 8
         word = load_up_to_eight(data, at, stop)
         letters |= _ascii_letters(word)
-        high |= word & _HIGH
-        length -= continuations(word)
+        if word & _HIGH:
+            high = _ONE
+            length -= continuations(word)
         characters += length
         most = max(most, length)
         known += _counts_as(word, stop - start)

@@ -6,14 +6,21 @@ Untested on a GPU: the CUDA parts follow its documentation.
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from dcurate.core.gpu_memory import usable_memory
+from dcurate.core.resources import Resources
 from dcurate.core.stage import WorkerMetadata
 from dcurate.errors import PipelineError, ResourceError
 from dcurate.models.packing import BatchLimits
 from dcurate.text.optional import needed
+
+#: Shares of each GPU's memory that the slots of this process have.
+_shares: dict[str, float] = {}
+_shares_lock = threading.Lock()
 
 #: What ``autocast=`` may be.
 AUTOCASTS = (True, False, "bf16", "fp16", "off")
@@ -172,6 +179,47 @@ def threads(cpus: float) -> Iterator[None]:
     finally:
         if wanted != before:
             torch.set_num_threads(before)
+
+
+class MemoryShare:
+    """The share of a GPU's memory that Torch may take for one slot, until it is released.
+
+    What this process may take is the sum of the shares of its slots, so that those of other processes have theirs.
+    Shares are of `usable_memory`. No limit is set for a process with all of a GPU, on CPUs, and where Torch
+    allocates from RMM, which shares its pool.
+
+    Args:
+        resources: of the stage.
+    """
+
+    def __init__(self, device: Any, resources: Resources) -> None:
+        self._device = device
+        self._share = 0.0
+        if device.type == "cuda":
+            self._share = resources.gpus or 1.0
+            if resources.gpu_memory_gb:
+                self._share = resources.gpu_memory_gb * 1e9 / _total_memory(device)
+            self._add(self._share)
+
+    def release(self) -> None:
+        """Give the share back; once."""
+        share, self._share = self._share, 0.0
+        if share:
+            self._add(-share)
+
+    def _add(self, share: float) -> None:
+        torch = needed("torch", "a model", "models")
+        with _shares_lock:
+            held = _shares[str(self._device)] = round(_shares.get(str(self._device), 0.0) + share, 6)
+            if torch.cuda.get_allocator_backend() == "pluggable":
+                return
+            total = _total_memory(self._device)
+            part = usable_memory(total) / total if 0 < held < 1 else 1.0
+            torch.cuda.set_per_process_memory_fraction(min(held or 1.0, 1.0) * part, self._device)
+
+
+def _total_memory(device: Any) -> float:
+    return float(needed("torch", "a model", "models").cuda.get_device_properties(device).total_memory)
 
 
 def emptied(device: Any) -> None:

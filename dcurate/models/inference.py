@@ -14,7 +14,9 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.backoff import Backoff, is_out_of_memory
+from dcurate.core.backoff import Backoff
+from dcurate.core.gpu_errors import is_out_of_memory
+from dcurate.core.gpu_memory import WAITS_S
 from dcurate.core.resources import Resources
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError, ResourceError
@@ -36,7 +38,7 @@ _NO_ROWS |= {"has_seq_order", "compile"}
 _WORDS = ("word_embeddings", "embed_tokens", "tok_embeddings", "embed_in", "shared", "wte")
 _POSITIONS = ("position_embeddings", "wpe")
 #: Attributes made by `setup`, which are not pickled.
-_OF_SLOT = ("_loaded", "_key", "_torch_device", "_backoffs", "_sender")
+_OF_SLOT = ("_loaded", "_key", "_torch_device", "_backoffs", "_sender", "_memory")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Loaded:
         longest: how many tokens a row may have; None if it has no positions of its own.
         hidden: numbers that it has of each token; 0 if it does not say.
         positions: whether position ids must be passed for rows padded on the left.
+        maskless: whether a batch without padding can go without a mask. With one, transformers asks the device whether
+            it hides anything, and the host waits for all work before it.
     """
 
     model: Any
@@ -60,6 +64,7 @@ class Loaded:
     longest: int | None = None
     hidden: int = 0
     positions: bool = False
+    maskless: bool = False
 
 
 @dataclass
@@ -118,11 +123,15 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     #: Whether the slots of a process share one copy of the model; False for a model that keeps state between calls.
     shares_model: ClassVar[bool] = True
+    #: GPUs of a slot, where no resources are given. Two slots of a small model share its weights, and keep a GPU busy
+    #: while one of them packs rows or makes results.
+    gpu_share: ClassVar[float] = 1.0
     #: What ``autocast=True`` computes in on a GPU, where it can: ``"bf16"`` or ``"fp16"``.
     half: ClassVar[str] = "bf16"
 
     _loaded: Loaded | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
+    _memory: devices.MemoryShare | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.name = self.name or named_after(self.model_identifier, "_model")
@@ -135,7 +144,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         devices.check_autocast(self.name, self.autocast)
         devices.check_device(self.name, self.device)
         if type(self).resources is ProcessingStage.resources:  # a subclass that has its own means them
-            self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else 1.0)
+            self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else self.gpu_share)
             self.spec = replace(self.spec, gpu_optional=self.device == "auto")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -172,18 +181,22 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             repr(sorted(self.settings().items())),
         )
         key = key if self.shares_model else (key, id(self))
+        self._memory = devices.MemoryShare(self.torch_device, self.resources)
         self._loaded = SHARED.hold(key, lambda: self._load(folder))
         self._key = key
         self._sender = HostToDevice(self.torch_device, self._loaded.filler, self.padding_side)
         where = f"{self.torch_device} {hash(key):x}"
         free = self._emptied if self._torch_device.type == "cuda" else None
-        self._backoffs = [Backoff(f"{where} {power}", free) for power in range(32)]
+        waits = WAITS_S if free else None
+        self._backoffs = [Backoff(f"{where} {power}", free, waits) for power in range(32)]
 
     def teardown(self) -> None:
         """Release the model; the last slot of the process frees its memory."""
         key, self._key, self._loaded = self._key, None, None
         if key is not None and SHARED.release(key):
             devices.emptied(self.torch_device)
+        if self._memory is not None:
+            self._memory.release()
 
     @property
     def torch_device(self) -> Any:
@@ -210,7 +223,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Run the model on a batch: without gradients, under autocast, on the device.
 
         Args:
-            inputs: ``input_ids`` and ``attention_mask``, int64 tensors of shape (rows, longest).
+            inputs: ``input_ids`` and ``attention_mask``, int64 tensors of shape (rows, longest). Unless a subclass
+                replaces this method, a model whose ``forward`` needs no mask gets none for rows of one length.
         """
         return model(**inputs) if self.unpack_inference_batch else model(inputs)
 
@@ -244,7 +258,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 _halved(inner, torch)  # the layers on top stay exact, and autocast has almost nothing left to do
             model = model.to(self.torch_device)
         run = torch.compile(model, dynamic=True) if self.compile else model
-        return Loaded(model, run, _filler(inner), **_traits(model, torch, self.padding_side))
+        maskless = type(self).run_model is ModelStage.run_model and _is_maskless(model, inner)
+        return Loaded(model, run, _filler(inner), maskless=maskless, **_traits(model, torch, self.padding_side))
 
     def _emptied(self) -> None:
         devices.emptied(self.torch_device)
@@ -290,7 +305,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         backoff = self._backoffs[widest.bit_length()]
         try:
             parts = backoff.run(self._forward, cast(Sequence[Any], batch))
-        except (MemoryError, RuntimeError) as error:
+        except Exception as error:  # raised again
             if not is_out_of_memory(error):
                 raise
             raise ResourceError(
@@ -302,8 +317,10 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _forward(self, batch: DeviceBatch) -> tuple[dict[str, Any], int]:
         loaded = self._ready()
-        inputs = batch.inputs(loaded.positions)
-        outputs = self.run_model(loaded.run, inputs)
+        inputs = given = batch.inputs(loaded.positions)
+        if loaded.maskless and batch.is_full and self.unpack_inference_batch:
+            given = {"input_ids": inputs["input_ids"]}
+        outputs = self.run_model(loaded.run, given)
         return dict(self.process_model_output(outputs, inputs)), len(batch)
 
     def _log(self, tokens: Tokens, rows: Rows, batches: list[Ints], seconds: float) -> None:
@@ -344,6 +361,13 @@ def _filler(inner: Any) -> int:
             config.pad_token_id = token
             return token
     return 0
+
+
+def _is_maskless(model: Any, inner: Any) -> bool:
+    """Whether a model takes rows without a mask, and is quicker without one: with PyTorch's own attention."""
+    mask = inspect.signature(model.forward).parameters.get("attention_mask")
+    optional = mask is not None and mask.default is None
+    return optional and inner is not None and getattr(inner.config, "_attn_implementation", None) == "sdpa"
 
 
 def _traits(model: Any, torch: Any, side: Side) -> dict[str, Any]:

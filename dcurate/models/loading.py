@@ -31,7 +31,8 @@ def pretrained(
 
     Args:
         kind: the class that reads it, such as ``"AutoModelForSequenceClassification"``.
-        device: on a CPU the weights are held in float32, elsewhere as they were saved.
+        device: on a CPU the weights are held in float32; elsewhere as they were saved, and each goes there as it is
+            read, so that the host never holds them all.
         optional: prefixes of weights that may be missing because they are not used; they are NaN then.
         settings: more arguments of ``from_pretrained``.
 
@@ -46,6 +47,7 @@ def pretrained(
         "trust_remote_code": weights.trust_remote_code,
         "local_files_only": True,
         "output_loading_info": True,
+        **({"device_map": {"": device}} if _takes_weights(torch, device) else {}),
         **(settings or {}),
     }
 
@@ -65,6 +67,11 @@ def pretrained(
     for name in found["missing_keys"]:
         model.get_parameter(name).data.fill_(float("nan"))  # rather than a random number in somebody's results
     return model
+
+
+def _takes_weights(torch: Any, device: Any) -> bool:
+    """Whether transformers can read weights straight to a device; it needs the figures of Torch's own allocator."""
+    return device.type != "cpu" and not (device.type == "cuda" and torch.cuda.get_allocator_backend() == "pluggable")
 
 
 def tokenizer_of(weights: Weights, folder: str, settings: Mapping[str, Any] | None = None) -> Any:

@@ -24,6 +24,7 @@ class DeviceBatch:
     Args:
         ids: int32, of shape (rows, widest).
         counts: tokens of each row, on the device.
+        lengths: the same, on the host.
         widths: columns that each row takes, on the host.
         side: where the padding is.
         sent: the event after which it is there; None where it is there already.
@@ -31,6 +32,7 @@ class DeviceBatch:
 
     ids: Any
     counts: Any
+    lengths: Ints
     widths: Ints
     side: Side = "right"
     sent: Any = None
@@ -42,7 +44,12 @@ class DeviceBatch:
         widths = self.widths[rows]
         widest = int(widths.max())
         ids = self.ids[rows, :widest] if self.side == "right" else self.ids[rows, self.ids.shape[1] - widest :]
-        return DeviceBatch(ids, self.counts[rows], widths, self.side)
+        return DeviceBatch(ids, self.counts[rows], self.lengths[rows], widths, self.side)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no row has padding; known without asking the device, which the work would wait for."""
+        return bool((self.lengths == self.ids.shape[1]).all())
 
     def inputs(self, positions: bool = False) -> dict[str, Any]:
         """Inputs of transformers models: ``input_ids`` and ``attention_mask``, int64.
@@ -62,8 +69,11 @@ class DeviceBatch:
 class HostToDevice:
     """Copy batches of rows to a device, one ahead of the one in use.
 
-    On a GPU a batch is copied from pinned memory on a stream of its own, which the work waits for when it gets there. A
-    slot keeps its sender, and with it the stream: Torch keeps memory that was freed for the stream that had it.
+    On a GPU a batch is copied from pinned memory on a stream of its own, which the work waits for when it gets there.
+    In turn that stream waits for the work on a batch before the memory of the batch is freed: an allocator such as
+    RMM's gives it to the next copy at once, while the GPU has yet to read it. The next batch is there by then, so that
+    copies still run beside the work. A slot keeps its sender, and with it the stream: Torch keeps memory that was freed
+    for the stream that had it.
 
     Args:
         filler: the token that padding is made of.
@@ -80,28 +90,32 @@ class HostToDevice:
         for batch in batches:
             current, ahead = ahead, self._sent(rows, batch)
             if current is not None:
-                yield self._arrived(current)
+                yield from self._lent(current)
         if ahead is not None:
-            yield self._arrived(ahead)
+            yield from self._lent(ahead)
+
+    def _lent(self, batch: DeviceBatch) -> Iterator[DeviceBatch]:
+        """Yield a batch once it is there; nothing takes its memory until the work asked for meanwhile is done."""
+        if self._stream is None:
+            yield batch
+            return
+        work = self.torch.cuda.current_stream(self.device)
+        work.wait_event(batch.sent)
+        try:
+            yield batch
+        finally:
+            self._stream.wait_event(work.record_event())
 
     def _sent(self, rows: Rows, batch: Ints) -> DeviceBatch:
         lengths, widths = np.maximum(rows.lengths[batch], 1), rows.widths[batch]
         ids = self.torch.from_numpy(rows.padded(batch, self.filler, self.side))
         counts = self.torch.from_numpy(lengths.astype(np.int32))
         if self._stream is None:
-            return DeviceBatch(ids.to(self.device), counts.to(self.device), widths, self.side)
+            return DeviceBatch(ids.to(self.device), counts.to(self.device), lengths, widths, self.side)
         with self.torch.cuda.stream(self._stream):
             ids = ids.pin_memory().to(self.device, non_blocking=True)
             counts = counts.pin_memory().to(self.device, non_blocking=True)
-            return DeviceBatch(ids, counts, widths, self.side, self._stream.record_event())
-
-    def _arrived(self, batch: DeviceBatch) -> DeviceBatch:
-        if batch.sent is not None:
-            work = self.torch.cuda.current_stream(self.device)
-            work.wait_event(batch.sent)
-            batch.ids.record_stream(work)  # its memory is not given to a later copy while the work still reads it
-            batch.counts.record_stream(work)
-        return batch
+            return DeviceBatch(ids, counts, lengths, widths, self.side, self._stream.record_event())
 
 
 class ResultBuffer:

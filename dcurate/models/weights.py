@@ -149,7 +149,7 @@ class Weights:
     def _download(self, part: Part) -> str:
         errors = needed("huggingface_hub.errors", str(self), "models")
         try:
-            with _silent():
+            with silent_hub():
                 there = self._asked(part)
         except (errors.HFValidationError, errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
             raise _refused(self, error, errors) from error
@@ -247,9 +247,9 @@ def _refused(weights: Weights, error: Exception, errors: Any) -> DcurateError:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
-    """Context without progress bars in a worker's log."""
-    bars = needed("huggingface_hub.utils", "fetching a model", "models")
+def silent_hub() -> Iterator[None]:
+    """Context without progress bars of `huggingface_hub` in a log."""
+    bars = needed("huggingface_hub.utils", "the Hugging Face Hub", "hub")
     drew = not bars.are_progress_bars_disabled()
     bars.disable_progress_bars()
     try:

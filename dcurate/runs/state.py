@@ -245,7 +245,7 @@ class RunState:
                     Note(event.time, "recycled", f"worker {event.name or event.worker} is restarted: {event.reason}")
                 )
             case CallHung():
-                self._note(Note(event.time, "hung", f"{event.doing} took too long; its process was ended"))
+                self._note(Note(event.time, "hung", f"{event.doing}; its process was ended"))
             case CallCopied():
                 usual = f"{event.seconds:.0f} s instead of {event.usual:.2g} s"
                 text = f"a call of {event.operator} takes {usual}; it runs once more elsewhere"

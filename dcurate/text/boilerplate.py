@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.phrases import Phrases, find_paragraphs, new_spare, phrases
 from dcurate.kernels.signal import columns, signal
 

@@ -7,7 +7,8 @@ from functools import update_wrapper
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from dcurate.kernels import segments
-from dcurate.kernels.cuda import CudaColumn, Scratch, copied
+from dcurate.kernels.cuda import CudaColumn, copied
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.layout import Bytes, Offsets, Rows
 from dcurate.kernels.repeats import Counting, RepeatSignals, repeat_signals
 from dcurate.kernels.segments import Cut, Marks, SegmentSignals, measure_segments, new_segment_scratch
@@ -65,7 +66,7 @@ def _of_words(
 
         def gpu(column: CudaColumn, rows: Rows, words: Words, /, *args: P.args, **kwargs: P.kwargs) -> T:
             offsets, ids, places = words.column(rows)
-            ids_on_gpu = CudaColumn(offsets, copied(offsets), copied(ids))
+            ids_on_gpu = CudaColumn(offsets, copied(offsets), copied(ids), ids)
             return signal.gpu(ids_on_gpu, places, *options(words, *args, **kwargs))
 
         made = Signal(cpu, gpu)

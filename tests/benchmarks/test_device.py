@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 import json
 import struct
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
-from benchmarks.device import receive, slim, stage
-from benchmarks.device.__main__ import cards
+import benchmarks.device.__main__ as device
+from benchmarks.device import parts, preflight, receive, slim, stage
+from benchmarks.device.compiled import faults
+from benchmarks.device.preflight import gpus
 
 pytestmark = pytest.mark.program
 
@@ -122,24 +128,109 @@ def test_the_lists_name_each_wheel_once_and_with_its_version() -> None:
     assert all(one != other for one, other in pairwise(names))
 
 
-def test_without_a_gpu_it_says_so_and_a_section_that_is_none_is_refused() -> None:
+def test_the_first_folder_has_what_numba_cuda_needs_beside_a_newer_numpy() -> None:
+    base = dict(pin.split("==") for pin, name in stage.pins(stage.LISTS).items() if name == "base")
+    assert base["numba-cuda"] == "0.30.4"
+    assert tuple(map(int, base["numpy"].split("."))) < (2, 5)
+
+
+def test_without_a_gpu_it_says_so_in_one_line_and_a_part_that_is_none_is_refused() -> None:
     command = [sys.executable, "-m", "benchmarks.device"]
-    if not cards():
+    if not gpus():
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (
             2,
             "no GPU: NVML finds none on this machine; --cpu runs what needs none\n",
         )
+        assert preflight.missing() == {"gpu": "no GPU: NVML finds none on this machine"}
     refused = subprocess.run([*command, "--cpu", "--only", "kernel"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert "there is no section 'kernel'; there are kernels, frames" in refused.stderr
+    assert "there is no part 'kernel'; there are peaks, right, speed" in refused.stderr
 
 
-def test_a_section_that_fails_is_told_and_leaves_the_others(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.device", "--cpu", "--only", "frames,kmeans"]
+def test_what_a_library_raises_is_named_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses() -> str:
+        raise RuntimeError("no driver\nand more lines")
+
+    monkeypatch.setattr(preflight, "CHECKS", {"gpu": lambda: "", "torch": refuses, "dask": lambda: ""})
+    assert preflight.missing() == {"torch": "torch: RuntimeError: no driver"}
+
+
+def _part(name: str, code: str, limit: float = 20.0, least: float = 0.0, needs: tuple[str, ...] = ()) -> parts.Part:
+    return parts.Part(name, limit, least, ("-c", code), needs)
+
+
+_WRITES = "import json, sys; json.dump({'kernels': 3}, open(sys.argv[-1], 'w')); print('said'); "
+
+
+def _all(chosen: list[parts.Part], folder: Path, budget: float = 60.0, missing: dict[str, str] | None = None) -> Any:
+    """What came of parts, and the file as it was after each of them."""
+    file, after = folder / "all.json", []
+
+    def written(found: list[dict[str, Any]]) -> None:
+        device.written(file, {"date": "today"}, found)
+        after.append([one["part"] for one in json.loads(file.read_text())["parts"]])
+
+    run = partial(parts.run_part, folder=folder, cpu=False)
+    return parts.run_all(chosen, missing or {}, budget, run, written), after
+
+
+def test_a_part_that_hangs_or_dies_leaves_its_figures_and_the_parts_after_it(tmp_path: Path) -> None:
+    child = "import subprocess, sys, time; subprocess.Popen(['sleep', '77.7']); "
+    chosen = [
+        _part("hangs", _WRITES + child + "sys.stdout.flush(); time.sleep(60)", limit=6.0),
+        _part("dies", _WRITES + "import os; sys.stdout.flush(); os.abort()"),
+        _part("half", "import sys; open(sys.argv[-1], 'w').write('{\"a'); sys.exit(1)"),
+        _part("good", _WRITES),
+    ]
+    found, after = _all(chosen, tmp_path)
+    assert [(one["right"], one["ended"], one["figures"]) for one in found] == [
+        (False, "ended after 6 s", {"kernels": 3}),
+        (False, "exit status -6", {"kernels": 3}),
+        (False, "exit status 1", None),
+        (True, "done", {"kernels": 3}),
+    ]
+    assert found[0]["said"].strip() == found[3]["said"].strip() == "said"
+    assert after == [["hangs", "dies", "half", "good"][: number + 1] for number in range(4)]
+    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "77.7"]]
+
+
+def test_no_part_begins_that_the_budget_does_not_last_for_or_that_something_is_missing_for(tmp_path: Path) -> None:
+    chosen = [
+        _part("cut", _WRITES + "import time; sys.stdout.flush(); time.sleep(60)", limit=50.0),
+        _part("long", _WRITES, least=30.0),
+        _part("cudf", _WRITES, needs=("cudf",)),
+    ]
+    found, _ = _all(chosen, tmp_path, budget=1.5, missing={"cudf": "cudf: ModuleNotFoundError: no cuDF"})
+    assert [(one["right"], one["ended"]) for one in found] == [
+        (False, "ended after 1 s"),
+        (None, "not run: 0 s of the budget were left, and it needs 30"),
+        (None, "not run: cudf: ModuleNotFoundError: no cuDF"),
+    ]
+
+
+def test_parts_are_limited_and_their_modules_exist() -> None:
+    for part in parts.PARTS:
+        assert 0 < part.least <= part.limit <= 540
+        assert set(part.needs) <= set(preflight.CHECKS)
+        for command in filter(None, (part.command, part.cpu)):
+            assert command == ("pytest",) or importlib.util.find_spec(command[1]) is not None
+    assert len({part.name for part in parts.PARTS}) == len(parts.PARTS)
+
+
+def test_a_run_without_a_gpu_writes_what_each_part_found(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.device", "--cpu", "--only", "peaks,kmeans"]
     done = subprocess.run([*command, "--json", str(tmp_path / "all.json")], capture_output=True, text=True, check=False)
-    told = {one["section"]: one for one in json.loads((tmp_path / "all.json").read_text())["sections"]}
-    assert (told["frames"]["right"], told["kmeans"]["right"]) == (bool(cards()), True)
-    assert done.returncode == 1 - bool(cards())
-    assert "cuDF" in told["frames"]["said"]
-    assert told["kmeans"]["figures"]["labels_agree"] == 1.0
+    by_name = {one["part"]: one for one in json.loads((tmp_path / "all.json").read_text())["parts"]}
+    assert (done.returncode, [one["right"] for one in by_name.values()]) == (0, [True, True])
+    assert by_name["kmeans"]["figures"]["labels_agree"] == 1.0
+    assert by_name["peaks"]["figures"]["products in bfloat16, TFLOP/s"] > 0
+
+
+def test_code_that_spills_or_has_a_stack_or_constants_is_a_fault() -> None:
+    good = {"kernel": "k", "arch": 90, "registers": 128, "stack_bytes": 0, "spilled_bytes": 0, "constant_bytes": 0}
+    assert faults(good) == []
+    for name, value in (("registers", 129), ("stack_bytes", 8), ("spilled_bytes", 4), ("constant_bytes", 256)):
+        assert faults({**good, name: value}) == [
+            f"k for sm_90 has {value} {name.replace('_', ' ')}; at most {good[name]} are allowed"
+        ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from benchmarks.documents import documents, sampled, scored
 from benchmarks.documents_scores import cells, lines_left_out, order, tau, tokens, word_f1
@@ -37,8 +38,12 @@ def test_lines_and_cells_are_counted_in_both_and_in_each() -> None:
 
 
 def test_a_part_may_lack_languages_kinds_and_texts() -> None:
-    rows = [{"text": "a b c", "lang": "en", "kind": "plain"}, {"text": "a b", "pages": None}, {"truth_text": None}]
-    answers = [
+    rows: list[dict[str, Any]] = [
+        {"text": "a b c", "lang": "en", "kind": "plain"},
+        {"text": "a b", "pages": None},
+        {"truth_text": None},
+    ]
+    answers: list[dict[str, Any]] = [
         {"text": "a b c", "cpu_s": 0.5},
         {"text": "", "cpu_s": 0.5, "error": "damaged"},
         {"text": "x", "cpu_s": 1},

@@ -26,13 +26,14 @@ stages:
 
 SLOW = """
 import time
+from pathlib import Path
 
 from dcurate import ProcessingStage
 
 
 class Slow(ProcessingStage):
     def process(self, task):
-        time.sleep(0.4)
+        time.sleep(0 if Path("hurry").exists() else 0.4)
         return task
 """
 
@@ -72,6 +73,7 @@ def test_a_terminated_run_ends_in_good_order_and_can_be_resumed(here, mode):
     assert "stopping cleanly; press Ctrl-C again to stop at once" in said
     assert said.splitlines()[-1] == f"terminated; resume with: dcurate run r.yaml --trust --mode {mode} --resume"
     assert (here / "out.dcurate" / "report.json").exists()
+    (here / "hurry").touch()
     command = [
         sys.executable,
         "-m",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from dcurate import DaskExecutor, DocumentBatch, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
+from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
 from dcurate.cluster import versions
 from dcurate.core import extras
 from dcurate.errors import ResourceError
-from tests.conftest import ROOT, process, wait_for, wait_for_workers
+from tests.conftest import ROOT, process, scheduler_and_workers, wait_for, wait_for_workers
 
 pytestmark = pytest.mark.cluster
 
@@ -87,6 +88,44 @@ def test_another_version_is_refused_in_one_sentence(
         Pipeline("p", stages=[NeedsMore()]).run(
             DaskExecutor(cluster=address), initial_tasks=[DocumentBatch()], observers=[]
         )
+
+
+class Slow(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Takes a while for each batch."""
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        time.sleep(0.2)
+        return task
+
+
+OTHER_NUMBA = """
+import importlib.metadata as found
+version = found.version
+found.version = lambda name: "99.1" if name == "numba" else version(name)
+"""
+
+
+def test_a_worker_that_joins_with_another_version_takes_no_part(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "other" / "sitecustomize.py").write_text(OTHER_NUMBA)
+    for number in range(40):
+        (tmp_path / "in" / f"{number:02}.jsonl").write_text(f'{{"text": "{number}"}}\n')
+    reader = JsonlReader(str(tmp_path / "in"), files_per_partition=1)
+    pipeline = Pipeline("p", stages=[reader, Slow(), JsonlWriter(str(tmp_path / "out"))])
+    with scheduler_and_workers(tmp_path) as address, AttachedCluster(address) as cluster:
+        stream = pipeline.stream(DaskExecutor(cluster=cluster))
+        next(stream)
+        joining = [sys.executable, "-m", "dask", "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        path = f"{tmp_path / 'other'}:{ROOT}"
+        with process(*joining, log=tmp_path / "joined.log", PYTHONPATH=path):
+            wait_for_workers(address, 2)
+            list(stream)
+    [said] = [record.message for record in caplog.records if "takes no part" in record.message]
+    assert "it has numba 99.1, and the scheduler has " in said
+    assert len(rows(tmp_path / "out")) == 40
 
 
 @pytest.mark.parametrize("without", ["scheduler", "worker"])

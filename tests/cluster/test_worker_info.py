@@ -28,6 +28,7 @@ from dcurate.cluster.worker_info import (
     set_worker_info,
     worker_info,
 )
+from dcurate.core.gpu_memory import usable_memory
 from dcurate.errors import ResourceError
 from tests.conftest import ROOT, process, wait_for, workers_of
 
@@ -35,9 +36,11 @@ pytestmark = pytest.mark.cluster
 
 #: A library in the place of NVML: four cards, of which one may not be used, one is of unknown memory, one divided.
 NVML = """
+import os
 from collections import namedtuple
 class NVMLError(Exception): pass
 Memory = namedtuple("Memory", "total")
+Process = namedtuple("Process", "pid usedGpuMemory")
 def nvmlInit(): pass
 def nvmlShutdown(): pass
 def nvmlDeviceGetCount(): return 4
@@ -48,6 +51,11 @@ def nvmlDeviceGetUUID(handle): return handle
 def nvmlDeviceGetMemoryInfo(handle):
     if handle == "GPU-2": raise NVMLError("not supported")
     return Memory(10_000_000_000 if handle.startswith("MIG") else 80_000_000_000)
+def nvmlDeviceGetComputeRunningProcesses(handle):
+    # Two are of Dask: this one and its parent, which has others like it. Init is not.
+    if handle != "GPU-0": return []
+    return [Process(os.getpid(), 3 * 10**9), Process(os.getppid(), None), Process(1, 10**10)]
+def nvmlDeviceGetGraphicsRunningProcesses(handle): raise NVMLError("not supported")
 def nvmlDeviceGetMaxMigDeviceCount(handle):
     if handle != "GPU-3": raise NVMLError("not supported")
     return 7
@@ -61,6 +69,10 @@ names_of_cards = st.lists(st.from_regex(r"GPU-[0-9a-f]{4}", fullmatch=True), uni
 
 def told(dask_worker: Worker) -> dict[str, Any]:
     return worker_info(dask_worker).to_dict()
+
+
+def device_order() -> str | None:
+    return os.environ.get("CUDA_DEVICE_ORDER")
 
 
 @contextmanager
@@ -126,10 +138,14 @@ def test_cards_are_those_that_the_process_may_use_by_their_uuids(tmp_path: Path)
     commands = [(), (*preload, "--kind", "cpu"), ("--resources", "GPU=1")]
     with scheduler(tmp_path) as address:
         with workers(tmp_path, address, commands, **aside, CUDA_VISIBLE_DEVICES="1,0,MIG-1,9") as said:
-            seen = (VisibleGpu("GPU-2", 0.0), VisibleGpu("GPU-0", 80e9), VisibleGpu("MIG-1", 10e9))
+            free = (usable_memory(80e9, 1e10), usable_memory(10e9, 0))
+            seen = (VisibleGpu("GPU-2", 0.0), VisibleGpu("GPU-0", free[0]), VisibleGpu("MIG-1", free[1]))
             assert (said["w0"].gpus, said["w0"].cpus, said["w0"].kind) == (seen, 0.0, "gpu")
             assert (said["w1"].gpus, said["w1"].cpus, said["w1"].kind) == ((), 2.0, "cpu")
             assert said["w2"].gpus == seen
+            with Client(address, set_as_default=False) as client:
+                orders = sorted(map(str, client.run(device_order).values()))
+            assert orders == ["None", "PCI_BUS_ID", "PCI_BUS_ID"]
         commands = [(), (*preload, "--kind", "gpu")]
         environ = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
         with pytest.MonkeyPatch.context() as patch:

@@ -92,17 +92,22 @@ def test_exact_duplicates_are_found_and_removed_by_the_ids_of_the_id_generator(t
     assert state["next_id"] == len(TEXTS)
     cleaned = clean(source, out, tmp_path / "clean", "Exact", input_blocksize="1KiB")
     assert cleaned.get_metadata("num_duplicates_removed") == 1
+    tasks: Any = cleaned.pipeline_tasks["removal"]
+    assert sum(task._metadata["num_removed"] for task in tasks) == 1
     rows = read(tmp_path / "clean")
     assert sorted(rows.text) == sorted(set(TEXTS))
     assert not set(rows[IDS]) & set(read(out / "ExactDuplicateIds")[IDS])
 
 
-def test_exact_duplicates_of_a_folder_without_files_of_the_type_is_one_sentence(tmp_path: Path) -> None:
+def test_duplicates_of_a_folder_without_files_of_the_type_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jsonl").write_text('{"text": "a"}\n')
     workflow = dedup.ExactDeduplicationWorkflow(input_path=str(tmp_path / "in"), output_path=str(tmp_path / "out"))
     with pytest.raises(ValueError, match=r"no parquet files in '.*/in'; name another folder, or .* input_filetype="):
         workflow.run()
+    semantic = dedup.SemanticDeduplicationWorkflow(str(tmp_path / "in"), str(tmp_path / "out"), 2)
+    with pytest.raises(ValueError, match=r"no parquet files in '.*/in'"):
+        semantic.run()
 
 
 def test_exact_duplicates_by_a_column_of_ids(tmp_path: Path) -> None:

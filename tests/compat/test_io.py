@@ -157,8 +157,8 @@ def test_a_reader_is_dcurates_unless_pandas_is_needed(tmp_path: Path) -> None:
         assert parts[-1].num_workers() == 2
         return [type(part).__name__ for part in parts]
 
-    assert forms() == ["_JsonlSource"]
-    assert forms(read_kwargs={"engine": "pyarrow", "dtype_backend": "pyarrow", "encoding": "utf-8"}) == ["_JsonlSource"]
+    assert forms() == ["JsonlSource"]
+    assert forms(read_kwargs={"engine": "pyarrow", "dtype_backend": "pyarrow", "encoding": "utf-8"}) == ["JsonlSource"]
     assert forms(read_kwargs={"nrows": 3}) == ["PartitionSource", "ForeignStage"]
     with pytest.raises(dcurate.PipelineError, match="no argument of pandas.read_json"):
         forms(read_kwargs={"nosuch": 3})
@@ -348,7 +348,10 @@ def test_lines_pass_stages_that_need_all_rows(tmp_path: Path) -> None:
     for writer in (io.JsonlWriter(str(tmp_path / "out")), None, io.ParquetWriter(str(tmp_path / "parquet"))):
         parts = [io.JsonlReader(str(source)), See(), builtin.ExactDuplicates("text", action="drop"), See()]
         made = run(*parts, *([writer] if writer else []))
-        if writer is None:
+        if writer is not None:
+            assert all(len(task.data) == 1 and task.dataset_name == "in" for task in made)
+            assert len({task.task_id for task in made}) == len(made) == 2
+        else:
             assert made[0].data["meta"].tolist() == [{"key0": 0}, {"key1": 1}, {"key0": 2}]
     assert [json.loads(line).get("meta") for line in read(tmp_path / "out")] == [
         {"key0": 0},

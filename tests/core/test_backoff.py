@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.core.backoff import GROW_AFTER, REMEMBER, Backoff, is_out_of_memory
+from dcurate.core.backoff import GROW_AFTER, REMEMBER, Backoff
+from dcurate.core.gpu_errors import is_out_of_memory
 
 names: Iterator[str] = map("card-{}".format, itertools.count())
 

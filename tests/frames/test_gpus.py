@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,9 @@ from dcurate import (
     WordCountFilter,
 )
 from dcurate.core.pipeline import AnyStage
+from dcurate.core.slot_gpus import given_gpus
 from dcurate.errors import PipelineError, ResourceError
+from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda
 from tests.frames.on_stand_in import annotated
 from tests.kernels.cuda_process import SIMULATED
@@ -88,6 +92,27 @@ def test_a_text_column_of_cudf_is_the_column_that_arrow_has(said: dict[str, Any]
     assert said["columns"] == [True] * 5
 
 
+def test_a_column_that_cudf_has_spilled_is_read_all_the_same(said: dict[str, Any]) -> None:
+    assert said["spilled"] == [True] * 4
+
+
+def test_filters_on_a_gpu_copy_nothing_but_the_rows_that_they_drop(said: dict[str, Any]) -> None:
+    copies, names, kept, dropped = said["copied"]
+    assert names == ["text", "n", "word_count", "urls_ratio"]
+    assert (kept, dropped) == ([0, 3, 4, 5], [[1, 2]])
+    assert copies == [[["text", "n"], 2]]
+
+
+def test_signals_of_the_cpu_copy_the_text_alone(said: dict[str, Any]) -> None:
+    copies, _, kept, _ = said["copied_for_cpu"]
+    assert kept == list(range(6))
+    assert copies == [[["text"], 6]]
+
+
+def test_texts_of_a_batch_on_a_gpu_are_not_sent_there_again_to_find_duplicates(said: dict[str, Any]) -> None:
+    assert said["sent"] == [False, True, True, 2, 2]
+
+
 def test_a_column_of_cudf_that_is_missing_or_no_text_is_named(said: dict[str, Any]) -> None:
     assert said["missing"] == "no column 'tex'; the rows have 'text', 'n'"
     assert said["numbers"] == "column 'n' holds int64, not text; name the column that holds the text"
@@ -117,6 +142,28 @@ def test_a_gpu_that_numba_cannot_use_is_no_reason_to_work_on_the_cpu_in_silence(
         ResourceError, match="CUDA_VISIBLE_DEVICES=0 assigns this process a GPU, but numba cannot use it"
     ):
         cuda.usable()
+
+
+@pytest.mark.parametrize("visible", [None, ""])
+def test_a_slot_with_a_gpu_that_numba_cannot_use_stops_also_where_no_variable_names_one(
+    visible: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cuda.usable():
+        return
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with given_gpus((0,)):
+        with pytest.raises(ResourceError, match="the slot was given a GPU, but numba cannot use it; install"):
+            cuda.usable()
+        monkeypatch.setenv("DCURATE_SIMULATED_GPUS", "0")
+        assert not cuda.usable()
+
+
+@pytest.mark.parametrize("work", [cuda.usable, partial(array_library, gpu=True)])
+def test_a_slot_with_another_gpu_than_the_first_of_its_process_is_refused(work: Callable[[], object]) -> None:
+    with given_gpus((1,)), pytest.raises(ResourceError, match=r"a slot was given GPU 1 of its process.* use the first"):
+        work()
 
 
 def test_a_reader_of_rows_for_a_card_asks_for_a_slot_with_one(tmp_path: Path) -> None:

@@ -14,12 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.kernels import cuda
+from dcurate.kernels import cuda, cuda_dedup, cuda_scratch
+from dcurate.kernels.cuda_scratch import ScratchPlan
 
 #: numba's simulator runs kernels as Python; so must everything that they call.
 SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
 #: Bytes of scratch: few, so that texts go to the simulated card in several launches.
 SCRATCH = 2**19
+#: Bytes of scratch that the simulated GPU has memory for, unless it is of one thread.
+LARGEST = 2**13
+
+
+class CudaAPIError(Exception):
+    """As numba's is called, and no RuntimeError, either: memory ran out."""
+
+    code = 2
 
 
 class Simulated:
@@ -51,7 +60,7 @@ def simulated_cuda(module: str) -> Iterator[Simulated]:
 
 
 def _fill_scratch() -> None:
-    """Have new arrays hold what no kernel may count on, as memory of a card does."""
+    """Have new arrays hold what no kernel may count on, as memory of a GPU does, and too much scratch not fit there."""
     numba_cuda = vars(importlib.import_module("numba.cuda"))
     new = numba_cuda["device_array"]
 
@@ -62,6 +71,16 @@ def _fill_scratch() -> None:
         return array
 
     numba_cuda["device_array"] = filled
+    allocated = cuda.scratch_on_gpu
+
+    def limited(plan: ScratchPlan) -> Any:
+        like = zip(plan.items, cuda_scratch.arrays(plan.like), strict=True)
+        several = len(plan.sizes) > 1 or plan.items[0] > plan.sizes[0, 2]
+        if several and sum(items * one[:1].nbytes for items, one in like) > LARGEST:
+            raise CudaAPIError(2, "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY")
+        return allocated(plan)
+
+    vars(cuda)["scratch_on_gpu"] = vars(cuda_dedup)["scratch_on_gpu"] = limited
 
 
 def serve(by_cuda: Callable[[Sequence[str]], dict[str, Any]]) -> None:

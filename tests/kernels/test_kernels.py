@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dcurate.kernels import words
 from dcurate.kernels.characters import character_signals
-from dcurate.kernels.cuda import Scratch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, table_bits
 from dcurate.kernels.lines import line_signals, paragraph_signals
 from dcurate.kernels.ngrams import ngram_signals

@@ -4,10 +4,13 @@ import sys
 import threading
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from dcurate.core.gpu_memory import usable_memory
+from dcurate.core.resources import Resources
 from dcurate.core.stage import WorkerMetadata
 from dcurate.errors import PipelineError, ResourceError
 from dcurate.models import device as devices
@@ -167,3 +170,26 @@ def test_a_model_is_gone_from_memory_when_the_last_slot_lets_go_of_it(encoders: 
     assert model() is not None
     stage.teardown()
     assert model() is None
+
+
+def test_the_processes_of_a_gpu_share_its_memory_as_their_slots_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    total = 80 * 10**9
+    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "native")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=total))
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, device: limits.append(share))
+    quarter, part = Resources(gpus=0.25), usable_memory(total) / total
+    slots = [devices.MemoryShare(CUDA, quarter), devices.MemoryShare(CUDA, Resources(gpu_memory_gb=20))]
+    assert limits == [0.25 * part, 0.5 * part]
+    slots += [devices.MemoryShare(CUDA, quarter), devices.MemoryShare(CUDA, quarter)]
+    assert limits[2:] == [0.75 * part, 1.0]
+    for slot in [*slots, slots[0]]:
+        slot.release()
+    assert limits[4:] == [0.75 * part, 0.5 * part, 0.25 * part, 1.0]
+    assert part < 1
+
+
+def test_where_torch_allocates_from_rmm_or_on_a_cpu_its_memory_is_not_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: "pluggable")
+    for device in (CUDA, CPU):
+        devices.MemoryShare(device, Resources(gpus=0.25)).release()

@@ -9,16 +9,15 @@ from dcurate.compat.nemo.dedup_stages.fuzzy import (
     MinHashStage,
 )
 from dcurate.compat.nemo.dedup_stages.fuzzy_workflow import FuzzyDeduplicationWorkflow
-from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalStage, TextDuplicatesRemovalWorkflow
-from dcurate.compat.nemo.dedup_stages.semantic import (
+from dcurate.compat.nemo.dedup_stages.kmeans import KMeansReadFitWriteStage, KMeansStage
+from dcurate.compat.nemo.dedup_stages.pairwise import (
     ClusterWiseFilePartitioningStage,
     IdentifyDuplicatesStage,
-    KMeansReadFitWriteStage,
-    KMeansStage,
     PairwiseCosineSimilarityStage,
     PairwiseStage,
     RankingStrategy,
 )
+from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalStage, TextDuplicatesRemovalWorkflow
 from dcurate.compat.nemo.dedup_stages.semantic_workflow import SemanticDeduplicationWorkflow
 from dcurate.compat.nemo.dedup_stages.text_semantic import TextSemanticDeduplicationWorkflow
 

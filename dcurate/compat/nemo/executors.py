@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,15 +17,16 @@ from dcurate.cluster.local import LocalCluster
 from dcurate.compat.nemo.bridge import engine_stages
 from dcurate.compat.nemo.checkpoint import CheckpointSink
 from dcurate.compat.nemo.errors import as_nemo_raises
-from dcurate.compat.nemo.perf import StagePerfStats, stats_of
-from dcurate.compat.nemo.readers import numbered
+from dcurate.compat.nemo.perf import StagePerfStats, WrittenFigures, stats_of
+from dcurate.compat.nemo.reader_ids import numbered
 from dcurate.compat.nemo.tasks import EmptyTask, TaskBatch, engine_batches, nemo_task
+from dcurate.compat.nemo.writers import WritesAsNemo, written_tasks
 from dcurate.core.batch import BatchKey
 from dcurate.core.pipeline import BatchSource
 from dcurate.core.stage import SinkStage, SourceStage
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.executor import DaskExecutor
-from dcurate.run import Pipeline
+from dcurate.run import Pipeline, observers_of
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -103,10 +105,17 @@ class XennaExecutor(BaseExecutor):
             if checkpoint_path is not None and not isinstance(own[-1], SinkStage):
                 own.append(checkpoint := CheckpointSink(str(checkpoint_path)))
             pipeline = Pipeline(name, stages=own)
-            result = pipeline.run(self.dask_executor(), batches, resume=checkpoint_path is not None)
+            written = WrittenFigures.of(own)
+            observers = None if written is None else [*observers_of(None), written]
+            result = pipeline.run(
+                self.dask_executor(), batches, resume=checkpoint_path is not None, observers=observers
+            )
             outputs = result.outputs if checkpoint is None else checkpoint.tasks(result)
         stats = [each for each in stats_of(result.report) if each.stage_name not in _OWN_STAGES]
-        tasks = [nemo_task(batch) for batch in outputs]
+        sink = own[-1] if isinstance(own[-1], WritesAsNemo) else None
+        tasks = written_tasks(own[0], sink, outputs) if sink else [nemo_task(batch) for batch in outputs]
+        if written is not None:
+            written.add_to(tasks)
         for number, task in enumerate(tasks):
             own = [StagePerfStats(each.stage_name) for each in stats] if number else stats
             task._stage_perf = [*task._stage_perf, *own]
@@ -176,4 +185,17 @@ class RayClient:
 
 
 class SlurmRayClient(RayClient):
-    """The same as `RayClient`: a Slurm job runs ``dask scheduler`` and ``dask worker`` on its hosts instead."""
+    """The same as `RayClient`: a Slurm job runs ``dask scheduler`` and ``dask worker`` on its hosts instead.
+
+    Args:
+        num_cpus, num_gpus: as of `RayClient`; by default those that Slurm gave the job on this host.
+    """
+
+    def __init__(self, num_cpus: int | None = None, num_gpus: int | None = None, **settings: Any) -> None:
+        given = _of_slurm("CPUS") if num_cpus is None else num_cpus
+        super().__init__(given, _of_slurm("GPUS") if num_gpus is None else num_gpus, **settings)
+
+
+def _of_slurm(kind: str) -> int | None:
+    number = os.environ.get(f"SLURM_{kind}_ON_NODE", "")
+    return int(number) if number.isdigit() else None

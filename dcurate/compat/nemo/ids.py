@@ -13,7 +13,10 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import fsspec
+import numpy as np
 import orjson
+
+from dcurate.errors import DataError
 
 CURATOR_DEDUP_ID_STR = "_curator_dedup_id"
 
@@ -132,3 +135,39 @@ def write_id_generator_to_disk(filepath: str, storage_options: dict[str, Any] | 
         ValueError: there are none in this process.
     """
     get_id_generator_actor().to_disk(filepath, storage_options)
+
+
+def active_ids() -> IdGeneratorBase:
+    """The id generator of this process.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    try:
+        return get_id_generator_actor()
+    except ValueError as error:
+        raise RuntimeError(
+            "ID generator is required when self._generate_ids or self._assign_ids is True, and the actor "
+            "'id_generator' does not exist: call create_id_generator_actor() before the pipeline runs"
+        ) from error
+
+
+def numbers_of(span: tuple[int, int], first: int | None, rows: int, what: str) -> Any:
+    """The ids of the rows of a group of files.
+
+    Args:
+        span: the first and the last id that the group was given.
+        first: the id of the first row, if it is another one.
+        rows: that the group has now.
+        what: the group, for errors.
+
+    Raises:
+        DataError: it has another number of rows than before.
+    """
+    begin, last = span
+    if last - begin + 1 != rows:
+        raise DataError(
+            f"{what} have {rows:,} rows, but {last - begin + 1:,} ids were given to them before: they have changed "
+            "since; begin with a new id generator"
+        )
+    return np.arange(begin if first is None else first, begin + rows)

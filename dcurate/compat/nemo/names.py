@@ -33,12 +33,14 @@ class Names:
         modules: the names of each module.
         known: where names come from, by ``"module:name"`` or, for those that are the same everywhere, by ``"name"``.
         without: modules that are not here with all that they hold, and what to use instead.
+        imported: names that every module has besides its own.
     """
 
     follows: list[str]
     modules: dict[str, list[str]]
     known: dict[str, Name]
     without: dict[str, str]
+    imported: list[str]
 
     def use_instead_of(self, module: str) -> str | None:
         """Return what to use instead of a module that is not here."""
@@ -55,7 +57,7 @@ class Names:
         """
         if module not in self.modules:
             return missing(module, name, self.use_instead_of(module) or "")
-        if name not in self.modules[module]:
+        if name not in self.modules[module] and name not in self.imported:
             raise KeyError(name)
         known = self.known.get(f"{module}:{name}") or self.known[name]
         if known.target:
@@ -100,4 +102,4 @@ def names() -> Names:
     known |= {name: Name(value=value) for name, value in table["values"].items()}
     known |= {name: Name(use=group["use"]) for group in table["missing"] for name in group["names"]}
     without = {module: group["use"] for group in table["without"] for module in group["modules"]}
-    return Names(table["follows"], table["modules"], known, without)
+    return Names(table["follows"], table["modules"], known, without, table["imported"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.compat.nemo.tasks import Task
+from dcurate.core.events import Event, SplitDone, TaskDone
 from dcurate.core.report import RunReport
+from dcurate.core.stage import SinkStage
 
 
 @dataclass
@@ -84,6 +86,42 @@ def stats_of(report: RunReport) -> list[StagePerfStats]:
         )
         for stage in report.stages
     ]
+
+
+class WrittenFigures:
+    """Observes a run that ends with a writer: gives its tasks the figures that stages put into their metadata.
+
+    A writer of dcurate passes on the names of files alone.
+
+    Args:
+        names: of figures that stages log, and that tasks have in ``_metadata``.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self._open: dict[str, Counter[str]] = {}
+        self._of_files: dict[str, Counter[str]] = {}
+
+    @classmethod
+    def of(cls, stages: Sequence[Any]) -> WrittenFigures | None:
+        """The observer for stages; None where there is no writer, or no stage that names figures."""
+        names = dict.fromkeys(name for stage in stages for name in getattr(stage, "figures_in_metadata", ()))
+        return cls(names) if names and isinstance(stages[-1], SinkStage) else None
+
+    def on_event(self, event: Event) -> None:
+        """Count what the tasks of a split log, until its files are written."""
+        if isinstance(event, TaskDone):
+            figures = self._open.setdefault(event.split, Counter())
+            for stats in event.stats:
+                figures.update({name: int(stats.metrics[name]) for name in self._names if name in stats.metrics})
+        elif isinstance(event, SplitDone) and event.files:
+            self._of_files[event.files[0]] = self._open.pop(event.split, Counter())
+
+    def add_to(self, tasks: Iterable[Task[Any]]) -> None:
+        """Put the figures of each split into the metadata of the task with its first file; others have zeros."""
+        for task in tasks:
+            figures = self._of_files.get(task.data[0], Counter())
+            task._metadata.update({name: figures[name] for name in self._names})
 
 
 class TaskPerfUtils:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from dcurate.compat.nemo.tasks import DocumentBatch
@@ -25,6 +26,11 @@ def stripped(stage: Any, *names: str) -> None:
         setattr(stage, name, getattr(stage, name).strip())
         if not getattr(stage, name):
             raise ValueError(f"{type(stage).__name__} requires a non-empty '{name}'")
+
+
+def is_in(value: Any, values: Sequence[Any] | None) -> bool:
+    """Whether an argument is one of some values, by identity or as text; None for any value."""
+    return values is None or any(value is one or (isinstance(value, str) and value == one) for one in values)
 
 
 def records(frame: Any) -> list[dict[str, Any]]:

@@ -15,9 +15,10 @@ from dcurate.compat.nemo.asking import AsksModel, GivenClient
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask
 from dcurate.frames.columns import values
+from dcurate.models.llm import nemotron_cc
 from dcurate.models.llm.batch_client import BatchClient
 from dcurate.models.llm.config import Answer, GenerationConfig, Question, Request
-from dcurate.models.llm.nemotron_prompts import ASSISTANT, CAREFUL_ASSISTANT, QA_PREFIX
+from dcurate.models.llm.nemotron_prompts import ASSISTANT, CAREFUL_ASSISTANT
 from dcurate.models.llm.nemotron_prompts import DISTILL as DISTILL_PROMPT_TEMPLATE
 from dcurate.models.llm.nemotron_prompts import DIVERSE_QA as DIVERSE_QA_PROMPT_TEMPLATE
 from dcurate.models.llm.nemotron_prompts import EXTRACT_KNOWLEDGE as EXTRACT_KNOWLEDGE_PROMPT_TEMPLATE
@@ -125,67 +126,24 @@ class BaseSyntheticStage(_GenerateStage):  # type: ignore[misc]
         return response[0] if response else ""
 
 
-@dataclass
-class WikipediaParaphrasingStage(BaseSyntheticStage):
+class WikipediaParaphrasingStage(nemotron_cc.WikipediaParaphrasingStage, BaseSyntheticStage):  # type: ignore[misc]
     """Rewrite texts in the style of an encyclopedia."""
 
-    system_prompt: str | None = NEMOTRON_CC_SYSTEM_PROMPT
-    prompt: str | None = WIKIPEDIA_REPHRASING_PROMPT_TEMPLATE
-    input_field: str | None = "text"
-    output_field: str | None = "rephrased"
-    name: str = "WikipediaParaphrasing"
+
+class DiverseQAStage(nemotron_cc.DiverseQAStage, BaseSyntheticStage):  # type: ignore[misc]
+    """Generate questions of several kinds about a text, with their answers."""
 
 
-@dataclass
-class DiverseQAStage(BaseSyntheticStage):
-    """Generate questions of several kinds about a text, with their answers.
-
-    Args:
-        tokenizer, prefix, max_num_pairs: not used here, but by `DiverseQAPostProcessingStage`.
-        input_field and all others: as in `BaseSyntheticStage`.
-    """
-
-    system_prompt: str | None = NEMOTRON_CC_SYSTEM_PROMPT
-    prompt: str | None = DIVERSE_QA_PROMPT_TEMPLATE
-    input_field: str | None = "text"
-    output_field: str | None = "diverse_qa"
-    tokenizer: Any = None
-    prefix: str = QA_PREFIX
-    max_num_pairs: int = 10
-    name: str = "DiverseQA"
-
-
-@dataclass
-class DistillStage(BaseSyntheticStage):
+class DistillStage(nemotron_cc.DistillStage, BaseSyntheticStage):  # type: ignore[misc]
     """Generate a condensed version of a text."""
 
-    system_prompt: str | None = NEMOTRON_CC_DISTILL_SYSTEM_PROMPT
-    prompt: str | None = DISTILL_PROMPT_TEMPLATE
-    input_field: str | None = "text"
-    output_field: str | None = "distill"
-    name: str = "Distill"
 
-
-@dataclass
-class ExtractKnowledgeStage(BaseSyntheticStage):
+class ExtractKnowledgeStage(nemotron_cc.ExtractKnowledgeStage, BaseSyntheticStage):  # type: ignore[misc]
     """Extract the knowledge in a text, rewritten as a passage."""
 
-    system_prompt: str | None = NEMOTRON_CC_SYSTEM_PROMPT
-    prompt: str | None = EXTRACT_KNOWLEDGE_PROMPT_TEMPLATE
-    input_field: str | None = "text"
-    output_field: str | None = "extract_knowledge"
-    name: str = "ExtractKnowledge"
 
-
-@dataclass
-class KnowledgeListStage(BaseSyntheticStage):
+class KnowledgeListStage(nemotron_cc.KnowledgeListStage, BaseSyntheticStage):  # type: ignore[misc]
     """Extract the facts in a text, as a list."""
-
-    system_prompt: str | None = NEMOTRON_CC_SYSTEM_PROMPT
-    prompt: str | None = KNOWLEDGE_LIST_PROMPT_TEMPLATE
-    input_field: str | None = "text"
-    output_field: str | None = "knowledge_list"
-    name: str = "KnowledgeList"
 
 
 @dataclass

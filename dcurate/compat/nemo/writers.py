@@ -9,17 +9,18 @@ from __future__ import annotations
 import logging
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import pyarrow as pa
 from fsspec.core import url_to_fs
 
 from dcurate.compat.nemo.files import check_output_mode
 from dcurate.compat.nemo.iterables import get_deterministic_hash
+from dcurate.compat.nemo.rows import is_in
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
-from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask
+from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask, Task
 from dcurate.core.batch import BatchKey, FileGroup
 from dcurate.errors import PipelineError
 from dcurate.frames import document
@@ -51,8 +52,59 @@ _INDEX = (None, False)
 _ENGINES = ("auto", "pyarrow")
 
 
+T = TypeVar("T", bound=Task[Any])
+
+
+class FileStage(ProcessingStage[T, FileGroupTask]):
+    """A stage that writes each task to a file in a folder."""
+
+    path: str
+    file_extension: str
+    write_kwargs: dict[str, Any]
+    mode: str
+    append_mode_implemented: bool
+
+    def _open_folder(self) -> None:
+        self.path = str(self.path)
+        self.storage_options = dict((self.write_kwargs or {}).get("storage_options") or {})
+        self.fs, self._fs_path = url_to_fs(self.path, **self.storage_options)
+        check_output_mode(self.mode, self.fs, self._fs_path, append_mode_implemented=self.append_mode_implemented)
+
+    def inputs(self) -> Spec:
+        return ["data"], []
+
+    def outputs(self) -> Spec:
+        return ["data"], []
+
+    def get_file_extension(self) -> str:
+        """Return the ending of the files, without its dot."""
+        return self.file_extension
+
+    @abstractmethod
+    def write_data(self, task: T, file_path: str) -> None:
+        """Write a task to a file."""
+
+    def process(self, task: T) -> FileGroupTask:
+        """Write a task to a file, whose name follows from the source files and the id of the task."""
+        sources = task._metadata.get("source_files")
+        if sources:
+            name = get_deterministic_hash(sources, task.task_id)
+        else:
+            _log.warning("task %s has no source_files in its metadata: its file has a random name", task.task_id)
+            name = uuid.uuid4().hex
+        inner = self.fs.sep.join([self._fs_path, f"{name}.{self.get_file_extension()}"])
+        path = full_address(self.fs, inner)
+        self.write_data(task, path)
+        return FileGroupTask(
+            dataset_name=task.dataset_name,
+            data=[path],
+            _metadata={**task._metadata, "format": self.get_file_extension()},
+            _stage_perf=task._stage_perf,
+        )
+
+
 @dataclass
-class BaseWriter(ProcessingStage[DocumentBatch, FileGroupTask], ABC):
+class BaseWriter(FileStage[DocumentBatch], ABC):
     """A stage that writes each batch to a file; subclass it and write ``write_data``.
 
     Args:
@@ -74,42 +126,11 @@ class BaseWriter(ProcessingStage[DocumentBatch, FileGroupTask], ABC):
 
     def __post_init__(self) -> None:
         self.name = type(self).name if self.name == "BaseWriter" else self.name
-        self.path = str(self.path)
-        self.storage_options = (self.write_kwargs or {}).get("storage_options", {})
-        self.fs, self._fs_path = url_to_fs(self.path, **self.storage_options)
-        check_output_mode(self.mode, self.fs, self._fs_path, append_mode_implemented=self.append_mode_implemented)
-
-    def inputs(self) -> Spec:
-        return ["data"], []
-
-    def outputs(self) -> Spec:
-        return ["data"], []
-
-    def get_file_extension(self) -> str:
-        """Return the ending of the files, without its dot."""
-        return self.file_extension
+        self._open_folder()
 
     @abstractmethod
     def write_data(self, task: DocumentBatch, file_path: str) -> None:
         """Write the rows of a batch to a file."""
-
-    def process(self, task: DocumentBatch) -> FileGroupTask:
-        """Write a batch to a file, whose name follows from the source files and the id of the task."""
-        sources = task._metadata.get("source_files")
-        if sources:
-            name = get_deterministic_hash(sources, task.task_id)
-        else:
-            _log.warning("task %s has no source_files in its metadata: its file has a random name", task.task_id)
-            name = uuid.uuid4().hex
-        inner = self.fs.sep.join([self._fs_path, f"{name}.{self.get_file_extension()}"])
-        path = full_address(self.fs, inner)
-        self.write_data(task, path)
-        return FileGroupTask(
-            dataset_name=task.dataset_name,
-            data=[path],
-            _metadata={**task._metadata, "format": self.get_file_extension()},
-            _stage_perf=task._stage_perf,
-        )
 
     def _selected(self, task: DocumentBatch) -> Any:
         frame = task.to_pandas()
@@ -144,7 +165,7 @@ class JsonlWriter(BaseWriter):
     def engine_form(self, before: list[Any], is_last: bool) -> Any:
         """Return dcurate's writer that takes the place of this one at the end of a pipeline."""
         given = self.write_kwargs or {}
-        taken = all(name in _SAME_JSONL and _is_in(value, _SAME_JSONL[name]) for name, value in given.items())
+        taken = all(name in _SAME_JSONL and is_in(value, _SAME_JSONL[name]) for name, value in given.items())
         return _JsonlSink.of(self) if is_last and taken and not self._is_changed(JsonlWriter) else None
 
 
@@ -181,11 +202,7 @@ class ParquetWriter(BaseWriter):
             return None
 
 
-def _is_in(value: Any, values: Sequence[Any] | None) -> bool:
-    return values is None or any(value is one or (isinstance(value, str) and value == one) for one in values)
-
-
-class _Sink(FileWriter):
+class WritesAsNemo(FileWriter):
     """What dcurate's writers have besides where they take the place of NeMo Curator's."""
 
     _extension: str = ""
@@ -194,7 +211,24 @@ class _Sink(FileWriter):
         return super()._name(key, f".{self._extension}" if self._extension else suffix, number)
 
 
-class _JsonlSink(_Sink, jsonl.JsonlWriter):
+def written_tasks(source: Any, sink: WritesAsNemo, outputs: Iterable[Any]) -> list[FileGroupTask]:
+    """The tasks for the files that a run wrote: one for each, as each batch is written to a file of its own.
+
+    Args:
+        source: that the run began with, which knows the name of the dataset.
+        sink: that wrote the files.
+        outputs: groups of files.
+    """
+    about = {"format": sink._extension}
+    dataset = str(getattr(source, "dataset_name", ""))
+    return [
+        FileGroupTask(dataset, [path], _metadata=dict(about), task_id=f"0_{BatchKey(path).digest}")
+        for group in outputs
+        for path in group.data
+    ]
+
+
+class _JsonlSink(WritesAsNemo, jsonl.JsonlWriter):
     """dcurate's writer of JSON Lines in the place of NeMo Curator's."""
 
     writes_lines: ClassVar[bool] = True
@@ -222,7 +256,7 @@ class _JsonlSink(_Sink, jsonl.JsonlWriter):
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 
 
-class _ParquetSink(_Sink, parquet.ParquetWriter):
+class _ParquetSink(WritesAsNemo, parquet.ParquetWriter):
     """dcurate's writer of Parquet in the place of NeMo Curator's."""
 
     @classmethod

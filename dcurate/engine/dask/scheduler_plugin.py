@@ -18,6 +18,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dcurate.cluster import compat
 from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, offered_shapes
+from dcurate.cluster.versions import difference
+from dcurate.cluster.versions import versions as own_versions
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.cluster.worker_shape import Shape
 from dcurate.engine.allocate.assignment import Assignment, SlotClaim
@@ -224,8 +226,13 @@ class SlotManager(SchedulerPlugin):
                 self._shifts = self._shifts | {operator: (one["shifts"], now)}
         self._due.set()
 
-    def on_register(self, worker: str, info: Mapping[str, Any]) -> None:
-        """Add a worker that sent its info."""
+    def on_register(self, worker: str, info: Mapping[str, Any], versions: Mapping[str, str]) -> None:
+        """Add a worker that sent its info, unless it has other versions of what matters: that one gets no slots."""
+        differs = difference(own_versions(), versions)
+        if differs:
+            differs = differs.replace("this process", "the scheduler")
+            self.publish({"notice": f"worker {worker} takes no part in the run: it has {differs}"})
+            return
         state = self.scheduler.workers.get(worker)
         if state is not None:
             one = WorkerInfo.from_dict(info)

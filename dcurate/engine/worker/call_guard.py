@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from traceback import TracebackException
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
+from dcurate.core.gpu_errors import is_gpu_out_of_memory, poison_in
 from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError, without_secrets
 
 A = TypeVar("A")
@@ -68,6 +69,16 @@ class CallError:
     def _traceback(self) -> TracebackException:
         return self._captured or TracebackException.from_exception(self.error, lookup_lines=False)
 
+    @property
+    def poisons(self) -> bool:
+        """Whether a CUDA error has left the GPU unusable to this process: later calls fail whatever their input."""
+        return not isinstance(self.error, FATAL) and poison_in(self.error) is not None
+
+    @property
+    def is_gpu_out_of_memory(self) -> bool:
+        """Whether the memory of a GPU ran out."""
+        return not isinstance(self.error, FATAL) and is_gpu_out_of_memory(self.error)
+
     def like(self, other: object) -> bool:
         """Whether another failure is of the same kind."""
         return isinstance(other, CallError) and type(other.error) is type(self.error)
@@ -102,12 +113,14 @@ class Died:
         message: how it ended.
         trace: where it was, as far as is known.
         whole: whether the whole batch failed from there on, without a search for the rows at fault.
+        poisoned: whether a CUDA error had left the GPU unusable to the process.
     """
 
     reason: str
     message: str
     trace: str = ""
     whole: bool = False
+    poisoned: bool = False
 
     #: Every try costs a process, and parts are tried in turn, so that one death shows which of many is at fault.
     fan_out: ClassVar[int] = 16
@@ -131,6 +144,8 @@ Failure: TypeAlias = CallError | Died
 def attempt(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | CallError:
     """Call a stage's code up to ``attempts`` times until it does not raise; return its answer or the error.
 
+    Errors of the run as a whole, and those that leave the GPU unusable to this process, are not tried again.
+
     Examples:
         >>> attempt(len, "four", attempts=2)
         4
@@ -144,6 +159,6 @@ def attempt(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | C
         try:
             return function(argument)
         except Exception as error:
-            if number >= attempts or isinstance(error, FATAL):
+            if number >= attempts or isinstance(error, FATAL) or poison_in(error) is not None:
                 return CallError(error, number, time.perf_counter() - begin)
         number += 1

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from itertools import pairwise
+from typing import Any, NoReturn, TypeAlias
 
+from dcurate.core import gpu_memory
 from dcurate.core.batch import Batch, FileGroup, FileRows, Rejection
+from dcurate.core.gpu_memory import free_gpu_memory, too_full
 from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage, places
-from dcurate.engine.worker.bisect import BatchSlice, FailedRows, Recovered, can_split, first_failing, recover
+from dcurate.engine.worker.bisect import BatchSlice, FailedRows, Recovered, can_split, first_failing, joined, recover
 from dcurate.engine.worker.call_guard import FATAL, CallError, Died, Failure, attempt
-from dcurate.engine.worker.timeouts import WATCHDOG
-from dcurate.errors import DataError, StageError
+from dcurate.engine.worker.timeouts import WATCHDOG, end_process
+from dcurate.errors import DataError, RunError, StageError
 from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.line_matching import without_seeing_lines
@@ -27,6 +30,9 @@ ERROR, TRACEBACK = "_dcurate_error", "_dcurate_traceback"
 #: `BatchSlice.start` of the call that divides a split.
 _DIVIDE_START = -1
 
+#: Exit code of a process that cannot use its GPU any more.
+POISONED_EXIT = 70
+
 #: A call that failed in less than this many seconds is searched for the row at fault, for about as long.
 QUICK_S = 10.0
 
@@ -37,8 +43,8 @@ class Calls:
     Args:
         ignore_failures: whether rows on which a stage fails are rejected and the rest is processed; a stage's own
             setting takes precedence. Writers are exempt: what they cannot write is never left out.
-        run: id of a run whose stages' ``timeout_s`` is enforced: a call that takes longer ends this process. None in a
-            process that nobody restarts: calls have no time limit there.
+        run: id of a run whose stages' ``timeout_s`` is enforced: a call that takes longer ends this process, and so
+            does one that leaves the GPU unusable. None in a process that nobody restarts: calls have no time limit.
     """
 
     def __init__(self, ignore_failures: bool = False, run: str | None = None) -> None:
@@ -85,11 +91,13 @@ class Calls:
         Raises:
             StageError: it gave something else than one answer a batch.
         """
-        own = process or stage.process_batch
-        shown = own if stage.sees_lines else partial(without_seeing_lines, own)
-        watched = self.watched(stage, part, batches, shown)
-        answers = attempt(watched, batches, stage.spec.num_run_attempts)
+        answers = self._attempted(stage, part, batches, process)
+        if isinstance(answers, CallError) and answers.is_gpu_out_of_memory:
+            answers = self._with_less_memory(stage, part, batches, process)
+        if isinstance(answers, Died):
+            return answers
         if isinstance(answers, CallError):
+            self.end_if_poisoned(failed_on(stage, batches), answers)
             return answers.detach() if self.ignores(stage) else answers
         if isinstance(answers, list | tuple) and len(answers) == len(batches):
             return answers
@@ -98,6 +106,62 @@ class Calls:
             f"stage {stage.name!r} was given {len(batches)} batches and process_batch answered {count}; "
             "answer one result per batch, in order (None where nothing is left, a list where there are several)"
         )
+
+    def _attempted(self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process | None) -> Any:
+        own = process or stage.process_batch
+        shown = own if stage.sees_lines else partial(without_seeing_lines, own)
+        return attempt(self.watched(stage, part, batches, shown), batches, stage.spec.num_run_attempts)
+
+    def _with_less_memory(
+        self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process | None
+    ) -> Sequence[Any] | Failure:
+        """Call a stage again after GPU memory ran out: on halves of the input, or after a wait if it has one row.
+
+        Raises:
+            ResourceError: one row is too much, also after waiting for other processes to free memory. No row is at
+                fault for the memory of a machine.
+        """
+        free_gpu_memory()
+        halves = [] if process is not None else _halves(stage, part, batches)
+        if halves:
+            answers: list[Any] = []
+            for half, own in halves:
+                found = self.call(stage, half, own)
+                if isinstance(found, CallError | Died):
+                    return found
+                answers += found
+            return answers if len(batches) > 1 else [joined(answers)]
+        for wait in (0.0, *gpu_memory.WAITS_S):
+            time.sleep(wait)
+            again: Sequence[Any] | CallError = self._attempted(stage, part, batches, process)
+            if not isinstance(again, CallError) or not again.is_gpu_out_of_memory:
+                return again
+            error = again.detach().error
+            free_gpu_memory()
+        raise too_full(error, f"{failed_on(stage, batches)} of {sum(one.num_items for one in batches)} rows") from error
+
+    def end_if_poisoned(self, doing: str, failure: CallError) -> None:
+        """End this process if a CUDA error has left the GPU unusable: all later calls would fail, on whatever rows.
+
+        The batch is made again elsewhere, as after any death of a worker; rows at fault are found in a sandbox.
+
+        Args:
+            doing: the beginning of a sentence about the call.
+
+        Raises:
+            RunError: nobody restarts this process.
+        """
+        if failure.poisons:
+            self.end_poisoned(f"{doing}: {failure.message}".replace("\n", " "), failure)
+
+    def end_poisoned(self, sentence: str, failure: CallError) -> NoReturn:
+        """End this process, with a report for the driver; or the run, if nobody restarts the process."""
+        if self.run is None:
+            raise RunError(
+                f"{sentence}; after this error the process cannot use its GPU, and nothing restarts it; "
+                "start the run again with resume=True, on workers with a nanny, which are restarted"
+            ) from failure.error
+        end_process(self.run, sentence, failure.trace, POISONED_EXIT)
 
     def watched(self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process) -> Process:
         """Wrap a function of the stage in the stage's time limit, if it has one that is enforced here."""
@@ -159,6 +223,24 @@ class Calls:
             return failure.as_error(failed_on(stage, group))
         batch = group[place.batch]
         return place.failure.as_error(failed_on(stage, [batch]), "" if place.row is None else row_of(batch, place.row))
+
+
+def _halves(stage: AnyStage, part: BatchSlice, batches: list[Batch]) -> list[tuple[BatchSlice, list[Batch]]]:
+    """Split the input of a call in two; return nothing where it cannot be split, or a writer would write it twice."""
+    if len(batches) > 1 and not isinstance(stage, SinkStage | SourceStage):
+        middle = len(batches) // 2
+        seam = part.first + middle
+        return [(part._replace(last=seam), batches[:middle]), (part._replace(first=seam), batches[middle:])]
+    batch = batches[0]
+    if isinstance(stage, SinkStage | SourceStage) or not can_split(batch):
+        return []
+    bounds = (0, batch.num_items // 2, batch.num_items)
+    parts = [(low, high, batch.rows(low, high)) for low, high in pairwise(bounds)]
+    return [
+        (part._replace(start=part.start + low, stop=part.start + high), [rows])
+        for low, high, rows in parts
+        if rows is not None
+    ]
 
 
 def _check_rows(stage: AnyStage, batches: list[Batch], answers: Sequence[Any] | Failure) -> None:

@@ -7,15 +7,16 @@ import os
 import pickle
 import resource
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import cloudpickle
 
 from dcurate.core.batch import Batch
+from dcurate.core.gpu_memory import wait_for_gpu
 from dcurate.core.lifeline import end_with_parent
 from dcurate.engine.worker.bisect import BatchSlice
-from dcurate.engine.worker.call_guard import Died, Failure
-from dcurate.engine.worker.calls import AnyStage, Calls, Process, failed_on, is_divisible, row_of
+from dcurate.engine.worker.call_guard import CallError, Died, Failure
+from dcurate.engine.worker.calls import POISONED_EXIT, AnyStage, Calls, Process, failed_on, is_divisible, row_of
 from dcurate.engine.worker.sandbox import HEAD, Deaths, Report, Settings
 from dcurate.engine.worker.slots import SlotPool
 from dcurate.errors import DcurateError, StageError
@@ -50,10 +51,14 @@ class ReportingCalls(Calls):
         ignore_failures: as for `Calls`.
         deaths: slices that killed earlier processes.
         report: sends the call that is being made, or None when it has ended.
+        traces: file descriptor to which a dying process writes why.
     """
 
-    def __init__(self, ignore_failures: bool, deaths: Deaths, report: Callable[[Report | None], None]) -> None:
+    def __init__(
+        self, ignore_failures: bool, deaths: Deaths, report: Callable[[Report | None], None], traces: int
+    ) -> None:
         super().__init__(ignore_failures)
+        self._traces = traces
         self._send_report = report
         self._known_deaths = dict(deaths)
         self._given_up = {
@@ -87,9 +92,16 @@ class ReportingCalls(Calls):
 
         def reported(batches: list[Batch]) -> Sequence[Any]:
             self._send_report(report)
-            return process(batches)
+            answers = process(batches)
+            wait_for_gpu()  # what fails there later would be blamed on other rows
+            return answers
 
         return reported
+
+    def end_poisoned(self, sentence: str, failure: CallError) -> NoReturn:
+        with open(self._traces, "w", errors="backslashreplace", closefd=False) as file:
+            file.write(f"{failure.reason}\n{failure.message}\n{failure.trace}".replace("\0", ""))
+        os._exit(POISONED_EXIT)
 
     def _among_given_up(self, part: BatchSlice) -> Died | None:
         start, died = self._given_up.get((part.stage, part.first), (0, None))
@@ -116,12 +128,12 @@ def main(answers: int, lifeline: int, traces: int) -> None:
     payload, run, settings = pickle.loads(setup_message)
     pool = _opened(channel, payload, run, settings)
     if pool is not None:
-        _serve(channel, pool)
+        _serve(channel, pool, traces)
         channel.send("closed", pool.close())
 
 
 def _opened(channel: Channel, payload: bytes, run: str, settings: Settings) -> SlotPool | None:
-    if settings.memory_limit is not None:
+    if settings.memory_limit is not None and not settings.gpus:  # CUDA maps far more than it uses
         resource.setrlimit(resource.RLIMIT_DATA, (settings.memory_limit, settings.memory_limit))
     pool = SlotPool(run, payload, 1, settings.worker, settings.gpus)
     channel.send("doing", f"operator {pool.operator_spec.operator!r} could not be set up")
@@ -133,7 +145,7 @@ def _opened(channel: Channel, payload: bytes, run: str, settings: Settings) -> S
     return pool
 
 
-def _serve(channel: Channel, pool: SlotPool) -> None:
+def _serve(channel: Channel, pool: SlotPool, traces: int) -> None:
     between = f"operator {pool.operator_spec.operator!r} failed between two calls of a stage"
     while True:
         channel.send("doing", between)
@@ -143,7 +155,10 @@ def _serve(channel: Channel, pool: SlotPool) -> None:
         packed, deaths = pickle.loads(request)
         try:
             calls = ReportingCalls(
-                pool.operator_spec.ignore_failures, deaths, lambda doing: channel.send("doing", doing or between)
+                pool.operator_spec.ignore_failures,
+                deaths,
+                lambda doing: channel.send("doing", doing or between),
+                traces,
             )
             result = pool.work(cloudpickle.loads(packed), calls)
             channel.send("done", result)

@@ -12,17 +12,29 @@ from inspect import Parameter, signature
 
 import cloudpickle
 
+from dcurate.core import gpu_memory
 from dcurate.core.batch import Batch
+from dcurate.core.gpu_memory import free_gpu_memory, too_full
 from dcurate.core.names import file_safe
+from dcurate.core.slot_gpus import given_gpus
 from dcurate.core.stage import NodeInfo, WorkerMetadata
 from dcurate.engine.worker.call_guard import FATAL, CallError, attempt
 from dcurate.engine.worker.calls import AnyStage, Calls
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.samples import ScoreSampler
 from dcurate.engine.worker.sandbox import SandboxedProcess, Settings
-from dcurate.engine.worker.timeouts import WATCHDOG, acquire_host_folder, host_folder, release_host_folder
+from dcurate.engine.worker.timeouts import (
+    WATCHDOG,
+    acquire_host_folder,
+    count_setup_end,
+    host_folder,
+    release_host_folder,
+)
 from dcurate.errors import DcurateError, StageError
 from dcurate.fs.locks import lock
+
+#: Processes of a host that may end, one after the other, because a GPU is unusable when an operator is set up.
+MAX_SETUP_ENDS = 4
 
 
 class SlotPool:
@@ -78,7 +90,8 @@ class SlotPool:
             if host:
                 self._set_up_host()
             for number in range(self._slots):
-                self._idle.put(self._set_up(WorkerMetadata(f"{self._worker}/{number}", self._gpus)))
+                with given_gpus(self._gpus):
+                    self._idle.put(self._set_up(WorkerMetadata(f"{self._worker}/{number}", self._gpus)))
         except DcurateError as error:
             for failure in self.close():
                 error.add_note(failure)
@@ -91,9 +104,13 @@ class SlotPool:
         Args:
             calls: how stages are called, if not as usual.
         """
-        stages = self._idle.get()
+        stages, calls = self._idle.get(), calls or self._calls
         try:
-            return run_operator(self.operator_spec, stages, inputs, calls or self._calls, self._sampler)
+            with given_gpus(self._gpus):
+                return run_operator(self.operator_spec, stages, inputs, calls, self._sampler)
+        except Exception as error:  # raises again, or ends the process: what a batch on a GPU raises between calls
+            calls.end_if_poisoned(f"operator {self.operator_spec.operator!r}", CallError(error))
+            raise
         finally:
             self._idle.put(stages)
 
@@ -137,18 +154,33 @@ class SlotPool:
 
     def _stage_set_up(self, place: int, stage: AnyStage, slot: WorkerMetadata) -> AnyStage:
         """Set up a stage, with retries on fresh copies."""
-        attempt = 1
+        attempt, waits = 1, iter((0.0, *gpu_memory.WAITS_S))
         while True:
             self._opened.append(stage)
             failure = _call_hook(stage, "setup", slot)
             if failure is None:
                 return stage
+            self._end_if_poisoned(stage, failure)
             failure.tries = attempt
-            if attempt >= stage.spec.num_setup_attempts or isinstance(failure.error, FATAL):
+            wait = next(waits, None) if failure.is_gpu_out_of_memory else None
+            if wait is None and (attempt >= stage.spec.num_setup_attempts or isinstance(failure.error, FATAL)):
+                if failure.is_gpu_out_of_memory:
+                    raise too_full(failure.error, f"stage {stage.name!r}: setup() failed") from failure.error
                 raise failure.as_error(f"stage {stage.name!r}: setup() failed")
             _call_hook(self._opened.pop(), "teardown")  # of what is half set up: it may well raise, too
+            if wait is not None:
+                failure.detach()
+                free_gpu_memory()
+                time.sleep(wait)
             stage = _loaded(self._payload).stages[place]
             attempt += 1
+
+    def _end_if_poisoned(self, stage: AnyStage, failure: CallError) -> None:
+        """End this process, a few times at most, if its GPU is unusable: another slot of it may have caused that."""
+        if not failure.poisons or self._calls.run is None:
+            return
+        if count_setup_end(self.run, file_safe(self.operator_spec.operator)) < MAX_SETUP_ENDS:
+            self._calls.end_if_poisoned(f"stage {stage.name!r}: setup() failed", failure)
 
 
 class SlotQueue:

@@ -1,4 +1,4 @@
-"""End a process in which a call takes too long.
+"""End a process in which a call takes too long, or which cannot use its GPU any more.
 
 Python threads cannot end a call that is in native code and holds the interpreter's lock. A C thread can: that of
 ``faulthandler``, which dumps the traceback of every Python thread and ends the process. A process has one such timer,
@@ -13,14 +13,18 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from dcurate.fs.temporary import folder_of_host, held, sweep
 
 #: Prefix of a hang report's name, and the text that it contains from the timeout on.
 REPORT_PREFIX, TIMEOUT_MARK = "hung-", "\nTimeout ("
+#: The same of a process that ended itself: what it did, then a traceback.
+_ENDED_PREFIX = "ended-"
+#: Marks of processes that ended as they set an operator up.
+_SETUP_PREFIX = "setup-"
 _FOLDER = "runs"
 #: Seconds for which a report is kept.
 _REPORT_AGE_S = 3600
@@ -29,10 +33,10 @@ _LOCK = threading.Lock()
 
 
 class Hang(NamedTuple):
-    """A call that took too long, and ended its process.
+    """A call that ended its process: it took too long, or left the GPU unusable.
 
     Attributes:
-        doing: the stage and batch.
+        doing: the stage and batch, and why the process was ended.
         trace: the traceback of every thread of the process.
     """
 
@@ -114,9 +118,33 @@ class Watchdog:
 WATCHDOG = Watchdog()
 
 
+def end_process(run: str, doing: str, trace: str, code: int) -> NoReturn:
+    """End this process at once, and leave a `Hang` on this host; nothing is torn down."""
+    path = acquire_host_folder(run) / f"{_ENDED_PREFIX}{os.getpid()}.txt"
+    with suppress(OSError):  # a full disk: the process must end nevertheless
+        path.write_text(f"{doing}\n{trace}", errors="backslashreplace")
+    os._exit(code)
+
+
+def count_setup_end(run: str, operator: str) -> int:
+    """Count this process among those of this host that end while they set an operator up; return how many there are.
+
+    Args:
+        operator: its name, as a name of files.
+    """
+    folder = acquire_host_folder(run)
+    (folder / f"{_SETUP_PREFIX}{operator}-{os.getpid()}.txt").touch()
+    return sum(path.name.rpartition("-")[0] == f"{_SETUP_PREFIX}{operator}" for path in folder.glob("*.txt"))
+
+
 def take_hangs(run: str) -> list[Hang]:
-    """Return and remove the reports of a run's calls that hung on this host, in processes that are gone."""
+    """Return and remove the reports of a run's calls that ended their processes on this host."""
     hangs = []
+    for path in sorted(host_folder(run).glob(f"{_ENDED_PREFIX}*.txt")):
+        if not _is_alive(int(path.stem.removeprefix(_ENDED_PREFIX))):
+            doing, _, trace = path.read_text(errors="replace").partition("\n")
+            path.unlink(missing_ok=True)
+            hangs.append(Hang(doing, trace))
     for path in sorted(host_folder(run).glob(f"{REPORT_PREFIX}*.txt")):
         if _is_alive(int(path.stem.removeprefix(REPORT_PREFIX))):
             continue
@@ -159,9 +187,11 @@ def release_host_folder(run: str) -> None:
 
 
 def _has_report(folder: Path) -> bool:
-    """Whether the folder holds a recent report of a call that hung."""
-    reports = [path for path in folder.glob(f"{REPORT_PREFIX}*") if time.time() - path.stat().st_mtime < _REPORT_AGE_S]
-    return any(TIMEOUT_MARK in path.read_text(errors="replace") for path in reports)
+    """Whether the folder holds a recent report of a call that ended its process."""
+    reports = [path for path in folder.glob("*-*.txt") if time.time() - path.stat().st_mtime < _REPORT_AGE_S]
+    return any(
+        not path.name.startswith(REPORT_PREFIX) or TIMEOUT_MARK in path.read_text(errors="replace") for path in reports
+    )
 
 
 def _is_alive(pid: int) -> bool:

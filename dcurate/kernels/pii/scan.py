@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.cuda import CudaColumn, Scratch, launch
+from dcurate.kernels.cuda import CudaColumn, TextFunction, launch
+from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, frozen
 from dcurate.kernels.pii.accounts import card_end, iban_end, social_security_end
 from dcurate.kernels.pii.alphabet import (
@@ -201,7 +202,13 @@ def _scan(
 
 def _counts_on_gpu(column: CudaColumn, rows: Rows, kinds: int, public: bool) -> npt.NDArray[np.int64]:
     out = np.empty((len(rows), 1), np.int64)
-    launch(count_pii, column, rows, (int(kinds), bool(public)), out=out, scratch=Scratch(group_scratch))
+
+    def on_cpu(long: Rows) -> npt.NDArray[np.int64]:
+        assert column.host is not None
+        return np.diff(find_pii(column.offsets, column.host, long, kinds, public).bounds)[:, None]
+
+    function = TextFunction(count_pii, Scratch(group_scratch), on_cpu)
+    launch(function, column, rows, (int(kinds), bool(public)), out=out)
     return out[:, 0]
 
 

@@ -37,11 +37,8 @@ class SequenceModelStage(LabellingStage):
             model.config.pad_token_id = 0
         return model
 
-    def run_model(self, model: Any, inputs: Mapping[str, Any]) -> Any:
-        return model(**inputs).logits
-
     def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        return {"logits": outputs.float()}
+        return {"logits": outputs.logits.float()}
 
 
 @dataclass
@@ -115,7 +112,7 @@ class SequenceClassifierStage(SequenceModelStage):
         return {name: content for name, content in added.items() if name is not None}
 
     def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        logits = outputs.float()
+        logits = outputs.logits.float()
         if self.task == "regression":
             return {"logits": logits}
         return {"probabilities": logits.softmax(dim=1) if self.task == "single_label" else logits.sigmoid()}

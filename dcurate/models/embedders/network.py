@@ -96,7 +96,7 @@ def sentence_network(
 ) -> nn.Module:
     """A network from ``input_ids`` and ``attention_mask`` to embeddings in float32, of shape (rows, numbers).
 
-    ``position_ids`` are passed to an encoder that accepts them.
+    ``position_ids`` are passed to an encoder that accepts them. Without a mask no row has padding.
 
     Args:
         encoder: gives a vector for each token, as the first of its outputs.
@@ -118,11 +118,14 @@ def sentence_network(
             self.encoder, self.config = encoder, getattr(encoder, "config", None)
             self.parts = torch.nn.ModuleList([part for part, _ in made])
 
-        def forward(self, input_ids: Tensor, attention_mask: Tensor, position_ids: Tensor | None = None) -> Tensor:
+        def forward(
+            self, input_ids: Tensor, attention_mask: Tensor | None = None, position_ids: Tensor | None = None
+        ) -> Tensor:
             more = {"position_ids": position_ids} if position_ids is not None and placed else {}
             tokens = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **more)[0]
+            own = torch.ones_like(input_ids) if attention_mask is None else attention_mask
             with torch.autocast(device_type=tokens.device.type, enabled=False):
-                found = pooled(tokens, attention_mask, pooling, skip)
+                found = pooled(tokens, own, pooling, skip)
                 for _, step in made:
                     found = step(found)
                 found = found[:, :dimensions]

@@ -30,7 +30,7 @@ from dcurate.models.weights import Weights
 #: OpenAI's CLIP, in the revision that NeMo Curator uses.
 CLIP, CLIP_REVISION = "openai/clip-vit-large-patch14", "32bd64288804d66eefd0ccbe215aa642df71cc41"
 
-_OF_SLOT = ("_encoder", "_key", "_torch_device", "_backoff")
+_OF_SLOT = ("_encoder", "_key", "_torch_device", "_backoff", "_memory")
 _NO_ROWS = {"cache_dir", "hf_token", "device", "resources", "model_inference_batch_size", "storage_options"}
 
 
@@ -69,6 +69,7 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     _encoder: VisionEncoder | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
+    _memory: devices.MemoryShare | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.name = self.name or named_after(self.model_identifier, self.suffix)
@@ -119,6 +120,7 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         folder = self.weights.folder()
         self._torch_device = devices.device_of(self.name, self.device, worker_metadata)
         key: Hashable = (folder, str(self._torch_device), self.embeds_texts, self._pooling, self.trust_remote_code)
+        self._memory = devices.MemoryShare(self._torch_device, self.resources)
         self._encoder = SHARED.hold(key, lambda: self._load(folder))
         self._key = key
         free = (lambda: devices.emptied(self._torch_device)) if self._torch_device.type == "cuda" else None
@@ -140,6 +142,8 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         key, self._key, self._encoder = vars(self).get("_key"), None, None
         if key is not None and SHARED.release(key):
             devices.emptied(self._torch_device)
+        if self._memory is not None:
+            self._memory.release()
 
     @property
     def encoder(self) -> VisionEncoder:

@@ -20,7 +20,7 @@ _KINDS = {
     "decision": "balancer",
     "lost": "worker lost",
     "recycled": "worker restarted",
-    "hung": "call hung",
+    "hung": "call ended",
     "copied": "call copied",
     "error": "error",
 }

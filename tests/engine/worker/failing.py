@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -96,6 +98,40 @@ class Raises(ProcessingStage[DocumentBatch, DocumentBatch]):
         if calls < self.times:
             raise self.error
         return task
+
+
+@dataclass
+class Broken(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Uses a GPU that is broken."""
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+
+
+@dataclass
+class FailsLate(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Gives its work to a GPU and does not wait: what fails there is raised by the next call, or by whoever waits."""
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        LateGpu.synchronize()
+        LateGpu.failed = any("!" in text for text in texts_of(task))
+        sys.modules["torch"] = SimpleNamespace(cuda=LateGpu)  # type: ignore[assignment]
+        return task
+
+
+class LateGpu:
+    """What ``torch.cuda`` is, of a GPU that may have failed."""
+
+    failed = False
+
+    @staticmethod
+    def is_initialized() -> bool:
+        return True
+
+    @staticmethod
+    def synchronize() -> None:
+        if LateGpu.failed:
+            raise RuntimeError("CUDA error: unspecified launch failure")
 
 
 @dataclass
@@ -198,6 +234,14 @@ class Mark(ProcessingStage[DocumentBatch, DocumentBatch]):
         Path(self.folder, str(os.getpid())).touch()
         sys.stdout.write(sys.stdin.read() + "to standard output\n")
         return task.with_data(pa.table({"text": [str(os.getpid())] * task.num_items}))
+
+
+@dataclass
+class Limited(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Says how many bytes of data its process may have, -1 for any number."""
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task.with_data(pa.table({"text": [str(resource.getrlimit(resource.RLIMIT_DATA)[0])]}))
 
 
 @dataclass

@@ -27,7 +27,7 @@ from dcurate.engine.worker.slots import SlotPool
 from dcurate.errors import RunError, StageError
 from dcurate.io.rejections import DirectoryRejections
 from tests.conftest import ROOT
-from tests.engine.worker.failing import Clip, FullDisk, Mark, Plays, Poisoned, Raises, Sets, batch, texts_of
+from tests.engine.worker.failing import Clip, FullDisk, Limited, Mark, Plays, Poisoned, Raises, Sets, batch, texts_of
 from tests.stages import Append
 
 pytestmark = pytest.mark.program
@@ -111,6 +111,12 @@ def test_a_row_that_hangs_is_lost_even_if_it_holds_the_interpreter_s_lock(mischi
     (row,) = quarantined(tmp_path)
     assert row["_dcurate_error"] == "ran longer than timeout_s=3"
     assert "failing.py" in row["_dcurate_traceback"]
+
+
+def test_with_a_gpu_memory_is_not_limited_since_cuda_reserves_more_than_it_uses() -> None:
+    settings = Settings(gpus=(0,), memory_limit=8 << 30)
+    result = run_sandboxed(payload(Limited()), uuid.uuid4().hex, [batch("a")], settings)
+    assert made(result) == [[("a.jsonl", ["-1"])]]
 
 
 def test_memory_that_runs_away_is_an_error_of_the_stage() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dcurate.compat.nemo.dedup_stages.files import (
     FileType,
+    check_found,
     check_initial_tasks,
     groups_of_files,
     joined,
@@ -233,11 +234,7 @@ class ExactDeduplicationWorkflow(WorkflowBase):
             tasks = initial_tasks
             if tasks is None:
                 tasks = runner.run(self._create_input_filegroups(), result, "input_filegroups")
-                if not tasks:
-                    raise ValueError(
-                        f"no {self.input_filetype} files in {self.input_path!r}; name another folder, or the type "
-                        "of its files with input_filetype="
-                    )
+                check_found(tasks, self.input_path, self.input_filetype)
             pipeline = self._create_identification_pipeline(len(tasks))
             found = runner.run(pipeline, result, "identification", tasks)
             if path is not None:

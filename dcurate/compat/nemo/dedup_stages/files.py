@@ -61,6 +61,22 @@ def groups_of_files(
     return FilePartitioningStage(path, file_extensions=endings, storage_options=storage_of(settings), **how)
 
 
+def check_found(files: Sequence[Any], path: Any, filetype: str) -> None:
+    """Refuse input without files.
+
+    Args:
+        files: that were found.
+        path, filetype: where, and of which type.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not files:
+        raise ValueError(
+            f"no {filetype} files in {path!r}; name another folder, or the type of its files with input_filetype="
+        )
+
+
 def reader_of(filetype: str, **settings: Any) -> Any:
     """The stage that reads files of a type.
 

@@ -6,10 +6,10 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from dcurate.compat.nemo.builtin import BuiltIn
-from dcurate.compat.nemo.dedup_stages.files import FileType, groups_of_files, reader_of
+from dcurate.compat.nemo.dedup_stages.files import groups_of_files, reader_of
 from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
 from dcurate.compat.nemo.io import JsonlWriter, ParquetWriter
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
@@ -17,6 +17,7 @@ from dcurate.compat.nemo.tasks import FileGroupTask
 from dcurate.dedup import removal
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.frames.document import DocumentBatch
+from dcurate.workflows import removal as workflow
 
 _log = logging.getLogger("dcurate.compat.nemo")
 _REMOVED = "num_removed"
@@ -32,6 +33,9 @@ class TextDuplicatesRemovalStage(BuiltIn, removal.TextDuplicatesRemovalStage):
 
     name: str = "DuplicatesRemovalStage"
 
+    #: Tasks that a writer returns have these figures in their metadata, too.
+    figures_in_metadata: ClassVar[tuple[str, ...]] = (_REMOVED,)
+
     def __post_init__(self) -> None:
         self.read_kwargs = dict(self.read_kwargs or {})
 
@@ -42,48 +46,14 @@ class TextDuplicatesRemovalStage(BuiltIn, removal.TextDuplicatesRemovalStage):
         return replace(kept, _metadata={**task._metadata, _REMOVED: removed})
 
 
-@dataclass
-class TextDuplicatesRemovalWorkflow(WorkflowBase):
+class TextDuplicatesRemovalWorkflow(workflow.TextDuplicatesRemovalWorkflow, WorkflowBase):
     """Write the documents of files without those whose ids are in Parquet files.
 
-    Args:
-        input_path: of the documents; None if tasks are given.
-        ids_to_remove_path: of the Parquet files.
-        output_path: of the documents that stay.
-        input_filetype, input_fields, input_files_per_partition, input_blocksize, input_file_extensions,
-            input_task_limit, input_kwargs: for the reader.
-        id_field: the column of ids in the documents.
-        duplicate_id_field, duplicate_id_read_kwargs: the column of ids in the Parquet files, and how to read them.
-        id_generator_path, id_generator_storage_options: what `write_id_generator_to_disk` wrote, for documents
-            without ids: the groups of files must be the same.
-        output_file_extension, output_filetype, output_kwargs, output_fields, output_mode: for the writer.
-        drop_id_field: remove the column of ids.
+    Args: as of `dcurate.TextDuplicatesRemovalWorkflow`; None as `input_path` if tasks are given.
 
     Raises:
         ValueError: `drop_id_field` removes a column that `output_fields` names.
     """
-
-    input_path: str | list[str] | None
-    ids_to_remove_path: str
-    output_path: str
-    input_filetype: FileType = "parquet"
-    input_fields: list[str] | None = None
-    id_field: str = CURATOR_DEDUP_ID_STR
-    input_files_per_partition: int | None = None
-    input_blocksize: str | int | None = None
-    input_file_extensions: list[str] | None = None
-    input_task_limit: int | None = None
-    input_kwargs: dict[str, Any] | None = None
-    duplicate_id_field: str = "id"
-    duplicate_id_read_kwargs: dict[str, Any] | None = None
-    id_generator_path: str | None = None
-    id_generator_storage_options: dict[str, Any] | None = None
-    output_file_extension: str | None = None
-    output_filetype: FileType = "parquet"
-    output_kwargs: dict[str, Any] | None = None
-    output_fields: list[str] | None = None
-    output_mode: str | None = None
-    drop_id_field: bool = False
 
     def __post_init__(self) -> None:
         if self.id_generator_path is None and self.id_field == CURATOR_DEDUP_ID_STR:
@@ -132,7 +102,9 @@ class TextDuplicatesRemovalWorkflow(WorkflowBase):
             settings["mode"] = self.output_mode
         return [*stages, reader, remove, _WRITERS[self.output_filetype](path=self.output_path, **settings)]
 
-    def run(self, executor: Any = None, initial_tasks: Sequence[FileGroupTask] | None = None) -> WorkflowRunResult:
+    def run(  # type: ignore[override]
+        self, executor: Any = None, initial_tasks: Sequence[FileGroupTask] | None = None
+    ) -> WorkflowRunResult:
         """Write the documents that stay.
 
         Args:

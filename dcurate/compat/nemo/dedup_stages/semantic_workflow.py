@@ -6,17 +6,19 @@ import logging
 import time
 from typing import Any, Literal
 
-from dcurate.compat.nemo.dedup_stages.files import FileType, joined, make_folder, storage_of
-from dcurate.compat.nemo.dedup_stages.semantic import (
-    IdentifyDuplicatesStage,
-    Init,
-    KMeansStage,
-    PairwiseStage,
-    RankingStrategy,
-    check_fraction,
+from dcurate.compat.nemo.dedup_stages.files import (
+    FileType,
+    check_found,
+    groups_of_files,
+    joined,
+    make_folder,
+    storage_of,
 )
+from dcurate.compat.nemo.dedup_stages.kmeans import Init, KMeansStage, check_fraction
+from dcurate.compat.nemo.dedup_stages.pairwise import IdentifyDuplicatesStage, PairwiseStage, RankingStrategy
 from dcurate.compat.nemo.dedup_stages.workflow import cluster
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
+from dcurate.compat.nemo.tasks import EmptyTask
 
 _log = logging.getLogger("dcurate.compat.nemo")
 _METRICS, _KEEP = ("cosine", "l2"), ("hard", "easy", "random")
@@ -165,7 +167,14 @@ class SemanticDeduplicationWorkflow(WorkflowBase):
         Args:
             kmeans_executor: for the clustering.
             pairwise_executor: for the comparison.
+
+        Raises:
+            ValueError: there is nothing to read.
         """
+        files = groups_of_files(
+            self.input_path, self.input_filetype, self.input_file_extensions, self.read_kwargs
+        ).process(EmptyTask())
+        check_found(files, self.input_path, self.input_filetype)
         result = WorkflowRunResult("semantic_deduplication")
         begin = time.perf_counter()
         self._setup_directories()

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.dedup_stages.files import FileType, extensions_of, joined, make_folder, storage_of
+from dcurate.compat.nemo.dedup_stages.kmeans import check_fraction
+from dcurate.compat.nemo.dedup_stages.pairwise import RankingStrategy
 from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalWorkflow
-from dcurate.compat.nemo.dedup_stages.semantic import RankingStrategy, check_fraction
 from dcurate.compat.nemo.dedup_stages.semantic_workflow import SemanticDeduplicationWorkflow
 from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
 from dcurate.compat.nemo.ids import write_id_generator_to_disk

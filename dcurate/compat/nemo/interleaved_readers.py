@@ -1,43 +1,29 @@
-"""Readers and writers of interleaved documents with NeMo Curator's names and arguments."""
+"""Readers of interleaved documents with NeMo Curator's names and arguments."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
-import uuid
-from abc import ABC
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
-from fsspec.core import url_to_fs
 
-from dcurate.compat.nemo.files import check_output_mode
 from dcurate.compat.nemo.interleaved import InterleavedBatch, materialize_task_binary_content
-from dcurate.compat.nemo.iterables import get_deterministic_hash
 from dcurate.compat.nemo.partitioning import FilePartitioningStage
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import EmptyTask, FileGroupTask
-from dcurate.errors import DataError
-from dcurate.fs.paths import full_address
-from dcurate.fs.stores import Directory
 from dcurate.image.interleaved import parquet, webdataset
-from dcurate.image.interleaved.samples import Layout, as_column
+from dcurate.image.interleaved.samples import as_column
 from dcurate.image.interleaved.schema import METADATA, RESERVED, SCHEMA, aligned
-from dcurate.image.interleaved.write import Materialised, write_tar
 
 DEFAULT_WEBDATASET_EXTENSIONS = (".tar", ".tar.gz", ".tgz")
 DEFAULT_JSON_EXTENSIONS = (".json",)
 DEFAULT_IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".gif")
 
 _log = logging.getLogger("dcurate.compat.nemo")
-_MODALITIES = {"metadata", "text", "image"}
 _NO_LIMIT = 2**62
-_ON_ERROR = {"error": "error", "warn": "keep", "drop_row": "drop_row", "drop_sample": "drop_sample"}
 
 
 class _Reader(webdataset.InterleavedWebdatasetReader):
@@ -284,150 +270,3 @@ def _partitioning(stage: Any) -> FilePartitioningStage:
         file_extensions=stage.file_extensions,
         storage_options=dict((stage.read_kwargs or {}).get("storage_options") or {}),
     )
-
-
-@dataclass
-class BaseInterleavedWriter(ProcessingStage[InterleavedBatch, FileGroupTask], ABC):
-    """The base of stages that write each batch to a file; write ``_write_dataframe`` or ``write_data``.
-
-    Args:
-        path: the directory to write to; it is made, or emptied, when the writer is.
-        file_extension: of the files.
-        write_kwargs: for the function that writes, and ``storage_options``.
-        materialize_on_write: whether images are fetched.
-        mode: what to do about an existing directory.
-        on_materialize_error: what to do about an image that cannot be had: ``"error"``, ``"warn"``, ``"drop_row"`` or
-            ``"drop_sample"``; what is dropped is logged.
-        schema: as of the readers, as is ``schema_overrides``.
-    """
-
-    path: str
-    file_extension: str
-    write_kwargs: dict[str, Any] = field(default_factory=dict)
-    materialize_on_write: bool = True
-    name: str = "base_interleaved_writer"
-    mode: str = "ignore"
-    append_mode_implemented: bool = False
-    on_materialize_error: str = "error"
-    schema: Any = None
-    schema_overrides: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        self.schema = resolve_schema(self.schema, self.schema_overrides)
-        self.storage_options = dict((self.write_kwargs or {}).get("storage_options") or {})
-        self.fs, self._fs_path = url_to_fs(self.path, **self.storage_options)
-        check_output_mode(self.mode, self.fs, self._fs_path, append_mode_implemented=self.append_mode_implemented)
-
-    def inputs(self) -> Spec:
-        return ["data"], []
-
-    def outputs(self) -> Spec:
-        return ["data"], []
-
-    @property
-    def _kwargs(self) -> dict[str, Any]:
-        return {name: value for name, value in self.write_kwargs.items() if name != "storage_options"}
-
-    def _materialize_dataframe(self, task: InterleavedBatch) -> Any:
-        """The rows as a pandas frame, with the bytes of images."""
-        return self._filled(task).to_pandas(types_mapper=pd.ArrowDtype)
-
-    def _filled(self, task: InterleavedBatch) -> pa.Table:
-        if self.materialize_on_write:
-            task = materialize_task_binary_content(task, io_kwargs=self.write_kwargs)
-        table = align_interleaved_table(task.to_pyarrow(), self.schema)
-        images = Materialised(aligned(table), _ON_ERROR[self.on_materialize_error], self.storage_options, self.name)  # type: ignore[arg-type]
-        try:
-            kept = images.kept()
-        except DataError as error:
-            raise RuntimeError(f"Materialization failed: {error}") from error
-        for gone in images.rejections:
-            _log.warning("%d rows are left out: %s", gone.rows, gone.reason)
-        return table.take(kept)
-
-    def _write_dataframe(self, df: Any, file_path: str, write_kwargs: dict[str, Any]) -> None:
-        raise NotImplementedError(f"{type(self).__name__} must override _write_dataframe() or write_data()")
-
-    def write_data(self, task: InterleavedBatch, file_path: str) -> None:
-        """Write the rows of a batch to a file."""
-        self._write_dataframe(self._materialize_dataframe(task), file_path, {**self._kwargs, "index": False})
-
-    def process(self, task: InterleavedBatch) -> FileGroupTask:
-        """Write a batch to a file, whose name follows from the source files and the id of the task."""
-        sources = task._metadata.get("source_files")
-        name = get_deterministic_hash(sources, task.task_id) if sources else uuid.uuid4().hex
-        path = full_address(self.fs, self.fs.sep.join([self._fs_path, f"{name}.{self.file_extension}"]))
-        self.write_data(task, path)
-        about = {**task._metadata, "format": self.file_extension}
-        return FileGroupTask(dataset_name=task.dataset_name, data=[path], _metadata=about, _stage_perf=task._stage_perf)
-
-    def _opened(self, file_path: str) -> Any:
-        return Directory(self.path, self.storage_options).writing(file_path.rpartition("/")[2])
-
-
-@dataclass
-class InterleavedParquetWriterStage(BaseInterleavedWriter):
-    """Write interleaved rows as Parquet files."""
-
-    file_extension: str = "parquet"
-    name: str = "interleaved_parquet_writer"
-
-    def write_data(self, task: InterleavedBatch, file_path: str) -> None:
-        """Write the rows of a batch to a file."""
-        given = {name: value for name, value in self._kwargs.items() if name not in ("index", "engine")}
-        with self._opened(file_path) as file:
-            pq.write_table(self._filled(task), file, **{"compression": "snappy", "row_group_size": 128_000, **given})
-
-
-@dataclass
-class InterleavedWebdatasetWriterStage(BaseInterleavedWriter):
-    """Write interleaved rows as tars in MINT-1T's layout; images keep their names and bytes."""
-
-    file_extension: str = "tar"
-    name: str = "interleaved_webdataset_writer"
-
-    def write_data(self, task: InterleavedBatch, file_path: str) -> None:
-        """Write the samples of a batch to a tar.
-
-        Raises:
-            ValueError: there are rows of another modality than metadata, text and image.
-        """
-        table = self._filled(task)
-        unknown = set(table["modality"].to_pylist()) - _MODALITIES
-        if unknown:
-            raise ValueError(f"Unsupported modality {sorted(unknown)!r}. Supported: {sorted(_MODALITIES)}")
-        columns = [name for name in table.column_names if name not in RESERVED]
-        rows = table.select(columns).to_pylist() if columns else []
-        images, texts = (
-            tuple(name for name in columns if _is_of(table, rows, name, kind)) for kind in ("image", "text")
-        )
-        layout = Layout(by_position=(), by_image=images, by_text=texts)
-        held = Materialised(_as_texts(aligned(table), columns), "keep", self.storage_options, self.name)
-        with self._opened(file_path) as file:
-            write_tar(file, held.samples(fetch=False), layout, held)
-        for gone in held.rejections:
-            raise DataError(f"{self.name}: {gone.rows} rows cannot be written: {gone.reason}")
-
-
-def _is_of(table: pa.Table, rows: list[dict[str, Any]], name: str, kind: str) -> bool:
-    """Whether a column has values for rows of one modality only."""
-    kinds = {one for one, row in zip(table["modality"].to_pylist(), rows, strict=True) if row[name] is not None}
-    return kinds == {kind}
-
-
-def _as_texts(table: pa.Table, columns: list[str]) -> pa.Table:
-    """The rows with columns that JSON can hold."""
-    for name in columns:
-        values = table[name].to_pylist()
-        if any(isinstance(value, bytes) or not _is_plain(value) for value in values):
-            texts = pa.array([None if value is None else str(value) for value in values], pa.string())
-            table = table.set_column(table.schema.get_field_index(name), name, texts)
-    return table
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        json.dumps(value)
-    except TypeError:
-        return False
-    return True

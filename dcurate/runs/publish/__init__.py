@@ -1,0 +1,1 @@
+"""Publish the output of a finished run."""

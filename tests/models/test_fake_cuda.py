@@ -1,0 +1,177 @@
+"""Models on a GPU that is not there: every tensor on the right device, of the right shape and dtype, no waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from dcurate.core.stage import WorkerMetadata
+from dcurate.models.classifiers.fineweb import FineWebModelStage
+from dcurate.models.classifiers.llama_guard import InstructionDataGuardModelStage
+from dcurate.models.classifiers.prompts import PromptTaskComplexityModelStage
+from dcurate.models.classifiers.quality import ClassifierModelStage
+from dcurate.models.classifiers.sequence import SequenceClassifierStage
+from dcurate.models.embedders.stages import EmbeddingModelStage, SentenceTransformerEmbeddingModelStage
+from dcurate.models.inference import ModelStage
+from dcurate.models.loading import pretrained
+from dcurate.models.weights import Weights
+from tests.models import tiny
+from tests.models.classifiers.conftest import Published
+from tests.models.classifiers.conftest import published as published  # noqa: PLC0414 - a fixture
+from tests.models.embedders.tiny_sentences import tiny_sentences
+from tests.models.fake_cuda import forward
+from tests.models.stages import Classify, Encode
+from tests.models.test_inference import columns, of
+
+#: Rows with padding and without, for which `ModelStage` gives a model other inputs; exact and in 16 bits.
+CASES = (((8, 3), None), ((8, 8), torch.bfloat16))
+
+
+def check(make: Callable[[], ModelStage], wanted: dict[str, tuple[tuple[int, ...], Any]]) -> None:
+    """Results on the GPU, of these shapes and dtypes."""
+    for lengths, half in CASES:
+        stage = make()
+        stage.setup(WorkerMetadata("here/0"))
+        try:
+            found = forward(stage, lengths, 8, half)
+        finally:
+            stage.teardown()
+        assert found == {name: ("cuda:0", *given) for name, given in wanted.items()}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "pooling", "side"),
+    [
+        ("bert", "mean_pooling", "right"),
+        ("xlm-roberta", "cls", "right"),
+        ("llama", "last_token", "left"),
+        ("deberta-v2", "mean_pooling", "right"),
+    ],
+)
+def test_embedders_stay_on_the_gpu(architecture: str, pooling: Any, side: Any, encoders: dict[str, Path]) -> None:
+    made = str(encoders[architecture])
+    size = torch.float32
+    check(lambda: EmbeddingModelStage(made, pooling=pooling, padding_side=side), {"embeddings": ((2, 32), size)})
+
+
+def test_layers_of_sentence_transformers_stay_on_the_gpu(tmp_path: Path) -> None:
+    layers = ("Dense", "Residual", "LayerNorm", "Narrow", "Normalize")
+    folder = str(tiny_sentences(tmp_path, ("mean", "max", "weightedmean"), layers))
+    check(lambda: SentenceTransformerEmbeddingModelStage(folder), {"embeddings": ((2, 8), torch.float32)})
+
+
+@pytest.mark.parametrize("architecture", ["bert", "llama"])
+def test_classifiers_of_sequences_stay_on_the_gpu(architecture: str, classifiers: dict[str, Path]) -> None:
+    folder = str(classifiers[architecture])
+    check(lambda: SequenceClassifierStage(folder), {"probabilities": ((2, 2), torch.float32)})
+
+
+def test_published_classifiers_stay_on_the_gpu(published: Published) -> None:
+    check(lambda: ClassifierModelStage(published.quality), {"probabilities": ((2, 3), torch.float32)})
+    check(lambda: FineWebModelStage(published.scorer), {"logits": ((2, 1), torch.float32)})
+    heads = dict.fromkeys(("creativity_scope", "reasoning"))
+    stage = PromptTaskComplexityModelStage(published.prompts)
+    stage.setup(WorkerMetadata("here/0"))
+    found = forward(stage, (8, 3), 8)
+    stage.teardown()
+    assert {name: found[name][0] for name in heads} == dict.fromkeys(heads, "cuda:0")
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_the_guard_of_instructions_stays_on_the_gpu(published: Published) -> None:
+    names: Any = {"base_model_identifier": published.llama, "adapter_identifier": published.adapter}
+    check(lambda: InstructionDataGuardModelStage(published.guard, **names), {"probability": ((2,), torch.float32)})
+
+
+def test_a_tensor_that_a_stage_leaves_on_the_host_is_an_error_here(encoders: dict[str, Path]) -> None:
+    class Astray(Encode):
+        def process_model_output(self, outputs: Any, inputs: Any) -> dict[str, Any]:
+            return {"vector": outputs.last_hidden_state[:, 0] * torch.ones(32)}
+
+    with pytest.raises(RuntimeError, match="two devices"):
+        check(lambda: Astray(str(encoders["bert"])), {})
+
+
+class Waits(TorchFunctionMode):
+    """Counts how often the host asks for a number in a tensor, for which it would wait for a GPU."""
+
+    number = 0
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        asks = ("__bool__", "__int__", "__float__", "__index__", "item", "tolist", "numpy", "cpu", "__contains__")
+        self.number += getattr(function, "__name__", "") in asks
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("architecture", ["bert", "llama"])
+def test_rows_of_one_length_are_embedded_without_waiting_for_the_gpu(
+    architecture: str, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = EmbeddingModelStage(
+        str(encoders[architecture]), padding_side="left" if architecture == "llama" else "right"
+    )
+    stage.setup(WorkerMetadata("here/0"))
+    forward, counted = stage._forward, []
+
+    def watched(batch: Any) -> Any:
+        with Waits() as waits:
+            found = forward(batch)
+        counted.append((batch.is_full, waits.number))
+        return found
+
+    monkeypatch.setattr(stage, "_forward", watched)
+    stage.process(of([[5, 6, 7, 8]] * 3))
+    stage.process(of([[5, 6, 7, 8], [9]]))
+    stage.teardown()
+    assert [is_full for is_full, _ in counted] == [True, False]
+    assert counted[0][1] == 0
+    assert counted[1][1] > 0, "with a mask there are waits, which the count sees"
+
+
+@pytest.mark.parametrize("architecture", tiny.ARCHITECTURES)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_rows_of_one_length_have_the_same_bits_with_a_mask(
+    architecture: str, side: Any, classifiers: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Classify(str(classifiers[architecture]), padding_side=side)
+    stage.setup(WorkerMetadata("here/0"))
+    rows = of([[7, 5, 9, 11], [5, 5, 6, 7]])
+    (without,) = columns(stage.process(rows), "scores")
+    loaded = stage._ready()
+    assert loaded.maskless == (architecture != "deberta-v2")  # its attention is its own, which multiplies by the mask
+    monkeypatch.setattr(stage, "_loaded", SimpleNamespace(**{**vars(loaded), "maskless": False}))
+    (with_mask,) = columns(stage.process(rows), "scores")
+    monkeypatch.undo()
+    stage.teardown()
+    assert without.tobytes() == with_mask.tobytes()
+
+
+def test_weights_go_straight_to_the_device(encoders: dict[str, Path]) -> None:
+    folder = str(encoders["bert"])
+    made = pretrained("AutoModel", Weights(folder), folder, torch.device("meta"))
+    assert {weight.device.type for weight in made.parameters()} == {"meta"}
+
+
+@pytest.mark.parametrize("backend", ["native", "pluggable"])
+def test_weights_go_straight_to_a_gpu_unless_torch_takes_its_memory_elsewhere(
+    backend: str, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """transformers asks Torch's allocator how much it holds, and one of RMM does not say."""
+    asked = []
+
+    def noted(folder: str, **settings: Any) -> Any:
+        asked.append(settings.get("device_map"))
+        raise OSError("no GPU here")
+
+    monkeypatch.setattr("transformers.AutoModel.from_pretrained", noted)
+    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: backend)
+    folder = str(encoders["bert"])
+    with pytest.raises(Exception, match="no GPU here"):
+        pretrained("AutoModel", Weights(folder), folder, torch.device("cuda", 1))
+    assert asked == [{"": torch.device("cuda", 1)} if backend == "native" else None]
