@@ -105,7 +105,7 @@ def find_leader(table: Places, bits: int, hashes: Words, at: int) -> Scalar:
     slot = table_slot(wanted, bits)
     entry: Scalar = np.int64(table[slot])
     # Whether the slot is empty cannot be predicted, and is no branch; that another hash is there is rare.
-    while (entry != 0) & (hashes[max(entry - 1, 0)] != wanted):  # type: ignore[call-overload]
+    while (entry != 0) & (hashes[max(entry - 1, 0)] != wanted):
         slot = (slot + 1) & mask
         entry = np.int64(table[slot])
     leader = entry - 1 if entry else np.int64(at)
