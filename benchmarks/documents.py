@@ -59,8 +59,8 @@ def documents(source: Path, part: str, scratch: Path) -> list[dict[str, Any]]:
 def pages_of(row: Mapping[str, Any], answer: Mapping[str, Any]) -> int:
     """The pages of a document, as its truth says, or dcurate if that does not."""
     pages = row.get("pages")
-    told = row.get("n_pages") or (len(pages) if isinstance(pages, list) else pages)
-    return int(told or len(answer.get("pages") or ()) or 1)
+    known = row.get("n_pages") or (len(pages) if isinstance(pages, list) else pages)
+    return int(known or len(answer.get("pages") or ()) or 1)
 
 
 def truth_of(row: Mapping[str, Any]) -> str | None:
