@@ -22,8 +22,11 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from pypdfium2 import PdfiumError
 
 from benchmarks.documents_scores import auc, cells, lines_left_out, order, tau, tokens, word_f1
 from benchmarks.measure import called, machine, save, table, versions
@@ -75,26 +78,41 @@ def sampled(rows: Sequence[Mapping[str, Any]], pages: Sequence[int], most: int) 
     return sorted(chosen)
 
 
-def of_dcurate(rows: Sequence[Mapping[str, Any]], repeat: int) -> list[dict[str, Any]]:
-    """Each file's extraction, and the least CPU-seconds that it took."""
-    files = [(Path(row["path"]).read_bytes(), {**_PLAIN, "password": row.get("password")}) for row in rows]
-    extract_pdf(*files[0])
+def of_dcurate(rows: Sequence[Mapping[str, Any]], repeat: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Each file's extraction, and the least CPU-seconds that it took; and the same of a bare loop over pypdfium2.
+
+    Both take turns over each file, so that what else the machine does costs them the same.
+    """
+    spec = importlib.util.spec_from_file_location("pdf_texts", PEERS)
+    assert spec is not None
+    assert spec.loader is not None
+    peers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(peers)
+    bare = peers.pypdfium2()
+    files = [(Path(row["path"]).read_bytes(), row.get("password")) for row in rows]
+    with suppress(MediaError):
+        _extracted(*files[0])
     # As a long-lived child process does once its libraries are loaded: the collector need not look at them again.
     gc.collect()
     gc.freeze()
-    answers: list[dict[str, Any]] = []
+    both: tuple[list[dict[str, Any]], list[dict[str, Any]]] = [], []
     for number in range(repeat):
-        for at, (data, options) in enumerate(files):
-            began = time.process_time()
-            try:
-                answer = extract_pdf(data, options)
-            except MediaError as error:
-                answer = {"text": "", "error": str(error), "pages": [], "headers_footers": []}
-            seconds = time.process_time() - began
-            if not number:
-                answers.append({**answer, "cpu_s": seconds})
-            answers[at]["cpu_s"] = min(answers[at]["cpu_s"], seconds)
-    return answers
+        for at, (data, password) in enumerate(files):
+            for answers, extract in zip(both, (_extracted, bare), strict=True):
+                began = time.process_time()
+                try:
+                    found = extract(data, password)
+                except (MediaError, PdfiumError) as error:
+                    found = {"text": "", "error": str(error), "pages": [], "headers_footers": []}
+                seconds = time.process_time() - began
+                if not number:
+                    answers.append({**(found if isinstance(found, dict) else {"text": found}), "cpu_s": seconds})
+                answers[at]["cpu_s"] = min(answers[at]["cpu_s"], seconds)
+    return both
+
+
+def _extracted(data: bytes, password: str | None) -> dict[str, Any]:
+    return extract_pdf(data, {**_PLAIN, "password": password})
 
 
 def of_peer(python: str, tool: str, rows: Sequence[Mapping[str, Any]], repeat: int) -> list[dict[str, Any]] | None:
@@ -208,7 +226,7 @@ def measure(source: Path, part: str, python: str, tools: Sequence[str], repeat: 
         rows = documents(source, part, Path(folder))
         if not rows:
             return {}
-        answers = of_dcurate(rows, repeat)
+        answers, bare = of_dcurate(rows, repeat)
         pages = [pages_of(row, answer) for row, answer in zip(rows, answers, strict=True)]
         results: dict[str, Any] = {"dcurate": scored(rows, answers, pages)}
         if part == "made":
@@ -217,7 +235,7 @@ def measure(source: Path, part: str, python: str, tools: Sequence[str], repeat: 
             chosen = sampled(rows, pages, slow_pages) if tool in SLOW else list(range(len(rows)))
             read, counts = [rows[at] for at in chosen], [pages[at] for at in chosen]
             print(f"{part}: {tool}, {len(read)} files, {sum(counts):,} pages", file=sys.stderr)
-            found = of_peer(sys.executable if tool == "pypdfium2" else python, tool, read, repeat)
+            found = bare if tool == "pypdfium2" else of_peer(python, tool, read, repeat)
             if found is not None:
                 results[tool] = scored(read, found, counts)
                 if len(read) < len(rows):

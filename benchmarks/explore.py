@@ -64,7 +64,7 @@ def write_documents(files: Sequence[Path], folder: Path, count: int) -> float:
 def curate(source: Path, output: Path, rejected: Path) -> None:
     """The run whose documents are explored."""
     words = ScoreFilter(WordCountFilter(min_words=MIN_WORDS), score_field="words")
-    stages = [JsonlReader(str(source)), words, JsonlWriter(str(output))]
+    stages: list[Any] = [JsonlReader(str(source)), words, JsonlWriter(str(output))]
     Pipeline("explore", stages=stages).run(InlineExecutor(), rejected=str(rejected), observers=[])
 
 

@@ -1,6 +1,7 @@
 """Every public name and the module that defines it; `__init__.py` reads this file."""
 
 from .cluster.attach import AttachedCluster as AttachedCluster
+from .cluster.cuda import GpuMemorySettings as GpuMemorySettings
 from .cluster.elastic import ElasticCluster as ElasticCluster
 from .cluster.elastic import adapt_kinds as adapt_kinds
 from .cluster.local import LocalCluster as LocalCluster
@@ -115,6 +116,8 @@ from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
 from .io.jsonl import JsonlReader as JsonlReader
 from .io.jsonl import JsonlWriter as JsonlWriter
+from .io.lakehouse.reader import TableReader as TableReader
+from .io.lakehouse.writer import TableWriter as TableWriter
 from .io.parquet import ParquetReader as ParquetReader
 from .io.parquet import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader

@@ -21,6 +21,7 @@ from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.engine.worker.slots import SlotPool
 from dcurate.errors import PipelineError
+from dcurate.frames.convert import is_cudf
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.partition import Partition, check_frame, kept_of, meta_of, parted, restored, with_index_of
 from dcurate.plan.compile import compile_plan
@@ -82,7 +83,7 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
 
 
 def check_dask(ddf: Any, what: str) -> None:
-    """Refuse a value that is no Dask DataFrame.
+    """Refuse a value that is no Dask DataFrame, or one of dask-cudf.
 
     Raises:
         PipelineError: it is not.
@@ -92,6 +93,11 @@ def check_dask(ddf: Any, what: str) -> None:
         raise PipelineError(
             f"{what} takes a Dask DataFrame, and this is {given}; "
             "make one of it: dask.dataframe.from_pandas(frame, npartitions=1)"
+        )
+    if is_cudf(ddf._meta):
+        raise PipelineError(
+            f"{what} takes a Dask DataFrame of pandas, and this one is of cuDF; give it ddf.to_backend('pandas'), or "
+            "read the files in a Pipeline: ParquetReader(path, frames='cudf')"
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import psutil
@@ -281,8 +282,9 @@ class _Run:
                     self.ledger.check(self.input_manifest)
             yield from self._run_rounds(session, self._scratch(stack))
             if self.sink is not None:
-                check_claim(self._output, self.id, (path for files in self.written for path in files))
-                self.sink.complete()
+                written = list(chain.from_iterable(self.written))
+                check_claim(self._output, self.id, written)
+                self.sink.complete(written)
         if self.sink is not None and self._has_barrier and not any(each.unread for each in self.accounting):
             mark_finished(self.sink, SuccessMarker(self.input_manifest.digest, self.report().to_dict(), self.written))
 

@@ -70,6 +70,10 @@ def multiply_examples(items: list[pytest.Item], factor: int) -> None:
         )
 
 
+#: Modules with the names of libraries: imported here, they would take their places.
+collect_ignore = ["cluster/fake_gpu"]
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order and group the tests by their markers, and skip what needs a GPU where NVML finds none.

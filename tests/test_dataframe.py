@@ -5,7 +5,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dcurate import DocumentBatch, ExactDuplicates, JsonlReader, LocalCluster, ProcessingStage, apply, processing_stage
+from dcurate import (
+    AddId,
+    DocumentBatch,
+    ExactDuplicates,
+    JsonlReader,
+    LocalCluster,
+    ProcessingStage,
+    apply,
+    deduplicate,
+    processing_stage,
+)
 from dcurate.errors import PipelineError
 from tests.stages import Append, OneByOne
 
@@ -94,3 +104,20 @@ def test_what_is_no_dask_dataframe_says_how_to_make_one_of_it() -> None:
     for given, said in ((frame, "pandas.DataFrame"), ([frame], "builtins.list"), (dd.from_pandas(frame).text, "dask")):
         with pytest.raises(PipelineError, match=f"takes a Dask DataFrame, and this is {said}.*from_pandas"):
             apply(lengths, given)
+
+
+class CudfFrame(pd.DataFrame):
+    """A frame that the test has come from cuDF."""
+
+    @property
+    def _constructor(self) -> "type[CudfFrame]":
+        return CudfFrame
+
+
+def test_a_frame_of_dask_cudf_is_refused_before_anything_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    ddf = dd.from_pandas(CudfFrame({"text": ["a"]}), npartitions=1)
+    monkeypatch.setattr(CudfFrame, "__module__", "cudf.core.dataframe")  # only now: Dask would look for dask-cudf
+    with pytest.raises(PipelineError, match=r"apply\(\) takes .* of pandas, and this one is of cuDF; give it .*pandas"):
+        apply(AddId("id"), ddf)
+    with pytest.raises(PipelineError, match=r"deduplicate\(\) takes .* of pandas, and this one is of cuDF; give it"):
+        deduplicate(ddf)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dcurate import DocumentBatch, ProcessingStage
-from dcurate.core.batch import Spec
+from dcurate.core.stage.base import Spec
 
 
 class CudaAPIError(Exception):
@@ -46,7 +47,7 @@ class PoisonOnce(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise CudaAPIError(700, "Call to cuCtxSynchronize results in CUDA_ERROR_ILLEGAL_ADDRESS")
         cuda = importlib.import_module("numba.cuda")
 
-        def wild(array):  # type: ignore[no-untyped-def]
+        def wild(array: Any) -> None:
             array[(cuda.grid(1) + 1) << 40] = 1
 
         array = cuda.to_device(np.zeros(8, np.uint8))

@@ -38,7 +38,7 @@ def poisoned(cpu: bool) -> bool:
     with tempfile.TemporaryDirectory() as folder, cluster(cpu) as workers:
         stage = PoisonOnce(f"{folder}/done", cpu).with_(resources=Resources(cpus=1, gpus=0.25))
         Pipeline(name="all", stages=[reader(), JsonlWriter(f"{folder}/all")]).run(InlineExecutor())
-        executor = DaskExecutor(cluster=workers, ignore_failures=True)
+        executor = DaskExecutor({"ignore_failures": True}, workers)
         Pipeline(name="poison", stages=[reader(), stage, JsonlWriter(f"{folder}/out")]).run(executor)
         return Path(folder, "done").exists() and _lines(f"{folder}/out") == _lines(f"{folder}/all")
 

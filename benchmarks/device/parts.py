@@ -154,7 +154,11 @@ def run_all(
         left = end - time.monotonic()
         lacking = [missing[need] for need in part.needs if need in missing]
         if lacking or left < part.least:
-            why = lacking[0] if lacking else f"{max(left, 0):.0f} s of the budget were left, and it needs {part.least:.0f}"
+            why = (
+                lacking[0]
+                if lacking
+                else f"{max(left, 0):.0f} s of the budget were left, and it needs {part.least:.0f}"
+            )
             one = {"part": part.name, "right": None, "ended": f"not run: {why}", "seconds": 0.0}
         else:
             one = run(part, min(part.limit, left))

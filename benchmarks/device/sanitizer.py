@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from benchmarks.device.parts import run_limited
 from benchmarks.measure import table
@@ -26,7 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    found = []
+    found: list[dict[str, Any]] = []
     for tool in TOOLS:
         for kernel in KERNELS:
             checked = [sys.executable, "-m", "benchmarks.device.kernels", "one", kernel]
@@ -35,7 +36,7 @@ def main() -> int:
             found.append({"tool": tool, "kernel": kernel, "status": status, "said": said[-600:] if status else ""})
             if options.json is not None:
                 options.json.write_text(json.dumps(found))
-    words = {None: "not done in time", 0: "clean", 3: "FAULTS"}
+    words: dict[Any, str] = {None: "not done in time", 0: "clean", 3: "FAULTS"}
     rows = [[one["tool"], one["kernel"], words.get(one["status"], f"exit {one['status']}")] for one in found]
     print(table(["tool", "kernel", "found"], rows))
     return 1 if any(one["status"] not in (0, None) for one in found) else 0

@@ -55,6 +55,11 @@ class Cluster(ABC):
         return f"{link.removesuffix('status')}curation" if link else None
 
     @property
+    def memory(self) -> int | None:
+        """Bytes that all workers together may use, where this is less than the sum of their limits; None elsewhere."""
+        return None
+
+    @property
     def is_open(self) -> bool:
         """Whether the cluster is open."""
         return self._client is not None

@@ -19,15 +19,21 @@ from typing import Any, cast
 import dask
 from distributed import Client, Nanny, Scheduler, SpecCluster, Status, Worker, as_completed
 from distributed.collections import HeapSet
+from distributed.comm.registry import get_backend
 from distributed.deploy import Cluster as DaskCluster
 from distributed.diagnostics import nvml
 from distributed.worker_state_machine import CancelComputeEvent, TaskState, UnpauseEvent
 from distributed.worker_state_machine import WorkerState as WorkerStateMachine
 from tornado.ioloop import IOLoop
 
+from dcurate.errors import ResourceError
+
 __all__ = ["HeapSet", "TaskState", "WorkerStateMachine"]
 
 Message = dict[str, Any]
+
+#: How processes may send data to each other.
+PROTOCOLS = ("tcp", "ucxx")
 
 
 # Client
@@ -431,6 +437,27 @@ def forget_refused(cluster: SpecCluster) -> None:
         if worker.status in (Status.created, Status.failed):
             worker.status = Status.failed  # else Dask would not close the cluster while something refers to it
             del cluster.workers[entry]
+
+
+def check_protocol(protocol: str) -> str:
+    """Return a protocol by which processes send data, if Dask has it.
+
+    Raises:
+        ResourceError: it is unknown, or its package is not installed.
+
+    Examples:
+        >>> check_protocol("tcp")
+        'tcp'
+    """
+    if protocol not in PROTOCOLS:
+        raise ResourceError(f"protocol={protocol!r} must be one of {', '.join(map(repr, PROTOCOLS))}")
+    try:
+        get_backend(protocol)
+    except ValueError as error:
+        raise ResourceError(
+            "protocol='ucxx' needs distributed-ucxx: pip install distributed-ucxx-cu13, or distributed-ucxx-cu12"
+        ) from error
+    return protocol
 
 
 class PatientSpecCluster(SpecCluster):  # type: ignore[misc]

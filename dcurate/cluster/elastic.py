@@ -205,7 +205,7 @@ class ElasticCluster(Cluster):
     Args:
         kinds: by name.
         scheduler: class and options of the scheduler, as Dask's `SpecCluster` takes them; one in this process that
-            only this machine can reach if not given.
+            only this machine can reach if not given. Workers follow its ``protocol``, such as ``"ucxx"``.
         follow: whether to follow what runs want; else only `scale_kind` changes the numbers.
         interval_s: seconds between two adaptations.
         wait_count: adaptations in a row that must want fewer workers before some are retired.

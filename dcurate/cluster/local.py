@@ -17,7 +17,7 @@ from distributed import Client, Nanny, SpecCluster
 
 from dcurate.cluster import cuda
 from dcurate.cluster.base import Cluster
-from dcurate.cluster.compat import PatientSpecCluster
+from dcurate.cluster.compat import PatientSpecCluster, check_protocol
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
     GPU_PROCESSES,
@@ -28,6 +28,7 @@ from dcurate.cluster.nannies import (
     is_lost,
     local_scheduler,
     memory_share,
+    memory_shares,
     refuse_inside_worker,
     simulated_gpu_worker,
     start_error,
@@ -58,14 +59,16 @@ class LocalCluster(Cluster):
         simulated_gpu_memory_gb: memory of each simulated GPU, in GB (10**9 bytes).
         rmm_pool_size: of the memory of each GPU, as bytes, text or a share: what RMM allocates at the start. This and
             the following are named as for dask-cuda; the processes on a GPU share it evenly. Untested on a GPU.
-        rmm_async: use CUDA's own pool, which grows and shrinks, instead of one of a fixed size.
+        rmm_async: use CUDA's own pool, which grows and shrinks, instead of one of a fixed size; by default where cuDF
+            is installed.
         rmm_allocator_external_lib_list: libraries that also allocate through RMM: ``"torch"``, ``"cupy"``.
         enable_cudf_spill: let cuDF spill to host memory when the GPU is full.
         device_memory_limit: of the memory of each GPU: above this amount, results are spilled to host memory.
+        protocol: ``"tcp"``, or ``"ucxx"`` to send data between GPUs directly; needs distributed-ucxx. Untested.
 
     Raises:
-        ResourceError: less than one worker, GPUs both real and simulated, no amount of memory; or when opened:
-            ``gpus=True`` and there is no GPU, or not the packages to use it.
+        ResourceError: less than one worker, GPUs both real and simulated, no amount of memory, another protocol; or
+            when opened: ``gpus=True`` and there is no GPU, or not the packages to use it.
 
     Examples:
         >>> LocalCluster(n_workers=2, memory_limit=2**30).n_workers
@@ -83,10 +86,11 @@ class LocalCluster(Cluster):
         simulate_gpus: int = 0,
         simulated_gpu_memory_gb: float = SIMULATED_GB,
         rmm_pool_size: cuda.Amount | None = None,
-        rmm_async: bool = False,
+        rmm_async: bool | None = None,
         rmm_allocator_external_lib_list: Sequence[str] = (),
         enable_cudf_spill: bool = False,
         device_memory_limit: cuda.Amount = 0.8,
+        protocol: str = "tcp",
     ) -> None:
         super().__init__()
         if n_workers is not None and n_workers < 1:
@@ -106,16 +110,22 @@ class LocalCluster(Cluster):
         self.gpu_memory = cuda.GpuMemorySettings(
             rmm_pool_size, rmm_async, tuple(rmm_allocator_external_lib_list), enable_cudf_spill, device_memory_limit
         )
+        self.protocol = check_protocol(protocol)
         self.dashboard = dashboard
         self.simulate_gpus = simulate_gpus
         self.simulated_gpu_memory_gb = simulated_gpu_memory_gb
         self.memory_limit = memory_limit or memory_share(self.n_workers + GPU_PROCESSES * simulate_gpus)
+        self._gpu_memory_limit = self.memory_limit
         self._shares_memory = memory_limit is None
 
     @property
     def dashboard_link(self) -> str | None:
         """Address of the page that shows runs; None without ``dashboard=True``."""
         return super().dashboard_link if self.dashboard else None
+
+    @property
+    def memory(self) -> int | None:
+        return memory_share(1) if self._shares_memory and self._gpu_memory_limit != self.memory_limit else None
 
     def trouble(self) -> str:
         """Why runs cannot continue; empty while there are workers of each kind, or they are being restarted."""
@@ -158,7 +168,7 @@ class LocalCluster(Cluster):
         if self.gpus and not found:
             raise ResourceError("gpus=True, but NVML finds no GPU on this machine; leave gpus out to run on CPUs")
         if found and self._shares_memory:
-            self.memory_limit = memory_share(self.n_workers + GPU_PROCESSES * found)
+            self.memory_limit, self._gpu_memory_limit = memory_shares(self.n_workers, found)
         try:
             cluster = stack.enter_context(self._started(found))
         except (RuntimeError, TimeoutError) as error:
@@ -172,10 +182,12 @@ class LocalCluster(Cluster):
                 "silence_logs": logging.CRITICAL,
                 "dashboard_address": "127.0.0.1:0",
                 "scheduler_kwargs": dashboard_options(self.dashboard),
+                "protocol": self.protocol,
             }
-            return cuda.hybrid_cluster(workers, self.memory_limit, self.gpu_memory, options)
+            return cuda.hybrid_cluster(workers, self._gpu_memory_limit, self.gpu_memory, options)
         gpus, gpu_gb = self.simulate_gpus, self.simulated_gpu_memory_gb
         for number, process in product(range(gpus), range(GPU_PROCESSES)):
             workers[f"gpu-{number}-{process}"] = simulated_gpu_worker(number, gpus, gpu_gb, self.memory_limit)
-        cluster = PatientSpecCluster(workers, local_scheduler(self.dashboard), silence_logs=logging.CRITICAL)
+        scheduler = local_scheduler(self.dashboard, self.protocol)
+        cluster = PatientSpecCluster(workers, scheduler, silence_logs=logging.CRITICAL)
         return cast(AbstractContextManager[SpecCluster], cluster)

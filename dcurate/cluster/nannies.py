@@ -6,6 +6,7 @@ import asyncio
 import logging
 import multiprocessing
 import warnings
+from collections.abc import Mapping
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -35,6 +36,10 @@ HANGS = 2
 MEMORY_SHARE = 0.9
 #: Worker processes per GPU, so that each can hold one operator, and threads of each: slots that it can run.
 GPU_PROCESSES, GPU_THREADS = 4, 4
+#: Share of that memory for the CPU workers where there are GPUs; the processes of GPUs have the rest.
+CPU_MEMORY_SHARE = 0.6
+#: What a process of a GPU takes that holds no model.
+IDLE_GPU_PROCESS = 2**30
 
 #: The message for a script without a main guard, which its workers began to run, too.
 NO_GUARD = 'in a script, put the lines that run the pipeline under: if __name__ == "__main__":'
@@ -66,7 +71,7 @@ DASK_SETTINGS: dict[str, Any] = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 << 20,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
     "distributed.worker.preload": WORKER_PRELOAD,
-    # CUDA is to count GPUs as NVML does, and not by their speed.
+    # CUDA would number GPUs by their speed, and NVML numbers them by their bus.
     "distributed.nanny.environ.CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     # What Dask looks at many times a second whether or not there is work; together this took 4 % of the CPU.
     "distributed.admin.tick.interval": "500ms",
@@ -235,10 +240,22 @@ def memory_share(processes: int) -> int:
     return int(MEMORY_LIMIT * MEMORY_SHARE / processes)
 
 
-def local_scheduler(dashboard: bool = False) -> Spec:
+def memory_shares(cpu_workers: int, gpus: int) -> tuple[int, int]:
+    """Bytes for each CPU worker, and for each process of a GPU, on a machine with GPUs.
+
+    Limits of the processes of one GPU overlap: the files of a model are memory of the one that loads it, while the
+    others need little.
+    """
+    whole = MEMORY_LIMIT * MEMORY_SHARE
+    part = whole * (1 - CPU_MEMORY_SHARE) / gpus
+    own = max(part / GPU_PROCESSES, part - (GPU_PROCESSES - 1) * IDLE_GPU_PROCESS)
+    return int(whole * CPU_MEMORY_SHARE / cpu_workers), int(own)
+
+
+def local_scheduler(dashboard: bool = False, protocol: str = "tcp") -> Spec:
     """Specify a scheduler in this process, reachable from this machine only; its dashboard is on a free port."""
     options = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0", **dashboard_options(dashboard)}
-    return {"cls": Scheduler, "options": {**options, **_local_directory()}}
+    return {"cls": Scheduler, "options": {**options, "protocol": protocol, **_local_directory()}}
 
 
 def dashboard_options(dashboard: bool) -> dict[str, Any]:
@@ -267,6 +284,11 @@ def simulated_gpu_worker(number: int, gpus: int, gpu_gb: float, memory_limit: in
         "DCURATE_SIMULATED_GPU_MEMORY_GB": str(gpu_gb),
     }
     return _process(GPU_THREADS, memory_limit, said)
+
+
+def gpu_process(memory_limit: int | None, environment: Mapping[str, str]) -> Spec:
+    """Specify a process of a GPU, without what dask-cuda adds to it."""
+    return _process(GPU_THREADS, memory_limit, {**environment, "DCURATE_KIND": "gpu"})
 
 
 def _process(threads: int, memory_limit: int | None, environment: dict[str, str]) -> Spec:

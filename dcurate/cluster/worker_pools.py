@@ -14,10 +14,12 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_timedelta
 from distributed import Nanny, SpecCluster
 
+from dcurate.cluster import cuda
 from dcurate.cluster.compat import call_scheduler, forget_refused, reconcile
-from dcurate.cluster.nannies import GPU_THREADS, Spec, cpu_worker, simulated_gpu_worker
+from dcurate.cluster.nannies import GPU_THREADS, Spec, cpu_worker, memory_shares, simulated_gpu_worker
 from dcurate.cluster.worker_info import SIMULATED_GB
 from dcurate.cluster.worker_shape import Shape
+from dcurate.errors import ResourceError
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,40 @@ class Kind:
     def cpus_here(cls, maximum: int = CPU_COUNT, minimum: int = 0, memory_limit: int | None = None) -> Kind:
         """Processes of one thread on this machine; ``memory_limit`` in bytes."""
         return cls(Shape(1.0, maximum=maximum, minimum=minimum, host="here"), cpu_worker(memory_limit))
+
+    @classmethod
+    def gpus_here(
+        cls,
+        maximum: int | None = None,
+        minimum: int = 0,
+        memory_limit: int | None = None,
+        gpu_memory: cuda.GpuMemorySettings | None = None,
+    ) -> Kind:
+        """Processes of four threads on this machine, each with a GPU of its own. Untested on a GPU.
+
+        A process runs one operator that loads a model. dask-cuda gives it its memory pool, spilling, and the CPUs
+        beside its GPU.
+
+        Args:
+            maximum: number of GPUs to use at most; all that this process may use if not given.
+            minimum: number of processes that are always there.
+            memory_limit: bytes of host memory that each may use.
+            gpu_memory: settings of GPU memory.
+
+        Raises:
+            ResourceError: there are no GPUs, or not as many; or when a process is started: dask-cuda is not installed.
+        """
+        gpus = cuda.visible_gpus_here()
+        if not gpus or (maximum or 0) > len(gpus):
+            raise ResourceError(
+                f"gpus_here(maximum={maximum}): NVML finds {len(gpus) or 'no'} GPUs that this process may use; "
+                "give a smaller maximum, or use Kind.simulated_gpus_here()"
+            )
+        settings = gpu_memory or cuda.GpuMemorySettings()
+        limit = memory_limit or memory_shares(CPU_COUNT, len(gpus))[1]
+        number = maximum or len(gpus)
+        shape = Shape(0.0, 1, min(gpu.memory for gpu in gpus), GPU_THREADS, number, minimum, host="here")
+        return cls(shape, lambda worker: cuda.cuda_worker(worker, limit, settings))
 
     @classmethod
     def simulated_gpus_here(

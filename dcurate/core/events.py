@@ -12,6 +12,9 @@ _OFTEN_EMPTY = ("metrics", "scores", "examples")
 
 
 def _add_counts(mine: dict[str, Any], others: Mapping[str, Any]) -> None:
+    if not mine:
+        mine.update(others)
+        return
     for name, count in others.items():
         mine[name] = mine.get(name, 0) + count
 

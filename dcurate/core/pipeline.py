@@ -91,6 +91,7 @@ class PipelineDefinition:
                 lines.append(f"     reads {', '.join(stage.inputs()[1])}")
             if stage.outputs()[1]:
                 lines.append(f"     adds {', '.join(stage.outputs()[1])}")
+            lines += [f"     {note}" for note in stage.plan_notes()]
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -12,9 +12,11 @@ from dcurate.dedup.bands import Bands
 from dcurate.dedup.candidates import candidate_pairs
 from dcurate.dedup.minhash import MinHash, estimated, jaccard
 from dcurate.errors import PipelineError, nearest
-from dcurate.frames.text import TextColumn, column_of
+from dcurate.frames.convert import to_arrow
+from dcurate.frames.gpus import texts_on_gpu
+from dcurate.frames.text import TextColumn, column_of, text_column
 from dcurate.kernels import cuda_minhash, cuda_sets
-from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
+from dcurate.kernels.cuda import CudaColumn, usable
 from dcurate.kernels.hashing import text_hashes
 from dcurate.kernels.layout import Ints
 
@@ -26,9 +28,13 @@ VERIFICATIONS = ("exact", "estimated", "none")
 _SLICE = 2**14
 
 
-def to_gpu_if(gpu: bool, column: TextColumn) -> TextColumn | CudaColumn:
-    """Copy the texts to the GPU if `gpu` and there is one; else return them unchanged."""
-    return on_gpu(*column) if gpu and usable() else column
+def texts_of(frame: Any, name: str, gpu: bool) -> TextColumn | CudaColumn:
+    """Return the texts of a column: on a GPU if `gpu` and there is one, without a copy if it is a cuDF frame's.
+
+    Raises:
+        DataError: there is no such column, or it does not hold text.
+    """
+    return texts_on_gpu(frame, name) if gpu and usable() else text_column(to_arrow(frame), name)
 
 
 def hashes_of(column: TextColumn | CudaColumn) -> npt.NDArray[np.uint64]:

@@ -17,7 +17,7 @@ from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.fuzzy import FuzzyDuplicates
 from dcurate.dedup.keep import keep_of
 from dcurate.dedup.minhash import estimated, jaccard
-from dcurate.dedup.near import hashes_of, to_gpu_if
+from dcurate.dedup.near import hashes_of, texts_of
 from dcurate.frames.columns import lists_of, numbers, rows_at, table_of, with_column, with_lists
 from dcurate.frames.hashes import content_hashes, row_hashes
 from dcurate.frames.text import text_column
@@ -60,7 +60,7 @@ def equal_ones(entries: Any) -> Any:
 
 def banded(fuzzy: FuzzyDuplicates, table: Any, partition: int) -> Any:
     """A row for each band of each document that has shingles: its key, the document, and a hash of its text."""
-    texts = to_gpu_if(fuzzy.resources.requires_gpu, text_column(table, fuzzy.text_field))
+    texts = texts_of(table, fuzzy.text_field, fuzzy.resources.requires_gpu)
     keys, rows = fuzzy.search.banded(texts)
     contents = hashes_of(texts) >> np.uint64(32)
     return table_of({KEY: keys, NUMBER: _numbers(partition, rows), CONTENT: contents[rows].astype(np.uint32)})

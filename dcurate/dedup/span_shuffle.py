@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart, Rejection
 from dcurate.core.stage import BarrierStage, NodeInfo, ProcessingStage, Spec, Stage, WorkerMetadata
-from dcurate.dedup.near import to_gpu_if
 from dcurate.dedup.spans_report import SpanReport, write_tops
+from dcurate.dedup.text_writer import TextWriter
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, rows_at, table_of
 from dcurate.frames.document import DocumentBatch
@@ -21,14 +21,14 @@ from dcurate.frames.text import TextColumn, column_of, text_column, with_layout
 from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
 from dcurate.kernels.characters import character_signals
-from dcurate.kernels.cuda import CudaColumn
+from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.kernels.splice import spliced
 from dcurate.kernels.stretches import Copies, Stretches, blank, stretches_of, surplus
 from dcurate.kernels.units import Spans
 from dcurate.kernels.words import word_signals
 from dcurate.shuffle.keys import scale_keys
 from dcurate.shuffle.ranges import FILE, ShuffleIndex, ShufflePartitions
-from dcurate.shuffle.spill import DOC_ID, SpilledRows, SpillWriter, read_row_offsets
+from dcurate.shuffle.spill import DOC_ID, SpilledRows, read_row_offsets
 from dcurate.shuffle.writer import ShuffleWriter
 
 #: Which copies stay: the first ones in the order of the source, or none.
@@ -133,11 +133,10 @@ def one_of(stage: str, setting: str, value: object, among: Sequence[str]) -> Non
 
 
 @dataclass
-class SpanWriter(SpillWriter):
+class SpanWriter(TextWriter):
     """Writes rows, and beside them the different spans in them: hash, how often they are there, and the first row."""
 
     finder: SpanFinder = field(kw_only=True)
-    text_field: str = "text"
     name: str = "span_writer"
 
     def inputs(self) -> Spec:
@@ -145,11 +144,21 @@ class SpanWriter(SpillWriter):
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         self.finder.spans(column_of([b"One line."]))
+        self.setup(worker_metadata)
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        if (
+            self.resources.requires_gpu and usable()
+        ):  # compiles kernels before the time of a batch is measured and limited
+            self.finder.spans(on_gpu(*column_of([b"One line."])))
+
+    @property
+    def light(self) -> bool:
+        return True
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         yield self.rows(table, key)
-        texts = to_gpu_if(self.resources.requires_gpu, text_column(table, self.text_field))
-        spans = self.finder.spans(texts)
+        spans = self.finder.spans(self.texts(table))
         yield self.ranges(counted(spans), key, _SPAN, SPANS)
 
 

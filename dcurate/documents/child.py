@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pypdfium2 as pdfium
 
 from dcurate.documents.figures import figure_pictures
+from dcurate.documents.memory import DRAWING, limited_memory
 from dcurate.documents.pdf import MediaError as PdfError
 from dcurate.documents.pdf import extract_pdf
 from dcurate.documents.repair import has_no_pages, with_page_tree
@@ -25,9 +24,6 @@ _OWN = ("repair", "output", "signals")
 _WHOLE = frozenset(("page_spans", "title", "producer", "creator", "language", "n_pages", "figures"))
 #: A PDF that needs every kernel.
 WARM = Path(__file__).parents[1] / "bundled" / "warm.pdf"
-#: Bytes of memory that any file may take, and further ones for each of its bytes.
-_MEMORY, _MEMORY_A_BYTE = 128 * 2**20, 64
-
 #: What makes a mapping of a file; see `extract_pdf`.
 Extract: TypeAlias = Callable[[bytes, Mapping[str, Any]], dict[str, Any]]
 
@@ -51,27 +47,8 @@ def read_pdf(
     Raises:
         MediaError: the file cannot be read; with its reason.
     """
-    with limited_memory(len(data), memory):
+    with limited_memory(len(data), memory + (DRAWING if options.get("output") == "interleaved" else 0)):
         return _read(data, options, extract)
-
-
-@contextmanager
-def limited_memory(size: int, more: int = 0) -> Iterator[None]:
-    """Let a file take memory by its size, below the limit of the process: a bomb ends before it fills that.
-
-    Args:
-        size: of the file in bytes.
-        more: bytes beyond what its size gives it.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    with open("/proc/self/statm", "rb") as file:
-        held = int(file.read().split()[5]) * resource.getpagesize()
-    wanted = held + _MEMORY + _MEMORY_A_BYTE * size + more
-    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[dict[str, Any], list[bytes]]:

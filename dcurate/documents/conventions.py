@@ -39,7 +39,7 @@ class Convention(NamedTuple):
 
 _FENCE = re.compile(r"\A\s*```(?:markdown|md)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _FRONT = re.compile(r"\A\s*---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
-_FIELD = re.compile(r"^(\w+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_FIELD = re.compile(r"^(\w+):(.*)$", re.MULTILINE)
 _BLOCK = re.compile(
     r"<x_(\d+(?:\.\d+)?)><y_(\d+(?:\.\d+)?)>([^<]*(?:<(?!x_\d)[^<]*)*)<x_\d+(?:\.\d+)?><y_\d+(?:\.\d+)?><class_([\w-]+)>"
 )
@@ -72,7 +72,7 @@ def read_olmocr(answer: str) -> PageAnswer:
     front = _FRONT.match(answer)
     if front is None:
         raise RequestError("the answer has no front matter", "unreadable answer", again=True)
-    fields = dict(_FIELD.findall(front[1]))
+    fields = {name: value.strip(" \t") for name, value in _FIELD.findall(front[1])}
     turn = fields.get("rotation_correction", "0")
     if turn not in ("0", "90", "180", "270"):
         raise RequestError(f"rotation_correction: {turn[:20]!r} is no turn", "unreadable answer", again=True)

@@ -20,7 +20,7 @@ _TREE = re.compile(rb"/Type[\0\t\n\f\r ]{0,4}/Pages(?![A-Za-z0-9])")
 _CATALOG = re.compile(rb"/Type[\0\t\n\f\r ]{0,4}/Catalog(?![A-Za-z0-9])")
 _PACKED = re.compile(rb"/Type[\0\t\n\f\r ]{0,4}/ObjStm(?![A-Za-z0-9])")
 _ENCRYPTED = re.compile(rb"/Filter[\0\t\n\f\r ]{0,4}/Standard(?![A-Za-z0-9])")
-_KIDS = re.compile(rb"/Kids[\0\t\n\f\r ]{0,4}\[([^\]]{0,1000000})\]")
+_KIDS = re.compile(rb"/Kids[\0\t\n\f\r ]{0,4}\[([^\[\]]{0,1000000})\]")
 _REFERENCE = re.compile(rb"(?<![0-9])([0-9]{1,10})[\0\t\n\f\r ]{1,4}[0-9]{1,5}[\0\t\n\f\r ]{1,4}R\b")
 _ROOT = re.compile(rb"/Pages[\0\t\n\f\r ]{1,4}([0-9]{1,10})[\0\t\n\f\r ]")
 _COUNTS = [re.compile(rb"/" + name + rb"[\0\t\n\f\r ]{1,4}([0-9]{1,9})") for name in (b"N", b"First")]
@@ -116,9 +116,11 @@ def _unpacked(data: bytes) -> Iterator[tuple[int, bytes]]:
 def _members(content: bytes, count: int, first: int) -> Iterator[tuple[int, bytes]]:
     heads = [int(each) for each in content[:first].split()[: 2 * count] if each.isdigit() and len(each) < 10]
     numbers, places = heads[::2], [first + place for place in heads[1::2]]
+    end = first
     for number, start, stop in zip(numbers, places, [*places[1:], len(content)], strict=False):
-        if first <= start < stop <= len(content):
+        if end <= start < stop <= len(content):  # in the order of the file, so that they do not overlap
             yield number, content[start:stop]
+            end = stop
 
 
 def _in_order(bodies: dict[int, bytes]) -> list[int]:

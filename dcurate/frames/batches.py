@@ -6,17 +6,23 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dcurate.core.batch import Batch
+from dcurate.errors import PipelineError
 from dcurate.frames.convert import as_frame, nbytes
 from dcurate.frames.document import DocumentBatch
 
 #: Bytes of a batch that is cut from a frame, about.
 _BYTES = 64 * 2**20
+#: Modules of Hugging Face `datasets` whose objects are no tables.
+_NO_ROWS = ("datasets.dataset_dict", "datasets.iterable_dataset")
 
 
 def batches_of(given: Any) -> Any:
     """Return a frame as batches of about 64 MiB, and a list with frames in it as a list of batches.
 
     What is neither a frame nor a batch is returned as it is.
+
+    Raises:
+        PipelineError: it is a `DatasetDict` or an `IterableDataset` of Hugging Face.
 
     Examples:
         >>> import pyarrow as pa
@@ -29,6 +35,11 @@ def batches_of(given: Any) -> Any:
         return given
     if isinstance(given, Batch):
         return [given]
+    if type(given).__module__ in _NO_ROWS:
+        raise PipelineError(
+            f"initial_tasks is of {type(given).__name__}, which is no table of rows; give one split as a Dataset, "
+            "or read its files with a reader"
+        )
     frame = as_frame(given)
     if frame is not None:
         return list(_cut(DocumentBatch(data=frame)))

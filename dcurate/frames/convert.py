@@ -56,7 +56,8 @@ def as_frame(data: Any) -> Any | None:
 
     Arrow tables, pandas and cuDF frames are returned as they are. Others are read through Arrow's C stream interface
     (frames of Polars, relations of DuckDB, Arrow readers and record batches), and Arrow datasets and scanners whole.
-    Dictionaries and views become plain values.
+    Dictionaries and views become plain values. The rows of a data set of Hugging Face `datasets` stay where they are,
+    in memory or in mapped files, unless it was shuffled or filtered.
 
     Examples:
         >>> as_frame(pa.table({"n": [1, 2]}).to_reader()).num_rows, as_frame([1, 2])
@@ -67,17 +68,23 @@ def as_frame(data: Any) -> Any | None:
     try:
         if type(data).__module__ == "pyarrow._dataset":
             table = data.to_table()
+        elif type(data).__module__ == "datasets.arrow_dataset":
+            return _with_plain_columns(data.with_format("arrow")[:])
         elif callable(getattr(data, "__arrow_c_stream__", None)):
             table = pa.RecordBatchReader.from_stream(data).read_all()
         else:
             return None
     except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError):  # a column, say, or a fragment of a dataset
         return None
+    return _with_plain_columns(table).combine_chunks()
+
+
+def _with_plain_columns(table: pa.Table) -> pa.Table:
     for place, column in enumerate(table.columns):
         kind = without(column.type, "encoding")
         if kind != column.type:
             table = table.set_column(place, table.column_names[place], _plain(column, kind))
-    return table.combine_chunks()
+    return table
 
 
 def _plain(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

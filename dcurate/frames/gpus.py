@@ -42,17 +42,37 @@ def decode(parts: Sequence[tuple[str, Sequence[str], Sequence[int]]]) -> Any:
     return stacked(frames)
 
 
+def _on_gpu(series: Any) -> Any:
+    """Return the libcudf column of a cuDF column, without a copy; brought back to the GPU if cuDF has spilled it.
+
+    A column that came from another process has not been on this GPU yet.
+    """
+    column, _ = series.to_pylibcudf()
+    if _is_spilled(column):
+        # cuDF itself has no other way to bring it back in place. It cannot spill the column again.
+        with series._column.access(mode="read", scope="external"):
+            column, _ = series.to_pylibcudf()
+    return column
+
+
+def _is_spilled(column: Any) -> bool:
+    """Whether a part of a column is not on the GPU; of spilled ones cuDF gives none."""
+    parts = [column, *(column.child(number) for number in range(column.num_children()))]
+    return any(part.size() and part.data() is None for part in parts)
+
+
 def _of_cudf(frame: Any, name: str) -> CudaColumn:
     """The same for a libcudf string column: its bytes, and a child of offsets, int32 or int64."""
     names = [str(column) for column in frame.columns]
     if name not in names:
         raise DataError(f"no column {name!r}; the rows have {listed(names)}")
     types = importlib.import_module("pylibcudf").TypeId
-    column, _ = frame[name].to_pylibcudf()
+    series = frame[name]
+    column = _on_gpu(series)
     if column.type().id() != types.STRING:
-        raise DataError(f"column {name!r} holds {frame[name].dtype}, not text; name the column that holds the text")
+        raise DataError(f"column {name!r} holds {series.dtype}, not text; name the column that holds the text")
     if column.null_count():
-        column, _ = frame[name].fillna("").to_pylibcudf()
+        column = _on_gpu(series.fillna(""))
     if not column.size() or not column.num_children():
         return on_gpu(np.zeros(column.size() + 1, np.int64), np.zeros(0, np.uint8))
     child = column.child(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class LineType(pa.ExtensionType):  # type: ignore[misc]
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> LineType:
-        return cls(orjson.loads(serialized))
+        return _line_type(serialized)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LineType) and self.columns == other.columns
@@ -49,6 +50,12 @@ class LineType(pa.ExtensionType):  # type: ignore[misc]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LineType, (self.columns,)
+
+
+@lru_cache
+def _line_type(serialized: bytes) -> LineType:
+    """The type that was serialized; Arrow asks whenever it is looked at."""
+    return LineType(orjson.loads(serialized))
 
 
 pa.register_extension_type(LineType(()))

@@ -81,11 +81,10 @@ def check_frame(columns: Sequence[Any]) -> None:
 
 
 def parted(frame: Any, key: BatchKey, needed: Collection[str], kept: Collection[str] = ()) -> Partition:
-    """A partition, of pandas or cuDF, as a batch; see `Partition`."""
+    """A partition as a batch; see `Partition`."""
     data = frame.reset_index(drop=True)
     data[ROW] = np.arange(len(data), dtype=np.int64)
-    origin = frame.to_pandas() if convert.is_cudf(frame) else frame
-    return Partition(data=data, key=key, origin=origin, needed=needed, kept=kept)
+    return Partition(data=data, key=key, origin=frame, needed=needed, kept=kept)
 
 
 def meta_of(part: Partition, made: Sequence[DocumentBatch]) -> pd.DataFrame:
@@ -155,7 +154,6 @@ def restored(part: Partition, made: Sequence[DocumentBatch], meta: pd.DataFrame)
 
 def with_index_of(meta: pd.DataFrame, origin: Any) -> pd.DataFrame:
     """A model with the index of a frame, unless the model has its own: other than unnamed whole numbers."""
-    origin = origin.to_pandas() if convert.is_cudf(origin) else origin
     return meta.iloc[:0].set_axis(origin.index[:0]) if _plain(meta.index) else meta
 
 

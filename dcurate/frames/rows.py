@@ -75,11 +75,19 @@ def _lean(value: Any) -> Any:
         >>> _lean({"a": [1.0, None], "b": None, "c": {"d": 0.5}})
         {'a': [1, None], 'c': {'d': 0.5}}
     """
-    if isinstance(value, dict):
-        return {name: _lean(inner) for name, inner in value.items() if inner is not None}
-    if isinstance(value, list | tuple):
-        return list(map(_lean, value))
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value
+    kind = type(value)
+    if kind in _PLAIN or value is None:
+        return value
+    if kind is dict:
+        # What most values are is tested here: a call for each would take most of the time.
+        return {
+            name: inner if type(inner) in _PLAIN else _lean(inner) for name, inner in value.items() if inner is not None
+        }
+    if kind is list or kind is tuple:
+        return [inner if type(inner) in _PLAIN else _lean(inner) for inner in value]
+    if kind is float:
+        return int(value) if value.is_integer() and abs(value) < _EXACT else value
+    return value
 
 
 def _lean_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -88,5 +96,5 @@ def _lean_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _canonical(row: Mapping[str, Any]) -> bytes:
-    present = {name: value for name, value in row.items() if value is not None}
+    present = {name: value for name, value in row.items() if value is not None} if None in row.values() else row
     return orjson.dumps(present, repr, _SORTED)

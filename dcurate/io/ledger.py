@@ -40,6 +40,7 @@ class DirectoryLedger:
         directory: the output directory.
         fingerprint: of the pipeline, by stage, as `dcurate.core.pipeline.fingerprint` gives it.
         resume: keep what an earlier run finished; else it is forgotten.
+        removes: whether files are deleted that no finished split has any more.
         clock: gives seconds.
 
     Attributes:
@@ -57,10 +58,11 @@ class DirectoryLedger:
         fingerprint: Mapping[str, str],
         resume: bool,
         clock: Callable[[], float] = time.monotonic,
+        removes: bool = True,
     ) -> None:
         self.skipped = 0
         self.removed: set[str] = set()
-        self._directory, self._clock = directory, clock
+        self._directory, self._clock, self._removes = directory, clock, removes
         self._records: dict[str, bytes] = {}
         self._broken: set[str] = set()  # splits with missing files; their other files can be removed
         self._input_manifest: InputManifest | None = None
@@ -83,8 +85,9 @@ class DirectoryLedger:
     @classmethod
     def open(cls, sink: SinkStage[Any], fingerprint: Mapping[str, str], resume: bool) -> Self:
         """Open the ledger of the output of a sink."""
-        directory = sink.directory if isinstance(sink, FileWriter) else Directory(sink.output_path)
-        return cls(directory, fingerprint, resume)
+        if isinstance(sink, FileWriter):
+            return cls(sink.directory, fingerprint, resume, removes=sink.replaces_files)
+        return cls(Directory(sink.output_path), fingerprint, resume)
 
     def attach(self, input_manifest: InputManifest, whole: bool = False) -> None:
         """From here on, record the input files of each split.
@@ -116,7 +119,7 @@ class DirectoryLedger:
         It may be killed at any time: the records are on disk as long as a file may be left.
         """
         vanished = Vanished.of(self._all(), splits, input_manifest)
-        self._directory.remove(sorted({file for record in vanished.regrouped for file in record.files}))
+        self._remove({file for record in vanished.regrouped for file in record.files})
         for record in vanished.regrouped:
             del self._records[record.split]
             self._broken.discard(record.split)
@@ -136,7 +139,7 @@ class DirectoryLedger:
         files = [self._relative(path) for path in record.files]
         earlier = self._records.get(record.split)
         if earlier is not None:
-            self._directory.remove(sorted(set(self._unpacked(record.split, earlier).files) - set(files)))
+            self._remove(set(self._unpacked(record.split, earlier).files) - set(files))
         inputs = self._input_manifest.of(record.split) if self._input_manifest else record.inputs
         record = replace(record, version=record.version + self._of, files=tuple(files), inputs=inputs)
         self._records[record.split] = self._packed(record)
@@ -179,6 +182,10 @@ class DirectoryLedger:
             f"them that is killed; they are in {self._directory.path(output.STRAYS)!r} now"
         ]
 
+    def _remove(self, files: set[str]) -> None:
+        if self._removes:
+            self._directory.remove(sorted(files))
+
     def _all(self) -> Iterator[SplitRecord]:
         return (self._unpacked(split, packed) for split, packed in self._records.items())
 
@@ -220,6 +227,17 @@ class DirectoryLedger:
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(self._directory.address.rstrip("/") + "/")
+
+
+def recorded_files(directory: Directory) -> set[str]:
+    """Return the files of all splits that the ledger of an output directory has, relative to it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in sorted(directory.files(_FOLDER)):
+        if name.endswith(".jsonl"):
+            for line in _lines(directory.read(name) or b"") or ():
+                record = _record(line)
+                found[record.split] = record.files
+    return {file for files in found.values() for file in files}
 
 
 def _number(name: str) -> int:

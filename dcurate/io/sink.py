@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,11 @@ class FileWriter(SinkStage[DocumentBatch]):
     max_bytes_per_file: int | str | None = None
     storage_options: dict[str, Any] | None = None
     separate_by: str | None = None
+    #: Whether files that no finished split has any more are deleted; those of a table are part of its history.
+    replaces_files: ClassVar[bool] = True
+
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
+    _opened: Directory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         own = (self.write_kwargs or {}).get("storage_options", {})
@@ -58,8 +62,11 @@ class FileWriter(SinkStage[DocumentBatch]):
 
     @property
     def directory(self) -> Directory:
-        """The directory that it writes to."""
-        return Directory(str(self.path), self.storage_options or {})
+        """The directory that it writes to; one object for all files, as it looks for its records once."""
+        url, options = str(self.path), self.storage_options or {}
+        if self._opened is None or (self._opened.url, self._opened.options) != (url, options):
+            self._opened = Directory(url, options)
+        return self._opened
 
     def check(self) -> None:
         """Refuse a directory with files that must not be touched; see the modes.
@@ -77,7 +84,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         """
         self.path = self.directory.address  # workers may run in another directory
         output.prepare(self.directory, self.mode, resume)
-        self._generation = None
+        self._generation = self._opened = None
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide rows and file names: all but the path and its earlier content."""

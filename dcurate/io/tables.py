@@ -55,8 +55,8 @@ def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
     is_table = isinstance(store, LocalFileSystem) and os.path.isdir(f"{folder}/_delta_log")
     if kind != "Delta Lake" or not is_table:
         advice = "name the folder of the table itself" if kind == "Delta Lake" else "export it"
-        if kind == "Delta Lake" and not isinstance(store, LocalFileSystem):
-            advice = "give the files that deltalake's DeltaTable(...).file_uris() names"
+        if kind == "Iceberg" or (kind == "Delta Lake" and not isinstance(store, LocalFileSystem)):
+            advice = f"read it with TableReader(..., format={kind.split(maxsplit=1)[0].lower()!r})"
         raise PipelineError(
             f"{shown!r} is a table of {kind}, or in one, and its folder also holds files that were removed from it; "
             f"{advice}, or give its rows as initial_tasks"
@@ -68,6 +68,20 @@ def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
         )
     library = importlib.import_module("deltalake")
     table = library.DeltaTable(folder)
+    check_plain(table, shown)
+    return {os.path.realpath(_local(uri)) for uri in table.file_uris()}
+
+
+def check_plain(table: Any, shown: str) -> None:
+    """Refuse a table of Delta Lake whose files do not say which rows it has.
+
+    Args:
+        table: as `deltalake` opens it.
+        shown: the path in messages.
+
+    Raises:
+        DataError: they do not.
+    """
     protocol = table.protocol()
     features = set(protocol.reader_features or ()) - _PLAIN
     if features or protocol.min_reader_version == 2:
@@ -76,7 +90,6 @@ def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
             f"{shown!r} is a table of Delta Lake with {named}, so its files alone do not say which rows it has; "
             "give its rows as initial_tasks"
         )
-    return {os.path.realpath(_local(uri)) for uri in table.file_uris()}
 
 
 def _with_table(folder: str) -> list[str]:

@@ -89,6 +89,12 @@ def table_bits(count: int) -> Scalar:
 
 
 @njit(**INLINE)
+def table_slot(wanted: Word, bits: int) -> Scalar:
+    """The slot of a hash among ``2**bits``."""
+    return np.int64((wanted * _MIX) >> np.uint64(64 - bits))
+
+
+@njit(**INLINE)
 def find_leader(table: Places, bits: int, hashes: Words, at: int) -> Scalar:
     """The first entry with the hash of entry ``at``, which is inserted if there is none.
 
@@ -96,12 +102,12 @@ def find_leader(table: Places, bits: int, hashes: Words, at: int) -> Scalar:
     """
     wanted = hashes[at]
     mask = (1 << bits) - 1
-    slot = np.int64((wanted * _MIX) >> np.uint64(64 - bits))
-    while True:
-        entry = table[slot]
-        if entry == 0:
-            table[slot] = at + 1
-            return at
-        if hashes[entry - 1] == wanted:
-            return np.int64(entry - 1)
+    slot = table_slot(wanted, bits)
+    entry: Scalar = np.int64(table[slot])
+    # Whether the slot is empty cannot be predicted, and is no branch; that another hash is there is rare.
+    while (entry != 0) & (hashes[max(entry - 1, 0)] != wanted):  # type: ignore[call-overload]
         slot = (slot + 1) & mask
+        entry = np.int64(table[slot])
+    leader = entry - 1 if entry else np.int64(at)
+    table[slot] = leader + 1
+    return leader

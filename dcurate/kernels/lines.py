@@ -13,6 +13,7 @@ from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, table_b
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Places, Scalar, Words
 from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import count_characters, space_width, space_width_before
+from dcurate.kernels.words import first_high
 
 _NEWLINE = 10
 _NEWLINES = np.uint64(0x0A0A0A0A0A0A0A0A)
@@ -142,12 +143,13 @@ def _before_spaces(data: Bytes, start: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE)
-def _line_end(data: Bytes, start: int, stop: int) -> Scalar:
+def line_end(data: Bytes, start: int, stop: int) -> Scalar:
     """The position of the next newline, or ``stop``; eight bytes at a time."""
     while start + 8 <= stop:
         others = load_eight(data, start) ^ _NEWLINES
-        if (others - _ONES) & ~others & _HIGH:
-            break
+        found = (others - _ONES) & ~others & _HIGH
+        if found:
+            return start + first_high(found)
         start += 8
     while start < stop and data[start] != _NEWLINE:
         start += 1
@@ -156,9 +158,9 @@ def _line_end(data: Bytes, start: int, stop: int) -> Scalar:
 
 @njit(**INLINE)
 def _paragraph_end(data: Bytes, start: int, stop: int) -> Scalar:
-    end = _line_end(data, start, stop)
+    end = line_end(data, start, stop)
     while end < stop and not (end + 1 < stop and data[end + 1] == _NEWLINE):
-        end = _line_end(data, end + 1, stop)
+        end = line_end(data, end + 1, stop)
     return end
 
 
@@ -186,7 +188,7 @@ def measure_lines(data: Bytes, span: tuple[int, int], tables: int, scratch: Line
     ascii_only = count_characters(data, at, stop) == stop - at
     total = characters = bulleted = trailing = unended = 0
     while at < stop:
-        start, end = at, _line_end(data, at, stop)
+        start, end = at, line_end(data, at, stop)
         at = end + 1
         first = _after_spaces(data, start, end)
         if first == end:

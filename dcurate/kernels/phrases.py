@@ -11,6 +11,7 @@ from numba import njit
 
 from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, frozen
+from dcurate.kernels.lines import line_end
 from dcurate.kernels.signal import Array, Output, signal
 
 _NEWLINE = 10
@@ -92,12 +93,12 @@ def _begin(sought: Phrases, data: Bytes, at: int, stop: int) -> Scalar:
 def _ended(data: Bytes, at: int, until: int, stop: int) -> tuple[Scalar, Scalar]:
     """How many paragraphs end between two places, and from where on to look for the next end."""
     ended = np.int64(0)
+    at = line_end(data, at, until)
     while at < until:
-        if data[at] == _NEWLINE and at + 1 < stop and data[at + 1] == _NEWLINE:
+        if at + 1 < stop and data[at + 1] == _NEWLINE:
             ended += 1
-            at += 2
-        else:
             at += 1
+        at = line_end(data, at + 1, until)
     return ended, at
 
 

@@ -82,6 +82,12 @@ def ascii_spaces(block: Word) -> Word:
 
 
 @njit(**INLINE)
+def first_high(block: Word) -> Scalar:
+    """The place of the first of eight packed bytes whose high bit is set; one has to be."""
+    return _PLACES[((block & _HIGH) >> _SEVEN) * _GATHER >> _TOP_BYTE, 0]
+
+
+@njit(**INLINE)
 def find_words(data: Bytes, start: int, stop: int, bounds: Ints) -> Scalar:
     """Write where each word of a text begins and ends, in turn, into ``bounds``; returns the number of words.
 
@@ -163,13 +169,15 @@ def measure_words(data: Bytes, span: tuple[int, int], alphabetic: Bytes, bounds:
         while at + 8 < stop:
             word = load_eight(data, at)
             letters |= _ascii_letters(word)
-            high |= word & _HIGH
-            length -= continuations(word)
+            if word & _HIGH:
+                high = _ONE
+                length -= continuations(word)
             at += 8
         word = load_up_to_eight(data, at, stop)
         letters |= _ascii_letters(word)
-        high |= word & _HIGH
-        length -= continuations(word)
+        if word & _HIGH:
+            high = _ONE
+            length -= continuations(word)
         characters += length
         most = max(most, length)
         known += _counts_as(word, stop - start)

@@ -18,6 +18,10 @@ from dcurate.media.ranges import Place, Stream
 BLOCK = 512
 #: Bytes of the largest header with further fields or a long name.
 _LARGEST_META = 2**20
+#: Headers that a member has at most; a damaged chain of them is read again from each of its headers.
+_MOST_META = 16
+#: Fields of such headers that are used, and how those of sparse files begin.
+_USED, _SPARSE = (b"path", b"linkpath", b"size"), b"GNU.sparse."
 _NOTHING = bytes(BLOCK)
 #: Bytes that are looked through at once, and what headers have at a place.
 _SCAN, _MAGIC, _MAGIC_AT = 2**16, b"ustar", 257
@@ -197,7 +201,7 @@ def walk(
 def _member(window: Window, begin: int, common: dict[str, str], wants: Callable[[str, int], bool]) -> Member | None:
     """The member whose headers begin there; None if they are damaged."""
     at, own = begin, {}
-    while True:
+    for _ in range(_MOST_META):
         try:
             info = tarfile.TarInfo.frombuf(window.get(at, BLOCK), "utf-8", "surrogateescape")
         except tarfile.HeaderError:
@@ -219,6 +223,8 @@ def _member(window: Window, begin: int, common: dict[str, str], wants: Callable[
             if fields is None:
                 return None
             (common if info.type == tarfile.XGLTYPE else own).update(fields)
+    else:
+        return None
     fields = {**common, **own}
     size = fields.get("size", str(info.size))
     if not size.isdigit() or not 0 <= int(size) < _LARGEST:
@@ -243,7 +249,7 @@ def _described(
 
 
 def _kind(info: tarfile.TarInfo, fields: dict[str, str]) -> str:
-    if info.type == tarfile.GNUTYPE_SPARSE or any(name.startswith("GNU.sparse.") for name in fields):
+    if info.type == tarfile.GNUTYPE_SPARSE or _SPARSE.decode() in fields:
         return "sparse file"
     if info.isdir() or (info.type == tarfile.AREGTYPE and info.name.endswith("/")):
         return "folder"
@@ -260,7 +266,10 @@ def _text(name: str) -> str:
 
 
 def _fields(data: bytes) -> dict[str, str] | None:
-    """The fields of a header of POSIX, which are lines that begin with their own length; None if they are damaged."""
+    """The fields of a header of POSIX that are used; None if it is damaged.
+
+    They are lines that begin with their own length. A global header may have very many, which each member would copy.
+    """
     fields, at = {}, 0
     while at < len(data) and data[at]:
         space = data.find(b" ", at, at + 20)
@@ -271,7 +280,9 @@ def _fields(data: bytes) -> dict[str, str] | None:
         name, equals, value = line.partition(b"=")
         if not equals:
             return None
-        fields[name.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
+        if name in _USED or name.startswith(_SPARSE):
+            kept = _SPARSE if name.startswith(_SPARSE) else name
+            fields[kept.decode()] = value.decode("utf-8", "surrogateescape")
         at += int(number)
     return fields
 

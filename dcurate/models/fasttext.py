@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ class FastTextModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     wanted: tuple[str, ...] = ()
     overwrite: bool = False
     name: str = "fasttext_model"
+
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.model_path:

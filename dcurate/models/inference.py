@@ -123,6 +123,9 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     #: Whether the slots of a process share one copy of the model; False for a model that keeps state between calls.
     shares_model: ClassVar[bool] = True
+    #: GPUs of a slot, where no resources are given. Two slots of a small model share its weights, and keep a GPU busy
+    #: while one of them packs rows or makes results.
+    gpu_share: ClassVar[float] = 1.0
     #: What ``autocast=True`` computes in on a GPU, where it can: ``"bf16"`` or ``"fp16"``.
     half: ClassVar[str] = "bf16"
 
@@ -141,7 +144,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         devices.check_autocast(self.name, self.autocast)
         devices.check_device(self.name, self.device)
         if type(self).resources is ProcessingStage.resources:  # a subclass that has its own means them
-            self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else 1.0)
+            self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else self.gpu_share)
             self.spec = replace(self.spec, gpu_optional=self.device == "auto")
 
     def __getstate__(self) -> dict[str, Any]:

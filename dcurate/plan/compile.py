@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -17,28 +17,37 @@ def fuse(plan: Plan) -> Plan:
 
     Of GPU stages only those that load nothing are fused: models scale each for itself.
     """
-    operators: list[Operator] = []
+    groups: list[list[Operator]] = []
     for operator in plan.operators:
-        if operators and _may_share_task(operators[-1], operator):
-            operators[-1] = replace(operators[-1], stages=operators[-1].stages + operator.stages)
+        if groups and _may_share_task(groups[-1][-1], operator):
+            groups[-1].append(operator)
         else:
-            operators.append(operator)
-    return Plan(tuple(operators))
+            groups.append([operator])
+    return Plan(tuple(_fused(group) for group in groups))
+
+
+def _fused(group: Sequence[Operator]) -> Operator:
+    return replace(group[0], stages=tuple(stage for operator in group for stage in operator.stages))
+
+
+def _runs_alone(operator: Operator) -> bool:
+    """Whether it shares its tasks with no other."""
+    spec = operator.spec
+    return (
+        operator.is_barrier
+        or (operator.resources.requires_gpu and not operator.light)
+        or operator.batch_size > 1
+        or operator.num_workers is not None
+        or spec.num_workers_per_node is not None
+        or spec.max_workers is not None
+    )
 
 
 def _may_share_task(first: Operator, second: Operator) -> bool:
-    if first.parts[-1].is_fanout_stage():
+    """Whether two neighbours have the same requirements, and neither runs alone."""
+    if first.parts[-1].is_fanout_stage() or _runs_alone(first) or _runs_alone(second):
         return False
-    return first.resources == second.resources and not any(
-        operator.is_barrier
-        or (operator.resources.requires_gpu and not operator.light)
-        or operator.spec.gpu_optional != first.spec.gpu_optional
-        or operator.batch_size > 1
-        or operator.num_workers is not None
-        or operator.spec.num_workers_per_node is not None
-        or operator.spec.max_workers is not None
-        for operator in (first, second)
-    )
+    return first.resources == second.resources and first.spec.gpu_optional == second.spec.gpu_optional
 
 
 def merge(plan: Plan) -> Plan:

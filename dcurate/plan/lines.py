@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dcurate.core.stage import BarrierStage, KeepsLines, MarksRows, SinkStage, Stage
 
@@ -26,7 +26,7 @@ def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     barriers = [stage for stage in others if isinstance(stage, BarrierStage)]
     if not all(map(names_columns, [others[-1], *barriers])):
         return tuple(stages)
-    used = dict.fromkeys(name for stage in others for name in (*stage.inputs()[1], *stage.outputs()[1]))
+    used = dict.fromkeys(name for stage in others for name in (*_read_by(stage), *stage.outputs()[1]))
     keeping = reader.keeping_lines(tuple(used) if all(map(names_columns, others)) else None)
     return tuple(stages) if keeping is None else (keeping, *others)
 
@@ -55,7 +55,13 @@ def used_after(stages: Sequence[Stage], barrier: Stage) -> tuple[str, ...] | Non
     if place is None or not all(map(names_columns, stages[place:])):
         return None
     again = isinstance(barrier, BarrierStage) and barrier.uses_columns_again
-    return tuple(dict.fromkeys(name for stage in stages[place + (not again) :] for name in stage.inputs()[1]))
+    return tuple(dict.fromkeys(name for stage in stages[place + (not again) :] for name in _read_by(stage)))
+
+
+def _read_by(stage: Stage) -> Iterator[str]:
+    """The columns that a stage reads, also those that need not be there."""
+    yield from stage.inputs()[1]
+    yield from stage.optional_inputs()
 
 
 def names_columns(stage: Stage) -> bool:

@@ -130,6 +130,7 @@ def _columns_note(stage: AnyStage) -> str:
         notes.append(f"reads {', '.join(stage.inputs()[1])}")
     if stage.outputs()[1]:
         notes.append(f"adds {', '.join(stage.outputs()[1])}")
+    notes += stage.plan_notes()
     return f" ({'; '.join(notes)})" if notes else ""
 
 

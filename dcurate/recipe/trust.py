@@ -142,6 +142,8 @@ def check_arguments(public: str, arguments: Mapping[str, Any], place: str) -> No
 def _check_setting(key: str, value: Any, place: str) -> None:
     if key == "trust_remote_code" and value not in (False, None):
         raise PipelineError(f"{place}: trust_remote_code runs code that comes with a model; {ADVICE}")
+    if key == "catalog" and value is not None:
+        raise PipelineError(f"{place}: a catalog may have code loaded, or tokens of yours sent to a server; {ADVICE}")
     if key.endswith("_init_kwargs") and value:
         raise PipelineError(f"{place}: {key} may have code loaded with a model; {ADVICE}")
     if key.endswith("protocol") and isinstance(value, str):

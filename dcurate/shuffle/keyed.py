@@ -28,7 +28,7 @@ HIGH, LOW, DATASET = "_dcurate_key_high", "_dcurate_key_low", "_dcurate_dataset"
 #: Ranges of equal length in which keys are counted.
 CELLS = 4096
 _MOST_CHUNKS = 1024
-_LEAST_BYTES = 2**14
+_LEAST_BYTES = 2**16
 
 
 @dataclass

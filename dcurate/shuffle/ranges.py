@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,7 +196,7 @@ class ShufflePartitions:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_names": [], "_edges": []}
 
-    @property
+    @cached_property
     def path(self) -> str:
         """The file that says where the rows of each partition are."""
         return self._folder.path(f"{META_DIR}/{file_safe(self.name)}.spans")
@@ -222,7 +223,7 @@ class ShufflePartitions:
         self._load()
         return bisect.bisect_right(self._edges, key) - 1
 
-    @property
+    @cached_property
     def _folder(self) -> Directory:
         return Directory(self.url, self.options)
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import fields, is_dataclass
 from numbers import Real
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -107,6 +107,9 @@ class SignalFilter(DocumentFilter):
         >>> FewDigits().score_document("in 1969"), FewDigits().keep_document(4)
         (4, False)
     """
+
+    #: Whether a GPU may compute its signals faster than cores do, if the text is on the host and must be copied there.
+    pays_on_gpu: ClassVar[bool] = False
 
     @property
     def needs(self) -> Needs:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -45,16 +47,18 @@ class FilterRun:
     Args:
         batch: the batch to score and filter.
         needs: the signals of all built-in filters that will be asked for scores.
-        gpu: measure texts on a GPU, if there is one: the scores are the same.
+        gpu: measure texts on a GPU, if there is one, and they are there or it pays to copy them: the scores are the
+            same.
     """
 
     def __init__(self, batch: DocumentBatch, needs: Needs, *, gpu: bool = False) -> None:
         self._batch = DocumentBatch.given(batch)
         self._needs = needs
-        self._gpu = gpu and usable()
+        self._gpu = gpu and usable() and (needs.pays_on_gpu or convert.is_cudf(batch.data))
+        #: All rows on the host, with the columns added before they were read; None while they are on a GPU alone.
+        self._table = None if convert.is_cudf(batch.data) else batch.to_arrow()
         self._materialized = False
-        self._table = batch.to_arrow()
-        self._rows = np.arange(self._table.num_rows, dtype=np.int64)
+        self._rows = np.arange(batch.num_items, dtype=np.int64)
         self._added: dict[str, Column] = {}
         self._signals: dict[str, Signals] = {}
         self._rejections: list[Rejection] = []
@@ -65,7 +69,7 @@ class FilterRun:
         if by_signals(rule):
             return rule.score(self._signals_of(field))
         if isinstance(rule, NumberFilter):
-            if rule.made_by and rule.column not in (*self._added, *self._table.column_names):
+            if rule.made_by and rule.column not in (*self._added, *self._columns()):
                 raise PipelineError(
                     f"{rule.name}: the rows have no column {rule.column!r}; add {rule.made_by} before it"
                 )
@@ -115,37 +119,52 @@ class FilterRun:
 
     def result(self) -> DocumentBatch:
         """Return the batch with the remaining rows; dropped rows are in its rejections."""
-        if not self._added and len(self._rows) == self._table.num_rows:
+        if not (self._added or self._materialized) and len(self._rows) == self._batch.num_items:
             return replace(self._batch.with_data(self._batch.data), scored=tuple(self._scored))
-        left = self._left_on_gpu() if self._stays_on_gpu() else self._frame(np.ones(len(self._rows), np.bool_))
+        left = self._left_on_gpu() if self._table is None else self._frame(np.ones(len(self._rows), np.bool_))
         return replace(self._batch, data=left, rejections=tuple(self._rejections), scored=tuple(self._scored))
 
     def _frame(self, mask: npt.NDArray[np.bool_]) -> Any:
-        """The remaining rows where ``mask`` is true, with the columns added."""
+        """The remaining rows where ``mask`` is true, with the columns added; of rows on a GPU no others are copied."""
         rows = self._rows[mask]
-        table = self._table if len(rows) == self._table.num_rows else rows_at(self._table, rows)
+        if self._table is None:
+            table = self._on_host(convert.rows_at(self._batch.data, rows))
+        else:
+            table = self._table if len(rows) == self._table.num_rows else rows_at(self._table, rows)
         for name, column in self._added.items():
             table = with_column(table, name, _narrowed(column, mask))
         return table
+
+    def _on_host(self, frame: Any) -> Any:
+        """Copy rows of a GPU to a table."""
+        return self._batch.with_data(frame).to_arrow()
+
+    def _columns(self) -> list[str]:
+        return convert.columns(self._batch.data if self._table is None else self._table)
+
+    def _whole(self, field: str) -> Any:
+        """A table of all rows of the batch with this column, if there is one."""
+        if self._table is None:
+            return self._on_host(self._batch.data[[field] if field in self._columns() else self._columns()])
+        return self._table.select([field]) if field in self._table.column_names else self._table
 
     def _at_rows(self, field: str) -> Any:
         """A table of the column in its current state, for the remaining rows."""
         if field in self._added:
             self._materialize()
-        whole = self._table.select([field]) if field in self._table.column_names else self._table
+        whole = self._whole(field)
         return whole if len(self._rows) == whole.num_rows else rows_at(whole, self._rows)
 
     def _signals_of(self, field: str) -> Signals:
         if field in self._added:
             self._materialize()
         if field not in self._signals:
-            column = text_column(self._table, field)
-            on_gpu = self._on_gpu(column, field) if self._gpu else None
-            self._signals[field] = Signals(column, self._needs, self._rows, on_gpu)
+            column = cache(lambda: text_column(self._whole(field), field))
+            if not (self._gpu and self._table is None):
+                column()  # also to refuse a column that is missing or holds no text
+            gpu_texts = self._gpu_texts(column, field) if self._gpu else None
+            self._signals[field] = Signals(column, self._needs, self._rows, gpu_texts)
         return self._signals[field]
-
-    def _stays_on_gpu(self) -> bool:
-        return convert.is_cudf(self._batch.data) and not self._materialized
 
     def _left_on_gpu(self) -> Any:
         """The remaining rows of a cuDF batch, without copying data that never left the GPU."""
@@ -154,9 +173,9 @@ class FilterRun:
             left = convert.with_column(left, name, column)
         return left
 
-    def _on_gpu(self, column: TextColumn, field: str) -> CudaColumn:
+    def _gpu_texts(self, column: Callable[[], TextColumn], field: str) -> CudaColumn:
         """The texts on the GPU; those of a cuDF batch are already there."""
-        return on_gpu(*column) if self._materialized else texts_on_gpu(self._batch.data, field)
+        return on_gpu(*column()) if self._table is not None else texts_on_gpu(self._batch.data, field)
 
     def _materialize(self) -> None:
         """Write the remaining rows and the added columns into the table, so that an added column can be read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from dcurate.core.stage import NodeInfo, ProcessingStage, WorkerMetadata
 from dcurate.core.stage.processing import Y
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
+from dcurate.kernels.cuda import on_gpu, usable
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.number_filter import NumberFilter, maker_of
@@ -135,7 +137,7 @@ def needs_of(rules: Iterable[Rule]) -> Needs:
     needs = Needs()
     for rule in rules:
         if isinstance(rule, SignalFilter):
-            needs |= rule.needs
+            needs |= replace(rule.needs, pays_on_gpu=rule.pays_on_gpu)
     return needs
 
 
@@ -152,6 +154,10 @@ def kept_by(rule: Rule, scores: Any) -> npt.NDArray[np.bool_]:
     return np.array([bool(keep(score)) for score in each], np.bool_)
 
 
+#: What kernels are run on once, to be ready.
+_TEXT = text_as_column("one two\n\none two\nA line that rules on lines keep, and that has an end.")
+
+
 class RuleStage(ProcessingStage[DocumentBatch, Y]):
     """A stage with rules, whose kernels and models are ready before its first batch."""
 
@@ -164,19 +170,34 @@ class RuleStage(ProcessingStage[DocumentBatch, Y]):
         return maker_of(self._rules, column)
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        text = text_as_column("one two\n\none two\nA line that rules on lines keep, and that has an end.")
-        signals = Signals(text, needs_of(self._rules))
+        self._compile(Signals(_TEXT, needs_of(self._rules)))
+        self._compile_for_gpu()
         for rule in self._rules:
-            if isinstance(rule, SignalFilter) and rule.light:
-                rule.score(signals)  # compiles the kernels, or loads them from numba's cache on disk
             if isinstance(rule, DocumentFilter):
                 rule.model_check_or_download()
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        self._compile_for_gpu()
         for rule in self._rules:
             if isinstance(rule, DocumentFilter):
                 rule.load_model()
                 rule.load_tokenizer()
+
+    def plan_notes(self) -> list[str]:
+        if not self.resources.requires_gpu or needs_of(self._rules).pays_on_gpu:
+            return []
+        return ["measures text that is on the host on CPUs, as a GPU could not win; with frames='cudf' on the GPU"]
+
+    def _compile(self, signals: Signals) -> None:
+        """Compile the kernels, or load them from numba's cache on disk."""
+        for rule in self._rules:
+            if isinstance(rule, SignalFilter) and rule.light:
+                rule.score(signals)
+
+    def _compile_for_gpu(self) -> None:
+        """The same for kernels of a GPU, before the time of a batch is measured and limited."""
+        if self.resources.requires_gpu and usable():
+            self._compile(Signals(_TEXT, needs_of(self._rules), None, on_gpu(*_TEXT)))
 
     @property
     def light(self) -> bool:

@@ -33,6 +33,7 @@ class Needs:
         groups: attributes of `Signals` that it reads; not required, since signals are computed on first use.
         removed: n-gram sizes for the most frequent n-gram.
         repeated: n-gram sizes for all repeated n-grams.
+        pays_on_gpu: whether a GPU may be faster although the text must be copied there; see `SignalFilter`.
 
     Examples:
         >>> both = Needs.of("words") | Needs.of("characters", removed=2)
@@ -43,6 +44,7 @@ class Needs:
     groups: frozenset[str] = frozenset()
     removed: frozenset[int] = frozenset()
     repeated: frozenset[int] = frozenset()
+    pays_on_gpu: bool = False
 
     @classmethod
     def of(cls, *groups: str, removed: int = 0, repeated: int = 0) -> Needs:
@@ -55,14 +57,19 @@ class Needs:
         )
 
     def __or__(self, other: Needs) -> Needs:
-        return Needs(self.groups | other.groups, self.removed | other.removed, self.repeated | other.repeated)
+        return Needs(
+            self.groups | other.groups,
+            self.removed | other.removed,
+            self.repeated | other.repeated,
+            self.pays_on_gpu or other.pays_on_gpu,
+        )
 
 
 class Signals:
     """Signals of some of the texts of a column; every array has one value for each of these texts, in order.
 
     Args:
-        column: the texts.
+        column: the texts; or a function that gives them, called when a signal is computed on the CPU.
         needs: the signals that will be read; n-grams of all its sizes are found in one pass.
         rows: numbers of the texts to measure; all by default.
         gpu_texts: the same texts on a GPU; signals are then computed there, except plain functions.
@@ -70,20 +77,27 @@ class Signals:
 
     def __init__(
         self,
-        column: TextColumn,
+        column: TextColumn | Callable[[], TextColumn],
         needs: Needs,
         rows: npt.NDArray[np.int64] | None = None,
         gpu_texts: CudaColumn | None = None,
     ) -> None:
-        self.column = column
+        self._column = column
         self.needs = needs
         self.gpu_texts = gpu_texts
-        self.rows = np.arange(len(column), dtype=np.int64) if rows is None else rows
+        self.rows = np.arange(len(self.column), dtype=np.int64) if rows is None else rows
         self._found: dict[Hashable, Any] = {}
         self._spaced: dict[str, Signals] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def column(self) -> TextColumn:
+        """The texts, on the host."""
+        if callable(self._column):
+            self._column = self._column()
+        return self._column
 
     def of(
         self, signal: Callable[Concatenate[Offsets, Bytes, Rows, P], Found], *args: P.args, **kwargs: P.kwargs
@@ -166,7 +180,7 @@ class Signals:
 
     def narrowed(self, mask: npt.NDArray[np.bool_]) -> Signals:
         """The signals of the texts where ``mask`` is true; computed signals are kept."""
-        narrow = Signals(self.column, self.needs, self.rows[mask], self.gpu_texts)
+        narrow = Signals(self._column, self.needs, self.rows[mask], self.gpu_texts)
         narrow._found = {key: _narrowed(found, mask) for key, found in self._found.items()}
         narrow._spaced = {lang: signals.narrowed(mask) for lang, signals in self._spaced.items()}
         return narrow

@@ -103,7 +103,7 @@ class TokenShardWriter(FileWriter):
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         raise NotImplementedError
 
-    def complete(self) -> None:
+    def complete(self, written: Sequence[str]) -> None:
         """Write what says which shards there are: ``tokens.json``, and the ``index.json`` of MDS and litdata."""
         directory = self.directory
         names = sorted(name for name in directory.files(SPANS) if name.endswith(".parquet"))

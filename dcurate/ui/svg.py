@@ -57,7 +57,9 @@ class Frame:
 
     def x(self, value: float) -> float:
         """Distance from the left edge in pixels."""
-        low, high, at = (math.log(max(one, 1e-12)) if self.across else one for one in (self.low, self.high, value))
+        low, high, at = self.low, self.high, value
+        if self.across:
+            low, high, at = (math.log(max(one, 1e-12)) for one in (low, high, at))
         share = (at - low) / (high - low) if high > low else 0.5
         return round(_LEFT + min(max(share, 0.0), 1.0) * (WIDTH - _LEFT - _RIGHT), 1)
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
-from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.filesize import decimal
-from rich.table import Table
 from rich.text import Text
 
 from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
 from dcurate.runs.text import many, seconds_text
 
-_ANY_WIDTH = 1000
+#: Of the text, in characters.
+_WIDTH = 120
+#: Of a column of text that wraps.
+_NARROWEST = 8
 
 _IN_ONE_PASS = "·"
 
@@ -45,13 +48,7 @@ class ReportTable:
     page: str | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = _table(self.report, _COLUMNS)
-        if console.measure(table, options=options.update(width=_ANY_WIDTH)).minimum > options.max_width:
-            table = _table(self.report, [column for column in _COLUMNS if not column.wide])
-        yield table
-        yield Text("\n".join(_notes(self.report.stages)), style="dim")
-        yield Text()
-        yield _places(self.report, self.page)
+        yield from _lines(self.report, self.page, options.max_width)
 
 
 def report_table(report: RunReport, page: str | None = None) -> ReportTable:
@@ -77,31 +74,75 @@ def report_table(report: RunReport, page: str | None = None) -> ReportTable:
 
 def report_text(report: RunReport) -> str:
     """The table as plain text, 120 characters wide."""
-    plain = io.StringIO()
-    Console(file=plain, width=120, color_system=None, force_jupyter=False).print(report_table(report))
-    return "\n".join(line.rstrip() for line in plain.getvalue().splitlines()) + "\n"
+    return "".join(f"{line.plain.rstrip()}\n" for line in _lines(report, None, _WIDTH))
 
 
-def _table(report: RunReport, columns: Sequence[_Column]) -> Table:
-    table = Table(
-        title=f"{report.pipeline}: {report.mode}, run {report.run}",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_footer=bool(report.stages),
-        footer_style="bold",
-        padding=(0, 1, 0, 0),
+def _lines(report: RunReport, page: str | None, width: int) -> Iterator[Text]:
+    """The lines of a report: laid out here, as rich takes longer for it than a small run for its rows."""
+    yield _line(f"{report.pipeline}: {report.mode}, run {report.run}", "bold")
+    yield _line("")
+    yield from _table(report, width)
+    yield _line("")
+    for note in _notes(report.stages):
+        yield from (_line(line, "dim") for line in textwrap.wrap(note, width))
+    yield _line("")
+    yield from _places(report, page, width)
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+
+def _table(report: RunReport, width: int) -> Iterator[Text]:
+    """The lines of the table: without its wide columns where they would not fit."""
+    columns, cells = _cells(report, _COLUMNS)
+    if _least(columns, cells) > width:
+        columns, cells = _cells(report, [column for column in _COLUMNS if not column.wide])
+    widths = [max(map(cell_len, texts)) for texts in cells]
+    for place, column in enumerate(columns):
+        if column.wraps:
+            others = sum(widths) - widths[place] + 2 * len(widths) + 1
+            widths[place] = min(widths[place], max(width - others, _NARROWEST))
+    head, *rows = zip(*cells, strict=True)
+    total = rows.pop() if report.stages else None
+    yield from (_line(line, "bold") for line in _row(columns, head, widths))
+    yield _line(f" {'─' * (sum(widths) + 2 * len(widths) - 1)}")
+    for row in rows:
+        yield from map(_line, _row(columns, row, widths))
+    if total is not None:
+        yield _line("")
+        yield from (_line(line, "bold") for line in _row(columns, total, widths))
+
+
+def _cells(report: RunReport, columns: Sequence[_Column]) -> tuple[Sequence[_Column], list[list[str]]]:
+    """The columns, and the texts of each: its title, a text for each stage, and for the run if there are stages."""
+    whole = [report] if report.stages else []
+    return columns, [
+        [column.title, *map(column.of_stage, report.stages), *map(column.of_run, whole)] for column in columns
+    ]
+
+
+def _least(columns: Sequence[_Column], cells: Sequence[Sequence[str]]) -> int:
+    """The width of a table in which no word is broken."""
+    parts = (
+        [word for text in texts for word in text.split() or [""]] if column.wraps else texts
+        for column, texts in zip(columns, cells, strict=True)
     )
-    for column in columns:
-        table.add_column(
-            column.title,
-            column.of_run(report) if report.stages else "",
-            justify="left" if column.text else "right",
-            no_wrap=not column.wraps,
-        )
-    for stage in report.stages:
-        table.add_row(*(Text(column.of_stage(stage)) for column in columns))
-    return table
+    return sum(max(map(cell_len, each)) + 2 for each in parts) + 1
+
+
+def _row(columns: Sequence[_Column], texts: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """The lines of a row."""
+    wrapped = [
+        textwrap.wrap(text, width) or [""] if column.wraps else [text]
+        for column, text, width in zip(columns, texts, widths, strict=True)
+    ]
+    for parts in zip_longest(*wrapped, fillvalue=""):
+        padded = []
+        for column, part, width in zip(columns, parts, widths, strict=True):
+            blanks = " " * (width - cell_len(part))
+            padded.append(part + blanks if column.text else blanks + part)
+        yield " " + "  ".join(padded)
 
 
 def _rows_in(report: RunReport) -> int:
@@ -198,7 +239,7 @@ def _measured(metrics: Mapping[str, float]) -> str:
     return ", ".join(f"{amount} {name.replace('_', ' ')}" for name, amount in shown)
 
 
-def _places(report: RunReport, page: str | None) -> Table:
+def _places(report: RunReport, page: str | None, width: int) -> Iterator[Text]:
     """Duration, throughput, and the places of all files."""
     seconds = max(report.seconds, 1e-6)
     # What an earlier run did is in the counts, but not in the time.
@@ -220,11 +261,14 @@ def _places(report: RunReport, page: str | None) -> Table:
             else "",
         ),
     ]
-    table = Table.grid(padding=(0, 2))
-    for name, value in lines:
-        if value:
-            table.add_row(Text(name, "bold"), Text(value, overflow="fold"))
-    return table
+    given = [(name, value) for name, value in lines if value]
+    indent = max(len(name) for name, _ in given) + 2
+    for name, value in given:
+        parts = [part for line in value.splitlines() for part in textwrap.wrap(line, max(width - indent, _NARROWEST))]
+        for place, part in enumerate(parts):
+            line = _line(("" if place else name).ljust(indent) + part)
+            line.stylize("bold", 0, indent)
+            yield line
 
 
 _COLUMNS = (

@@ -20,6 +20,7 @@ import pytest
 
 import benchmarks.device.__main__ as device
 from benchmarks.device import parts, preflight, receive, slim, stage
+from benchmarks.device.compiled import faults
 from benchmarks.device.preflight import gpus
 
 pytestmark = pytest.mark.program
@@ -224,3 +225,12 @@ def test_a_run_without_a_gpu_writes_what_each_part_found(tmp_path: Path) -> None
     assert (done.returncode, [one["right"] for one in by_name.values()]) == (0, [True, True])
     assert by_name["kmeans"]["figures"]["labels_agree"] == 1.0
     assert by_name["peaks"]["figures"]["products in bfloat16, TFLOP/s"] > 0
+
+
+def test_code_that_spills_or_has_a_stack_or_constants_is_a_fault() -> None:
+    good = {"kernel": "k", "arch": 90, "registers": 128, "stack_bytes": 0, "spilled_bytes": 0, "constant_bytes": 0}
+    assert faults(good) == []
+    for name, value in (("registers", 129), ("stack_bytes", 8), ("spilled_bytes", 4), ("constant_bytes", 256)):
+        assert faults({**good, name: value}) == [
+            f"k for sm_90 has {value} {name.replace('_', ' ')}; at most {good[name]} are allowed"
+        ]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +44,7 @@ def test_memory_that_another_process_gives_back_is_waited_for() -> None:
 def test_one_item_that_is_too_much_is_a_want_of_resources_after_waits_that_end(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
+    monkeypatch.setattr("gc.collect", lambda: 0)  # takes a while in the process of all tests
 
     def work(items: list[int]) -> None:
         raise OUT_OF_MEMORY[0]
@@ -73,6 +78,25 @@ def test_other_errors_pass_at_once() -> None:
     with pytest.raises(RuntimeError, match="shapes"):
         in_parts(work, [1, 2, 3])
     assert calls == [3]
+
+
+def test_each_library_that_is_loaded_frees_what_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    freed: list[object] = []
+    pool = SimpleNamespace(free_all_blocks=lambda: freed.append("cupy"))
+    manager = SimpleNamespace(spill_to_device_limit=lambda **limit: freed.append(limit["device_limit"]))
+    context = SimpleNamespace(deallocations=SimpleNamespace(clear=lambda: freed.append("numba")))
+    libraries: dict[str, Any] = {
+        "cupy": {"is_available": lambda: True, "get_default_memory_pool": lambda: pool}
+        | {"get_default_pinned_memory_pool": lambda: pool},
+        "torch": {"cuda": SimpleNamespace(is_initialized=lambda: True, empty_cache=lambda: freed.append("torch"))},
+        "numba.cuda": {"is_available": lambda: True, "config": SimpleNamespace(ENABLE_CUDASIM=0)}
+        | {"current_context": lambda: context},
+        "cudf.core.buffer.spill_manager": {"get_global_manager": lambda: manager},
+    }
+    for name, library in libraries.items():
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(**library))
+    free_gpu_memory()
+    assert sorted(map(str, freed)) == ["0", "cupy", "cupy", "numba", "torch"]
 
 
 def test_freeing_is_harmless_without_a_gpu() -> None:

@@ -28,4 +28,4 @@ def cut(source: str, output: str, gpus: float) -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore", RuntimeWarning)  # numbers that wrap around
     cut(sys.argv[1], sys.argv[2], gpus=1)
-    sys.stdout.write(json.dumps({"kernels": cuda.compiled.cache_info().currsize}))
+    sys.stdout.write(json.dumps({"kernels": cuda._compiled.cache_info().currsize}))

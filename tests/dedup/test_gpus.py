@@ -37,7 +37,8 @@ def test_a_pipeline_on_a_simulated_gpu_keeps_the_rows_that_it_keeps_on_the_cpu(t
     done = subprocess.run(command, env={**os.environ, **SIMULATED}, capture_output=True, text=True, check=True)
     whole = sum(len(text) for text in documents())
     moved = [whole, whole - len(FEW) - len(REPEATED)]  # once a stage, however many filters it has
-    kernels = 6  # words, lines, signatures, hashes of texts, and two for the sets of shingles that are remembered
+    # characters, words, lines, n-grams, signatures, hashes of texts, and two for the sets that are remembered
+    kernels = 8
     assert json.loads(done.stdout) == {"kernels": kernels, "moved": moved}
     rows = [b"".join(path.read_bytes() for path in files(tmp_path / kind, "*.jsonl")) for kind in ("cpu", "gpu")]
     assert rows[0] == rows[1]

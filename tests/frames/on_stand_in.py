@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import warnings
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,13 +30,19 @@ from dcurate import (
     UrlsFilter,
     WordCountFilter,
 )
+from dcurate.core.batch import BatchKey
 from dcurate.core.pipeline import AnyStage
+from dcurate.dedup.fuzzy import BandWriter
+from dcurate.dedup.span_shuffle import SpanWriter
+from dcurate.dedup.spans import UnitFinder
 from dcurate.errors import DataError
 from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import text_column
 from dcurate.kernels.signal import Signal
+from dcurate.kernels.units import SpanLimits
 from dcurate.text.filters.c4 import C4SentencesFilter
 from dcurate.text.filters.fineweb import FineWebDuplicateLinesFilter
+from dcurate.text.filters.gopher import GopherWordCountFilter
 from dcurate.text.registry import SIGNALS
 from tests.frames import stand_in
 
@@ -76,6 +84,45 @@ def columns(table: pa.Table) -> list[bool]:
     return same
 
 
+def spilled(table: pa.Table) -> list[bool]:
+    """Whether a column that cuDF has spilled is read as one that it has not: with nulls, without, of empty texts."""
+    same = []
+    for rows in (table, table.slice(2, 1), table.slice(0, 0), pa.table({"text": ["", ""]})):
+        card, host = texts_on_gpu(stand_in.DataFrame(rows, spilled=True), "text"), text_column(rows, "text")
+        texts = [card.data.copy_to_host()[start:stop].tobytes() for start, stop in pairwise(card.offsets)]
+        same.append(texts == [host.data[start:stop].tobytes() for start, stop in pairwise(host.offsets)])
+    return same
+
+
+def copied(frame: Any, *rules: DocumentFilter) -> list[Any]:
+    """The copies to the host that filters of a batch on a GPU make, and the rows that they keep and drop."""
+    stand_in.COPIED.clear()
+    stage = ScoreFilter(list(rules), score_field=[rule.name for rule in rules])
+    found = stage.with_(resources=Resources(cpus=1, gpus=1)).process(DocumentBatch(data=frame))
+    copies = list(stand_in.COPIED)
+    kept = found.to_arrow()
+    return [copies, kept.column_names, kept["n"].to_pylist(), [one.data["n"].to_pylist() for one in found.rejections]]
+
+
+def sent(frame: Any, folder: Path) -> list[Any]:
+    """The bytes of text that writers of near-duplicates and spans send to the GPU for a batch that is there."""
+    simulated = importlib.import_module("numba.cuda")
+    to_card, moved = simulated.to_device, []
+    vars(simulated)["to_device"] = lambda array, **more: moved.append(array.tobytes()) or to_card(array, **more)
+    written = []
+    finder = UnitFinder("line", SpanLimits(1, 0, 0), ("case",))
+    for name, writer in (("bands", BandWriter), ("spans", partial(SpanWriter, finder=finder))):
+        for kind, data in (("gpu", frame), ("cpu", frame.to_arrow())):
+            gpus = Resources(cpus=1, gpus=int(kind == "gpu"))
+            stage = writer(str(folder / name / kind), mode="overwrite").with_(resources=gpus)
+            stage.prepare(resume=False)
+            made = stage.process(DocumentBatch(data=data, key=BatchKey("a")))
+            written.append([(folder / name / kind / part.path).read_bytes() for part in made.parts])
+    vars(simulated)["to_device"] = to_card
+    text = b"".join(map(str.encode, filter(None, frame.to_arrow()["text"].to_pylist())))
+    return [text in moved, written[0] == written[1], written[2] == written[3], len(written[0]), len(written[2])]
+
+
 def refused(frame: Any, name: str) -> str:
     """The message about a column that is missing or holds no text."""
     try:
@@ -114,6 +161,10 @@ def main(folder: Path) -> None:
         "called": called,
         "measured": sorted(measured),
         "columns": columns(table.select(["text"])),
+        "spilled": spilled(table.select(["text"])),
+        "copied": copied(frame, WordCountFilter(min_words=2), UrlsFilter()),
+        "copied_for_cpu": copied(frame, GopherWordCountFilter(min_words=0)),
+        "sent": sent(frame, folder / "written"),
         "missing": refused(frame, "tex"),
         "numbers": refused(frame, "n"),
         "kept": kept.to_arrow()["n"].to_pylist(),

@@ -8,7 +8,8 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -21,6 +22,8 @@ import pyarrow.parquet as pq
 RECORD = json.loads(Path(__file__).with_name("cudf_signatures.json").read_text("utf-8"))
 #: The names of the functions that were called.
 CALLS: list[str] = []
+#: The columns and the number of rows of each copy to the host.
+COPIED: list[tuple[tuple[str, ...], int]] = []
 
 
 def signature_of(name: str) -> inspect.Signature:
@@ -51,10 +54,11 @@ def like(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 class Column:
-    """A column of strings, or one of offsets, as pylibcudf has them."""
+    """A column of strings, or one of offsets, as pylibcudf has them; of a spilled one it has no data."""
 
-    def __init__(self, array: pa.Array) -> None:
+    def __init__(self, array: pa.Array, spilled: bool = False) -> None:
         self._array = array.cast(pa.string()) if pa.types.is_large_string(array.type) else array
+        self._spilled = spilled
 
     @like("pylibcudf.Column.type")
     def type(self) -> Any:
@@ -80,19 +84,31 @@ class Column:
     @like("pylibcudf.Column.child")
     def child(self, index: int) -> Column:
         assert index == 0
-        return Column(pa.array(np.frombuffer(self._array.buffers()[1], np.int32)))
+        return Column(pa.array(np.frombuffer(self._array.buffers()[1], np.int32)), self._spilled)
 
     @like("pylibcudf.Column.data")
     def data(self) -> Any:
-        buffer = self._array.buffers()[-1]
-        return np.frombuffer(buffer, np.uint8) if buffer is not None else None
+        buffer = None if self._spilled else self._array.buffers()[-1]
+        return SimpleNamespace(on_card=np.frombuffer(buffer, np.uint8)) if buffer is not None else None
 
 
 class Series:
-    """A column of a frame."""
+    """A column of a frame, which cuDF may have spilled to the host."""
 
-    def __init__(self, array: pa.Array) -> None:
+    def __init__(self, array: pa.Array, spilled: bool = False) -> None:
         self._array = array
+        self._spilled = spilled
+
+    @property
+    def _column(self) -> Series:
+        return self
+
+    @contextmanager
+    @like("cudf.core.column.column.ColumnBase.access")
+    def access(self, *, mode: str, scope: str) -> Iterator[None]:
+        assert (mode, scope) == ("read", "external"), "of other scopes a column is back only when its pointer is read"
+        self._spilled = False
+        yield
 
     @property
     def dtype(self) -> Any:
@@ -104,7 +120,7 @@ class Series:
 
     @like("cudf.Series.to_pylibcudf")
     def to_pylibcudf(self) -> tuple[Column, dict[str, Any]]:
-        return Column(self._array), {}
+        return Column(self._array, self._spilled), {}
 
 
 class DataFrame:
@@ -112,8 +128,9 @@ class DataFrame:
 
     __module__ = "cudf"
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, spilled: bool = False) -> None:
         self._table = table.combine_chunks()
+        self._spilled = spilled
 
     @staticmethod
     @like("cudf.DataFrame.from_arrow")
@@ -122,6 +139,7 @@ class DataFrame:
 
     @like("cudf.DataFrame.to_arrow")
     def to_arrow(self, preserve_index: bool | None = None) -> pa.Table:
+        COPIED.append((tuple(self._table.column_names), self._table.num_rows))
         return self._table
 
     @like("cudf.DataFrame.to_pandas")
@@ -157,14 +175,14 @@ class DataFrame:
 
     def __getitem__(self, name: Any) -> Any:
         if isinstance(name, str):
-            return Series(self._table.column(name).combine_chunks())
+            return Series(self._table.column(name).combine_chunks(), self._spilled)
         return DataFrame(self._table.select(name))
 
 
 @like("cudf.concat")
 def concat(objs: Any, ignore_index: bool = False) -> DataFrame:
     assert ignore_index
-    return DataFrame(pa.concat_tables([one.to_arrow() for one in objs]))
+    return DataFrame(pa.concat_tables([one._table for one in objs]))
 
 
 @like("cudf.read_parquet")
@@ -182,4 +200,5 @@ def install() -> None:
     sys.modules.update(cudf=cudf, pylibcudf=pylibcudf)
     from numba import cuda  # noqa: PLC0415 - the simulator, which lacks it
 
-    vars(cuda)["as_cuda_array"] = cuda.to_device
+    there = cuda.to_device  # what is on the card already
+    vars(cuda)["as_cuda_array"] = lambda memory: there(memory.on_card)

@@ -92,6 +92,27 @@ def test_a_text_column_of_cudf_is_the_column_that_arrow_has(said: dict[str, Any]
     assert said["columns"] == [True] * 5
 
 
+def test_a_column_that_cudf_has_spilled_is_read_all_the_same(said: dict[str, Any]) -> None:
+    assert said["spilled"] == [True] * 4
+
+
+def test_filters_on_a_gpu_copy_nothing_but_the_rows_that_they_drop(said: dict[str, Any]) -> None:
+    copies, names, kept, dropped = said["copied"]
+    assert names == ["text", "n", "word_count", "urls_ratio"]
+    assert (kept, dropped) == ([0, 3, 4, 5], [[1, 2]])
+    assert copies == [[["text", "n"], 2]]
+
+
+def test_signals_of_the_cpu_copy_the_text_alone(said: dict[str, Any]) -> None:
+    copies, _, kept, _ = said["copied_for_cpu"]
+    assert kept == list(range(6))
+    assert copies == [[["text"], 6]]
+
+
+def test_texts_of_a_batch_on_a_gpu_are_not_sent_there_again_to_find_duplicates(said: dict[str, Any]) -> None:
+    assert said["sent"] == [False, True, True, 2, 2]
+
+
 def test_a_column_of_cudf_that_is_missing_or_no_text_is_named(said: dict[str, Any]) -> None:
     assert said["missing"] == "no column 'tex'; the rows have 'text', 'n'"
     assert said["numbers"] == "column 'n' holds int64, not text; name the column that holds the text"

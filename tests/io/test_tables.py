@@ -64,7 +64,7 @@ def test_tables_of_iceberg_and_hudi_are_refused(reader: Any, name: str, tmp_path
     (tmp_path / "iceberg" / "metadata").mkdir()
     (tmp_path / "iceberg" / "metadata" / "v1.metadata.json").write_text("{}")
     for folder in (tmp_path / "iceberg", tmp_path / "iceberg" / "data"):
-        with pytest.raises(PipelineError, match="is a table of Iceberg, .* export it, or give its rows as initial_tas"):
+        with pytest.raises(PipelineError, match="is a table of Iceberg, .* read it with TableReader.*format='iceberg'"):
             texts(reader(str(folder)))
     put(tmp_path / "hudi" / name)
     (tmp_path / "hudi" / ".hoodie").mkdir()

@@ -7,15 +7,21 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
+from dcurate import DocumentBatch, PiiFilter, Pipeline, RepeatedLinesFilter, Resources, ScoreFilter, WordCountFilter
+from dcurate.dedup.fuzzy import BandWriter
+from dcurate.dedup.span_shuffle import SpanWriter
+from dcurate.dedup.spans import UnitFinder
 from dcurate.errors import ResourceError
 from dcurate.kernels import cuda, cuda_compiler, cuda_copies, cuda_scratch
 from dcurate.kernels.anchors import new_anchor_scratch
@@ -23,7 +29,8 @@ from dcurate.kernels.characters import measure_characters
 from dcurate.kernels.cuda_compiler import identity, numba_refuses
 from dcurate.kernels.cuda_scratch import Scratch, arrays, as_allocated, bytes_of, own_scratch, planned, size_of_thread
 from dcurate.kernels.signal import SINGLE, signal
-from dcurate_testing.native_cuda import NativeCuda
+from dcurate.kernels.units import SpanLimits
+from dcurate_testing.native_cuda import Launches, NativeCuda
 
 
 @njit
@@ -217,11 +224,66 @@ def test_a_numpy_that_numba_cuda_cannot_compile_with_is_refused_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, stand_in: NativeCuda
 ) -> None:
     monkeypatch.setattr(cuda_compiler, "version", lambda name: "0.30.4")
-    monkeypatch.setattr(cuda_compiler.np, "__version__", "2.4.6")
+    monkeypatch.setattr(np, "__version__", "2.4.6")
     assert numba_refuses() == ""
     assert cuda.usable()
-    monkeypatch.setattr(cuda_compiler.np, "__version__", "2.5.2")
+    monkeypatch.setattr(np, "__version__", "2.5.2")
     with pytest.raises(
         ResourceError, match=r"^numba-cuda 0\.30\.4 cannot compile with NumPy 2\.5\.2; install NumPy bel"
     ):
         cuda.usable()
+
+
+def test_kernels_are_compiled_in_set_up_and_none_in_the_first_batch(
+    monkeypatch: pytest.MonkeyPatch, stand_in: NativeCuda, tmp_path: Path
+) -> None:
+    made: list[str] = []
+
+    def jit(function: Any) -> Any:
+        made.append(function.__name__)
+        return Launches(function, lambda *given: given[3][-1].fill(0))
+
+    monkeypatch.setattr(stand_in, "jit", jit, raising=False)
+    gpu = Resources(cpus=1, gpus=0.25)
+    batch = DocumentBatch(data=pa.table({"text": ["one two three four five six", "so it goes"]}))
+    stages: list[tuple[Any, list[str]]] = [
+        (
+            ScoreFilter([PiiFilter(), RepeatedLinesFilter()], score_field=["p", "r"]),
+            ["scan_count_pii", "lines_measure_lines"],
+        ),
+        (BandWriter(str(tmp_path)), ["minhash_sign_text", "cuda_minhash__hash"]),
+        (
+            SpanWriter(str(tmp_path), finder=UnitFinder("line", SpanLimits(1, 0, 0), ())),
+            ["cuda_dedup_spans__units", "cuda_dedup_spans__write_units"],
+        ),
+    ]
+    for stage, kernels in stages:
+        for prepared in (stage.with_(resources=gpu), stage):
+            made.clear()
+            cuda._compiled.cache_clear()
+            prepared.setup_on_node()
+            prepared.setup()
+            assert sorted(made) == (sorted(kernels) if prepared is not stage else [])
+            assert prepared.light
+    made.clear()
+    scored = stages[0][0].with_(resources=gpu)
+    scored.setup()
+    assert sorted(made) == sorted(stages[0][1])
+    scored.process(batch)
+    assert len(made) == 2
+
+
+def test_text_on_the_host_is_not_copied_to_a_gpu_for_filters_that_it_cannot_speed_up(
+    monkeypatch: pytest.MonkeyPatch, stand_in: NativeCuda
+) -> None:
+    launched: list[str] = []
+    monkeypatch.setattr(stand_in, "jit", lambda function: Launches(function, lambda *_: launched.append("")), False)
+    batch = DocumentBatch(data=pa.table({"text": ["one two three four five six", "so it goes"]}))
+    cheap = ScoreFilter(WordCountFilter(min_words=5), score_field="words").with_(resources=Resources(cpus=1, gpus=0.25))
+    left = cheap.process(batch)
+    assert (left.to_arrow()["words"].to_pylist(), launched) == ([6], [])
+    assert "as a GPU could not win" in Pipeline("cheap", stages=[cheap]).describe()
+    both = ScoreFilter([PiiFilter(), WordCountFilter()]).with_(resources=Resources(cpus=1, gpus=0.25))
+    both.process(batch)
+    assert len(launched) == 2
+    assert "could not win" not in Pipeline("both", stages=[both]).describe()

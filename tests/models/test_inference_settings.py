@@ -6,6 +6,15 @@ from typing import Any
 
 import pytest
 
+from dcurate import (
+    AegisClassifier,
+    ClassifierStage,
+    FineMathClassifier,
+    FineWebEduClassifier,
+    InstructionDataGuardClassifier,
+    PromptTaskComplexityClassifier,
+    QualityClassifier,
+)
 from dcurate.core.resources import Resources
 from dcurate.errors import PipelineError, ResourceError
 from dcurate.models.inference import ModelStage
@@ -23,6 +32,13 @@ def test_a_subclass_may_say_what_it_needs_itself() -> None:
 
     assert Large("org/tiny").resources == Resources(cpus=2, gpus=2)
     assert not Large("org/tiny").spec.gpu_optional
+
+
+def test_slots_of_small_classifiers_have_half_a_gpu_and_others_a_whole_one() -> None:
+    halves = [QualityClassifier(), PromptTaskComplexityClassifier(), FineWebEduClassifier(), FineMathClassifier()]
+    assert [one.model_stage().resources.gpus for one in halves] == [0.5] * 4
+    wholes = [AegisClassifier(), InstructionDataGuardClassifier(), ClassifierStage("org/model")]
+    assert [one.model_stage().resources.gpus for one in wholes] == [1.0] * 3
 
 
 def test_a_gpu_that_is_not_there_is_refused_at_setup(bert: Path) -> None:

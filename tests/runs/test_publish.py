@@ -22,11 +22,13 @@ from dcurate import (
     ParquetWriter,
     Pipeline,
     ScoreFilter,
+    TableWriter,
     WordCountFilter,
     publish,
 )
 from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError, ResourceError
+from dcurate.fs.stores import Directory
 from dcurate_testing.hub_server import TOKEN, UploadHub, upload_hub
 
 #: huggingface_hub passes a file to its HTTP library in a way that this calls deprecated.
@@ -51,7 +53,7 @@ def curated(folder: Path, parts: int = 3, kind: Any = ParquetWriter, **settings:
         DocumentBatch(key=BatchKey(f"part-{number}"), data=pd.DataFrame({"text": [f"text {number}", "short"]}))
         for number in range(parts)
     ]
-    stages = [ScoreFilter(WordCountFilter(min_words=2)), kind(str(folder), **settings)]
+    stages = [ScoreFilter(WordCountFilter(min_words=2)), kind(**{"path": str(folder), **settings})]
     Pipeline("demo", stages=stages).run(InlineExecutor(), rows, observers=[])
     return folder
 
@@ -188,6 +190,20 @@ def test_what_is_no_finished_run_or_no_address_is_refused_before_anything_is_sen
     with pytest.raises(DataError, match="there is no report in"):
         publish(str(tmp_path), WEB)
     assert hub.asked.total() == 0
+
+
+def test_an_output_in_a_store_is_published(hub: UploadHub) -> None:
+    curated(Path("unused"), path="memory://published/out")
+    assert publish("memory://published/out", WEB).sent == 3
+    assert {path: len(data) > 0 for path, data in stored(hub).items() if path != "README.md"} == {
+        f"data/{name}": True for name in Directory("memory://published/out").files()
+    }
+
+
+def test_the_folder_of_a_table_is_refused(hub: UploadHub, tmp_path: Path) -> None:
+    curated(tmp_path / "out", kind=TableWriter, format="delta")
+    with pytest.raises(DataError, match="is a table, of which not all files count; write its rows with ParquetWriter"):
+        publish(str(tmp_path / "out"), WEB)
 
 
 def test_a_token_is_never_shown_and_a_refusal_says_what_to_do(

@@ -34,8 +34,8 @@ class Stage(Part, ABC):
     batch_size: int = 1
     spec: StageSpec = StageSpec()
 
-    #: Whether the stage looks at no columns but those of `inputs` and `outputs`, and passes others on as they are.
-    #: Where it is true of all stages, a reader of JSON Lines parses no other columns.
+    #: Whether the stage looks at no columns but those of `inputs`, `optional_inputs` and `outputs`, and passes others
+    #: on as they are. Where it is true of all stages, a reader of JSON Lines parses no other columns.
     uses_only_named_columns: ClassVar[bool] = False
     #: Whether it looks at where rows were read, which readers say in columns that only stages of dcurate see.
     uses_origins: ClassVar[bool] = False
@@ -53,6 +53,10 @@ class Stage(Part, ABC):
     def inputs(self) -> Spec:
         """Attributes of a batch and columns of its rows that the stage reads."""
         return [], []
+
+    def optional_inputs(self) -> Sequence[str]:
+        """Columns of the rows that the stage reads where they are there."""
+        return []
 
     def outputs(self) -> Spec:
         """Attributes of a batch and columns that the stage adds."""
@@ -92,6 +96,10 @@ class Stage(Part, ABC):
     def sees_lines(self) -> bool:
         """Whether it is given the lines of JSON of rows, in a column: a stage of dcurate passes them on like any."""
         return type(self).__module__.partition(".")[0] == "dcurate"
+
+    def plan_notes(self) -> list[str]:
+        """Return what a reader of the plan should know about how the stage runs, a phrase each."""
+        return []
 
     @property
     def light(self) -> bool:

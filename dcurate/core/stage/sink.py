@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dcurate.core.batch import FileGroup
@@ -35,11 +35,14 @@ class SinkStage(ProcessingStage[X, FileGroup]):
             DataError: the directory holds what the stage must not touch, or cannot be written.
         """
 
-    def complete(self) -> None:
+    def complete(self, written: Sequence[str]) -> None:
         """Called on the driver once, when every split is written and before the run counts as finished.
 
         Override it to write what says which files there are: an index, or the commit of a table. It may be called
         again by a run that is resumed.
+
+        Args:
+            written: the addresses of the files of all splits, in the order of the source.
 
         Raises:
             DataError: it cannot be written.

@@ -11,7 +11,7 @@ import numpy as np
 
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.semantic.assign import assign
-from dcurate.dedup.semantic.kmeans import Sums, moved, seeds, sums_of
+from dcurate.dedup.semantic.kmeans import Sums, held, moved, seeds, sums_of
 from dcurate.dedup.semantic.search import ALL_ROWS, Centroids, KMeans, SemanticSearch
 from dcurate.dedup.semantic.spill import VECTOR, SampleReader
 from dcurate.frames.columns import numbers, with_column
@@ -63,8 +63,9 @@ class FindCentroids(ProcessingStage[DocumentBatch, DocumentBatch]):
             found = kmeans.first
             if found is None:
                 found = seeds(choice, kmeans.clusters, kmeans.seed, kmeans.spread_out, library)
+            rows = held(vectors, library) if kmeans.rounds else vectors
             for _ in range(kmeans.rounds):
-                found, still = moved(found, sums_of(vectors, found, kmeans.block, library), kmeans.tolerance)
+                found, still = moved(found, sums_of(rows, found, kmeans.block, library), kmeans.tolerance)
                 if still:
                     break
         return task.with_data(table_of_vectors(VECTOR, found))

@@ -1,10 +1,12 @@
 """k-means over vectors of length one: sums of blocks in a fixed order, so that the same rows give the same centroids.
 
-Products of matrices run with the array library that is given, NumPy or CuPy; sums are added up by NumPy in float64.
+Products of matrices run with the array library that is given, NumPy or CuPy. NumPy adds up rows in float64; a GPU does
+in whole numbers, because its threads add in any order, and only of those is the sum always the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +22,10 @@ Labels = npt.NDArray[np.int32]
 
 #: Turns at most in which seeds are drawn.
 _TURNS = 64
-#: Distances from rows to centroids that are held at a time.
-_CELLS = 2**23
-_ROWS = 4096
+#: Distances from rows to centroids that are held at a time, and rows that are compared at a time: on a CPU, and on a
+#: GPU, where each step costs some launches.
+_CELLS, _ROWS = 2**23, 4096
+_GPU_CELLS, _GPU_ROWS = 2**26, 65536
 #: Squared distances below this are none: float32 cannot represent them.
 _NOTHING = 1e-6
 
@@ -45,21 +48,36 @@ class Sums(NamedTuple):
         return Sums(self.totals + other.totals, self.counts + other.counts, self.squares + other.squares)
 
 
-def step_of(centroids: int) -> int:
-    """Return how many rows to compare with `centroids` centroids at a time: a power of two, at most 4096.
+def step_of(centroids: int, gpu: bool = False) -> int:
+    """Return how many rows to compare with `centroids` centroids at a time: a power of two.
 
     Examples:
-        >>> step_of(1000), step_of(100_000)
-        (4096, 64)
+        >>> step_of(1000), step_of(100_000), step_of(1000, gpu=True)
+        (4096, 64, 65536)
     """
-    return int(min(_ROWS, 2 ** int(np.log2(max(1, _CELLS // centroids)))))
+    cells, rows = (_GPU_CELLS, _GPU_ROWS) if gpu else (_CELLS, _ROWS)
+    return int(min(rows, 2 ** int(np.log2(max(1, cells // centroids)))))
+
+
+def held(vectors: Matrix, library: Any = np) -> Any:
+    """Copy rows to the GPU, for functions of this module that read them again and again; none if it cannot hold them.
+
+    Args:
+        library: CuPy; with NumPy they stay as they are.
+    """
+    if library is np:
+        return vectors
+    try:
+        return library.asarray(vectors)
+    except MemoryError:  # of CuPy and RMM, too
+        return vectors
 
 
 def nearest(vectors: Matrix, centroids: Matrix, library: Any = np) -> tuple[Labels, Matrix]:
     """The centroid that each row is nearest to, the first of several; and the squared distances.
 
     Args:
-        vectors: rows of length one.
+        vectors: rows of length one; may be `held`.
         library: NumPy or CuPy.
 
     Examples:
@@ -69,26 +87,58 @@ def nearest(vectors: Matrix, centroids: Matrix, library: Any = np) -> tuple[Labe
         ([1, 0], [1.0, 0.0])
     """
     labels, squares = np.empty(len(vectors), np.int32), np.empty(len(vectors), np.float32)
-    centers = library.asarray(centroids)
-    halves = (centers * centers).sum(axis=1) / 2
-    step = step_of(len(centroids))
-    for start in range(0, len(vectors), step):
-        scores = library.asarray(vectors[start : start + step]) @ centers.T
-        scores -= halves
-        best = scores.argmax(axis=1)
-        highest = library.take_along_axis(scores, best[:, None], axis=1)[:, 0]
-        labels[start : start + step] = on_host(best)
-        squares[start : start + step] = np.maximum(1 - 2 * on_host(highest), 0)
+    start = 0
+    for rows, best, highest in _compared(vectors, centroids, library):
+        stop = start + len(rows)
+        labels[start:stop] = on_host(best)
+        squares[start:stop] = np.maximum(1 - 2 * on_host(highest), 0)
+        start = stop
     return labels, squares
 
 
+def _compared(vectors: Any, centroids: Matrix, library: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Some rows at a time, as arrays of the library: with the nearest centroid, and how near it is."""
+    centers = library.asarray(centroids)
+    halves = (centers * centers).sum(axis=1) / 2
+    step = step_of(len(centroids)) if library is np else step_of(max(centroids.shape), gpu=True)
+    for start in range(0, len(vectors), step):
+        rows = library.asarray(vectors[start : start + step])
+        scores = rows @ centers.T
+        scores -= halves
+        best = scores.argmax(axis=1)
+        yield rows, best, library.take_along_axis(scores, best[:, None], axis=1)[:, 0]
+
+
 def sums_of(vectors: Matrix, centroids: Matrix, block: int, library: Any = np) -> Sums:
-    """Add up the rows by nearest centroid, `block` rows at a time."""
+    """Add up the rows by nearest centroid, `block` rows at a time; they may be `held`."""
     whole = Sums(np.zeros(centroids.shape), np.zeros(len(centroids), np.int64), np.zeros(len(centroids)))
     for start in range(0, len(vectors), block):
         rows = vectors[start : start + block]
-        whole = whole.with_block(_sums(rows, *nearest(rows, centroids, library), len(centroids)))
+        if library is np:
+            block_sums = _sums(rows, *nearest(rows, centroids), len(centroids))
+        else:
+            block_sums = _gpu_sums(rows, centroids, library)
+        whole = whole.with_block(block_sums)
     return whole
+
+
+def _gpu_sums(vectors: Any, centroids: Matrix, library: Any) -> Sums:
+    """The same on a GPU: what comes to the host are the sums.
+
+    Numbers of at most one are added as multiples of 2**-62 times the next power of two above the number of rows, in 64
+    bits, which cannot overflow. CuPy adds them at places without sign; that is the same, for it wraps around.
+    """
+    scale = 2.0 ** (62 - len(vectors).bit_length())
+    totals, counts = library.zeros(centroids.shape, np.uint64), library.zeros(len(centroids), np.uint64)
+    squares = library.zeros(len(centroids), np.uint64)
+    for rows, best, highest in _compared(vectors, centroids, library):
+        # The square of a distance between vectors of length one is at most four.
+        nearness = library.maximum(highest * -2 + 1, 0)
+        library.add.at(totals, best, (rows.astype(np.float64) * scale).astype(np.int64).view(np.uint64))
+        library.add.at(squares, best, (nearness.astype(np.float64) * (scale / 4)).astype(np.int64).view(np.uint64))
+        library.add.at(counts, best, library.ones(len(rows), np.uint64))
+    whole = on_host(totals).view(np.int64) / scale
+    return Sums(whole, on_host(counts).astype(np.int64), on_host(squares).view(np.int64) / (scale / 4))
 
 
 def _sums(vectors: Matrix, labels: Labels, squares: Matrix, clusters: int) -> Sums:
@@ -123,11 +173,12 @@ def seeds(vectors: Matrix, clusters: int, seed: int, spread_out: bool, library: 
     draw = np.random.Generator(np.random.PCG64(seed))
     if not spread_out:
         return vectors[np.sort(draw.permutation(len(vectors))[:clusters])]
+    there = held(vectors, library)
     chosen = draw.integers(len(vectors), size=1)
     squares = np.full(len(vectors), 4.0)
     latest = chosen
     while len(chosen) < clusters:
-        squares = np.minimum(squares, nearest(vectors, vectors[latest], library)[1])
+        squares = np.minimum(squares, nearest(there, vectors[latest], library)[1])
         squares[squares < _NOTHING] = 0
         squares[latest] = 0
         few = min(clusters - len(chosen), max(1, clusters // _TURNS))

@@ -10,6 +10,7 @@ import numpy as np
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
+from dcurate.documents.memory import DRAWING, more_memory
 from dcurate.documents.ocr.glyphs import Deciphered, decipher
 from dcurate.documents.pdf.native import read_drawings
 from dcurate.documents.pdf.options import PdfOptions
@@ -45,7 +46,7 @@ def read_by_shapes(document: pdfium.PdfDocument, page: Page, options: PdfOptions
         drawn = document[page.number]
     except pdfium.PdfiumError:
         return None
-    with closing(drawn):
+    with closing(drawn), more_memory(DRAWING):
         found = decipher(drawn, shown_box(drawn.raw))
         if found is None:
             return None

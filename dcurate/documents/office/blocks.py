@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from dcurate.media.errors import MediaError
 
 _SPACES = re.compile(r"[^\S\n]+")
+#: Cells of a table that may be empty, and how many more for each that is not.
+_MOST_EMPTY, _EMPTY_A_CELL = 1_000_000, 50
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
 
@@ -54,6 +57,11 @@ class Blocks:
         """Begin the next page, slide, sheet or chapter."""
         self._pages.append(len(self._texts))
 
+    @property
+    def begun(self) -> bool:
+        """Whether the first page has text."""
+        return bool(self._texts) and (len(self._pages) < 2 or self._pages[1] > 0)
+
     def paragraph(self, text: str, markdown: str | None = None) -> None:
         """Add a paragraph; `markdown` is the same with links, and `text` if left out."""
         text = clean(text)
@@ -84,10 +92,15 @@ class Blocks:
             self._add("code", text, f"{fence}\n{text}\n{fence}")
 
     def table(self, rows: Iterable[Sequence[str]]) -> None:
-        """Add a table; its first row is the head. Empty rows and columns are left out."""
-        cells = [[" ".join(clean(cell).split()) for cell in row] for row in rows]
+        """Add a table; its first row is the head. Empty rows and columns are left out.
+
+        Raises:
+            MediaError: "too many cells", see `check_grid`.
+        """
+        cells = [row for row in ([" ".join(clean(cell).split()) for cell in row] for row in rows) if any(row)]
         filled = sorted({column for row in cells for column, cell in enumerate(row) if cell})
-        cells = [[row[column] if column < len(row) else "" for column in filled] for row in cells if any(row)]
+        check_grid(len(cells), len(filled), sum(map(bool, chain.from_iterable(cells))))
+        cells = [[row[column] if column < len(row) else "" for column in filled] for row in cells]
         if not cells:
             return
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
@@ -137,6 +150,16 @@ class Blocks:
         self._kinds.append(kind)
         self._texts.append(text)
         self._markdowns.append(markdown)
+
+
+def check_grid(rows: int, columns: int, filled: int) -> None:
+    """Refuse a table of many cells of which nearly all are empty: to write it takes rows times columns.
+
+    Raises:
+        MediaError: "too many cells".
+    """
+    if rows * columns > _MOST_EMPTY + _EMPTY_A_CELL * filled:
+        raise MediaError("too many cells", f"{rows:,} rows of {columns:,} columns, of which {filled:,} are not empty")
 
 
 def _separator(kinds: Sequence[str], number: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dcurate.documents.child import limited_memory
+from dcurate.documents.memory import limited_memory
 from dcurate.documents.office import extract_office
 
 #: Bytes that the trees of a large XML file may take.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dcurate.documents.office.blocks import Blocks, document
@@ -89,9 +90,8 @@ class _OpenDocument:
                 self.blocks.page()
                 self._slide(element, depth)
             elif name == "notes":
-                for box in element.iter():
-                    if local(box) == "text-box":
-                        self.walk(box, depth + 1)
+                for box in _boxes(element):
+                    self.walk(box, depth + 1)
             else:
                 self.walk(element, depth + 1)
 
@@ -204,6 +204,17 @@ class _OpenDocument:
             markdown.append(f"[^{self._notes}]")
             mark = str(self._notes)
             self.blocks.note(mark, " ".join(text for text in body.itertext()))
+
+
+def _boxes(parent: Any) -> Iterator[Any]:
+    """Text boxes below `parent`, not those within each other."""
+    stack = list(reversed(parent))
+    while stack:
+        element = stack.pop()
+        if local(element) == "text-box":
+            yield element
+        else:
+            stack.extend(reversed(element))
 
 
 def _table_of(row: Any) -> Any:

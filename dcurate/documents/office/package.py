@@ -18,6 +18,10 @@ _ENTITY = re.compile(rb"<!ENTITY|<\0!\0E\0N\0T\0I\0T\0Y|\0<\0!\0E\0N\0T\0I\0T\0Y
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError, IndexError)
 
 
+#: Times that all parts of a file may be read.
+_READS = 4
+
+
 class Package:
     """The members of a zip archive.
 
@@ -43,6 +47,8 @@ class Package:
             raise MediaError("zip bomb", f"{len(members)} members, more than {max_members}")
         if unpacked > max_unpacked or (unpacked > 2**26 and unpacked > 400 * len(data)):
             raise MediaError("zip bomb", f"{len(data)} bytes unpack to {unpacked}")
+        #: Bytes that may still be read: a few times all, as files can name one part again and again.
+        self._left = _READS * unpacked + 2**20
         self._members = {member.filename.replace("\\", "/").lstrip("/"): member for member in members}
         self._folded = {name.lower(): name for name in self._members}
 
@@ -65,6 +71,9 @@ class Package:
         member = self._members[key]
         if member.flag_bits & 1:
             raise MediaError("encrypted", f"member {name!r} needs a password"[:200])
+        self._left -= member.file_size
+        if self._left < 0:
+            raise MediaError("zip bomb", f"it names the same parts again and again, {name!r} the last"[:200])
         try:
             return self._zip.read(member)
         except _BROKEN as error:

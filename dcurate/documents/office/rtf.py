@@ -12,7 +12,7 @@ from dcurate.media.errors import MediaError
 
 _TITLE = re.compile(r"\{\\title ([^{}\\]{1,1000})\}")
 _AUTHOR = re.compile(r"\{\\author ([^{}\\]{1,1000})\}")
-_PICTURE = re.compile(rb"[0-9a-fA-F\s]{4096,}")
+_PICTURE = re.compile(rb"(?<![0-9a-fA-F\s])[0-9a-fA-F\s]{4096,}")
 
 
 def extract_rtf(data: bytes, max_characters: int = 100_000_000) -> dict[str, Any]:

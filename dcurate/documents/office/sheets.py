@@ -11,10 +11,14 @@ from typing import Any
 
 import openpyxl
 
-from dcurate.documents.office.blocks import Blocks, document
+from dcurate.documents.office.blocks import Blocks, check_grid, document
 from dcurate.documents.office.package import Package, core_properties
 from dcurate.media.errors import MediaError
 
+#: Rows that a sheet may have; openpyxl makes all that are missing before one of any number.
+_MOST_ROWS = 2**20
+#: Cells that may be empty for each that may not: openpyxl makes them before one in a far column.
+_EMPTY_A_CELL = 20
 #: What a broken archive raises when one of its members is read.
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError)
 
@@ -37,7 +41,7 @@ def extract_xlsx(
         MediaError: "damaged", "too many cells", "too much text".
     """
     blocks = Blocks(max_characters)
-    cells = 0
+    cells = looked_at = 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and extensions that are not read
@@ -49,10 +53,11 @@ def extract_xlsx(
                 blocks.heading(2, sheet.title)
                 sheet.reset_dimensions()
                 rows: list[dict[int, str]] = []
-                for row in sheet.iter_rows():
+                for row in sheet.iter_rows(max_row=_MOST_ROWS):
                     filled = {cell.column: _shown(cell) for cell in row if cell.value is not None}
                     cells += len(filled)
-                    if cells > max_cells:
+                    looked_at += 1 + len(row)
+                    if cells > max_cells or looked_at > _EMPTY_A_CELL * max_cells:
                         raise MediaError("too many cells", f"more than {max_cells}")
                     if filled:
                         rows.append(filled)
@@ -68,6 +73,7 @@ def extract_xlsx(
 
 def _table(blocks: Blocks, rows: list[dict[int, str]]) -> None:
     columns = sorted({column for row in rows for column in row})
+    check_grid(len(rows), len(columns), sum(map(len, rows)))
     blocks.table([row.get(column, "") for column in columns] for row in rows)
 
 

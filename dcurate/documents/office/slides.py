@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dcurate.documents.office.blocks import Blocks, document
+from dcurate.documents.office.blocks import Blocks, check_grid, document
 from dcurate.documents.office.package import Package, attribute, core_properties, local, relationships
 from dcurate.media.errors import MediaError
 
@@ -64,7 +64,7 @@ def _slide(package: Package, part: str, slide: Any, blocks: Blocks, margins: dic
     for shape in titles:
         text, markdown = _lines(shape, links, blocks)
         title = title or text
-        blocks.heading(2 if blocks.page_spans()[0][1] else 1, text, markdown)
+        blocks.heading(2 if blocks.begun else 1, text, markdown)
     for shape in shapes:
         kind = _placeholder(shape)
         if kind in _MARGINS:
@@ -166,6 +166,7 @@ def _chart(package: Package, links: dict[str, Any], relation: str, blocks: Block
         columns.append((" ".join(parts.get("tx", {}).values()), parts.get("val", {})))
     if columns:
         places = sorted({place for _, values in columns for place in values} | set(names))
+        check_grid(len(places), len(columns), sum(len(values) for _, values in columns))
         rows = [["", *(name for name, _ in columns)]]
         rows += [[names.get(place, ""), *(values.get(place, "") for _, values in columns)] for place in places]
         blocks.table(rows)

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from dcurate.kernels.pdf.lines import GAP, TO
 
-_LEADER = re.compile(r"\s*(?:(?:\.\s?){4,}|…{2,}|(?:·\s?){4,}|_{6,})\s*")
-_NUMBER = re.compile(r"\s+(\d{1,4}|[ivxlc]{1,7})$")
+_LEADER = re.compile(r"(?:(?<!\s)\s+)?(?:(?:\.\s?){4,}|…{2,}|(?:·\s?){4,}|_{6,})\s*")
+_NUMBER = re.compile(r"(?<!\s)\s+(\d{1,4}|[ivxlc]{1,7})$")
 #: Lines with leaders and rising numbers that make a list of contents.
 _LINES = 3
 #: A gap in sizes of the font that keeps a line from joining the next.

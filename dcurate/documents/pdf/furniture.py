@@ -26,9 +26,9 @@ _RISING = 3
 
 _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(
-    r"[\W_]*(?:page|seite|pp?\.|pág(?:ina)?\.?|pagina|strona|стр(?:аница)?\.?|σελ(?:ίδα)?\.?|sayfa|第)?[\W_]*"
+    r"[\W_]*+(?:(?:page|seite|pp?\.|pág(?:ina)?\.?|pagina|strona|стр(?:аница)?\.?|σελ(?:ίδα)?\.?|sayfa|第)[\W_]*+)?"
     r"(?:\d{1,5}|[ivxl]{1,7})"
-    r"(?:\s*(?:/|of|de|von|di|van|из|\||sur|z|av|af|til)\s*\d{1,5})?[\s|)\]–—-]*(?:页|頁|ページ)?[\s–—-]*",
+    r"(?:\s*(?:/|of|de|von|di|van|из|\||sur|z|av|af|til)\s*\d{1,5})?[\s|)\]–—-]*+(?:(?:页|頁|ページ)[\s–—-]*+)?",
     re.IGNORECASE,
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -71,12 +72,11 @@ class Frame(NamedTuple):
 @cache
 def _addresses() -> npt.NDArray[np.int64]:
     """Where the functions that kernels call begin in the memory of this process."""
-    found = [ctypes.cast(getattr(raw, name), ctypes.c_void_p).value for name in calls.NAMES]
-    return np.array(found, dtype=np.int64)
+    return np.array([_address_of_call(getattr(raw, name)) for name in calls.NAMES], dtype=np.int64)
 
 
 def _address_of(handle: Any) -> int:
-    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+    return ctypes.addressof(handle.contents)
 
 
 def read_characters(textpage: Any, most: int) -> Characters:
@@ -89,6 +89,20 @@ def read_drawings(page: Any, most: int) -> Drawings:
     return Drawings(*of_drawings.read_drawings(_address_of(page), _addresses(), most))
 
 
+@cache
+def _font_calls() -> tuple[Callable[..., int], Callable[..., int]]:
+    """Functions of pdfium that give the name and the flags of a font by its address."""
+    name, flags = (_address_of_call(one) for one in (raw.FPDFFont_GetBaseFontName, raw.FPDFFont_GetFlags))
+    return (
+        ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)(name),
+        ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(flags),
+    )
+
+
+def _address_of_call(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
 #: Flags of fonts in pdfium.
 _FIXED_WIDTH = 1
 _HEAVY = ("bold", "black", "heavy", "semibold", "cmbx")
@@ -99,10 +113,10 @@ def fonts_of(characters: Characters) -> tuple[list[str], npt.NDArray[np.uint8]]:
     """Names of the fonts of a page; and for each character whether its font is bold (1) and of one width (2)."""
     names: dict[str, None] = {}
     styles = np.zeros(len(characters.fonts) + 1, np.uint8)
+    name_of, flags_of = _font_calls()
     for number, address in enumerate(characters.fonts.tolist()):
-        font = ctypes.cast(address, raw.FPDF_FONT)
-        size = raw.FPDFFont_GetBaseFontName(font, _NAME, len(_NAME))
-        name, style = _style(_NAME.raw[: max(0, min(size, len(_NAME)) - 1)], raw.FPDFFont_GetFlags(font) & _FIXED_WIDTH)
+        size = name_of(address, _NAME, len(_NAME))
+        name, style = _style(_NAME.value if 0 < size <= len(_NAME) else b"", flags_of(address) & _FIXED_WIDTH)
         names[name] = None
         styles[number] = style
     if not styles.any():

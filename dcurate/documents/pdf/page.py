@@ -235,17 +235,15 @@ def _cell_texts(codes: Any, kept: Any, words: Any, *segments: Any) -> dict[int, 
     joints = find_joints(letters, places, table, np.zeros(len(places), np.uint8)).tolist()
     text = letters.tobytes().decode("utf-32-le", "replace")
     cell_of = dict(zip(line_of.tolist(), owner[order].tolist(), strict=True))
-    found: dict[int, str] = {}
+    found: dict[int, list[str]] = {}
     for line, (start, stop) in enumerate(places.tolist()):
-        cell = cell_of[line]
-        before = found.get(cell)
-        if before is None:
-            found[cell] = text[start:stop]
-        elif joints[line] == HYPHEN:
-            found[cell] = before[:-1] + text[start:stop]
-        else:
-            found[cell] = before + ("" if joints[line] == DIRECT else " ") + text[start:stop]
-    return found
+        parts = found.setdefault(cell_of[line], [])
+        if parts and joints[line] == HYPHEN:
+            parts[-1] = parts[-1][:-1]
+        elif parts and joints[line] != DIRECT:
+            parts.append(" ")
+        parts.append(text[start:stop])
+    return {cell: "".join(parts) for cell, parts in found.items()}
 
 
 def _box(page: Any, crop: bool) -> list[float]:

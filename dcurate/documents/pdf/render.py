@@ -25,8 +25,8 @@ from dcurate.kernels.pdf.lines import (
     find_joints,
 )
 
-_COMPOUND = re.compile(r"\w+(?:-\w+)+")
-_LAST = re.compile(r"\w+$")
+_COMPOUND = re.compile(r"(?<!\w)\w++(?:-\w++)+")  # begins where a word does: linear in long words
+_LAST = re.compile(r"(?<!\w)\w++$")
 _FIRST = re.compile(r"^\w+")
 _BULLET = re.compile(r"^[•‣⁃●○■□▪▫◦·–—*-]\s+")
 _NUMBERED = re.compile(r"^\(?(?:\d{1,3}|[A-Za-z])[.)]\s")
@@ -56,7 +56,9 @@ class Compounds:
             for page in self._pages:
                 for line in page.lines:
                     if "-" in line:
-                        self._words.update(found.lower() for found in _COMPOUND.findall(line))
+                        for part in line.lower().split():
+                            if "-" in part:
+                                self._words.update(_COMPOUND.findall(part))
         return word.lower() in self._words
 
 

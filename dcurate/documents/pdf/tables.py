@@ -20,6 +20,10 @@ _NEAR = 3.0
 _MOST_CELLS = 20_000
 #: Rows of a table without rules.
 _ROWS = 3
+#: Lines that a table without rules has at most.
+_MOST_LINES = 500
+#: Lines of a page that are looked at more than once. Of any after them, only some are taken for the first of a table.
+_AGAIN = 5_000
 #: Sizes of the font between two columns of a table without rules.
 _COLUMN_GAP = 0.8
 
@@ -150,7 +154,7 @@ def aligned(
         of_line.setdefault(line, []).append(at)
     rows: list[Any] = table[:, [SEGMENTS, LEAF, GAP, BASE, SIZE]].tolist()
     found = []
-    line = 0
+    line = looked_at = 0
     while line < len(rows):
         if rows[line][0] < 2 or not _COLUMN_GAP <= rows[line][2] < APART:
             line += 1
@@ -161,7 +165,8 @@ def aligned(
             found.append((line, stop, made))
             line = stop + 1
         else:
-            line += 1
+            looked_at += stop - line + 1
+            line += 1 if looked_at < _AGAIN else max(1, (stop - line) // 4)
     return found
 
 
@@ -182,7 +187,7 @@ def _run(rows: list[Any], lines: list[str], parts: Any, of_line: dict[int, list[
     spans: list[tuple[float, float]] = []
     last, line = first, first
     columns = 0
-    while line < len(rows):
+    while line < min(len(rows), first + _MOST_LINES):
         count, leaf, _, base, _ = rows[line]
         if leaf != rows[first][1] or rows[line][2] == APART:
             break

@@ -116,7 +116,8 @@ def hosts_of(workers: Iterable[WorkerState]) -> list[Host]:
         for worker in members:
             for position, (gpu, memory) in enumerate(worker.gpus):
                 slots = gpus[gpu].max_slots if gpu in gpus else 0
-                least = min(memory, gpus[gpu].memory) if gpu in gpus else memory
+                announced = memory, gpus[gpu].memory if gpu in gpus else 0.0  # 0 if unknown
+                least = min(filter(None, announced), default=0.0)
                 gpus[gpu] = Gpu(gpu, least, slots + (worker.threads if position == 0 else 0))
         slots = sum(worker.threads for worker in members if worker.address in serving)
         cpus = sum(

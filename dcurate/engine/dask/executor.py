@@ -193,7 +193,8 @@ class DaskSession:
         accounting.workers = len(workers)
         cache, keys = RateCache(), _cache_keys(job.plan, workers)
         config = replace(config, priors=_priors(cache, keys))
-        budget = sum(int(one["memory_limit"] or 0) for one in workers) * self.config.memory_share
+        memory = sum(int(one["memory_limit"] or 0) for one in workers)
+        budget = min(memory, self.cluster.memory or memory) * self.config.memory_share
         flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self._sequential)
         failures: list[str] = []
         with ExitStack() as stack:

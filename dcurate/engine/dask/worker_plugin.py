@@ -18,6 +18,7 @@ from dcurate.cluster import compat
 from dcurate.cluster.versions import versions
 from dcurate.cluster.worker_info import worker_info
 from dcurate.core.batch import Batch
+from dcurate.engine.dask.gpu_results import register_results
 from dcurate.engine.dask.resource_queue import install_resource_queue
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.engine.worker.slots import SlotQueue, forget_host_setup
@@ -156,6 +157,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
         self.threads = ThreadPoolExecutor(MAX_SETUPS, thread_name_prefix="dcurate-setup")
         self.background: set[asyncio.Task[None]] = set()
         install_resource_queue(worker.state)
+        register_results()
         compat.handle_stream(worker, "dcurate-describe", self.describe)
         compat.handle_stream(worker, "dcurate-set-slots", self.set_slots)
         self.send = compat.message_sender(worker)

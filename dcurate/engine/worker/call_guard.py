@@ -113,12 +113,14 @@ class Died:
         message: how it ended.
         trace: where it was, as far as is known.
         whole: whether the whole batch failed from there on, without a search for the rows at fault.
+        poisoned: whether a CUDA error had left the GPU unusable to the process.
     """
 
     reason: str
     message: str
     trace: str = ""
     whole: bool = False
+    poisoned: bool = False
 
     #: Every try costs a process, and parts are tried in turn, so that one death shows which of many is at fault.
     fan_out: ClassVar[int] = 16

@@ -32,6 +32,8 @@ from dcurate.errors import RunError
 
 #: After this many deaths in one task the rest of the current batch is given up.
 MAX_DEATHS = 200
+#: After this many processes to which the GPU became unusable, each in its first call of a stage, no row is at fault.
+MAX_POISONED = 8
 #: How long a process may take to end when asked to, and to write down where it hangs, in seconds.
 END_S, DUMP_S = 30.0, 2.0
 #: How often `SandboxedProcess.close` checks whether the current call has ended, in seconds.
@@ -128,6 +130,7 @@ class SandboxedProcess:
         self._process: _Process | None = None
         self._busy = threading.Lock()
         self._closing = False
+        self._passed: set[int] = set()
 
     def run(self, inputs: Sequence[Batch]) -> TaskResult:
         """Run batches through the operator's stages.
@@ -137,17 +140,18 @@ class SandboxedProcess:
         Raises:
             StageError: a stage raised or its process died, and failures are not ignored; or the process died outside
                 of any call of a stage.
-            RunError: `close` was called meanwhile.
+            RunError: `close` was called meanwhile; or the GPU fails on whatever it is given.
             DcurateError: a stage raised one of dcurate's own.
         """
         packed = cloudpickle.dumps(list(inputs))
         deaths: Deaths = []
         with self._busy:
+            self._passed.clear()
             while True:
                 process, fresh = self._process, self._process is None
                 if process is None:
                     process = self._process = _Process(pickle.dumps(self._setup_message))
-                ended = process.ask(pickle.dumps((packed, deaths)))
+                ended = process.ask(pickle.dumps((packed, deaths)), self._passed)
                 if isinstance(ended, TaskResult):
                     return ended
                 if isinstance(ended, Exception):
@@ -159,6 +163,18 @@ class SandboxedProcess:
                     raise RunError("the worker closed while it ran a batch in a process of its own")
                 if isinstance(ended.doing, Report) or fresh:
                     deaths.append(self._learn_from(ended, len(deaths) + 1))
+                    self._check_gpu(deaths)
+
+    def _check_gpu(self, deaths: Deaths) -> None:
+        """Refuse to go on where a stage has only ever left the GPU unusable: rows are not at fault for a broken one."""
+        part, died = deaths[-1]
+        if not died.poisoned or part.stage in self._passed:
+            return
+        if sum(died.poisoned for known, died in deaths if known.stage == part.stage) >= MAX_POISONED:
+            raise RunError(
+                f"each of {MAX_POISONED} processes {died.message}; the GPU fails on whatever rows it is given: look at "
+                "nvidia-smi and dmesg for errors of the driver, and start the run again with resume=True"
+            )
 
     def close(self) -> list[str]:
         """Have the process tear down and end, or kill it during a call; return error messages."""
@@ -221,8 +237,12 @@ class _Process:
         """Whether the process still runs."""
         return self._process.poll() is None
 
-    def ask(self, request: bytes) -> TaskResult | Exception | _ProcessEnd:
-        """Have a task run: return its result, the exception, or how the process died."""
+    def ask(self, request: bytes, passed: set[int]) -> TaskResult | Exception | _ProcessEnd:
+        """Have a task run: return its result, the exception, or how the process died.
+
+        Args:
+            passed: the stages of which a call has ended, by number; those that do are added.
+        """
         self._send(request)
         while True:
             message = self._next()
@@ -230,6 +250,8 @@ class _Process:
                 case None:
                     return _ProcessEnd(self._current, time.monotonic() - self._since, self._death())
                 case ("doing", doing):
+                    if isinstance(self._current, Report):
+                        passed.add(self._current.part.stage)
                     self._current, self._since = doing, time.monotonic()
                 case ("done" | "failed", result):
                     return result  # type: ignore[no-any-return]
@@ -317,7 +339,7 @@ class _Process:
         if code == POISONED_EXIT and trace:
             error, _, trace = trace.partition("\n")
             message, _, trace = trace.partition("\n")
-            return Died(f"died: {error}", f"left the GPU unusable to its process: {message}", trace)
+            return Died(f"died: {error}", f"left the GPU unusable to its process: {message}", trace, poisoned=True)
         if code >= 0:
             return Died(f"died: exit {code}", f"ended its process with exit code {code}", trace)
         try:

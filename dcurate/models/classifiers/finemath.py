@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dcurate.core.stage import ProcessingStage
 from dcurate.errors import PipelineError
@@ -47,6 +47,8 @@ class CentreTokenizerStage(TokenizerStage):
 @dataclass
 class FineMathModelStage(ScoreModelStage):
     """Add a score from 0 to 5, and the nearest whole number."""
+
+    gpu_share: ClassVar[float] = 0.5
 
 
 @dataclass(kw_only=True)

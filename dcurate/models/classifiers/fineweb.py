@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dcurate.core.stage import ProcessingStage
 from dcurate.models.classifiers.base import Classifier
@@ -19,6 +19,8 @@ from dcurate.models.classifiers.sequence import QUALITIES, ScoreModelStage
 @dataclass
 class FineWebModelStage(ScoreModelStage):
     """Add a score from 0 to 5, the nearest whole number, and ``high_quality`` from 2.5."""
+
+    gpu_share: ClassVar[float] = 0.5
 
 
 @dataclass(kw_only=True)

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -164,12 +164,17 @@ class LabelFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     text_field: str = ""
     name: str = "filter_fn"
 
+    uses_only_named_columns: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if not self.filter_by:
             raise PipelineError(f"stage {self.name!r}: filter_by is empty, so no row would be kept; name a label")
 
     def inputs(self) -> Spec:
         return ["data"], [self.label_field]
+
+    def optional_inputs(self) -> Sequence[str]:
+        return [self.text_field] if self.text_field else []  # for the examples in the report
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()

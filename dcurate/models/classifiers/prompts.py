@@ -24,6 +24,8 @@ PROMPT_TASK_COMPLEXITY_MODEL_IDENTIFIER = "nvidia/prompt-task-and-complexity-cla
 class PromptTaskComplexityModelStage(LabellingStage):
     """Add the eleven columns of `PromptTaskComplexityClassifier`."""
 
+    gpu_share: ClassVar[float] = 0.5
+
     def outputs(self) -> Spec:
         return ["data"], list(OUTPUT_FIELDS)
 

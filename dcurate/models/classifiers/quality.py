@@ -26,6 +26,8 @@ class ClassifierModelStage(LabellingStage):
         score_field: a column for the probabilities of all labels, in the order of ``config.json``; None by default.
     """
 
+    gpu_share: ClassVar[float] = 0.5
+
     label_field: str = "preds"
     score_field: str | None = None
 

@@ -54,20 +54,13 @@ def is_valid(text: str) -> bool:
         return False
 
 
-def rows_of(report: RunReport) -> int | None:
-    """Return how many rows the run wrote: those that its last stage was given; None if they are no rows."""
-    return report.stages[-1].rows_in if report.stages else None
-
-
 def _about(report: RunReport, folder: HubFolder, names: Collection[str]) -> dict[str, Any]:
     """The YAML of a new card."""
     about: dict[str, Any] = {"tags": ["dcurate"]}
-    rows = rows_of(report)
-    if rows is not None:
-        about["size_categories"] = [_size(rows)]
     endings = [ending for ending in _LOADABLE if any(name.endswith(ending) for name in names)]
     if len(endings) == 1 and all(name.endswith(endings[0]) for name in names):
         files = {"split": "train", "path": f"{folder.folder}/**/*{endings[0]}"}
+        about["size_categories"] = [_size(report.stages[-1].rows_in)]
         about["configs"] = [{"config_name": "default", "data_files": [files]}]
     return about
 

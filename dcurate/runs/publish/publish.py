@@ -15,6 +15,7 @@ from dcurate.fs.stores import Directory, output_of
 from dcurate.fs.temporary import scratch_folder
 from dcurate.io.files import hidden
 from dcurate.io.output import RUNNING
+from dcurate.io.tables import LOGS
 from dcurate.runs.load import RecordedRun, read_run
 from dcurate.runs.publish.card import card, is_valid
 from dcurate.runs.publish.hub import Hub, Stored, digests
@@ -96,7 +97,13 @@ def publish(
         raise PipelineError(f"publish: mode={mode!r} is not one of {listed(get_args(Others))}")
     directory = Directory(output_of(output), dict(storage_options or {}))
     run = _finished(directory)
-    sizes = {name: entry.size for name, entry in sorted(directory.files().items()) if _is_data(name)}
+    files = directory.files()
+    if any(map(_is_log, files)):
+        raise DataError(
+            f"{directory.url!r} is a table, of which not all files count; write its rows with ParquetWriter, and "
+            "publish that output"
+        )
+    sizes = {name: entry.size for name, entry in sorted(files.items()) if _is_data(name)}
     if not sizes:
         raise DataError(f"{directory.url!r} holds no files to publish; name the output directory of a run")
     hub = Hub(folder, hf_token)
@@ -150,6 +157,12 @@ def _finished(directory: Directory) -> RecordedRun:
             "end it with resume=True, and publish then"
         )
     return run
+
+
+def _is_log(name: str) -> bool:
+    """Whether a file says which files of a table count."""
+    folder = name.partition("/")[0]
+    return folder in {*LOGS, "_versions"} or (folder == "metadata" and name.endswith(".metadata.json"))
 
 
 def _is_data(name: str) -> bool:

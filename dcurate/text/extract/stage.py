@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -97,6 +97,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     name: str = "html_extractor"
 
     spec = StageSpec(ignore_failures=True)
+    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         extractor(self.algorithm, self.algorithm_kwargs)
@@ -108,6 +109,9 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def inputs(self) -> Spec:
         return ["data"], [self.html_field, *([self.language_field] if self.language_field else [])]
+
+    def optional_inputs(self) -> Sequence[str]:
+        return [self.charset_field]
 
     def outputs(self) -> Spec:
         return ["data"], [self.text_field, *([self.title_field] if self.title_field else [])]

@@ -6,6 +6,7 @@ They look at the text as `dcurate.text.c4.C4Lines` would leave it, and do not ch
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +25,8 @@ class C4LoremIpsumFilter(SignalFilter):
         >>> C4LoremIpsumFilter().score_document("Lorem ipsum dolor sit amet.")
         1
     """
+
+    pays_on_gpu: ClassVar[bool] = True
 
     rules: LineRules = field(default_factory=LineRules)
     _name = "c4_lorem_ipsum"
@@ -44,6 +47,8 @@ class C4CurlyBracketFilter(SignalFilter):
         1
     """
 
+    pays_on_gpu: ClassVar[bool] = True
+
     rules: LineRules = field(default_factory=LineRules)
     _name = "c4_curly_bracket"
 
@@ -63,6 +68,8 @@ class C4SentencesFilter(BoundedFilter):
         2
     """
 
+    pays_on_gpu: ClassVar[bool] = True
+
     min_sentences: int = 3
     rules: LineRules = field(default_factory=LineRules)
     _name = "c4_sentences"
@@ -80,6 +87,8 @@ class C4LengthFilter(BoundedFilter):
         >>> C4LengthFilter().score_document("four")
         4
     """
+
+    pays_on_gpu: ClassVar[bool] = True
 
     max_characters: int = 190000
     _name = "c4_length"
@@ -101,6 +110,8 @@ class C4ParagraphsFilter(BoundedFilter):
         >>> C4ParagraphsFilter().score_document("one\nthree\nfive\nseven")
         4
     """
+
+    pays_on_gpu: ClassVar[bool] = True
 
     min_paragraphs: int = 3
     min_length: int = 200

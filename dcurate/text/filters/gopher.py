@@ -6,7 +6,7 @@ Every rule defines which words, lines or n-grams it counts, how, and per what. T
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -313,6 +313,8 @@ class GopherTopNgramFilter(BoundedFilter):
         PipelineError: ``n`` is not among the sizes of ``grams``.
     """
 
+    pays_on_gpu: ClassVar[bool] = True
+
     n: int
     max_ratio: float
     grams: Grams
@@ -347,6 +349,8 @@ class GopherDuplicateNgramsFilter(BoundedFilter):
     Raises:
         PipelineError: ``n`` is not among the sizes of ``grams``.
     """
+
+    pays_on_gpu: ClassVar[bool] = True
 
     n: int
     max_ratio: float

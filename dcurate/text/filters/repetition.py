@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -113,6 +114,8 @@ class RepeatingTopNGramsFilter(BoundedFilter, WordFilter):
         0.4
     """
 
+    pays_on_gpu: ClassVar[bool] = True
+
     n: int = 2
     max_repeating_ngram_ratio: float = 0.2
     lang: str = "en"
@@ -154,6 +157,8 @@ class RepeatingDuplicateNGramsFilter(BoundedFilter, WordFilter):
         >>> RepeatingDuplicateNGramsFilter(n=2).score_document("so it goes so it went")
         0.23809523809523808
     """
+
+    pays_on_gpu: ClassVar[bool] = True
 
     n: int = 2
     max_repeating_duplicate_ngram_ratio: float = 0.2

@@ -101,6 +101,8 @@ class PiiFilter(BoundedFilter):
         2
     """
 
+    pays_on_gpu: ClassVar[bool] = True
+
     max_pii: int = 5
     supported_entities: tuple[str, ...] | None = None
     public_ips_only: bool = True

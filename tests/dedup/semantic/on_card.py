@@ -61,6 +61,16 @@ class OnCard:
         self.array[at] = _plain(value)
 
     @property
+    def dtype(self) -> Any:
+        return self.array.dtype
+
+    def astype(self, kind: Any) -> OnCard:
+        return OnCard(self.array.astype(kind))
+
+    def view(self, kind: Any) -> OnCard:
+        return OnCard(self.array.view(kind))
+
+    @property
     def T(self) -> OnCard:
         return OnCard(self.array.T)
 
@@ -74,8 +84,20 @@ class OnCard:
         return self.array.copy()
 
 
+def _added(array: OnCard, places: OnCard, values: OnCard) -> None:
+    """Add as CuPy does, which has no other types; and in an order of its own, as a GPU does."""
+    assert array.dtype == values.dtype
+    assert str(array.dtype) in ("int32", "uint32", "uint64", "float16", "float32", "float64")
+    order = np.random.default_rng().permutation(len(places))
+    np.add.at(array.array, _plain(places)[order], _plain(values)[order])
+
+
 CUPY: Any = SimpleNamespace(
-    asarray=like("cupy.asarray")(lambda array: OnCard(np.array(array))),
+    add=SimpleNamespace(at=_added),
+    asarray=like("cupy.asarray")(lambda array: array if isinstance(array, OnCard) else OnCard(np.array(array))),
+    maximum=lambda one, other: OnCard(np.maximum(_plain(one), _plain(other))),
+    ones=like("cupy.ones")(lambda *given: OnCard(np.ones(*given))),
+    zeros=like("cupy.zeros")(lambda *given: OnCard(np.zeros(*given))),
     take_along_axis=like("cupy.take_along_axis")(
         lambda array, places, axis: OnCard(np.take_along_axis(_plain(array), _plain(places), axis))
     ),

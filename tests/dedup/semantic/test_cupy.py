@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dcurate import InlineExecutor, JsonlWriter, ParquetReader, Pipeline, Resources
-from dcurate.dedup.semantic.kmeans import nearest, seeds, sums_of
+from dcurate.dedup.semantic.kmeans import held, nearest, seeds, sums_of
 from dcurate.dedup.semantic.similar import most_similar
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 from tests.dedup.semantic.data import some, write
@@ -28,7 +29,46 @@ def test_clusters_are_found_with_what_cupy_has() -> None:
     begun = seeds(rows, 5, 0, True, CUPY)
     assert (begun == seeds(rows, 5, 0, True)).all()
     assert (nearest(rows, begun, CUPY)[0] == nearest(rows, begun)[0]).all()
-    assert (sums_of(rows, begun, 16, CUPY).totals == sums_of(rows, begun, 16).totals).all()
+    there, here = sums_of(rows, begun, 16, CUPY), sums_of(rows, begun, 16)
+    assert np.allclose(there.totals, here.totals, rtol=0, atol=1e-12)
+    assert np.allclose(there.squares, here.squares, rtol=0, atol=1e-12)
+    assert (there.counts == here.counts).all()
+
+
+def test_sums_of_a_gpu_do_not_depend_on_the_order_in_which_its_threads_add() -> None:
+    rows = vectors()
+    begun = seeds(rows, 3, 0, True)
+    once, again = (sums_of(rows, begun, 50, CUPY) for _ in range(2))
+    assert all(one.tobytes() == other.tobytes() for one, other in zip(once, again, strict=True))
+
+
+def test_a_sample_goes_to_the_gpu_once_for_all_rounds() -> None:
+    rows, moved = vectors(), []
+
+    def asarray(array: Any) -> Any:
+        if not isinstance(array, OnCard):
+            moved.append(np.shape(array))
+        return CUPY.asarray(array)
+
+    library = SimpleNamespace(**{**vars(CUPY), "asarray": asarray})
+    there = held(rows, library)
+    for _ in range(3):
+        sums_of(there, rows[:4], 16, library)
+    assert [shape for shape in moved if shape != (4, 8)] == [(50, 8)]
+
+
+def test_a_sample_that_the_gpu_cannot_hold_goes_there_in_steps() -> None:
+    rows = vectors()
+
+    def asarray(array: Any) -> Any:
+        if len(array) > 16:
+            raise MemoryError("std::bad_alloc: out_of_memory: CUDA error")
+        return CUPY.asarray(array)
+
+    library = SimpleNamespace(**{**vars(CUPY), "asarray": asarray})
+    assert held(rows, library) is rows
+    found = sums_of(held(rows, library), rows[:4], 16, library)
+    assert (found.counts == sums_of(rows, rows[:4], 16).counts).all()
 
 
 def test_similar_rows_are_found_with_what_cupy_has() -> None:
@@ -59,9 +99,9 @@ def test_a_stage_that_asks_for_a_gpu_drops_the_rows_that_it_drops_without(
 ) -> None:
     source, moved = write(tmp_path / "in", some(300)), []
 
-    def asarray(array: Any) -> OnCard:
-        moved.append(np.shape(array))
-        return OnCard(np.array(array))
+    def asarray(array: Any) -> Any:
+        moved.append(len(array))
+        return CUPY.asarray(array)
 
     library = type(sys)("cupy")
     vars(library).update(vars(CUPY), asarray=asarray)

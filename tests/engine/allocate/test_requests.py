@@ -97,6 +97,7 @@ def test_in_a_shared_group_a_pin_still_holds() -> None:
 
 
 def test_of_what_workers_announce_of_the_memory_of_a_gpu_the_least_counts() -> None:
-    workers = [WorkerState(name, "h", 4, 0.0, (("GPU-0", free),)) for name, free in (("a", 60e9), ("b", 70e9))]
+    announced = {"a": 60e9, "b": 70e9, "c": 0.0}
+    workers = [WorkerState(name, "h", 4, 0.0, (("GPU-0", memory),)) for name, memory in announced.items()]
     (host,) = hosts_of(workers)
     assert [gpu.memory for gpu in host.gpus] == [60e9]

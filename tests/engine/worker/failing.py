@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -97,6 +98,40 @@ class Raises(ProcessingStage[DocumentBatch, DocumentBatch]):
         if calls < self.times:
             raise self.error
         return task
+
+
+@dataclass
+class Broken(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Uses a GPU that is broken."""
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+
+
+@dataclass
+class FailsLate(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Gives its work to a GPU and does not wait: what fails there is raised by the next call, or by whoever waits."""
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        LateGpu.synchronize()
+        LateGpu.failed = any("!" in text for text in texts_of(task))
+        sys.modules["torch"] = SimpleNamespace(cuda=LateGpu)  # type: ignore[assignment]
+        return task
+
+
+class LateGpu:
+    """What ``torch.cuda`` is, of a GPU that may have failed."""
+
+    failed = False
+
+    @staticmethod
+    def is_initialized() -> bool:
+        return True
+
+    @staticmethod
+    def synchronize() -> None:
+        if LateGpu.failed:
+            raise RuntimeError("CUDA error: unspecified launch failure")
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,20 +14,31 @@ from hypothesis import strategies as st
 from dcurate import DocumentBatch, Resources, ScoreFilter, WordCountFilter
 from dcurate.core.gpu_memory import WAITS_S
 from dcurate.engine.serialization import pickled
+from dcurate.engine.worker import sandbox
 from dcurate.engine.worker.calls import POISONED_EXIT
 from dcurate.engine.worker.operator_task import OperatorSpec, run_operator
 from dcurate.engine.worker.sandbox import run_sandboxed
 from dcurate.engine.worker.slots import MAX_SETUP_ENDS, SlotPool, forget_host_setup, opened
-from dcurate.engine.worker.timeouts import take_hangs
+from dcurate.engine.worker.timeouts import acquire_host_folder, take_hangs
 from dcurate.errors import DcurateError, ResourceError, RunError, StageError
 from dcurate.kernels import cuda
-from tests.engine.worker.failing import Raises, batch, texts_of
+from tests.engine.worker.failing import Broken, FailsLate, Raises, batch, texts_of
 from tests.gpu_errors import OUT_OF_MEMORY, POISON
 from tests.gpu_stages import LoadsLate, NeedsGpuMemory, PoisonsOn, PoisonsSetup
+from tests.stages import Append
 
 pytestmark = pytest.mark.program
 
 ENDED_BY_ERROR = 9
+
+
+@pytest.fixture
+def run() -> Iterator[str]:
+    """A run whose folder on this host is kept while its processes end."""
+    run = uuid.uuid4().hex
+    acquire_host_folder(run)
+    yield run
+    forget_host_setup(run)
 
 
 def code_of_fork(run: str, spec: OperatorSpec, inputs: list[DocumentBatch]) -> int:
@@ -45,8 +57,7 @@ def code_of_fork(run: str, spec: OperatorSpec, inputs: list[DocumentBatch]) -> i
         os._exit(1)
 
 
-def test_every_library_s_sticky_error_ends_a_process_that_a_nanny_restarts_and_says_why() -> None:
-    run = uuid.uuid4().hex
+def test_every_library_s_sticky_error_ends_a_process_that_a_nanny_restarts_and_says_why(run: str) -> None:
     for number, error in enumerate(POISON):
         spec = OperatorSpec("test", (PoisonsOn(),), ignore_failures=True)
         assert code_of_fork(run, spec, [batch("a"), batch("b", f"c!{number}", split="b.jsonl")]) == POISONED_EXIT
@@ -54,16 +65,13 @@ def test_every_library_s_sticky_error_ends_a_process_that_a_nanny_restarts_and_s
         assert hang.doing.startswith("stage 'poisons_on' failed on batch 'b.jsonl'")
         assert " ".join(str(error).split()) in " ".join(hang.doing.split())
         assert "gpu_stages.py" in hang.trace
-    forget_host_setup(run)
 
 
-def test_a_gpu_that_is_unusable_at_set_up_ends_a_few_processes_and_then_the_run() -> None:
-    run = uuid.uuid4().hex
+def test_a_gpu_that_is_unusable_at_set_up_ends_a_few_processes_and_then_the_run(run: str) -> None:
     spec = OperatorSpec("test", (PoisonsSetup(),))
     codes = [code_of_fork(run, spec, []) for _ in range(MAX_SETUP_ENDS)]
     assert codes == [POISONED_EXIT] * (MAX_SETUP_ENDS - 1) + [ENDED_BY_ERROR]
     assert all("setup() failed" in hang.doing for hang in take_hangs(run))
-    forget_host_setup(run)
 
 
 @pytest.mark.parametrize("ignore", [True, False])
@@ -81,10 +89,23 @@ def test_a_sticky_error_is_not_tried_again(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_in_a_sandbox_a_row_that_poisons_ends_the_run_with_its_name_unless_ignored() -> None:
-    spec = OperatorSpec("test", (PoisonsOn(),))
-    with pytest.raises(StageError, match=r"left the GPU unusable .*CudaAPIError: \[719\].* \(row 2 of batch"):
-        run_sandboxed(pickled(spec), uuid.uuid4().hex, [batch("a", "b", "c!1")])
+def test_a_gpu_that_fails_on_whatever_it_is_given_ends_the_run_and_blames_no_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sandbox, "MAX_POISONED", 3)
+    spec = OperatorSpec("test", (Append("."), Broken()), ignore_failures=True)
+    with pytest.raises(RunError, match=r"each of 3 processes left the GPU unusable.*: RuntimeError: CUDA error: unc"):
+        run_sandboxed(pickled(spec), uuid.uuid4().hex, [batch(*"abcdefgh")])
+
+
+def test_an_error_that_a_gpu_reports_late_is_blamed_on_the_row_that_caused_it() -> None:
+    rows = [batch("a", "b!", "c", "d")]
+    result = run_sandboxed(pickled(OperatorSpec("test", (FailsLate(),), ignore_failures=True)), uuid.uuid4().hex, rows)
+    assert [texts_of(one) for one in result.outputs[0]] == [["a", "c", "d"]]  # type: ignore[arg-type]
+    assert result.stats[0][0].faulty == {"died: RuntimeError": 1}
+    sentence = r"left the GPU unusable to its process: RuntimeError: CUDA error: unspec.* \(row 1 of batch 'a.jsonl'"
+    with pytest.raises(StageError, match=sentence):
+        run_sandboxed(pickled(OperatorSpec("test", (FailsLate(),))), uuid.uuid4().hex, rows)
 
 
 @given(
@@ -107,16 +128,16 @@ def test_every_row_comes_out_in_order_however_little_memory_the_gpu_has(
     )
 
 
-@pytest.mark.parametrize("ignore", [True, False])
 def test_a_row_that_is_too_much_for_the_gpu_ends_the_run_for_want_of_memory_after_waits_that_end(
-    ignore: bool, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
+    monkeypatch.setattr("gc.collect", lambda: 0)  # takes a while in the process of all tests
     stage = Raises(OUT_OF_MEMORY[0])
     sentence = r"stage 'raises' failed on batch 'a.jsonl' of 1 rows: the memory of the GPU does not suffice"
     with pytest.raises(ResourceError, match=sentence):
-        run_operator(OperatorSpec("test", (stage,), ignore_failures=ignore), (stage,), [batch("a", "b", "c")])
+        run_operator(OperatorSpec("test", (stage,), ignore_failures=True), (stage,), [batch("a", "b", "c")])
     assert waited == [0.0, *WAITS_S]
 
 
@@ -138,6 +159,7 @@ def test_kernels_know_the_gpu_of_their_slot(gpu: int, sentence: str, monkeypatch
 def test_a_set_up_that_finds_the_gpu_full_waits_for_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
+    monkeypatch.setattr("gc.collect", lambda: 0)  # takes a while in the process of all tests
     run = uuid.uuid4().hex
     pool = SlotPool(run, pickled(OperatorSpec("test", (LoadsLate(str(tmp_path), 2),))), 1, "worker")
     pool.open()

@@ -1,7 +1,9 @@
 """Pages to text."""
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import justext.core
 import pandas as pd
@@ -9,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
+from dcurate.plan.lines import keep_lines
 from dcurate.text.extract.algorithms import (
     HTMLExtractorAlgorithm,
     JusTextExtractor,
@@ -348,3 +352,17 @@ def test_settings_that_mean_nothing_are_refused(arguments, said):
 def test_an_argument_that_trafilatura_does_not_take_is_refused_before_any_page():
     with pytest.raises(PipelineError, match="include_smells"):
         HtmlExtractor(TrafilaturaExtractor(include_smells=True)).setup()
+
+
+def test_an_extractor_leaves_columns_that_it_does_not_name_in_their_lines_and_reads_the_charset(tmp_path):
+    line = rb'{"id":1.50, "content":"<p>It was a bright cold day.</p>", "charset":"latin-1", "meta":{"a":[1,"b"]}}'
+    (tmp_path / "in.jsonl").write_bytes(line + b"\n")
+    pages = HtmlExtractor("resiliparse")
+    stages: list[Any] = [JsonlReader(str(tmp_path / "in.jsonl")), pages, JsonlWriter(str(tmp_path / "out"))]
+    reader: Any = keep_lines(stages)[0]
+    assert reader._read_only == ("content", "charset", "text", "title")
+    files: Any
+    [files] = Pipeline("pages", stages=stages).run(InlineExecutor(), observers=[])
+    kept, added = Path(files.data[0]).read_bytes().split(b',"text"')
+    assert kept == rb'{"id":1.50, "charset":"latin-1", "meta":{"a":[1,"b"]}'
+    assert added == b':"It was a bright cold day.","title":null}\n'

@@ -48,7 +48,7 @@ HTML_MAGIC_TYPES = (
 )
 
 _LYNX = "lynx -dump -stdin -nolist -width=10000 -assume_charset=utf-8 -display_charset=utf-8 -localhost -force_html"
-_MARKUP = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|title|script|table)\b", re.I | re.S)
+_MARKUP = re.compile(rb"\s*+(?:<!--.*?-->\s*+)?<(?:!doctype\s+html|html|head|body|title|script|table)\b", re.I | re.S)
 _CELLS = ("code", "markdown", "raw")
 
 

@@ -1,0 +1,1 @@
+"""Tables of Delta Lake, Iceberg and Lance: read at a version, and written with one commit."""

@@ -1,0 +1,114 @@
+"""Lance through `pylance`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from dcurate.fs.stores import Directory
+from dcurate.io.lakehouse.table import Commit, Table, object_store_options
+
+_MESSAGE = "__lance_commit_message"
+
+
+@dataclass
+class LanceTable(Table):
+    """A table of Lance in a folder.
+
+    Lance names data files itself. A split writes these, and then a small file in ``_dcurate_fragments`` that says which
+    they are; what a killed run left behind has none, and is deleted by `cleanup_old_versions` of Lance.
+    """
+
+    title = "Lance"
+    library = "lance"
+    folder = "_dcurate_fragments/"
+    fixed_lists = True
+
+    def address(self) -> str:
+        return Directory(self.path, dict(self.options)).address
+
+    def opened(self, version: int | None = None) -> Any:
+        """Open the table, at a version or the newest."""
+        return self._library().dataset(self.address(), version=version, storage_options=self._options())
+
+    def version(self) -> int | None:
+        directory = Directory(self.address(), dict(self.options))
+        return int(self.opened().version) if directory.files("_versions") else None
+
+    def schema(self) -> pa.Schema:
+        return self.opened().schema
+
+    def has(self, run: str, number: int) -> bool:
+        if self.version() is None:
+            return False
+        dataset = self.opened()
+        made = dataset.get_transactions(len(dataset.versions()))
+        return any(
+            one is not None and (one.transaction_properties or {}).get(_MESSAGE) == f"dcurate {run}-{number}"
+            for one in made
+        )
+
+    def write(self, rows: pa.Table, mode: str) -> bytes:
+        """Write rows as fragments that no version has yet; return what is to be known of them.
+
+        Args:
+            rows: in the types of the table.
+            mode: what is to come of them: ``"create"``, ``"append"`` or ``"overwrite"``.
+        """
+        fragments = self._library().fragment.write_fragments(
+            rows, self.address(), mode=mode, storage_options=self._options()
+        )
+        return json.dumps({"mode": mode, "fragments": [one.to_json() for one in fragments]}).encode()
+
+    def read(self, fragments: Sequence[Any]) -> pa.Table:
+        """Read the rows of fragments that no version has yet."""
+        file = importlib.import_module("lance.file")
+        paths = [f"{self.address()}/data/{one['path']}" for each in fragments for one in each["files"]]
+        readers = [file.LanceFileReader(path, storage_options=self._options()) for path in paths]
+        return pa.concat_tables([reader.read_all().to_table() for reader in readers])
+
+    def schema_of(self, fragments: Sequence[Any]) -> pa.Schema:
+        """Return the schema of fragments that no version has yet."""
+        file = importlib.import_module("lance.file")
+        path = f"{self.address()}/data/{fragments[0]['files'][0]['path']}"
+        return file.LanceFileReader(path, storage_options=self._options()).metadata().schema
+
+    def commit(self, commit: Commit) -> None:
+        library = self._library()
+        made = [
+            library.FragmentMetadata.from_json(json.dumps(one))
+            for file in commit.files
+            for one in file.note["fragments"]
+        ]
+        if commit.replace or commit.base is None:
+            operation = library.LanceOperation.Overwrite(commit.schema, made)
+            if self.version() != commit.base:
+                raise self.conflict(commit)
+        else:
+            operation = library.LanceOperation.Append(made)
+        try:
+            library.LanceDataset.commit(
+                self.address(),
+                operation,
+                read_version=self.version(),
+                storage_options=self._options(),
+                commit_message=f"dcurate {commit.marker}",
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise self.refused(error) from error
+
+    def stored(self, kind: pa.DataType) -> pa.DataType | None:
+        if pa.types.is_string_view(kind):
+            return pa.string()
+        return pa.binary() if pa.types.is_binary_view(kind) else kind
+
+    def _options(self) -> dict[str, str]:
+        return object_store_options(self.options)
+
+    def _library(self) -> Any:
+        return importlib.import_module("lance")

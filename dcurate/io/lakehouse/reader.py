@@ -1,0 +1,237 @@
+"""`TableReader`: the rows of a table at a version."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.stage import CompositeStage, SourceStage, Stage
+from dcurate.errors import DataError, PipelineError
+from dcurate.frames.document import DocumentBatch
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.listing import file_entry
+from dcurate.fs.paths import full_address, open_store
+from dcurate.io.files import SourceFile, is_names, shown_name
+from dcurate.io.lakehouse.delta import DeltaTable
+from dcurate.io.lakehouse.iceberg import IcebergTable
+from dcurate.io.lakehouse.lance import LanceTable
+from dcurate.io.lakehouse.table import Table
+from dcurate.io.lakehouse.writer import check_library, table_of
+from dcurate.io.parquet import ParquetReader
+from dcurate.io.partition import LARGE, parse_bytes
+
+
+@dataclass
+class TableReader(CompositeStage[FileGroup, DocumentBatch]):
+    """Read a table of Delta Lake, Iceberg or Lance, at its newest version or an earlier one.
+
+    Large files are cut, and small ones packed, as by `ParquetReader`; a table of Lance is read by its fragments. All
+    columns have the types of the table. Tables whose files alone do not say which rows they have are refused: Delta
+    tables with deletion vectors or column mapping, Iceberg tables with files of deletes or renamed columns.
+
+    Args:
+        path: the folder of the table, local or a URL. Of a table of Iceberg the identifier in the catalog,
+            ``"namespace.table"``, or without ``catalog`` its metadata file, or its folder with a ``version-hint.text``.
+        format: ``"delta"``, ``"iceberg"`` or ``"lance"``.
+        version: the version to read; of Iceberg a snapshot's id or its sequence number. The newest by default.
+        catalog: of Iceberg, as `pyiceberg.catalog.load_catalog` takes its properties, with ``"name"`` for the name.
+        fields: the columns to read, in this order; all by default.
+        blocksize: split size on disk, as bytes or ``"128MiB"``.
+        storage_options: for fsspec; for S3 they are passed on to the library of the format.
+        limit: read only the first `limit` splits.
+
+    Raises:
+        PipelineError: settings that mean nothing here.
+        DataError: there is no such table or version, or it cannot be read file by file.
+
+    Examples:
+        >>> import tempfile
+        >>> import pyarrow as pa
+        >>> from deltalake import write_deltalake
+        >>> from dcurate import InlineExecutor, Pipeline
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> for text in ("old", "new"):
+        ...     write_deltalake(folder.name, pa.table({"text": [text]}), mode="overwrite")
+        >>> reader = TableReader(folder.name, format="delta", version=0)
+        >>> Pipeline("read", stages=[reader]).run(InlineExecutor(), observers=[]).to_arrow()["text"].to_pylist()
+        ['old']
+        >>> folder.cleanup()
+    """
+
+    path: str
+    format: str = "delta"
+    version: int | None = None
+    catalog: dict[str, Any] | None = None
+    fields: list[str] | None = None
+    blocksize: int | str | None = None
+    storage_options: dict[str, Any] | None = None
+    limit: int | None = None
+    name: str = "table_reader"
+
+    def __post_init__(self) -> None:
+        if self.version is not None and (isinstance(self.version, bool) or not isinstance(self.version, int)):
+            raise PipelineError(f"{self.name}: version={self.version!r} must be a whole number, or None for the newest")
+        self.decompose()
+
+    def requires(self) -> dict[str, str]:
+        return {self._table().library: "tables"}
+
+    def decompose(self) -> list[Stage]:
+        table = self._table()
+        if isinstance(table, LanceTable):
+            return [LanceRows(table, self.version, self.fields, self.blocksize, self.limit, name=self.name)]
+        files = TableFiles(
+            table.path,
+            fields=self.fields,
+            blocksize=self.blocksize,
+            storage_options=self.storage_options,
+            limit=self.limit,
+            name=self.name,
+        )
+        files._source, files._version = table, self.version
+        return [files]
+
+    def _table(self) -> Table:
+        return table_of(self.format, str(self.path), self.storage_options or {}, self.catalog, self.name)
+
+
+@dataclass
+class TableFiles(ParquetReader):
+    """Reads the Parquet files of a version of a table."""
+
+    name: str = "table_files"
+    _source: Table | None = field(default=None, init=False, repr=False, compare=False)
+    _version: int | None = field(default=None, init=False, repr=False, compare=False)
+    _root: str = field(default="", init=False, repr=False, compare=False)
+
+    def requires(self) -> dict[str, str]:
+        return {} if self._source is None else {self._source.library: "tables"}
+
+    def _files(self) -> list[SourceFile]:
+        schema, addresses = self._at_version()
+        self.schema = {column.name: column.type for column in schema}
+        self.file_paths = self._root
+        found = []
+        for address in addresses:
+            store, path = open_store(address, self._options())
+            with storage_errors("read", address):
+                entry = file_entry(store, path)
+            full = full_address(store, path)
+            found.append(SourceFile(full, shown_name(full, self.file_paths), entry.size, entry.version))
+        if not found:
+            raise DataError(f"table {self._shown()} has no rows; name another, or another version")
+        return sorted(found, key=lambda file: file.name)
+
+    def _at_version(self) -> tuple[pa.Schema, list[str]]:
+        table = self._source
+        assert table is not None
+        check_library(table, f"stage {self.name!r}")
+        if isinstance(table, IcebergTable):
+            self._root = table.address()
+            return table.at(self._version)
+        assert isinstance(table, DeltaTable)
+        self._root = table.address()
+        if table.version() is None:
+            raise DataError(f"{table.path!r} is no table of Delta Lake; check the path")
+        errors = table.errors()
+        try:
+            return table.schema(self._version), table.files(self._version)
+        except errors.DeltaError as error:
+            raise DataError(f"table {self._shown()} cannot be read: {error}; give another version") from error
+
+    def _shown(self) -> str:
+        assert self._source is not None
+        return repr(self._source.path) + (f" at version {self._version}" if self._version is not None else "")
+
+
+@dataclass
+class LanceRows(SourceStage[FileGroup, DocumentBatch]):
+    """Reads the fragments of a version of a table of Lance."""
+
+    table: LanceTable
+    version: int | None = None
+    fields: list[str] | None = None
+    blocksize: int | str | None = None
+    limit: int | None = None
+    name: str = "lance_rows"
+    _opened: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.fields is not None and not is_names(self.fields):
+            raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
+        if self.limit is not None and self.limit < 1:
+            raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all splits")
+        self._target()
+
+    def requires(self) -> dict[str, str]:
+        return {self.table.library: "tables"}
+
+    def settings(self) -> dict[str, Any]:
+        return {"fields": self.fields, "blocksize": self._target()}
+
+    def columns(self) -> list[str]:
+        return list(self.fields or self._dataset().schema.names)
+
+    def splits(self) -> Iterator[FileGroup]:
+        """The fragments, large ones cut at rows, in order.
+
+        Raises:
+            DataError: there is no such table or version.
+        """
+        dataset = self._dataset()
+        # Workers may run in another directory, and the table may get another version meanwhile.
+        self.table, self.version = replace(self.table, path=self.table.address()), dataset.version
+        return self._cut(dataset)
+
+    def _cut(self, dataset: Any) -> Iterator[FileGroup]:
+        number = 0
+        for fragment in dataset.get_fragments():
+            about = fragment.metadata
+            size, rows = sum(one.file_size_bytes or 0 for one in about.files), fragment.count_rows()
+            count = max(1, min(rows, -(-size // self._target())))
+            bounds = [place * rows // count for place in range(count + 1)]
+            version = hashlib.blake2b(str(about).encode(), digest_size=8).hexdigest()
+            for place, (start, stop) in enumerate(pairwise(bounds)):
+                if number == self.limit:
+                    return
+                number += 1
+                mark = f"@{place:05d}" if count > 1 else ""
+                share = size * (stop - start) // max(rows, 1)
+                part = FilePart(
+                    f"{self.table.address()}#{fragment.fragment_id}", start, stop, size, version, range_bytes=share
+                )
+                yield FileGroup(key=BatchKey(f"fragment-{fragment.fragment_id:06d}{mark}"), parts=(part,))
+
+    def process(self, task: FileGroup) -> DocumentBatch | None:
+        """The rows of a split; None if it has none."""
+        [part] = task.parts
+        fragment = self._dataset().get_fragment(int(part.path.rpartition("#")[2]))
+        rows = fragment.to_table(columns=self.fields, offset=part.start, limit=(part.stop or 0) - part.start)
+        return DocumentBatch(data=rows, key=task.key) if rows.num_rows else None
+
+    def _target(self) -> int:
+        return LARGE if self.blocksize is None else parse_bytes(self.blocksize, f"{self.name}: blocksize")
+
+    def _dataset(self) -> Any:
+        if self._opened is None or self._opened.version != self.version:
+            check_library(self.table, f"stage {self.name!r}")
+            try:
+                self._opened = self.table.opened(self.version)
+            except (OSError, ValueError) as error:
+                at = "" if self.version is None else f" at version {self.version}"
+                raise DataError(
+                    f"{self.table.path!r} is no table of Lance{at}: {str(error).splitlines()[0]}"
+                ) from error
+        missing = [name for name in self.fields or () if name not in self._opened.schema.names]
+        if missing:
+            raise DataError(f"{self.table.path!r} has no column {missing[0]!r}; it has {self._opened.schema.names}")
+        return self._opened
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}

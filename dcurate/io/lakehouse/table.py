@@ -1,0 +1,182 @@
+"""`Table`: a table as its library sees it, and what a writer asks of one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from dcurate.errors import DataError
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of rows that a commit adds.
+
+    Args:
+        name: relative to the folder of the table.
+        rows: how many it has.
+        size: in bytes.
+        schema: of its rows.
+        note: what the format needs beside these.
+    """
+
+    name: str
+    rows: int
+    size: int
+    schema: pa.Schema
+    note: Any = None
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What is added to a table at once.
+
+    Args:
+        run: the id of the run.
+        number: of the commit of this run, growing; with the id it says whether the commit was made.
+        files: in order.
+        schema: of all of them.
+        replace: whether the rows that are there go.
+        base: the version that the run saw when it began; None if there was no table.
+    """
+
+    run: str
+    number: int
+    files: Sequence[DataFile]
+    schema: pa.Schema
+    replace: bool
+    base: int | None
+
+    @property
+    def marker(self) -> str:
+        """The text by which the commit is found again."""
+        return f"{self.run}-{self.number}"
+
+
+@dataclass
+class Table(ABC):
+    """A table of one format; made where it is used.
+
+    Args:
+        path: its address, or its identifier in a catalog.
+        options: fsspec's ``storage_options``.
+        catalog: settings of the catalog that knows the table, for formats that have one.
+    """
+
+    path: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    catalog: Mapping[str, Any] | None = None
+
+    #: What the format is called in sentences, and the library that knows it.
+    title = ""
+    library = ""
+    #: The folder of data files in the table.
+    folder = ""
+    #: Whether it has lists of a fixed size.
+    fixed_lists = False
+
+    @abstractmethod
+    def address(self) -> str:
+        """Return the folder of the table."""
+
+    @abstractmethod
+    def version(self) -> int | None:
+        """Return the newest version, which grows with each commit; None if there is no table."""
+
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Return the schema of the newest version."""
+
+    def check_writable(self) -> None:  # noqa: B027 - most formats refuse none
+        """Refuse a table to which files cannot be added.
+
+        Raises:
+            DataError: they cannot.
+        """
+
+    @abstractmethod
+    def has(self, run: str, number: int) -> bool:
+        """Return whether the table has a commit of a run."""
+
+    @abstractmethod
+    def commit(self, commit: Commit) -> None:
+        """Make the commit.
+
+        Raises:
+            DataError: it is refused.
+        """
+
+    @abstractmethod
+    def stored(self, kind: pa.DataType) -> pa.DataType | None:
+        """Return the type in which the format holds values of a type that is not nested; None if it cannot."""
+
+    def conflict(self, commit: Commit) -> DataError:
+        """Return the error for a table that changed while the run wrote."""
+        before = "there was no such table" if commit.base is None else f"its version was {commit.base}"
+        return DataError(
+            f"another program wrote to table {self.path!r}: it is at version {self.version()} now, and when the run "
+            f"began {before}; nothing was committed: go on with resume=True to commit to what is there now"
+        )
+
+    def refused(self, error: Exception) -> DataError:
+        """Return the error for a commit that the library refuses."""
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return DataError(f"{self.title} refuses the commit to {self.path!r}: {said}")
+
+
+def as_stored(table: Table, kind: pa.DataType, final: bool = True) -> pa.DataType | None:
+    """Return the type in which a table holds values of a type, also within nested types; None if it cannot.
+
+    Args:
+        table: the table.
+        kind: of a column.
+        final: whether no more is to come: a type that no value has said is text then.
+    """
+    is_ = pa.types
+    if is_.is_null(kind):
+        return pa.string() if final else kind
+    if is_.is_dictionary(kind):
+        return as_stored(table, kind.value_type, final)
+    if is_.is_struct(kind):
+        inner = [(child.name, as_stored(table, child.type, final)) for child in kind]
+        return pa.struct(inner) if inner and all(one is not None for _, one in inner) else None
+    if is_.is_map(kind):
+        key, item = as_stored(table, kind.key_type, final), as_stored(table, kind.item_type, final)
+        return None if key is None or item is None else pa.map_(key, item)
+    if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
+        value = as_stored(table, kind.value_type, final)
+        fixed = is_.is_fixed_size_list(kind) and table.fixed_lists
+        return None if value is None else pa.list_(value, kind.list_size if fixed else -1)
+    return table.stored(kind)
+
+
+def object_store_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return fsspec's options for S3 as libraries written in Rust name them.
+
+    Examples:
+        >>> object_store_options({"key": "me", "client_kwargs": {"endpoint_url": "http://host"}})
+        {'aws_access_key_id': 'me', 'aws_endpoint_url': 'http://host', 'aws_allow_http': 'true'}
+        >>> object_store_options({"aws_region": "eu-central-1"})
+        {'aws_region': 'eu-central-1'}
+    """
+    flat = {**options, **options.get("client_kwargs", {})}
+    names = {
+        "key": "aws_access_key_id",
+        "secret": "aws_secret_access_key",
+        "token": "aws_session_token",
+        "endpoint_url": "aws_endpoint_url",
+        "region_name": "aws_region",
+    }
+    found = {own: str(flat[name]) for name, own in names.items() if flat.get(name)}
+    if options.get("anon"):
+        found["aws_skip_signature"] = "true"
+    if found.get("aws_endpoint_url", "").startswith("http://"):
+        found["aws_allow_http"] = "true"
+    given = {
+        name: str(value) for name, value in options.items() if name.lower().startswith(("aws_", "azure_", "google_"))
+    }
+    return found | given

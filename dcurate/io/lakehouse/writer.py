@@ -1,0 +1,358 @@
+"""`TableWriter`: rows into a table, with one commit when all are written."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dcurate.core.batch import BatchKey, FilePart
+from dcurate.core.extras import missing, missing_dependency
+from dcurate.errors import DataError, PipelineError, listed, nearest
+from dcurate.frames.schema import ColumnTypes, TypeConflict, declared, fitted
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.paths import open_store
+from dcurate.fs.stores import META_DIR, TMP, Directory
+from dcurate.io.lakehouse.delta import DeltaTable
+from dcurate.io.lakehouse.iceberg import IcebergTable
+from dcurate.io.lakehouse.lance import LanceTable
+from dcurate.io.lakehouse.table import Commit, DataFile, Table, as_stored
+from dcurate.io.ledger import recorded_files
+from dcurate.io.parquet import ParquetWriter
+
+FORMATS: dict[str, type[Table]] = {"delta": DeltaTable, "iceberg": IcebergTable, "lance": LanceTable}
+#: What the run has committed and is about to commit, among its records.
+_RECORD = f"{META_DIR}/output.json"
+#: Files that are looked at together before the commit.
+_READERS = 16
+
+
+def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, asks: str) -> Table:
+    """Return the table of a format.
+
+    Args:
+        kind: the name of the format.
+        path: of the table.
+        options: fsspec's ``storage_options``.
+        catalog: of Iceberg.
+        asks: what needs it, for the error.
+
+    Raises:
+        PipelineError: there is no such format, or a catalog where there is none.
+    """
+    if kind not in FORMATS:
+        raise PipelineError(f"{asks}: format={kind!r} is not one of {listed(FORMATS)}{nearest(str(kind), FORMATS)}")
+    if catalog is not None and kind != "iceberg":
+        raise PipelineError(f"{asks}: only tables of Iceberg are in a catalog; leave out catalog= with {kind!r}")
+    return FORMATS[kind](path, options, catalog)
+
+
+def check_library(table: Table, asks: str) -> None:
+    """Refuse a table whose library is not installed.
+
+    Raises:
+        ResourceError: it is not.
+    """
+    if missing([table.library]):
+        raise missing_dependency(asks, f"No module named {table.library!r}", "tables")
+
+
+@dataclass
+class TableWriter(ParquetWriter):
+    """Write to a table of Delta Lake, Iceberg or Lance, with one commit when all rows are written.
+
+    Files of rows are written as the run goes, and readers of the table see none of them until the commit at the end. A
+    run that is killed is resumed like any other: no row is lost, and none committed twice. A run that is resumed with
+    more input commits what is new. All rows get one type for each column: that of the table, of ``schema``, or one that
+    holds all values. Files of which a column has another type are written again before the commit, on the driver.
+
+    Types that the format does not have become the next larger ones, or values are refused: unsigned integers become
+    signed ones, timestamps get microseconds, and of a column without any value it is text.
+
+    Args:
+        path: the folder of the table, local or a URL; of a table of Iceberg the identifier, ``"namespace.table"``.
+        write_kwargs: for `pyarrow.parquet.write_table`; not for Lance.
+        fields: the columns to write, in this order; all by default.
+        mode: ``"error"`` makes a table and refuses one that is there, ``"append"`` adds rows, ``"overwrite"`` replaces
+            all rows; earlier versions stay. ``"append"`` and ``"overwrite"`` also make a table.
+        compression: of Parquet pages.
+        max_rows_per_file: split larger batches into several files.
+        max_bytes_per_file: the same by bytes in memory.
+        storage_options: for fsspec; for S3 they are passed on to the library of the format.
+        format: ``"delta"``, ``"iceberg"`` or ``"lance"``.
+        catalog: of Iceberg, as `pyiceberg.catalog.load_catalog` takes its properties, with ``"name"`` for the name.
+        schema: types of columns by name, where they are not to be taken from the rows: ``{"id": "string"}``.
+
+    Raises:
+        PipelineError: settings that mean nothing here.
+        DataError: types that do not go together, or another program wrote to the table meanwhile.
+
+    Examples:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from deltalake import DeltaTable
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline
+        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> writer = TableWriter(f"{folder.name}/table", format="delta")
+        >>> _ = Pipeline("write", stages=[writer]).run(InlineExecutor(), [rows], observers=[])
+        >>> DeltaTable(f"{folder.name}/table").version()
+        0
+        >>> folder.cleanup()
+    """
+
+    format: str = "delta"
+    catalog: dict[str, Any] | None = None
+    schema: Any = None
+    name: str = "table_writer"
+    _address: str | None = field(default=None, init=False, repr=False, compare=False)
+    _types: pa.Schema | None = field(default=None, init=False, repr=False, compare=False)
+    _base: int | None = field(default=None, init=False, repr=False, compare=False)
+
+    replaces_files: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._table()
+        declared(self.schema or {}, f"{self.name}: schema")
+        if self.mode == "ignore":
+            raise PipelineError(f"{self.name}: mode='ignore' has no meaning for a table; give 'append' to add rows")
+        if self.separate_by is not None or self.partition_cols is not None:
+            raise PipelineError(
+                f"{self.name}: rows of a table are not put into folders; leave out separate_by= and partition_cols="
+            )
+
+    def requires(self) -> dict[str, str]:
+        return {self._table().library: "tables"}
+
+    @property
+    def directory(self) -> Directory:
+        """The folder of the table."""
+        if self._address is None:
+            check_library(self._table(), f"stage {self.name!r}")
+            self._address = self._table().address()
+        return Directory(self._address, self.storage_options or {})
+
+    def settings(self) -> dict[str, Any]:
+        settings = super().settings()
+        del settings["catalog"]
+        return settings | {"schema": {name: str(kind) for name, kind in self._declared().items()}}
+
+    def check(self) -> None:
+        """Refuse a table that a new run must not touch.
+
+        Raises:
+            DataError: it must not.
+        """
+        there = self._table().version() is not None
+        if self.mode == "error" and there:
+            raise DataError(
+                f"there is a table {self.path!r} already; go on with the run that made it with resume=True, add to it "
+                "with mode='append', replace its rows with mode='overwrite', or name another"
+            )
+        if self.mode == "error" and self.directory.files(META_DIR):
+            raise DataError(
+                f"{self.path!r} was begun by a run that has not ended; go on with it with resume=True, or start afresh "
+                "with mode='overwrite'"
+            )
+        others = [] if there else [name for name in self.directory.files() if not name.startswith((".", "_"))]
+        if self.mode == "error" and others:
+            raise DataError(f"{self.directory.url!r} is no table, and holds {others[0]!r}; name an empty folder")
+
+    def prepare(self, resume: bool) -> None:
+        """Look at the table, and choose names for new files that it does not have.
+
+        Raises:
+            DataError: the table must not be written to.
+        """
+        table, directory = self._table(), self.directory
+        if self.catalog is None:
+            self.path = directory.address  # workers may run in another directory
+        record = self._record()
+        own = directory.files(META_DIR)
+        going_on = resume and record is not None
+        version = table.version()
+        if record is not None and going_on:
+            directory.remove([name for name in own if name.startswith(f"{TMP}/")])
+            if record["pending"] and table.has(record["run"], record["generation"]):
+                record["committed"], record["pending"] = record["committed"] + record["pending"], []
+                record["generation"] += 1
+            elif self.mode == "error" and version is not None and not record["committed"]:
+                raise DataError(
+                    f"another program made table {self.path!r} meanwhile; name another, or give mode='append'"
+                )
+        else:
+            self.check()
+            directory.remove(list(own))
+            latest = max(version or 0, record["generation"] if record else 0)
+            record = {"run": uuid.uuid4().hex[:12], "generation": latest + 1, "committed": [], "pending": []}
+        if version is not None:
+            table.check_writable()
+        self._generation, self._base = record["generation"], version
+        self._types = table.schema() if version is not None and self._appends(record) else None
+        self._keep(record)
+        directory.create()
+
+    def complete(self, written: Sequence[str]) -> None:
+        """Commit the files that were written.
+
+        Raises:
+            DataError: types that do not go together, a split that was committed was written again, or the table
+                was written to by another program.
+        """
+        table, directory, record = self._table(), self.directory, self._record()
+        assert record is not None
+        root = directory.address.rstrip("/") + "/"
+        committed = set(record["committed"])
+        names = [path.removeprefix(root) for path in written if path.removeprefix(root) not in committed]
+        gone = committed - recorded_files(directory) if committed else set()
+        if gone:
+            raise DataError(
+                f"{len(gone):,} files that this run committed to {self.path!r} are of input that changed since (first: "
+                f"{min(gone)!r}), so the new rows would come twice; start afresh with mode='overwrite'"
+            )
+        replaces = not self._appends(record)
+        if not names and not (replaces and self.mode == "overwrite" and self._base is not None):
+            return
+        with ThreadPoolExecutor(_READERS) as pool:
+            files = list(pool.map(self._looked_at, names))
+        schema = self._joined(files)
+        for place, file in enumerate(files):
+            if not self._fits(file, schema):
+                files[place] = self._written_again(file, schema)
+        record["pending"] = names
+        self._keep(record)
+        table.commit(
+            Commit(
+                record["run"], record["generation"], files, schema, replaces and self.mode == "overwrite", self._base
+            )
+        )
+        record["committed"], record["pending"] = record["committed"] + names, []
+        record["generation"] += 1
+        self._keep(record)
+
+    def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        rows = self._stored(table)
+        for number, piece in enumerate(self._pieces(rows)):
+            yield self._put_file(f"{self._table().folder}{self._name(key, self._suffix, number)}", piece)
+
+    @property
+    def _suffix(self) -> str:
+        return ".json" if self.format == "lance" else ".parquet"
+
+    def _put_file(self, name: str, rows: pa.Table) -> FilePart:
+        with self.directory.writing(name) as file:
+            table = self._table()
+            if isinstance(table, LanceTable):
+                mode = "create" if self._base is None else "overwrite" if self._types is None else "append"
+                file.write(table.write(rows, mode))
+            else:
+                self._put(rows, file)
+            size = file.tell()
+        return FilePart(self.directory.path(name), size=size)
+
+    def _stored(self, rows: pa.Table) -> pa.Table:
+        """The rows in types that the format has; those of the table, if it is known."""
+        known = {column.name: column.type for column in self._types or ()}
+        extra = [name for name in rows.column_names if self._types is not None and name not in known]
+        if extra:
+            raise DataError(
+                f"{self.name}: table {self.path!r} has no column {listed(extra)}; add it to the table first, or "
+                "leave it out with fields="
+            )
+        kinds = known or {column.name: column.type for column in rows.schema} | {
+            name: kind for name, kind in self._declared().items() if name in rows.column_names
+        }
+        return self._cast(rows, pa.schema([(name, self._kind(name, kind)) for name, kind in kinds.items()]))
+
+    def _kind(self, name: str, kind: pa.DataType) -> pa.DataType:
+        # What is null stays without a type until those of other files are known.
+        stored = as_stored(self._table(), kind, final=False)
+        if stored is None:
+            raise DataError(
+                f"{self.name}: {self._table().title} has no type for column {name!r}, which is {kind}; give it another "
+                f"with schema={{{name!r}: 'string'}}, or leave it out with fields="
+            )
+        return stored
+
+    def _cast(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+        try:
+            return fitted(rows, schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(
+                f"{self.name}: rows do not fit the types of table {self.path!r}: {error}; give other types with schema="
+            ) from error
+
+    def _looked_at(self, name: str) -> DataFile:
+        table, directory = self._table(), self.directory
+        if isinstance(table, LanceTable):
+            data = directory.read(name) or b""
+            note = orjson.loads(data)
+            rows = sum(one["physical_rows"] for one in note["fragments"])
+            return DataFile(name, rows, len(data), table.schema_of(note["fragments"]), note)
+        store, path = open_store(directory.path(name), directory.options)
+        with storage_errors("read", directory.path(name)), store.open(path) as file:
+            about = pq.ParquetFile(file)
+            return DataFile(name, about.metadata.num_rows, store.size(path), about.schema_arrow)
+
+    def _joined(self, files: Sequence[DataFile]) -> pa.Schema:
+        """The schema of the table."""
+        if self._types is not None:
+            return self._types
+        shape = ColumnTypes({name: self._kind(name, kind) for name, kind in self._declared().items()})
+        for file in files:
+            try:
+                shape = shape.joined(file.schema, file.name)
+            except TypeConflict as conflict:
+                raise DataError(
+                    f"column {conflict.column!r} is {conflict.here} in {file.name} but {conflict.before} in "
+                    f"{conflict.origin or 'schema='}; give the type with schema={{{conflict.column!r}: 'string'}}, "
+                    "and start afresh with mode='overwrite'"
+                ) from conflict
+        if not files and self._base is not None:
+            return self._table().schema()
+        kinds = {name: as_stored(self._table(), kind) for name, kind in shape.types.items()}
+        return pa.schema(list(kinds.items()))
+
+    def _fits(self, file: DataFile, wanted: pa.Schema) -> bool:
+        if self.format == "lance":
+            # Numbers of columns are those of the table only in fragments that were written for it.
+            numbered = self._types is None or file.note["mode"] == "append"
+            return numbered and list(zip(file.schema.names, file.schema.types, strict=True)) == list(
+                zip(wanted.names, wanted.types, strict=True)
+            )
+        return all(as_stored(self._table(), wanted.field(one.name).type) == one.type for one in file.schema)
+
+    def _written_again(self, file: DataFile, schema: pa.Schema) -> DataFile:
+        """A file with its columns in the types of the table, under the same name."""
+        table = self._table()
+        if isinstance(table, LanceTable):
+            rows = table.read(file.note["fragments"])
+        else:
+            store, path = open_store(self.directory.path(file.name), self.directory.options)
+            with storage_errors("read", self.directory.path(file.name)), store.open(path) as data:
+                rows = pq.read_table(data)
+        self._put_file(file.name, self._cast(rows, schema))
+        return self._looked_at(file.name)
+
+    def _appends(self, record: Mapping[str, Any]) -> bool:
+        return self.mode == "append" or bool(record["committed"])
+
+    def _record(self) -> dict[str, Any] | None:
+        data = self.directory.read(_RECORD)
+        return None if data is None else dict(orjson.loads(data))
+
+    def _keep(self, record: Mapping[str, Any]) -> None:
+        self.directory.write(_RECORD, orjson.dumps(record))
+
+    def _declared(self) -> dict[str, pa.DataType]:
+        return declared(self.schema or {}, f"{self.name}: schema")
+
+    def _table(self) -> Table:
+        return table_of(self.format, str(self.path), self.storage_options or {}, self.catalog, self.name)

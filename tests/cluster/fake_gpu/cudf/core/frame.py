@@ -1,0 +1,5 @@
+"""The base of cuDF's frames."""
+
+
+class Frame:
+    pass
