@@ -237,32 +237,6 @@ class JsonlSource(Source, jsonl.JsonlReader):
     _lines_for_writer = False
 
     @classmethod
-    def reads_the_same(cls, stage: Any, before: Sequence[Any]) -> bool:
-        """Whether it reads what a stage would read with pandas, and the stage begins the pipeline.
-
-        Args:
-            stage: a reader.
-            before: the stages of the engine before it.
-
-        Raises:
-            PipelineError: an argument that can be had in neither way.
-        """
-        given = stage.read_kwargs or {}
-        for name, value in given.items():
-            if cls._arguments is not None and name not in cls._arguments:
-                raise PipelineError(f"{stage.name}: read_kwargs {name!r} is no argument of pandas.read_json")
-            if (name, value) == ("lines", False) or (name == "chunksize" and value is not None):
-                raise PipelineError(f"{stage.name}: {name}={value!r} is not supported: rows are read file by file")
-        sources = [source.stage for source in before if isinstance(source, PartitionSource)]
-        return (
-            len(before) == len(sources) == 1
-            and type(sources[0]) is FilePartitioningStage
-            and sources[0].limit != 0
-            and not stage.allow_empty
-            and all(name in cls._same and is_in(value, cls._same[name]) for name, value in given.items())
-        )
-
-    @classmethod
     def of(cls, stage: Any, partition: FilePartitioningStage) -> Self:
         own = super().of(stage, partition)
         own._chosen, own.fields = own.fields, None

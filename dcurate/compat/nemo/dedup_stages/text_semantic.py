@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dcurate.compat.nemo import builtin
-from dcurate.compat.nemo.dedup_stages.files import FileType, extensions_of, joined, make_folder, storage_of
+from dcurate.compat.nemo.dedup_stages.files import extensions_of, joined, make_folder, storage_of
 from dcurate.compat.nemo.dedup_stages.kmeans import check_fraction
 from dcurate.compat.nemo.dedup_stages.pairwise import RankingStrategy
 from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalWorkflow
@@ -18,13 +18,14 @@ from dcurate.compat.nemo.ids import write_id_generator_to_disk
 from dcurate.compat.nemo.io import JsonlReader, ParquetReader, ParquetWriter
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowRunResult
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
+from dcurate.workflows import semantic as workflow
 
 _log = logging.getLogger("dcurate.compat.nemo")
 _READERS: dict[str, Any] = {"jsonl": JsonlReader, "parquet": ParquetReader}
 
 
 @dataclass
-class TextSemanticDeduplicationWorkflow:
+class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkflow):
     """Embed the documents of files, find those that mean the same, and write the files without them.
 
     Args:
@@ -49,54 +50,13 @@ class TextSemanticDeduplicationWorkflow:
         ValueError: settings that do not go together.
     """
 
-    input_path: str | list[str]
-    output_path: str
-    cache_path: str | None = None
-    perform_removal: bool = True
-    text_field: str = "text"
-    embedding_field: str = "embeddings"
     model_identifier: str = "google/embeddinggemma-300m"
-    embedding_max_chars: int | None = None
-    embedding_pretokenize: bool = False
-    embedding_vllm_init_kwargs: dict[str, Any] | None = None
-    hf_token: str | None = field(default=None, repr=False)
-    model_cache_dir: str | None = None
-    n_clusters: int = 100
-    id_field: str = CURATOR_DEDUP_ID_STR
-    embedding_dim: int | None = None
-    metadata_fields: list[str] | None = None
-    distance_metric: Literal["cosine", "l2"] = "cosine"
-    which_to_keep: Literal["hard", "easy", "random"] = "hard"
-    eps: float | None = 0.01
-    kmeans_max_iter: int = 300
-    kmeans_tol: float = 1e-4
-    kmeans_random_state: int = 42
-    kmeans_init: str = "k-means||"
-    kmeans_n_init: int | Literal["auto"] = 1
-    kmeans_oversampling_factor: float = 2.0
-    kmeans_max_samples_per_batch: int = 1 << 15
-    kmeans_fit_data_fraction: float | None = None
-    ranking_strategy: RankingStrategy | None = None
-    pairwise_batch_size: int = 1024
-    _duplicates_num_row_groups_hint: int | None = None
-    use_id_generator: bool = False
-    id_generator_state_file: str | None = None
-    input_filetype: FileType = "parquet"
-    input_file_extensions: list[str] | None = None
-    input_files_per_partition: int | None = None
-    input_blocksize: int | str | None = None
-    output_filetype: FileType = "parquet"
-    output_file_extension: str | None = None
-    output_fields: list[str] | None = None
-    read_kwargs: dict[str, Any] = field(default_factory=dict)
-    cache_kwargs: dict[str, Any] = field(default_factory=dict)
-    write_kwargs: dict[str, Any] = field(default_factory=dict)
-    verbose: bool = True
-    clear_output: bool = True
+    ranking_strategy: RankingStrategy | None = None  # type: ignore[assignment]
     embedding_max_seq_length: int | None = None
     embedding_padding_side: Literal["left", "right"] = "right"
     embedding_pooling: Literal["mean_pooling", "last_token"] = "mean_pooling"
     embedding_model_inference_batch_size: int | None = None
+    embedder: None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_fraction(self.kmeans_fit_data_fraction, "kmeans_fit_data_fraction")
@@ -210,7 +170,9 @@ class TextSemanticDeduplicationWorkflow:
             drop_id_field=self.use_id_generator and self.output_fields is None,
         )
 
-    def run(self, streaming_executor: Any = None, batch_executor: Any = None) -> WorkflowRunResult:
+    def run(  # type: ignore[override]
+        self, streaming_executor: Any = None, batch_executor: Any = None
+    ) -> WorkflowRunResult:
         """Find the duplicates, and remove them.
 
         Args:
