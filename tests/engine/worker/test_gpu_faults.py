@@ -151,7 +151,7 @@ def test_kernels_know_the_gpu_of_their_slot(gpu: int, sentence: str, monkeypatch
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     stage = ScoreFilter(WordCountFilter(min_words=1)).with_(resources=Resources(gpus=0.5))
     pool = SlotPool(uuid.uuid4().hex, pickled(OperatorSpec("test", (stage,))), 1, "worker", (gpu,))
-    with opened(pool), pytest.raises(ResourceError, match=sentence):
+    with pytest.raises(ResourceError, match=sentence), opened(pool):
         pool.work([batch("a")])
     forget_host_setup(pool.run)
 
