@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -27,6 +28,13 @@ class Part(HidesSecrets):
     """
 
     held_by: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Accept classes that define `light`, the earlier name of `cheap_setup`."""
+        super().__init_subclass__(**kwargs)
+        if "light" in vars(cls):
+            warnings.warn(f"{cls.__name__}.light is now cheap_setup; rename it", DeprecationWarning, stacklevel=2)
+            setattr(cls, "cheap_setup", vars(cls)["light"])  # noqa: B010 - it is not declared here
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if (args or kwargs) and cls.__init__ is object.__init__:

@@ -107,7 +107,7 @@ class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {name: value for name, value in settings.items() if name != "path" and not name.startswith("_")}
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         return True
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:

@@ -226,7 +226,7 @@ class BandWriter(TextWriter):
             self._entries(on_gpu(*column_of([b"One text of more than five words."])))
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         return True
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:

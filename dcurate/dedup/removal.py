@@ -67,7 +67,7 @@ class TextDuplicatesRemovalStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {"id_field": self.id_field, "drop_id_field": self.drop_id_field, "ids": self._ids.version}
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         return True
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:

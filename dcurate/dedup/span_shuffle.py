@@ -153,7 +153,7 @@ class SpanWriter(TextWriter):
             self.finder.spans(on_gpu(*column_of([b"One line."])))
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         return True
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:

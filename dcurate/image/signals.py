@@ -123,7 +123,7 @@ class ImageSignals(PictureStage):
         return super().requires() | ({"zxingcpp": "images"} if self.qr else {})
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         return not self.sandbox
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:

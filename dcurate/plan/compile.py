@@ -35,7 +35,7 @@ def _runs_alone(operator: Operator) -> bool:
     spec = operator.spec
     return (
         operator.is_barrier
-        or (operator.resources.requires_gpu and not operator.light)
+        or (operator.resources.requires_gpu and not operator.cheap_setup)
         or operator.batch_size > 1
         or operator.num_workers is not None
         or spec.num_workers_per_node is not None

@@ -73,9 +73,9 @@ class Operator:
         )
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         """Whether its slots cost nothing to hold."""
-        return all(stage.light for stage in self.parts)
+        return all(stage.cheap_setup for stage in self.parts)
 
 
 @dataclass(frozen=True)

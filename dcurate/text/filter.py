@@ -61,7 +61,7 @@ class DocumentFilter(Part, ABC):
         )
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         """Whether it is cheap to hold ready: it loads no model."""
         hooks = ("load_model", "load_tokenizer")
         return all(getattr(type(self), hook) is getattr(DocumentFilter, hook) for hook in hooks)
@@ -199,7 +199,7 @@ class WordFilter(SignalFilter):
             splitter(self.lang)
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         return not needs_splitting(self.lang)
 
     def spaced(self, signals: Signals) -> Signals:

@@ -103,7 +103,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
                 modifier.load_model()
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         return not any(isinstance(given, DocumentModifier) and given.loads_model for given in self._modifiers)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:

@@ -191,7 +191,7 @@ class RuleStage(ProcessingStage[DocumentBatch, Y]):
     def _compile(self, signals: Signals) -> None:
         """Compile the kernels, or load them from numba's cache on disk."""
         for rule in self._rules:
-            if isinstance(rule, SignalFilter) and rule.light:
+            if isinstance(rule, SignalFilter) and rule.cheap_setup:
                 rule.score(signals)
 
     def _compile_for_gpu(self) -> None:
@@ -200,5 +200,5 @@ class RuleStage(ProcessingStage[DocumentBatch, Y]):
             self._compile(Signals(_TEXT, needs_of(self._rules), None, on_gpu(*_TEXT)))
 
     @property
-    def light(self) -> bool:
-        return all(rule.light for rule in self._rules if isinstance(rule, DocumentFilter))
+    def cheap_setup(self) -> bool:
+        return all(rule.cheap_setup for rule in self._rules if isinstance(rule, DocumentFilter))

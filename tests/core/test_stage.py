@@ -74,3 +74,17 @@ def test_a_function_becomes_a_stage_and_stays_callable() -> None:
     assert (upper.name, upper.resources, upper.batch_size) == ("upper", Resources(cpus=2), 3)
     assert upper(batch) is batch
     assert upper.process_batch([batch, batch]) == [batch, batch]
+
+
+def test_a_class_with_the_earlier_name_of_cheap_setup_is_accepted() -> None:
+    with pytest.warns(DeprecationWarning, match="Heavy.light is now cheap_setup"):
+
+        class Heavy(ProcessingStage[DocumentBatch, DocumentBatch]):
+            @property
+            def light(self) -> bool:
+                return False
+
+            def process(self, task: DocumentBatch) -> DocumentBatch:
+                return task
+
+    assert Heavy().cheap_setup is False

@@ -264,7 +264,7 @@ def test_kernels_are_compiled_in_set_up_and_none_in_the_first_batch(
             prepared.setup_on_node()
             prepared.setup()
             assert sorted(made) == (sorted(kernels) if prepared is not stage else [])
-            assert prepared.light
+            assert prepared.cheap_setup
     made.clear()
     scored = stages[0][0].with_(resources=gpu)
     scored.setup()

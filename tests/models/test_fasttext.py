@@ -113,5 +113,5 @@ def test_a_column_that_is_there_is_replaced_only_if_that_is_said() -> None:
 def test_the_stage_travels_without_its_model() -> None:
     (stage,) = FastTextClassifier(model_path=LANGUAGES).decompose()
     stage.setup()
-    assert not stage.light
+    assert not stage.cheap_setup
     assert len(pickle.dumps(stage)) < 2000

@@ -135,7 +135,7 @@ def test_a_filter_travels_without_its_model() -> None:
     for rule in (FastTextQualityFilter(QUALITY), FastTextLangId(LANGUAGES)):
         stage = ScoreFilter(rule)
         stage.setup()
-        assert not stage.light
+        assert not stage.cheap_setup
         assert len(pickle.dumps(rule)) < 500
         assert pickle.loads(pickle.dumps(rule)) == rule
 

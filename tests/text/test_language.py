@@ -213,7 +213,7 @@ def test_a_filter_travels_without_its_models() -> None:
     rule.score_document("one")
     assert len(pickle.dumps(rule)) < 300
     assert pickle.loads(pickle.dumps(rule)) == rule
-    assert not rule.light
+    assert not rule.cheap_setup
 
 
 def test_a_pipeline_adds_languages_and_keeps_some(tmp_path: object) -> None:

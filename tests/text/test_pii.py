@@ -184,8 +184,8 @@ def test_names_are_found_by_a_spacy_pipeline(tmp_path: Any) -> None:
     pipeline.to_disk(tmp_path / "pipeline")
     modifier = PiiModifier(anonymize_action="replace", recognizer=SpacyRecognizer(str(tmp_path / "pipeline")))
     stage = Modify(modifier)
-    assert not stage.light
-    assert Modify(PiiModifier(recognizer=names)).light
+    assert not stage.cheap_setup
+    assert Modify(PiiModifier(recognizer=names)).cheap_setup
     stage.setup_on_node()
     stage.setup()
     copied = pickle.loads(pickle.dumps(stage))

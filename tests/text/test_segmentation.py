@@ -249,8 +249,8 @@ def test_one_pass_over_several_languages_keeps_what_the_filters_keep_in_turn() -
 
 @pytest.mark.parametrize("lang", LANGS)
 def test_a_filter_that_needs_a_dictionary_is_not_light_and_others_are(lang: str) -> None:
-    assert not ScoreFilter(WordCountFilter(lang=lang)).light
-    assert ScoreFilter(WordCountFilter(lang="fr")).light
+    assert not ScoreFilter(WordCountFilter(lang=lang)).cheap_setup
+    assert ScoreFilter(WordCountFilter(lang="fr")).cheap_setup
 
 
 def test_a_library_that_is_not_installed_is_named_with_what_brings_it() -> None:

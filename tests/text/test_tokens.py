@@ -107,7 +107,7 @@ def test_tokens_are_counted_in_a_pipeline(words: Path, pieces: Path) -> None:
     )
     stage.setup_on_node()
     stage.setup()
-    assert not stage.light
+    assert not stage.cheap_setup
     kept = stage.process(DocumentBatch(data=pa.table({"text": ["the cat sat", "", None]})))
     assert kept.to_arrow().num_rows == 1
     assert [(rejection.reason, rejection.rows) for rejection in kept.rejections] == [("token_count", 2)]

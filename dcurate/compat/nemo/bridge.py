@@ -94,7 +94,7 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         kind = type(self.stage)
         return kind.setup is ProcessingStage.setup and kind.teardown is ProcessingStage.teardown
 

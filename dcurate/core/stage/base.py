@@ -102,8 +102,8 @@ class Stage(Part, ABC):
         return []
 
     @property
-    def light(self) -> bool:
-        """Whether a slot costs nothing to hold. Light CPU stages share worker processes."""
+    def cheap_setup(self) -> bool:
+        """Whether a slot costs nothing to hold. Such CPU stages share worker processes."""
         return True
 
     def settings(self) -> dict[str, Any]:

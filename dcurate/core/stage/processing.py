@@ -108,8 +108,8 @@ class ProcessingStage(Stage, Generic[X, Y]):
         """Called once per slot when it ends, also after an error."""
 
     @property
-    def light(self) -> bool:
-        """Whether a slot costs nothing to hold: ``setup`` loads nothing. Light CPU stages share worker processes."""
+    def cheap_setup(self) -> bool:
+        """Whether a slot costs nothing to hold: ``setup`` loads nothing. Such CPU stages share worker processes."""
         return type(self).setup is ProcessingStage.setup and type(self).teardown is ProcessingStage.teardown
 
     def _log_metrics(self, metrics: Mapping[str, float]) -> None:

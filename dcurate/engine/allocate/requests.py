@@ -21,7 +21,7 @@ class OperatorRequest:
         num_workers: a fixed number of slots.
         num_workers_per_node: a fixed number of slots on each host.
         max_workers: the largest number of slots.
-        light: whether a slot costs nothing to keep, so that every worker may have one.
+        cheap_setup: whether a slot costs nothing to keep, so that every worker may have one.
     """
 
     operator: str
@@ -29,13 +29,15 @@ class OperatorRequest:
     num_workers: int | None = None
     num_workers_per_node: int | None = None
     max_workers: int | None = None
-    light: bool = False
+    cheap_setup: bool = False
 
     @property
     def shares(self) -> bool:
-        """Whether it may share worker processes with other light operators."""
+        """Whether it may share worker processes with other such operators."""
         limits = (self.num_workers, self.num_workers_per_node, self.max_workers)
-        return self.light and not self.resources.requires_gpu and self.resources.cpus <= 1 and limits == (None,) * 3
+        return (
+            self.cheap_setup and not self.resources.requires_gpu and self.resources.cpus <= 1 and limits == (None,) * 3
+        )
 
 
 @dataclass(frozen=True)

@@ -242,7 +242,7 @@ def _requests(plan: Plan, config: ExecutorConfig, gpus: bool) -> list[OperatorRe
             num_workers=one.num_workers,
             num_workers_per_node=one.spec.num_workers_per_node,
             max_workers=min(filter(None, (one.spec.max_workers, config.max_workers_per_stage)), default=None),
-            light=one.light,
+            cheap_setup=one.cheap_setup,
         )
         for one in plan.operators
     ]

@@ -109,7 +109,7 @@ class Balancing(AllocationRules):
         ]
         if measured.finished:
             return ""
-        if not rivals or all(member.light for member in pool.members):
+        if not rivals or all(member.cheap_setup for member in pool.members):
             return "nobody else needs the room"
         ready, coming = count_slots(snapshot.ready), count_slots(snapshot.setting_up)
         since = self._last.setup_since.setdefault(pool.name, snapshot.now) if coming.get(pool.name) else snapshot.now
@@ -176,7 +176,7 @@ def _measured(pool: SlotPoolSpec, view: RunView) -> Measured:
 
 
 def _setup(members: Sequence[OperatorView]) -> float | None:
-    setups = [0.0 if member.request.light else member.setup_s for member in members]
+    setups = [0.0 if member.request.cheap_setup else member.setup_s for member in members]
     return None if None in setups else sum(filter(None, setups))
 
 

@@ -82,8 +82,8 @@ class OnTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
         return parts
 
     @property
-    def light(self) -> bool:
-        return all(stage.light for stage in self._inner)
+    def cheap_setup(self) -> bool:
+        return all(stage.cheap_setup for stage in self._inner)
 
     def requires(self) -> dict[str, str]:
         return required_by(self._inner)

@@ -161,7 +161,7 @@ class C4BadWordsFilter(BoundedFilter):
         object.__setattr__(self, "allowed", tuple(self.allowed))
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         return not isinstance(self.words, str)
 
     def model_check_or_download(self) -> None:

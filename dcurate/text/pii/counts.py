@@ -71,7 +71,7 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
         self._finder().load_model()
 
     @property
-    def light(self) -> bool:
+    def cheap_setup(self) -> bool:
         return self.recognizer is None
 
     def process(self, task: DocumentBatch) -> DocumentBatch:

@@ -27,17 +27,17 @@ def names(pools: list[SlotPoolSpec]) -> list[str]:
 
 def test_light_operators_share_their_slots_and_others_stand_alone() -> None:
     requests = [
-        OperatorRequest("read", Resources(), light=True),
+        OperatorRequest("read", Resources(), cheap_setup=True),
         OperatorRequest("model", Resources()),
-        OperatorRequest("write", Resources(), light=True),
+        OperatorRequest("write", Resources(), cheap_setup=True),
     ]
     assert names(form_pools(requests, cpus(4))) == ["model", "read+write"]
 
 
 def test_a_pinned_operator_does_not_share() -> None:
     requests = [
-        OperatorRequest("read", Resources(), light=True),
-        OperatorRequest("write", Resources(), num_workers=1, light=True),
+        OperatorRequest("read", Resources(), cheap_setup=True),
+        OperatorRequest("write", Resources(), num_workers=1, cheap_setup=True),
     ]
     assert names(form_pools(requests, cpus(4))) == ["write", "read"]
 
@@ -79,7 +79,7 @@ def test_where_there_are_gpu_workers_only_cpu_operators_use_their_threads() -> N
 )
 def test_every_operator_is_in_one_group(wanted: list[tuple[bool, float, int | None]], workers: int) -> None:
     requests = [
-        OperatorRequest(f"op{place}", Resources(cpus=cpu), num_workers=fixed, light=light)
+        OperatorRequest(f"op{place}", Resources(cpus=cpu), num_workers=fixed, cheap_setup=light)
         for place, (light, cpu, fixed) in enumerate(wanted)
     ]
     if max(request.resources.cpus for request in requests) > workers:
