@@ -21,7 +21,6 @@ LAYER, SCAN = 0.5, 0.65
 NOISY = 0.14
 
 _WORD = re.compile(r"\S+")
-_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 #: Within a word: signs that do not join letters, or a capital or a digit after a small letter.
 _ODD = re.compile(r"[|~\\{}<>^]|\w[.,;:!?]+[^\W\d]|[^\W\d_]\d|\d[^\W\d_]{2}")
 #: e.g., U.S.A, 2nd, 1990s, A4, 3D, km2, x.y.
@@ -62,7 +61,7 @@ def _is_noise(word: str) -> bool:
         return False
     if _is_odd(word) or not _SPECKS.isdisjoint(word):
         return True
-    letters = _EDGES.sub("", word)
+    letters = _core(word)
     if not letters.isalpha():
         return len(word) > 1 and not any(map(str.isalnum, word)) and len(set(word)) > 1
     if letters.isupper() or not ("a" <= letters[0].lower() <= "z"):
@@ -90,9 +89,15 @@ def _is_address(word: str) -> bool:
     return word.startswith(("http", "www.")) or "@" in word
 
 
+def _core(word: str) -> str:
+    """A word without the signs around it."""
+    places = [place for place, character in enumerate(word) if character.isalnum()]
+    return word[places[0] : places[-1] + 1] if places else ""
+
+
 @lru_cache(2**14)
 def _is_odd(word: str) -> bool:
-    word = _EDGES.sub("", word) or word
+    word = _core(word) or word
     letters = [character for character in word if character.isalpha()]
     if not letters:
         return len(word) > 1 and not any(map(str.isdigit, word)) and len(set(word)) > 1

@@ -91,10 +91,19 @@ def test_another_version_is_refused_in_one_sentence(
 
 
 class Slow(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Takes a while for each batch."""
+    """Takes a while for each batch, and waits with the second until another worker has joined."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         time.sleep(0.2)
+        first, joined = Path(self.folder, "first"), Path(self.folder, "joined")
+        for _ in range(1000 if first.exists() else 0):
+            if joined.exists():
+                break
+            time.sleep(0.1)
+        first.touch()
         return task
 
 
@@ -114,7 +123,7 @@ def test_a_worker_that_joins_with_another_version_takes_no_part(
     for number in range(40):
         (tmp_path / "in" / f"{number:02}.jsonl").write_text(f'{{"text": "{number}"}}\n')
     reader = JsonlReader(str(tmp_path / "in"), files_per_partition=1)
-    pipeline = Pipeline("p", stages=[reader, Slow(), JsonlWriter(str(tmp_path / "out"))])
+    pipeline = Pipeline("p", stages=[reader, Slow(str(tmp_path)), JsonlWriter(str(tmp_path / "out"))])
     with scheduler_and_workers(tmp_path) as address, AttachedCluster(address) as cluster:
         stream = pipeline.stream(DaskExecutor(cluster=cluster))
         next(stream)
@@ -122,6 +131,7 @@ def test_a_worker_that_joins_with_another_version_takes_no_part(
         path = f"{tmp_path / 'other'}:{ROOT}"
         with process(*joining, log=tmp_path / "joined.log", PYTHONPATH=path):
             wait_for_workers(address, 2)
+            (tmp_path / "joined").touch()
             list(stream)
     [said] = [record.message for record in caplog.records if "takes no part" in record.message]
     assert "it has numba 99.1, and the scheduler has " in said

@@ -169,7 +169,15 @@ def test_a_script_that_is_not_there_ends_with_2_as_in_python(here):
 def test_ctrl_c_ends_a_script_as_in_python(here):
     (here / "waits.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(60)")
     process = subprocess.Popen(
-        [sys.executable, "-m", "dcurate.cli", "nemo", "waits.py"],
+        [
+            "env",
+            "--default-signal=INT",
+            sys.executable,
+            "-m",
+            "dcurate.cli",
+            "nemo",
+            "waits.py",
+        ],  # also in the background
         cwd=here,
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,

@@ -263,6 +263,7 @@ def test_every_public_name_is_decided():
             "FileGroup",
             "fit_importance",
             "FuzzyDeduplicationWorkflow",
+            "GpuMemorySettings",
             "InlineExecutor",
             "inspect",
             "JsonProgress",
