@@ -73,7 +73,7 @@ def is_gpu_out_of_memory(error: BaseException) -> bool:
 def poison_in(error: BaseException) -> BaseException | None:
     """Return the sticky CUDA error that an exception is, or that led to it; None if there is none.
 
-    What was caught on the way counts, too: the process cannot use its GPU any more, whatever became of the call.
+    What was caught on the way counts, too: the process cannot use its GPU any more, even if the call returned.
 
     Examples:
         >>> poison_in(RuntimeError("CUDA error: device-side assert triggered"))

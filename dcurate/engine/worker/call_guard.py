@@ -71,7 +71,7 @@ class CallError:
 
     @property
     def poisons(self) -> bool:
-        """Whether a CUDA error has left the GPU unusable to this process: later calls fail whatever their input."""
+        """Whether a CUDA error has left the GPU unusable to this process: later calls fail on any input."""
         return not isinstance(self.error, FATAL) and poison_in(self.error) is not None
 
     @property

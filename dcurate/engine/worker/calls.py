@@ -141,7 +141,7 @@ class Calls:
         raise too_full(error, f"{failed_on(stage, batches)} of {sum(one.num_items for one in batches)} rows") from error
 
     def end_if_poisoned(self, doing: str, failure: CallError) -> None:
-        """End this process if a CUDA error has left the GPU unusable: all later calls would fail, on whatever rows.
+        """End this process if a CUDA error has left the GPU unusable: all later calls would fail, on any rows.
 
         The batch is made again elsewhere, as after any death of a worker; rows at fault are found in a sandbox.
 

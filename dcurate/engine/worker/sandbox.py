@@ -140,7 +140,7 @@ class SandboxedProcess:
         Raises:
             StageError: a stage raised or its process died, and failures are not ignored; or the process died outside
                 of any call of a stage.
-            RunError: `close` was called meanwhile; or the GPU fails on whatever it is given.
+            RunError: `close` was called meanwhile; or the GPU fails on any input.
             DcurateError: a stage raised one of dcurate's own.
         """
         packed = cloudpickle.dumps(list(inputs))
@@ -172,7 +172,7 @@ class SandboxedProcess:
             return
         if sum(died.poisoned for known, died in deaths if known.stage == part.stage) >= MAX_POISONED:
             raise RunError(
-                f"each of {MAX_POISONED} processes {died.message}; the GPU fails on whatever rows it is given: look at "
+                f"each of {MAX_POISONED} processes {died.message}; the GPU fails on any rows: look at "
                 "nvidia-smi and dmesg for errors of the driver, and start the run again with resume=True"
             )
 

@@ -47,7 +47,7 @@ def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, ask
         PipelineError: there is no such format, or a catalog where there is none.
     """
     if kind not in FORMATS:
-        raise PipelineError(f"{asks}: format={kind!r} is not one of {listed(FORMATS)}{nearest(str(kind), FORMATS)}")
+        raise PipelineError(f"{asks}: format={kind!r} is no format of a table{nearest(str(kind), FORMATS)}")
     if catalog is not None and kind != "iceberg":
         raise PipelineError(f"{asks}: only tables of Iceberg are in a catalog; leave out catalog= with {kind!r}")
     return FORMATS[kind](path, options, catalog)
