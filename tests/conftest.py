@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -158,6 +160,30 @@ def no_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DCURATE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Undo what a test, or a library that it loads, does to all loggers: tests after it would miss messages."""
+
+    def found() -> dict[str, Any]:
+        loggers = logging.root.manager.loggerDict.items()
+        ours = {name: one.disabled for name, one in loggers if isinstance(one, logging.Logger) and "dcurate" in name}
+        return {"level": logging.root.level, "disable": logging.root.manager.disable, "disabled": ours}
+
+    before = found()
+    yield
+    after = found()
+    after["disabled"] = {name: after["disabled"][name] for name in before["disabled"]}
+    if after != before:
+        logging.root.setLevel(before["level"])
+        logging.disable(before["disable"])
+        for name, disabled in before["disabled"].items():
+            logging.getLogger(name).disabled = disabled
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            changed = {key: (before[key], after[key]) for key in before if before[key] != after[key]}
+            warnings.warn(f"{request.node.nodeid} changed the settings of logging: {changed}", stacklevel=1)
 
 
 @pytest.fixture(scope="session")

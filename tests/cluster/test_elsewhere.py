@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -91,20 +92,30 @@ def test_another_version_is_refused_in_one_sentence(
 
 
 class Slow(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Takes a while for each batch, and waits with the second until another worker has joined."""
+    """Waits with the second batch until the file ``refused`` exists, for a minute at most."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        time.sleep(0.2)
-        first, joined = Path(self.folder, "first"), Path(self.folder, "joined")
-        for _ in range(1000 if first.exists() else 0):
-            if joined.exists():
-                break
+        first, refused = Path(self.folder, "first"), Path(self.folder, "refused")
+        limit = time.monotonic() + 60
+        while first.exists() and not refused.exists() and time.monotonic() < limit:
             time.sleep(0.1)
         first.touch()
         return task
+
+
+class Touch(logging.Handler):
+    """Makes a file when a worker is refused."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "takes no part" in record.getMessage():
+            self.path.touch()
 
 
 OTHER_NUMBA = """
@@ -115,27 +126,28 @@ found.version = lambda name: "99.1" if name == "numba" else version(name)
 
 
 def test_a_worker_that_joins_with_another_version_takes_no_part(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "in").mkdir()
     (tmp_path / "other" / "sitecustomize.py").write_text(OTHER_NUMBA)
-    for number in range(40):
+    for number in range(20):
         (tmp_path / "in" / f"{number:02}.jsonl").write_text(f'{{"text": "{number}"}}\n')
     reader = JsonlReader(str(tmp_path / "in"), files_per_partition=1)
     pipeline = Pipeline("p", stages=[reader, Slow(str(tmp_path)), JsonlWriter(str(tmp_path / "out"))])
     with scheduler_and_workers(tmp_path) as address, AttachedCluster(address) as cluster:
+        monkeypatch.setattr(logging.getLogger("dcurate"), "handlers", [Touch(tmp_path / "refused")])
         stream = pipeline.stream(DaskExecutor(cluster=cluster))
         next(stream)
         joining = [sys.executable, "-m", "dask", "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
         path = f"{tmp_path / 'other'}:{ROOT}"
         with process(*joining, log=tmp_path / "joined.log", PYTHONPATH=path):
             wait_for_workers(address, 2)
-            (tmp_path / "joined").touch()
-            list(stream)
+            with caplog.at_level(logging.WARNING, "dcurate"):
+                list(stream)
     [said] = [record.message for record in caplog.records if "takes no part" in record.message]
     assert "it has numba 99.1, and the scheduler has " in said
-    assert len(rows(tmp_path / "out")) == 40
+    assert len(rows(tmp_path / "out")) == 20
 
 
 @pytest.mark.parametrize("without", ["scheduler", "worker"])

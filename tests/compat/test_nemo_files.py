@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import struct
 import sys
 import tarfile
@@ -116,7 +117,8 @@ def test_small_files_are_written_in_several_formats(tmp_path, caplog):
     assert pd.read_parquet(tmp_path / "x" / "a.parquet").to_dict("records") == rows
     assert json.loads((tmp_path / "a.json").read_text()) == {"id": str(uuid.UUID(int=7))}
     assert (tmp_path / "a.csv").read_bytes() == b'"a,b","c\nd"\r\n'
-    files.write_bytes(b"new", tmp_path / "a.csv", "table", "v.mp4", verbose=False)
+    with caplog.at_level(logging.WARNING, "dcurate"):
+        files.write_bytes(b"new", tmp_path / "a.csv", "table", "v.mp4", verbose=False)
     assert "already exists, skipping" in caplog.text
     files.write_bytes(b"new", tmp_path / "a.csv", "table", "v.mp4", verbose=False, overwrite=True)
     assert (tmp_path / "a.csv").read_bytes() == b"new"
