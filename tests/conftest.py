@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import os
 import random
 import socket
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import dask
+import distributed.utils
 import pytest
 from distributed import Client
 from hypothesis import HealthCheck, is_hypothesis_test, settings
@@ -143,7 +145,7 @@ def skip_outside_ci(reason: str) -> NoReturn:
 
 @pytest.fixture(autouse=True, scope="session")
 def workers_start_soon() -> Iterator[None]:
-    """Clusters of the tests' own process fork their workers from one that has loaded Dask, which is much faster.
+    """Clusters of the tests' own process fork their workers from one that has loaded dcurate, which is much faster.
 
     Programs that tests start spawn theirs, as those of a user do. Workers may take minutes to start: what else runs on
     the machine is no fault of theirs.
@@ -151,6 +153,8 @@ def workers_start_soon() -> Iterator[None]:
     forks = dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
     with forks, pytest.MonkeyPatch.context() as patch:
         patch.setattr(nannies, "START_S", 180)
+        patch.setattr(distributed.utils, "_forkserver_preload_set", True)  # Dask would load less
+        multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.preloaded"])
         yield
 
 
