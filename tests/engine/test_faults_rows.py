@@ -7,7 +7,7 @@ import pytest
 
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage, RunResult
 from dcurate.core.events import CallCopied, CallHung, Event, WorkerLost, WorkerRecycled
-from dcurate.engine.policies import Speculation
+from dcurate.engine.policies import Policy, Speculation
 from dcurate.errors import StageError
 from tests.faulty import CrashOn, HangOn, Leak, RaiseOn, StuckOnce
 from tests.places import is_data, records
@@ -43,10 +43,15 @@ class Heard(list[Event]):
 
 
 def run(
-    tmp_path: Path, stage: ProcessingStage, cluster: LocalCluster, observers: tuple[Heard, ...] = (), **config: object
+    tmp_path: Path,
+    stage: ProcessingStage,
+    cluster: LocalCluster,
+    observers: tuple[Heard, ...] = (),
+    policies: tuple[Policy, ...] = (),
+    **config: object,
 ) -> RunResult:
     stages = [JsonlReader(str(tmp_path / "in")), stage, JsonlWriter(str(tmp_path / "out"))]
-    return Pipeline("test", stages=stages).run(DaskExecutor(config, cluster), observers=observers)
+    return Pipeline("test", stages=stages).run(DaskExecutor(config, cluster, policies), observers=observers)
 
 
 def test_one_row_in_ten_thousand_goes_to_quarantine_with_stage_source_and_traceback(
@@ -110,9 +115,7 @@ def test_a_call_that_stands_still_in_the_end_is_overtaken_by_a_copy_of_it(tmp_pa
     write_rows(tmp_path / "in", files=12, rows=10, bad=(95,))
     heard = Heard()
     with LocalCluster(n_workers=2, gpus=False) as cluster:
-        stages = [JsonlReader(str(tmp_path / "in")), StuckOnce(str(tmp_path)), JsonlWriter(str(tmp_path / "out"))]
-        executor = DaskExecutor(cluster=cluster, policies=[Speculation(late_s=2.0)])
-        result = Pipeline("test", stages=stages).run(executor, observers=(heard,))
+        result = run(tmp_path, StuckOnce(str(tmp_path)), cluster, (heard,), (Speculation(late_s=2.0),))
     assert (tmp_path / "stuck").exists()
     assert not (tmp_path / "came-back").exists()
     assert ids(tmp_path / "out") == list(range(120))
