@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from distributed import Client
 
 from dcurate import AttachedCluster, DaskExecutor, JsonlReader, LocalCluster, Pipeline
 from dcurate.core.pipeline import AnyStage
@@ -147,10 +148,11 @@ def test_a_scheduler_that_is_restarted_ends_the_run_and_a_resume_goes_on(tmp_pat
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
     with scheduler_and_workers(tmp_path / "first", "--nworkers", "1") as address:
-        scheduler = next(one for one in psutil.Process().children() if "scheduler" in one.cmdline())
+        with Client(address, set_as_default=False) as client:
+            scheduler = client.run_on_scheduler(os.getpid)
         stream = slow_pipeline(tmp_path, marks).stream(DaskExecutor(cluster=AttachedCluster(address)))
         next(stream)
-        scheduler.kill()
+        os.kill(scheduler, signal.SIGKILL)
         with pytest.raises(RunError, match="scheduler .* start the run again with resume=True to go on"):
             list(stream)
     with scheduler_and_workers(tmp_path / "second", "--nworkers", "1") as address:
