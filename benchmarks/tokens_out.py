@@ -1,14 +1,17 @@
 """From JSON Lines to the tokens of Megatron: tokens per CPU-second, compared with a bare loop of ``tokenizers``.
 
-``python -m benchmarks.tokens_out --input DIR [--tokenizer FILE] [--repeat 3] [--peers DIR] [--json FILE]``
+``python -m benchmarks.tokens_out --input DIR [--tokenizer FILE] [--repeat 3] [--peers DIR] [--megatron DIR]
+[--json FILE]``
 
 The bare loop has the texts in memory and tokenises 1,000 a call with ``encode_batch_fast``, in one thread; starting and
 reading are not counted. Ours is counted whole, the process tree from start to end: reading, tokenising, ordering,
-writing. Without ``--tokenizer`` a byte-level BPE of 32,000 tokens is trained on some of the texts.
+writing; and beside it without the CPU-seconds of the same run over one document, which are those of starting. Without
+``--tokenizer`` a byte-level BPE of 32,000 tokens is trained on some of the texts. ``fast`` is ``fast=True``.
 
 With ``--peers``, a folder in which ``pip install --no-deps --target DIR/NAME NAME`` put megatron-core, datatrove,
 mosaicml-streaming and litdata, and what these need in ``DIR/deps``, each of them reads files of ours and the tokens are
-compared; and datatrove tokenises, shuffles and merges the same texts.
+compared; and datatrove tokenises, shuffles and merges the same texts. With ``--megatron``, a checkout of Megatron-LM,
+its ``tools/preprocess_data.py`` tokenises them; they are unpacked to one file before.
 """
 
 from __future__ import annotations
@@ -16,10 +19,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +64,9 @@ def bare(source: str, tokenizer: str) -> dict[str, float]:
     return {"tokens": tokens, "loop_cpu_s": time.process_time() - begun}
 
 
-def ours(source: str, tokenizer: str, output: str, workers: int) -> dict[str, int]:
+def ours(source: str, tokenizer: str, output: str, workers: int, fast: bool) -> dict[str, int]:
     """Run the pipeline; in this process for no workers."""
-    pipeline = Pipeline("tokens", stages=[JsonlReader(source), TokenWriter(output, tokenizer)])
+    pipeline = Pipeline("tokens", stages=[JsonlReader(source), TokenWriter(output, tokenizer, fast=fast)])
     if not workers:
         pipeline.run(InlineExecutor(), observers=[])
     else:
@@ -116,27 +122,64 @@ def judged(options: argparse.Namespace, tokenizer: str, scratch: Path) -> dict[s
     return equal
 
 
+def of_transformers(tokenizer: str, folder: Path) -> str:
+    """A folder with a tokenizer as transformers loads it."""
+    folder.mkdir()
+    shutil.copy(tokenizer, folder / "tokenizer.json")
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>", "model_max_length": 10**9}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+def written_as_jsonl(options: argparse.Namespace, path: Path, rows: int | None = None) -> str:
+    """A file with rows of the input."""
+    path.parent.mkdir()
+    with path.open("wb") as file:
+        for row in islice(rows_in(options.input), rows):
+            file.write(orjson.dumps(row) + b"\n")
+    return str(path)
+
+
+def our_runs(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The arguments of each way in which ours runs."""
+    found: dict[str, dict[str, Any]] = {}
+    for fast in (False, True)[: 1 + (find_spec("gigatoken") is not None)]:
+        for workers in (0, options.workers):
+            name = f"dcurate, {workers} workers" if workers else "dcurate, one process"
+            found[name + ", fast" * fast] = {"workers": workers, "fast": fast}
+    return found
+
+
 def timed(options: argparse.Namespace, tokenizer: str, scratch: Path) -> list[dict[str, Any]]:
     """Every tool, in turns."""
-    found = []
+    found: list[dict[str, Any]] = []
+    small = str(Path(written_as_jsonl(options, scratch / "one" / "one.jsonl", 1)).parent)
+    peers: dict[str, tuple[list[Any], dict[str, str]]] = {}
+    here = Path(__file__).parent / "peers"
+    if options.peers:
+        command = [sys.executable, here / "tokens_datatrove.py", options.input, tokenizer]
+        peers["datatrove"] = command, environment_of(options.peers, "datatrove")
+    if options.megatron:
+        whole = written_as_jsonl(options, scratch / "whole" / "whole.jsonl")
+        folder = of_transformers(tokenizer, scratch / "transformers")
+        peers["Megatron-LM"] = [sys.executable, here / "tokens_megatron.py", options.megatron, whole, folder], {}
     for turn in range(options.repeat):
         given: dict[str, Any] = {"source": options.input, "tokenizer": tokenizer}
         usage = measure(job("benchmarks.tokens_out:bare", **given))
         tokens = usage.result["tokens"]
-        found.append(
-            {"tool": "tokenizers", **plain(usage), "speed": tokens / usage.result["loop_cpu_s"], "tokens": tokens}
-        )
-        for workers in (0, options.workers):
-            name = f"dcurate, {workers} workers" if workers else "dcurate, one process"
-            output = str(scratch / f"{turn}-{workers}")
-            usage = measure(job("benchmarks.tokens_out:ours", **given, output=output, workers=workers))
+        loop = usage.result["loop_cpu_s"]
+        found.append({"tool": "tokenizers", **plain(usage), "start_cpu_s": usage.cpu_s - loop, "cpu_s": loop})
+        for name, more in our_runs(options).items():
+            output = f"{scratch}/{turn}-{name}"
+            start = measure(job("benchmarks.tokens_out:ours", **given | {"source": small}, output=output + "0", **more))
+            usage = measure(job("benchmarks.tokens_out:ours", **given, output=output, **more))
             assert usage.result["tokens"] == tokens
-            found.append({"tool": name, **plain(usage), "speed": tokens / usage.cpu_s, "tokens": tokens})
-        if options.peers:
-            program = [sys.executable, Path(__file__).parent / "peers" / "tokens_datatrove.py"]
-            command = [*program, options.input, tokenizer, str(scratch / f"{turn}-datatrove")]
-            usage = measure(command, env=environment_of(options.peers, "datatrove"))
-            found.append({"tool": "datatrove", **plain(usage), "speed": tokens / usage.cpu_s, "tokens": tokens})
+            found.append({"tool": name, **plain(usage), "start_cpu_s": start.cpu_s})
+        for name, (command, environment) in peers.items():
+            usage = measure([*command, str(scratch / f"{turn}-{name}")], env=environment)
+            found.append({"tool": name, **plain(usage)})
+        for one in found:
+            one |= {"tokens": tokens, "speed": tokens / one["cpu_s"]}
     return found
 
 
@@ -146,15 +189,20 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     for each in runs:
         speeds.setdefault(each["tool"], []).append(each)
     medians = {tool: statistics.median(each["speed"] for each in own) for tool, own in speeds.items()}
-    return {
-        tool: {
+    found = {}
+    for tool, own in speeds.items():
+        started = statistics.median(each.get("start_cpu_s", 0.0) for each in own)
+        rest = statistics.median(each["cpu_s"] - each.get("start_cpu_s", 0.0) for each in own)
+        after = own[0]["tokens"] / rest / medians["tokenizers"] if tool.startswith("dcurate") else None
+        found[tool] = {
             "speed": medians[tool],
             "of_bare": medians[tool] / medians["tokenizers"],
+            "start_cpu_s": started,
+            "of_bare_once_started": after,
             "wall_s": statistics.median(each["wall_s"] for each in own),
             "peak_mb": max(each["peak"]["tree"]["pss_mb"] for each in own),
         }
-        for tool, own in speeds.items()
-    }
+    return found
 
 
 def main() -> None:
@@ -165,11 +213,12 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--peers", help="a folder of packages of others")
+    parser.add_argument("--megatron", help="a checkout of Megatron-LM")
     parser.add_argument("--scratch", help="folder for files made on the way")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    packages = ("tokenizers", "numpy", "pyarrow")
-    figures: dict[str, Any] = {"machine": machine(), "versions": versions(*packages), "input": options.input}
+    packages = ("tokenizers", "gigatoken", "numpy", "pyarrow")
+    figures: dict[str, Any] = {"machine": machine(), "versions": versions(*packages), "input": Path(options.input).name}
     with scratch_folder("tokens", options.scratch) as scratch:
         tokenizer = options.tokenizer
         if tokenizer is None:
@@ -179,7 +228,7 @@ def main() -> None:
         figures["runs"] = timed(options, tokenizer, scratch)
         figures["tools"] = summary(figures["runs"])
         figures["equal"] = judged(options, tokenizer, scratch) if options.peers else {}
-    heads = ["", "tokens per CPU-s", "of the bare loop", "wall s", "peak PSS, MB"]
+    heads = ["", "tokens per CPU-s", "of the bare loop", "start, CPU-s", "once started", "wall s", "peak PSS, MB"]
     print(table(heads, [[tool, *each.values()] for tool, each in figures["tools"].items()]))
     for package, same in figures["equal"].items():
         print(f"{package} reads {'the same tokens' if same else 'OTHER TOKENS'}")

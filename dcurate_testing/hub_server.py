@@ -1,7 +1,8 @@
-"""A small server that takes uploads as the Hugging Face Hub does: data sets, large files and commits.
+"""A small server that answers as the Hugging Face Hub does: it serves models, and takes uploads of data sets.
 
-It speaks what `huggingface_hub` asks for without Xet: create a repository or a branch, list a tree, preupload, the LFS
-batch with uploads of one part, commits of ndjson, and files by name.
+It speaks what `huggingface_hub` asks for without Xet. For data sets: create a repository or a branch, list a tree,
+preupload, the LFS batch with uploads of one part, commits of ndjson, and files by name. For models in local folders:
+what there is of one, and its files.
 """
 
 from __future__ import annotations
@@ -11,29 +12,43 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+#: The token that opens data sets and gated models.
 TOKEN = "hf_hunter2secret"
+#: The commit of each model.
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @dataclass
-class UploadHub:
+class Hub:
     """What the server holds and was asked.
 
     Attributes:
+        models: folders of models by id.
+        gated: ids of models that need the token.
+        downloads: how often each file of a model was fetched.
+        tokens: the authorizations of all requests.
         files: content by path, for each branch, by data set.
         commits: paths that were added and deleted, in order.
         objects: large files that were uploaded, by SHA-256.
-        asked: how often each kind of request came: ``create``, ``tree``, ``preupload``, ``batch``, ``put``, ``commit``.
+        private: whether each data set is.
+        asked: how often each kind of request came: ``create``, ``tree``, ``preupload``, ``batch``, ``put``, ``commit``,
+            ``model``, ``weights`` and others.
         fault: called with the kind of a request and the number of it, from 1; returns a status and headers to answer
             with, None to go on. A status below 0 is that which is answered after the request was carried out.
     """
 
+    models: Mapping[str, Path] = field(default_factory=dict)
+    gated: set[str] = field(default_factory=set)
+    downloads: Counter[str] = field(default_factory=Counter)
+    tokens: set[str | None] = field(default_factory=set)
     files: dict[str, dict[str, dict[str, bytes]]] = field(default_factory=dict)
     commits: list[tuple[list[str], list[str]]] = field(default_factory=list)
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -45,7 +60,7 @@ class UploadHub:
 
 
 class _Answers(BaseHTTPRequestHandler):
-    hub: UploadHub
+    hub: Hub
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: Any) -> None:
@@ -77,17 +92,55 @@ class _Answers(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path).strip("/")
         kind = _kind(method, path)
         with self.hub.lock:
+            self.hub.tokens.add(self.headers.get("authorization"))
             self.hub.asked[kind] += 1
             fault = self.hub.fault(kind, self.hub.asked[kind])
         if fault is not None and fault[0] > 0:
             return self._send(fault[0], {"error": "please wait"}, fault[1])
-        if kind != "put" and self.headers.get("authorization") != f"Bearer {TOKEN}":
+        if kind not in ("put", "model", "weights") and self.headers.get("authorization") != f"Bearer {TOKEN}":
             return self._send(401, {"error": "who are you"}, {"X-Error-Code": "RepoNotFound"})
         with self.hub.lock:
             status, answer, headers = getattr(self, f"_{kind}")(path, body)
         if fault is not None:
             return self._send(-fault[0], {"error": "the answer was lost"}, fault[1])
         return self._send(status, answer, headers)
+
+    def _model(self, path: str, body: bytes) -> Any:
+        org, name, *rest = path.removeprefix("api/models/").split("/")
+        model = f"{org}/{name}"
+        closed = self._closed(model, rest[1] if len(rest) > 1 else "main")
+        if closed:
+            return closed
+        folder = self.hub.models[model]
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        if rest[:1] == ["tree"]:
+            return 200, [_entry(path, str(path.relative_to(folder))) for path in files], {}
+        names = [{"rfilename": str(path.relative_to(folder))} for path in files]
+        return 200, {"id": model, "modelId": model, "sha": COMMIT, "siblings": names}, {}
+
+    def _weights(self, path: str, body: bytes) -> Any:
+        model, _, place = path.partition("/resolve/")
+        revision, _, name = place.partition("/")
+        closed = self._closed(model, revision)
+        if closed:
+            return closed
+        file = self.hub.models[model] / name
+        if not file.is_file():
+            return 404, {}, {"X-Error-Code": "EntryNotFound"}
+        if self.command == "GET":
+            self.hub.downloads[name] += 1
+        content = file.read_bytes()
+        return 200, content, {"ETag": f'"{hashlib.sha1(content).hexdigest()}"', "X-Repo-Commit": COMMIT}
+
+    def _closed(self, model: str, revision: str) -> Any:
+        """The answer for a model that is not there or not shown; None for one that is."""
+        if model not in self.hub.models:
+            return 401, {}, {"X-Error-Code": "RepoNotFound"}
+        if model in self.hub.gated and self.headers.get("authorization") != f"Bearer {TOKEN}":
+            return 403, {}, {"X-Error-Code": "GatedRepo"}
+        if revision not in ("main", COMMIT):
+            return 404, {}, {"X-Error-Code": "RevisionNotFound"}
+        return None
 
     def _create(self, path: str, body: bytes) -> Any:
         asked = json.loads(body)
@@ -190,6 +243,11 @@ def is_large(name: str) -> bool:
     return name.endswith((".parquet", ".bin", ".zst", ".gz"))
 
 
+def _entry(path: Path, name: str) -> dict[str, Any]:
+    content = path.read_bytes()
+    return {"type": "file", "path": name, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
+
+
 def _sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
@@ -201,6 +259,10 @@ def _kind(method: str, path: str) -> str:
         return "create"
     if path == "api/validate-yaml":
         return "validate"
+    if path.startswith("api/models/"):
+        return "model"
+    if "/resolve/" in path and not path.startswith("datasets/"):
+        return "weights"
     if path.endswith("info/lfs/objects/batch"):
         return "batch"
     known = ("branch", "tree", "preupload", "commit")
@@ -208,9 +270,9 @@ def _kind(method: str, path: str) -> str:
 
 
 @contextmanager
-def upload_hub() -> Iterator[UploadHub]:
-    """Serve a hub without data sets until the end of the block."""
-    hub = UploadHub()
+def hub_server(models: Mapping[str, Path] | None = None, gated: Iterable[str] = ()) -> Iterator[Hub]:
+    """Serve a hub with some models and without data sets until the end of the block."""
+    hub = Hub(models or {}, set(gated))
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Answers", (_Answers,), {"hub": hub}))
     hub.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

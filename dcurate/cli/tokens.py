@@ -17,16 +17,16 @@ from dcurate.fs.stores import Directory
 
 if TYPE_CHECKING:
     from dcurate.frames import columns
-    from dcurate.tokens import check, rewrite, show
+    from dcurate.tokens import check, pairs, rewrite, show
     from dcurate.tokens import count as counting
     from dcurate.tokens import drop as dropping
     from dcurate.tokens import folder as folders
     from dcurate.tokens import tokenizer as tokenizers
 else:  # what these import is heavy, and other commands need none of it
     columns = lazy_loader.load("dcurate.frames.columns", suppress_warning=True)
-    check, counting, dropping, folders, rewrite, show, tokenizers = (
+    check, counting, dropping, folders, pairs, rewrite, show, tokenizers = (
         lazy_loader.load(f"dcurate.tokens.{name}", suppress_warning=True)
-        for name in ("check", "count", "drop", "folder", "rewrite", "show", "tokenizer")
+        for name in ("check", "count", "drop", "folder", "pairs", "rewrite", "show", "tokenizer")
     )
 
 _JSON = click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
@@ -38,6 +38,7 @@ _OUTPUT = click.option("--output", required=True, metavar="FOLDER", help="The fo
 _MODE = click.option(
     "--overwrite", "mode", flag_value="overwrite", default="error", help="Replace what an earlier run wrote there."
 )
+_OF_PAIRS = click.option("--tokenizer", metavar="FILE", help="The tokenizer of .bin and .idx that do not say it.")
 _SEED = click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
 
 
@@ -144,6 +145,20 @@ def verify_tokens(
         raise PipelineError("no document of the sample is in the input; name the folder that they were read from")
 
 
+def _given(inputs: tuple[str, ...], tokenizer: str | None) -> list[folders.TokenFolder]:
+    """Folders of tokens, or of pairs of Megatron; of these it says what is lost."""
+    source = None if tokenizer is None else tokenizers.TokenizerSource(tokenizer, asks="dcurate tokens")
+    given = [pairs.with_pairs(one, None, source) for one in inputs]
+    for folder in given:
+        if folder.about.get("pairs"):
+            click.echo(
+                f"{folder.url}: these pairs do not say where documents came from, so their tokens lead back to the "
+                "pair and the number of the document in it, and no further",
+                err=True,
+            )
+    return given
+
+
 def _run(name: str, stages: list[Stage], workers: int | None) -> None:
     executor = local_executor({"execution_mode": "streaming" if workers else "inline"}, workers)
     dcurate.Pipeline(name, stages=stages).run(executor, observers=[])
@@ -162,26 +177,20 @@ def _written(output: str, json_path: str | None) -> None:
 @click.argument("inputs", nargs=-1, required=True, metavar="FOLDER...")
 @_OUTPUT
 @_SHARD_TOKENS
+@_OF_PAIRS
 @_MODE
 @_WORKERS
 @_JSON
 @debug_option
-def merge(
-    *,
-    inputs: tuple[str, ...],
-    output: str,
-    shard_tokens: int | None,
-    mode: str,
-    workers: int | None,
-    json_path: str | None,
-) -> None:
+def merge(*, inputs: tuple[str, ...], output: str, workers: int | None, json_path: str | None, **how: Any) -> None:
     """Write the documents of all FOLDERs, in order, to one folder, in shards of 2^27 tokens.
 
     The folders must be of one tokenizer, format and packing. Documents that are packed into windows are packed again.
+    Folders with .bin and .idx of Megatron that other programs wrote are taken as well.
     """
-    given = [folders.TokenFolder(one) for one in inputs]
-    changes = rewrite.Changes(shard_tokens=shard_tokens or 2**27)
-    stages = rewrite.rewrite(given, output, changes, mode=mode, asks="dcurate tokens merge")
+    given = _given(inputs, how["tokenizer"])
+    changes = rewrite.Changes(shard_tokens=how["shard_tokens"] or 2**27)
+    stages = rewrite.rewrite(given, output, changes, mode=how["mode"], asks="dcurate tokens merge")
     _run("merge", stages, workers)
     _written(output, json_path)
 
@@ -194,13 +203,23 @@ def merge(
 @click.option("--sequence-length", type=click.IntRange(min=1), help="Number of tokens of a window.")
 @click.option("--dtype", metavar="NAME", help="Type of the ids.")
 @_SHARD_TOKENS
+@_OF_PAIRS
 @_MODE
 @_WORKERS
 @_JSON
 @debug_option
-def convert(*, folder: str, output: str, mode: str, workers: int | None, json_path: str | None, **changes: Any) -> None:
-    """Write the documents of FOLDER to another folder; what is not given stays as it is. No tokenizer is used."""
-    given = [folders.TokenFolder(folder)]
+def convert(
+    *,
+    folder: str,
+    output: str,
+    tokenizer: str | None,
+    mode: str,
+    workers: int | None,
+    json_path: str | None,
+    **changes: Any,
+) -> None:
+    """Write the documents of FOLDER to another folder; what is not given stays as it is. Nothing is tokenised."""
+    given = _given((folder,), tokenizer)
     stages = rewrite.rewrite(given, output, rewrite.Changes(**changes), mode=mode, asks="dcurate tokens convert")
     _run("convert", stages, workers)
     _written(output, json_path)

@@ -145,7 +145,7 @@ def rewrite(
     new = {"format": form, "packing": packing, "sequence_length": window, "dtype": changes.dtype, "shard_tokens": most}
     settings = settings_of(about, asks, **new)
     kind = changes.dtype or _kind(about["dtype"], form)
-    small = {name: value for name, value in about.items() if name != "shards"}
+    small = {name: value for name, value in about.items() if name not in ("shards", "pairs")}
     options = dict(folders[0].options)
     shards = _shards(folders, StoredDocuments(small, options, kind), changes.shard_tokens, about)
     source = StoredShards(shards, file_paths=[folder.url for folder in folders])
@@ -165,6 +165,12 @@ def alike(folders: Sequence[TokenFolder]) -> dict[str, Any]:
     for folder in folders:
         for kind, called in _ALIKE.items():
             ours, theirs = (one[kind]["digest"] if kind == "tokenizer" else one[kind] for one in (first, folder.about))
+            if kind == "tokenizer" and ours != theirs and not (ours and theirs):
+                unknown = folder if ours else folders[0]
+                raise DataError(
+                    f"{unknown.url!r} has pairs of .bin and .idx alone, which do not say their tokenizer; name it with "
+                    "--tokenizer"
+                )
             if ours != theirs:
                 named = first[kind], folder.about[kind]
                 said = (one["name"] if kind == "tokenizer" else one for one in named)

@@ -16,6 +16,7 @@ from dcurate.io.parquet_stream import parquet_table
 from dcurate.tokens.documents import Documents
 from dcurate.tokens.folder import TokenFolder
 from dcurate.tokens.layout import Ints
+from dcurate.tokens.pairs import spans_of_pair
 from dcurate.tokens.spans import SPANS, shard_notes
 
 #: Tokens that are read at once.
@@ -113,7 +114,7 @@ class StoredDocuments:
     def within(self, part: FilePart, start: int, end: int) -> SpansInOrder:
         """Return the spans of a part's shard that have tokens from `start` up to `end`, in the order of the shard."""
         folder, shard = self._place(part)
-        table = parquet_table(folder.directory, f"{SPANS}/{shard}.parquet")
+        table = _spans(folder, shard, part)
         starts, ends = (numbers(table, column).astype(np.int64) for column in ("start", "end"))
         own = np.flatnonzero((starts < end) & (ends > start))
         if not len(own):
@@ -126,15 +127,14 @@ class StoredDocuments:
 
     def _pieces(self, part: FilePart, columns: tuple[str, ...] | None = None) -> _Pieces:
         folder, shard = self._place(part)
-        name = f"{SPANS}/{shard}.parquet"
-        table = parquet_table(folder.directory, name, columns)
+        table = _spans(folder, shard, part, columns)
         if not table.num_rows:
             none = np.zeros(0, np.int64)
             return _Pieces(none, none, none, none, table, none)
         document, first, start, end = (numbers(table, column).astype(np.int64) for column in _PLACES)
         dropped = np.isin(document, sorted(self.without.get(shard, ())))
         if self.about.get("unit") == "window":
-            whole = int(shard_notes(folder.directory, name)["tokens"])
+            whole = int(shard_notes(folder.directory, f"{SPANS}/{shard}.parquet")["tokens"])
             return _with_padding(start, end, np.where(dropped, -1, np.arange(len(start))), table, whole)
         sizes = np.bincount(document, end - start).astype(np.int64)
         order = np.lexsort((first, document))
@@ -194,11 +194,23 @@ def _with_padding(start: Ints, end: Ints, row: Ints, table: Any, whole: int) -> 
 def stored_part(folder: TokenFolder, shard: Mapping[str, Any]) -> FilePart:
     """Return a shard of a folder as a part that `StoredDocuments` reads."""
     size = sum(shard["files"].values())
-    path = folder.directory.path(f"{SPANS}/{shard['shard']}.parquet")
+    name = shard["shard"]
+    path = folder.directory.path(f"{name}.idx" if folder.about.get("pairs") else f"{SPANS}/{name}.parquet")
     return FilePart(path, size=size, version=str(size), rows=(0, _ALL))
 
 
 def stored_place(part: FilePart, about: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[TokenFolder, str]:
     """Return the folder of a part that `stored_part` made, and the name of its shard."""
-    url, _, name = part.path.rpartition(f"/{SPANS}/")
-    return TokenFolder(url, options).known(about), name.removesuffix(".parquet")
+    url, _, name = part.path.rpartition("/" if _is_pair(part) else f"/{SPANS}/")
+    return TokenFolder(url, options).known(about), name.rpartition(".")[0]
+
+
+def _is_pair(part: FilePart) -> bool:
+    return part.path.endswith(".idx")
+
+
+def _spans(folder: TokenFolder, shard: str, part: FilePart, columns: tuple[str, ...] | None = None) -> Any:
+    """The table of the spans of a shard."""
+    if _is_pair(part):
+        return spans_of_pair(folder.directory, shard)
+    return parquet_table(folder.directory, f"{SPANS}/{shard}.parquet", columns)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.extras import missing_dependency
 from dcurate.errors import PipelineError
 from dcurate.models.loading import tokenizer_of
 from dcurate.models.tokenizer import text_calls
@@ -29,6 +32,16 @@ _NAMES = {
     "pad": ("<|pad|>", "<pad>", "[PAD]", "<|finetune_right_pad_id|>"),
 }
 _CONFIGS = ("tokenizer_config.json", "special_tokens_map.json")
+#: Of texts that gigatoken tokenises, one of this number is compared with tokenizers, up to this number of characters.
+_COMPARED, _COMPARED_CHARACTERS = 512, 20_000
+#: Characters after which gigatoken is loaded again, as it keeps every word that it has seen.
+_KEPT_CHARACTERS = 2**27
+#: Texts that gigatoken and tokenizers must tokenise equally before anything is written.
+_PROBES = (
+    " It's 12,345.67 o'clock; DON'T (re)write e-mail@b.org!\r\n\n\tdef f(x):\n        return x ** 2  # \u00a0 \u3000 ",
+    "na\u00efve e\u0301 \ufb01 \u2167 \u00b2 \u00df \u0130 \u4e2d\u6587\u5b57\u7b26 \u0e01\u0e33 \u0627\u0644",
+    "\u0939\u093f\u0928 \U0001f468\u200d\U0001f469\u200d\U0001f467 \ufeff\x00\x1f <|endoftext|></s><s>",
+)
 
 
 class Encoded(NamedTuple):
@@ -111,6 +124,53 @@ class _HuggingFace(TextEncoder):
         return next((self.id_of(name) for name in _NAMES[kind] if name in added), None)
 
 
+class _Fast(_HuggingFace):
+    """Tokenises with gigatoken, and some texts also with tokenizers, whose ids they must have."""
+
+    def __init__(self, backend: Any, named: Mapping[str, str], source: TokenizerSource) -> None:
+        super().__init__(backend, named)
+        self._source, self._lock, self._texts = source, threading.Lock(), 0
+        try:
+            self._library = importlib.import_module("gigatoken")
+        except ImportError as error:
+            raise missing_dependency(f"stage {source.asks!r} with fast=True", str(error), "fast-tokens") from error
+        self._reload()
+        for text in _PROBES:
+            self._compare(text)
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        with self._lock:
+            return [self._encode(text) for text in texts]
+
+    def _encode(self, text: str) -> Ids:
+        if self._texts % _COMPARED == 0:
+            self._compare(text[:_COMPARED_CHARACTERS])
+        self._texts += 1
+        self._characters += len(text)
+        if self._characters > _KEPT_CHARACTERS:
+            self._reload()
+        found: Ids = self._fast.encode(text)
+        return found
+
+    def _reload(self) -> None:
+        try:
+            self._fast = self._library.Tokenizer(self._backend)
+        except Exception as error:
+            said = str(error).strip().partition("\n")[0]
+            raise PipelineError(
+                f"{self._source.asks}: gigatoken cannot load the tokenizer {self._source.identifier!r} ({said}); "
+                "leave out fast=True"
+            ) from error
+        self._characters = 0
+
+    def _compare(self, text: str) -> None:
+        if self._fast.encode(text).tolist() != self._backend.encode(text, add_special_tokens=False).ids:
+            raise PipelineError(
+                f"{self._source.asks}: gigatoken gives other ids than tokenizers with {self._source.identifier!r}, for "
+                f"the text that begins {text[:40]!r}; leave out fast=True"
+            )
+
+
 class _SentencePiece(TextEncoder):
     def __init__(self, processor: Any) -> None:
         self._processor = processor
@@ -164,6 +224,7 @@ class TokenizerSource:
         asks: the stage that uses it, for errors.
         cache_dir: where files of the hub are kept.
         hf_token: for a model that is not public.
+        fast: whether gigatoken gives the ids.
     """
 
     identifier: str
@@ -172,6 +233,7 @@ class TokenizerSource:
     asks: str = "tokens"
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
+    fast: bool = False
 
     @property
     def here(self) -> bool:
@@ -187,7 +249,7 @@ class TokenizerSource:
     @property
     def key(self) -> Hashable:
         """What two equal tokenizers share."""
-        return type(self), self.identifier, self.cache_dir, self._more
+        return type(self), self.identifier, self.cache_dir, self._more, self.fast
 
     @property
     def _more(self) -> str:
@@ -217,7 +279,7 @@ class TokenizerSource:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         file = self._file()
         if file is not None:
-            return _encoder(load_tokenizer_file(file, self.asks, self.settings), file)
+            return self._encoder(load_tokenizer_file(file, self.asks, self.settings), file)
         given = {name: value for name, value in self.init_kwargs.items() if name != "revision"}
         loaded = tokenizer_of(self.weights, self.weights.folder("tokenizer"), given)
         if not loaded.is_fast:
@@ -226,7 +288,20 @@ class TokenizerSource:
                 "give a tokenizer.json or a SentencePiece model"
             )
         named = {kind: getattr(loaded, f"{kind}_token") for kind in _NAMES}
-        return _HuggingFace(loaded.backend_tokenizer, {kind: name for kind, name in named.items() if name})
+        return self._hugging_face(loaded.backend_tokenizer, {kind: name for kind, name in named.items() if name})
+
+    def _encoder(self, loaded: Any, file: str) -> TextEncoder:
+        kind = type(loaded).__module__.partition(".")[0]
+        if kind == "tokenizers":
+            return self._hugging_face(loaded, _named_beside(file))
+        if self.fast:
+            raise PipelineError(
+                f"{self.asks}: fast=True needs a tokenizer.json, and {self.identifier!r} is of {kind}; leave it out"
+            )
+        return _Tiktoken(loaded) if kind == "tiktoken" else _SentencePiece(loaded)
+
+    def _hugging_face(self, backend: Any, named: Mapping[str, str]) -> TextEncoder:
+        return _Fast(backend, named, self) if self.fast else _HuggingFace(backend, named)
 
     def _file(self) -> str | None:
         """The file that holds it; None if transformers must find out."""
@@ -238,13 +313,6 @@ class TokenizerSource:
         names = sorted(path.name for path in folder.iterdir())
         wanted = ["tokenizer.json", *(name for name in names if name.endswith((".model", ".tiktoken")))]
         return next((str(folder / name) for name in wanted if name in names), None)
-
-
-def _encoder(loaded: Any, file: str) -> TextEncoder:
-    kind = type(loaded).__module__.partition(".")[0]
-    if kind == "tiktoken":
-        return _Tiktoken(loaded)
-    return _SentencePiece(loaded) if kind == "sentencepiece" else _HuggingFace(loaded, _named_beside(file))
 
 
 def _named_beside(file: str) -> dict[str, str]:

@@ -46,16 +46,20 @@ def test_workers_write_and_read_a_table(
 
 
 @pytest.mark.s3
-@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "iceberg"])
+@pytest.mark.parametrize("kind", FORMATS)
 def test_a_table_in_a_store_is_written_once_and_read(kind: str, cluster: LocalCluster, tmp_path: Path, bucket) -> None:
     url, options = bucket
     texts = put(tmp_path / "in")
     place = Place(kind, tmp_path)
-    place.path = f"{url}/table"
     place.settings["storage_options"] = options
+    if kind == "iceberg":
+        place.settings["catalog"] |= {"warehouse": url}
+    else:
+        place.path = f"{url}/table"
     stages: list[Any] = [ParquetReader(str(tmp_path / "in"), files_per_partition=1), place.writer()]
     for _ in range(2):
         Pipeline("write", stages=stages).run(DaskExecutor(cluster=cluster), observers=[], resume=True)
+    assert place.writer()._table().address().startswith(url)
     reader: TableReader = place.reader()
     made = Pipeline("read", stages=[reader]).run(DaskExecutor(cluster=cluster), observers=[])
     assert made.to_arrow()["text"].to_pylist() == texts

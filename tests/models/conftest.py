@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dcurate_testing.hub_server import Hub, hub_server
 from tests.models import tiny
-from tests.models.hub import Hub, served
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +29,6 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def hub(classifiers: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub with ``org/tiny`` and, for those with a token, ``org/gated``; this process asks it and no other."""
     models = {"org/tiny": classifiers["bert"], "org/gated": classifiers["bert"]}
-    with served(models, {"org/gated"}) as hub:
+    with hub_server(models, {"org/gated"}) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         yield hub

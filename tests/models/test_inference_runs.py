@@ -19,7 +19,7 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.errors import DcurateError
 from dcurate.models.tokenizer import TokenizerStage
-from tests.models.hub import Hub, served
+from dcurate_testing.hub_server import Hub, hub_server
 from tests.models.stages import Classify
 
 pytestmark = pytest.mark.cluster
@@ -54,7 +54,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def workers(classifiers: dict[str, Path]) -> Iterator[tuple[LocalCluster, Hub]]:
     """Two worker processes of one host, and the hub that they ask; spawned, so that they have this environment."""
     own = dask.config.set({"distributed.worker.multiprocessing-method": "spawn"})
-    with own, served({"org/tiny": classifiers["bert"]}) as hub, pytest.MonkeyPatch.context() as patch:
+    with own, hub_server({"org/tiny": classifiers["bert"]}) as hub, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_ENDPOINT", hub.url)
         with LocalCluster(n_workers=2, gpus=False) as cluster:
             yield cluster, hub
@@ -65,8 +65,8 @@ def test_worker_processes_fetch_a_model_once_for_the_host_and_give_the_rows_of_a
 ) -> None:
     cluster, hub = workers
     there = pipeline(documents, tmp_path / "there", "org/tiny", tmp_path / "cache").run(DaskExecutor(cluster=cluster))
-    assert set(hub.files) >= {"model.safetensors", "tokenizer.json", "config.json"}
-    assert set(hub.files.values()) == {1}
+    assert set(hub.downloads) >= {"model.safetensors", "tokenizer.json", "config.json"}
+    assert set(hub.downloads.values()) == {1}
     pipeline(documents, tmp_path / "here", str(classifiers["bert"])).run(InlineExecutor())
     rows, expected = rows_in(tmp_path / "there"), rows_in(tmp_path / "here")
     assert len(rows) == 80

@@ -13,7 +13,7 @@ import torch
 from dcurate.errors import DataError, ResourceError
 from dcurate.models.loading import pretrained, tokenizer_of
 from dcurate.models.weights import Weights, wanted
-from tests.models.hub import COMMIT, Hub
+from dcurate_testing.hub_server import COMMIT, TOKEN, Hub
 
 CPU = torch.device("cpu")
 ALL = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
@@ -32,14 +32,14 @@ def copied(classifiers: dict[str, Path], tmp_path: Path) -> Path:
 def test_fetching_brings_what_is_there_into_the_cache_and_setup_finds_it_there(tiny: Weights, hub: Hub) -> None:
     fetched = tiny.fetch()
     assert {path.name for path in Path(fetched).iterdir()} == ALL
-    before = hub.requests
+    before = hub.asked.total()
     assert tiny.folder() == fetched
-    assert hub.requests == before
+    assert hub.asked.total() == before
 
 
 def test_a_tokenizer_is_fetched_without_the_weights_and_the_model_is_then_missing(tiny: Weights, hub: Hub) -> None:
     tiny.fetch("tokenizer")
-    assert set(hub.files) == ALL - {"model.safetensors"}
+    assert set(hub.downloads) == ALL - {"model.safetensors"}
     assert tiny.folder("tokenizer")
     with pytest.raises(ResourceError, match=r"on this host without weights .*hf download org/tiny"):
         tiny.folder()
@@ -49,15 +49,15 @@ def test_files_are_fetched_once_however_often_they_are_asked_for(tiny: Weights, 
     for _ in range(3):
         tiny.fetch("tokenizer")
         tiny.fetch()
-    assert set(hub.files.values()) == {1}
+    assert set(hub.downloads.values()) == {1}
 
 
 def test_a_commit_that_is_on_the_host_is_not_asked_for_again(tiny: Weights, hub: Hub) -> None:
     pinned = replace(tiny, revision=COMMIT)
     pinned.fetch()
-    before = hub.requests
+    before = hub.asked.total()
     assert pinned.fetch() == pinned.folder()
-    assert hub.requests == before
+    assert hub.asked.total() == before
 
 
 def test_only_one_form_of_the_weights_is_fetched() -> None:
@@ -74,8 +74,8 @@ def test_a_gated_model_is_fetched_with_its_token_and_refused_without(tiny: Weigh
     gated = replace(tiny, identifier="org/gated")
     with pytest.raises(ResourceError, match=r"model 'org/gated' is gated: accept its terms .* pass hf_token="):
         gated.fetch()
-    assert replace(gated, hf_token="hf_secret").fetch()
-    assert "Bearer hf_secret" in hub.tokens
+    assert replace(gated, hf_token=TOKEN).fetch()
+    assert f"Bearer {TOKEN}" in hub.tokens
 
 
 def test_a_model_that_is_not_there_or_not_shown_says_so(tiny: Weights, hub: Hub) -> None:
@@ -94,12 +94,12 @@ def test_offline_a_fetched_model_is_used_and_another_refused_at_once(
     tiny: Weights, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = tiny.fetch()
-    before = hub.requests
+    before = hub.asked.total()
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert tiny.fetch() == there
     with pytest.raises(ResourceError, match=r"'org/gated' is not on this host, and HF_HUB_OFFLINE forbids to fetch it"):
         replace(tiny, identifier="org/gated").fetch()
-    assert hub.requests == before
+    assert hub.asked.total() == before
 
 
 def test_with_the_network_closed_a_fetched_model_is_used_and_another_refused_without_trying_again(
@@ -115,7 +115,7 @@ def test_with_the_network_closed_a_fetched_model_is_used_and_another_refused_wit
 
 def test_a_hub_that_is_down_is_named_unless_the_model_is_on_the_host(tiny: Weights, hub: Hub) -> None:
     there = tiny.fetch()
-    hub.status = 503
+    hub.fault = lambda kind, number: (503, {})
     assert tiny.fetch() == there
     with pytest.raises(ResourceError, match=r"not on this host, and the hub answered 503; try again later"):
         replace(tiny, identifier="org/gated").fetch()
@@ -133,14 +133,14 @@ def test_a_model_that_the_hub_has_in_part_is_refused(copied: Path, tiny: Weights
 def test_setup_before_anything_was_fetched_says_how_to_fetch_it(tiny: Weights, hub: Hub) -> None:
     with pytest.raises(ResourceError, match=r"'org/tiny' is not on this host; fetch it where there is a network"):
         tiny.folder()
-    assert not hub.requests
+    assert not hub.asked.total()
 
 
 @pytest.mark.parametrize("identifier", ["./nowhere", "/no/where", "a/b/c", "~/nowhere", " "])
 def test_a_folder_that_is_not_there_is_not_looked_for_at_the_hub(identifier: str, hub: Hub) -> None:
     with pytest.raises(DataError, match="no such folder on this host; give the id"):
         Weights(identifier).fetch()
-    assert not hub.requests
+    assert not hub.asked.total()
 
 
 @pytest.mark.parametrize(

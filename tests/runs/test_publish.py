@@ -29,7 +29,7 @@ from dcurate import (
 from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError, ResourceError
 from dcurate.fs.stores import Directory
-from dcurate_testing.hub_server import TOKEN, UploadHub, upload_hub
+from dcurate_testing.hub_server import TOKEN, Hub, hub_server
 
 #: huggingface_hub passes a file to its HTTP library in a way that this calls deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -38,9 +38,9 @@ WEB = "hf://datasets/org/web"
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[UploadHub]:
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub that this process asks, and no other."""
-    with upload_hub() as served:
+    with hub_server() as served:
         monkeypatch.setenv("HF_ENDPOINT", served.url)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)  # the environment is read once
@@ -58,7 +58,7 @@ def curated(folder: Path, parts: int = 3, kind: Any = ParquetWriter, **settings:
     return folder
 
 
-def stored(hub: UploadHub, repo: str = "org/web", branch: str = "main") -> dict[str, bytes]:
+def stored(hub: Hub, repo: str = "org/web", branch: str = "main") -> dict[str, bytes]:
     return hub.files[repo][branch]
 
 
@@ -73,7 +73,7 @@ def refusing(kind: str, after: int) -> Callable[[str, int], tuple[int, dict[str,
     return lambda asked, number: (429, {"Retry-After": "600"}) if asked == kind and number > after else None
 
 
-def test_the_files_of_a_run_are_at_the_hub_with_a_card_and_sent_once(hub: UploadHub, tmp_path: Path) -> None:
+def test_the_files_of_a_run_are_at_the_hub_with_a_card_and_sent_once(hub: Hub, tmp_path: Path) -> None:
     output = curated(tmp_path / "out")
     found = publish(str(output), WEB)
     assert (found.files, found.sent, found.commits) == (3, 3, 2)
@@ -89,7 +89,7 @@ def test_the_files_of_a_run_are_at_the_hub_with_a_card_and_sent_once(hub: Upload
     assert (again.sent, again.commits, len(hub.commits)) == (0, 0, 2)
 
 
-def test_small_files_that_are_not_in_large_storage_are_sent_once(hub: UploadHub, tmp_path: Path) -> None:
+def test_small_files_that_are_not_in_large_storage_are_sent_once(hub: Hub, tmp_path: Path) -> None:
     output = curated(tmp_path / "out", kind=JsonlWriter)
     publish(str(output), f"{WEB}@next/en")
     assert same(output, stored(hub, branch="next"), "en")
@@ -97,14 +97,14 @@ def test_small_files_that_are_not_in_large_storage_are_sent_once(hub: UploadHub,
     assert publish(str(output), f"{WEB}@next/en").commits == 0
 
 
-def test_commits_are_of_a_bounded_number_of_files(hub: UploadHub, tmp_path: Path) -> None:
+def test_commits_are_of_a_bounded_number_of_files(hub: Hub, tmp_path: Path) -> None:
     output = curated(tmp_path / "out", 203, JsonlWriter)
     publish(str(output), WEB)
     assert [len(added) for added, _ in hub.commits] == [100, 100, 3, 1]
     assert same(output, stored(hub))
 
 
-def test_the_hub_is_asked_again_after_the_seconds_that_it_says(hub: UploadHub, tmp_path: Path) -> None:
+def test_the_hub_is_asked_again_after_the_seconds_that_it_says(hub: Hub, tmp_path: Path) -> None:
     times: list[tuple[str, float]] = []
 
     def fault(kind: str, number: int) -> tuple[int, dict[str, str]] | None:
@@ -119,7 +119,7 @@ def test_the_hub_is_asked_again_after_the_seconds_that_it_says(hub: UploadHub, t
     assert same(output, stored(hub))
 
 
-def test_a_commit_whose_answer_is_lost_is_made_once(hub: UploadHub, tmp_path: Path) -> None:
+def test_a_commit_whose_answer_is_lost_is_made_once(hub: Hub, tmp_path: Path) -> None:
     hub.fault = lambda kind, number: (-503, {"Retry-After": "0"}) if kind == "commit" and number < 3 else None
     output = curated(tmp_path / "out", 2)
     publish(str(output), WEB)
@@ -131,7 +131,7 @@ def test_a_commit_whose_answer_is_lost_is_made_once(hub: UploadHub, tmp_path: Pa
 
 
 @pytest.mark.program
-def test_a_publication_that_is_killed_anywhere_goes_on_without_sending_twice(hub: UploadHub, tmp_path: Path) -> None:
+def test_a_publication_that_is_killed_anywhere_goes_on_without_sending_twice(hub: Hub, tmp_path: Path) -> None:
     output = curated(tmp_path / "out", 102)
     environment = {**os.environ, "HF_HUB_DISABLE_XET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", f"import dcurate; dcurate.publish({str(output)!r}, {WEB!r})"]
@@ -155,7 +155,7 @@ def test_a_publication_that_is_killed_anywhere_goes_on_without_sending_twice(hub
     assert len(added) == len(set(added)) == 103
 
 
-def test_files_of_others_are_refused_left_or_deleted(hub: UploadHub, tmp_path: Path) -> None:
+def test_files_of_others_are_refused_left_or_deleted(hub: Hub, tmp_path: Path) -> None:
     output = curated(tmp_path / "out", 1)
     hub.files["org/web"] = {"main": {"data/other.parquet": b"other", "notes.txt": b"mine"}}
     with pytest.raises(DataError, match=r"holds 1 files that are not of this output \(first: 'data/other.parquet'\)"):
@@ -168,7 +168,7 @@ def test_files_of_others_are_refused_left_or_deleted(hub: UploadHub, tmp_path: P
     assert stored(hub)["notes.txt"] == b"mine"
 
 
-def test_a_card_keeps_what_its_owner_wrote(hub: UploadHub, tmp_path: Path) -> None:
+def test_a_card_keeps_what_its_owner_wrote(hub: Hub, tmp_path: Path) -> None:
     hub.files["org/web"] = {"main": {"README.md": b"---\nlicense: odc-by\n---\n# Mine\nText."}}
     for parts in (1, 2):
         publish(str(curated(tmp_path / f"out{parts}", parts)), f"{WEB}/{parts}")
@@ -178,9 +178,7 @@ def test_a_card_keeps_what_its_owner_wrote(hub: UploadHub, tmp_path: Path) -> No
     assert "| word_count | 4 | 2 | word_count: 2 |" in text
 
 
-def test_what_is_no_finished_run_or_no_address_is_refused_before_anything_is_sent(
-    hub: UploadHub, tmp_path: Path
-) -> None:
+def test_what_is_no_finished_run_or_no_address_is_refused_before_anything_is_sent(hub: Hub, tmp_path: Path) -> None:
     output = curated(tmp_path / "out", 1)
     with pytest.raises(PipelineError, match="'hf://models/org/web' is no address of a data set; give hf://datasets/"):
         publish(str(output), "hf://models/org/web")
@@ -192,7 +190,7 @@ def test_what_is_no_finished_run_or_no_address_is_refused_before_anything_is_sen
     assert hub.asked.total() == 0
 
 
-def test_an_output_in_a_store_is_published(hub: UploadHub) -> None:
+def test_an_output_in_a_store_is_published(hub: Hub) -> None:
     curated(Path("unused"), path="memory://published/out")
     assert publish("memory://published/out", WEB).sent == 3
     assert {path: len(data) > 0 for path, data in stored(hub).items() if path != "README.md"} == {
@@ -200,14 +198,14 @@ def test_an_output_in_a_store_is_published(hub: UploadHub) -> None:
     }
 
 
-def test_the_folder_of_a_table_is_refused(hub: UploadHub, tmp_path: Path) -> None:
+def test_the_folder_of_a_table_is_refused(hub: Hub, tmp_path: Path) -> None:
     curated(tmp_path / "out", kind=TableWriter, format="delta")
     with pytest.raises(DataError, match="is a table, of which not all files count; write its rows with ParquetWriter"):
         publish(str(tmp_path / "out"), WEB)
 
 
 def test_a_token_is_never_shown_and_a_refusal_says_what_to_do(
-    hub: UploadHub, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    hub: Hub, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = curated(tmp_path / "out", 1)
     with pytest.raises(ResourceError, match="does not let you write to data set 'org/web' .*; check the name, and set"):
@@ -220,7 +218,7 @@ def test_a_token_is_never_shown_and_a_refusal_says_what_to_do(
     assert "wrongsecret" not in printed
 
 
-def test_datasets_reads_what_is_published(hub: UploadHub, tmp_path: Path) -> None:
+def test_datasets_reads_what_is_published(hub: Hub, tmp_path: Path) -> None:
     output = curated(tmp_path / "out")
     publish(str(output), WEB)
     for name, content in stored(hub).items():

@@ -6,20 +6,28 @@ import base64
 import inspect
 import io
 import json
+import random
+import sys
+import types
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sentencepiece
 import tiktoken
 from tiktoken_ext import openai_public as public
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models
 
-from dcurate import TokenCountFilter
-from dcurate.errors import DataError, PipelineError
+from dcurate import TokenCountFilter, TokenWriter
+from dcurate.errors import DataError, PipelineError, ResourceError
 from dcurate.text.tokenizer_files import _ENCODINGS
+from dcurate.tokens import tokenizer as tokenizers
 from dcurate.tokens.tokenizer import SpecialIds, TokenizerSource
+from dcurate_testing.token_files import read_tokens
 from tests.tokens.conftest import texts
+from tests.tokens.test_writer import expected, rows_of, run, write
 
 SOME = ["the café", "", "naïve of  and", "x\ty\n\nz"]
 
@@ -132,3 +140,54 @@ def test_the_filter_of_token_counts_takes_the_same_files(tokenizer: str, pieces:
     for path in (tokenizer, pieces, ranks):
         counted = TokenCountFilter(hf_model_name=str(path))
         assert counted.score_document("the café of") == len(of(path).encode(["the café of"])[0])
+
+
+def test_gigatoken_gives_the_ids_of_tokenizers(
+    tokenizer: str, pieces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = TokenizerSource(tokenizer, fast=True)
+    if find_spec("gigatoken") is None:
+        with pytest.raises(
+            ResourceError, match="with fast=True: No module named 'gigatoken'; this needs the 'fast-tok"
+        ):
+            fast.load()
+        return
+    with pytest.raises(PipelineError, match="fast=True needs a tokenizer.json, and .* is of sentencepiece; leave it"):
+        TokenizerSource(str(pieces), fast=True).load()
+    words = Tokenizer(models.WordLevel({"one": 0}, unk_token="one"))
+    words.save(str(tmp_path / "words.json"))
+    with pytest.raises(
+        PipelineError, match="gigatoken cannot load the tokenizer .*words.json' .*; leave out fast=True"
+    ):
+        TokenizerSource(str(tmp_path / "words.json"), fast=True).load()
+    monkeypatch.setattr(tokenizers, "_KEPT_CHARACTERS", 2000)
+    draw = random.Random(3)
+    signs = [*"ab C09.'\n\t", "é", "中", "ก", "\u200d", "😀", "\x00", "<|endoftext|>", "'ll", "\r\n", "\u3000"]
+    some = [*SOME, *texts(30), *("".join(draw.choices(signs, k=draw.randrange(80))) for _ in range(300))]
+    assert [ids.tolist() for ids in fast.load().encode(some)] == [ids.tolist() for ids in of(tokenizer).encode(some)]
+    assert fast.digest() == TokenizerSource(tokenizer).digest()
+
+
+def test_other_ids_than_those_of_tokenizers_are_refused(
+    tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wrong:
+        """Gives other ids for one word."""
+
+        def __init__(self, own: Tokenizer) -> None:
+            self.own = own
+
+        def encode(self, text: str) -> Any:
+            return np.array(self.own.encode(text, add_special_tokens=False).ids[int("shore" in text) :], np.uint32)
+
+    monkeypatch.setitem(sys.modules, "gigatoken", types.SimpleNamespace(Tokenizer=Wrong))
+    source = write(tmp_path / "in", rows_of(["the end", "a shore of sand"]), 1)
+    monkeypatch.setattr(tokenizers, "_COMPARED", 2)
+    run(source, TokenWriter(str(tmp_path / "out"), tokenizer, fast=True))
+    assert read_tokens(tmp_path / "out", "megatron")[0] == expected(tokenizer, ["the end"])[0]
+    monkeypatch.setattr(tokenizers, "_COMPARED", 1)
+    with pytest.raises(
+        PipelineError, match="gives other ids than tokenizers with .* begins 'a shore of sand'; leave o"
+    ):
+        run(source, TokenWriter(str(tmp_path / "other"), tokenizer, fast=True))
+    assert not list((tmp_path / "other").glob("tokens*"))

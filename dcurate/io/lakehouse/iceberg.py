@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,20 @@ import pyarrow as pa
 
 from dcurate.errors import DataError, PipelineError
 from dcurate.fs.stores import Directory
-from dcurate.io.lakehouse.table import Commit, Table, as_stored
+from dcurate.io.lakehouse.table import Commit, Table, as_stored, object_store_options
 
 #: The property of a snapshot that says which commit of which run it is.
 _MARK = "dcurate.commit"
 #: How often a commit is tried on what another program has committed meanwhile.
 _TRIES = 5
+#: Settings of pyiceberg for S3, and what libraries written in Rust call them.
+_STORE = {
+    "s3.access-key-id": "aws_access_key_id",
+    "s3.secret-access-key": "aws_secret_access_key",
+    "s3.session-token": "aws_session_token",
+    "s3.endpoint": "aws_endpoint_url",
+    "s3.region": "aws_region",
+}
 
 
 @dataclass
@@ -44,7 +53,8 @@ class IcebergTable(Table):
         """Open the table; None if there is none."""
         if self.catalog is None:
             try:
-                return importlib.import_module("pyiceberg.table").StaticTable.from_metadata(self.path)
+                static = importlib.import_module("pyiceberg.table").StaticTable
+                return static.from_metadata(self.path, store_settings(self.options))
             except (OSError, ValueError) as error:
                 raise DataError(
                     f"{self.path!r} is no table of Iceberg that can be read without a catalog ({error}); give its "
@@ -164,9 +174,20 @@ class IcebergTable(Table):
             raise PipelineError(
                 f"table {self.path!r} of Iceberg is known by its catalog; give catalog={{'type': 'rest', 'uri': ...}}"
             )
-        settings = dict(self.catalog)
+        settings = store_settings(self.options) | dict(self.catalog)
         name = settings.pop("name", "default")
         return importlib.import_module("pyiceberg.catalog").load_catalog(name, **settings)
 
     def _errors(self) -> Any:
         return importlib.import_module("pyiceberg.exceptions")
+
+
+def store_settings(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return fsspec's options for S3 as pyiceberg names them.
+
+    Examples:
+        >>> store_settings({"key": "me", "client_kwargs": {"endpoint_url": "http://host"}})
+        {'s3.access-key-id': 'me', 's3.endpoint': 'http://host'}
+    """
+    found = object_store_options(options)
+    return {own: found[name] for own, name in _STORE.items() if name in found}

@@ -32,11 +32,11 @@ from dcurate.models.classifiers.llama_guard import (
     Prefix,
 )
 from dcurate.run import Pipeline
+from dcurate_testing.hub_server import TOKEN, hub_server
 from tests.models.classifiers import checkpoints
 from tests.models.classifiers.checkpoints import GuardHead
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.rows import TEXTS, batch, columns, run
-from tests.models.hub import served
 
 #: peft asks models for an attribute that transformers warns about.
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
@@ -307,14 +307,14 @@ def test_models_come_from_the_hub_by_their_published_names_and_the_gated_one_for
 ) -> None:
     models = {LLAMA_GUARD: Path(strict.llama), AEGIS_VARIANTS[0]: Path(strict.adapter)}
     models[INSTRUCTION_DATA_GUARD_MODEL_IDENTIFIER] = Path(strict.guard)
-    with served(models, {LLAMA_GUARD}) as hub:
+    with hub_server(models, {LLAMA_GUARD}) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         with pytest.raises(ResourceError, match="meta-llama/LlamaGuard-7b' is gated: accept its terms .* hf_token="):
             run(AegisClassifier(cache_dir=str(tmp_path / "without")), "a")
         cache = str(tmp_path / "with")
-        found = run(AegisClassifier(cache_dir=cache, hf_token=hub.token), "a")
+        found = run(AegisClassifier(cache_dir=cache, hf_token=TOKEN), "a")
         assert columns(found)["aegis_pred"] == ["O3"]
-        found = run(InstructionDataGuardClassifier(cache_dir=cache, hf_token=hub.token), "a")
+        found = run(InstructionDataGuardClassifier(cache_dir=cache, hf_token=TOKEN), "a")
         assert columns(found) == columns(run(guard(strict), "a"))
 
 
