@@ -31,7 +31,7 @@ def text_share(pixels: npt.NDArray[np.uint8], models: str | None = None) -> floa
     height, width = pixels.shape[:2]
     boxes = detector(models).find(Image.fromarray(pixels))
     area: float = sum(box.width * box.height for box in boxes if _is_line(box, min(height, width)))
-    return min(1.0, area / (height * width))
+    return float(min(1.0, area / (height * width)))
 
 
 def _is_line(box: Box, side: int) -> bool:
