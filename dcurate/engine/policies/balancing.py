@@ -59,15 +59,20 @@ class Balancing(AllocationRules):
         if found is None:
             return
         pools, snapshot = found
-        last.decision = decide(snapshot, last.decision, self)
-        next_check_s = min(last.decision.next_check_s, self.interval_s)
+        decision = self.allocate(pools, snapshot)
+        next_check_s = min(decision.next_check_s, self.interval_s)
         last.due = view.time + next_check_s
-        allocation, changes = last.decision.allocation, last.decision.changes
-        if snapshot.learning:
-            allocation, changes = self._use_idle(pools, snapshot, allocation, changes)
         requested = {worker: dict(one.claims) for worker, one in view.workers.items()}
-        yield Allocate(assign_slots(pools, workers, allocation, requested), changes)
+        yield Allocate(assign_slots(pools, workers, decision.allocation, requested), decision.changes)
         yield LookAgain(next_check_s)
+
+    def allocate(self, pools: Sequence[SlotPoolSpec], snapshot: AllocatorInput) -> Decision:
+        """Decide how many slots each of the `pools` gets, and where."""
+        decided = self._last.decision = decide(snapshot, self._last.decision, self)
+        if not snapshot.learning:
+            return decided
+        allocation, changes = self._use_idle(pools, snapshot, decided.allocation, decided.changes)
+        return replace(decided, allocation=allocation, changes=changes)
 
     def _use_idle(
         self,
