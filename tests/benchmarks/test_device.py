@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 import benchmarks.device.__main__ as device
-from benchmarks.device import kernels, parts, preflight, receive, sanitizer, slim, slots, stage
+from benchmarks.device import kernels, parts, preflight, receive, sanitizer, slim, slots, stage, visits
 from benchmarks.device.compiled import faults
 from benchmarks.device.preflight import gpus
 
@@ -263,6 +263,17 @@ def test_what_has_no_form_without_a_gpu_is_refused_in_one_sentence(
     assert (status, [one["ended"] for one in made["parts"]]) == (0, ["not run: nothing of it runs without a GPU"] * 3)
     assert capsys.readouterr().out.count("nothing of it runs without a GPU") == 6
     assert [part.name for part in map(device.without_gpu, parts.PARTS) if part.needs] == ["frames", "rmm", "tests"]
+
+
+def test_three_visits_run_every_part_in_the_time_that_a_machine_is_lent(tmp_path: Path) -> None:
+    planned = [name for visit in visits.VISITS.values() for name in visit.parts]
+    assert sorted(planned) == sorted(part.name for part in parts.PARTS)
+    assert all(visit.budget <= 540 for visit in visits.VISITS.values())
+    assert sum(visit.budget for visit in visits.VISITS.values()) <= 1500
+    command = [sys.executable, "-m", "benchmarks.device.visits", "3", "--out", str(tmp_path), "--cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    made = json.loads((tmp_path / "visit3.json").read_text())
+    assert (done.returncode, [one["part"] for one in made["parts"]]) == (0, ["frames", "rmm", "tests"])
 
 
 def test_code_that_spills_or_has_a_stack_or_constants_is_a_fault() -> None:
