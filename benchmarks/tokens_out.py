@@ -17,6 +17,7 @@ its ``tools/preprocess_data.py`` tokenises them; they are unpacked to one file b
 from __future__ import annotations
 
 import argparse
+import filecmp
 import json
 import os
 import shutil
@@ -178,6 +179,9 @@ def timed(options: argparse.Namespace, tokenizer: str, scratch: Path) -> list[di
         for name, (command, environment) in peers.items():
             usage = measure([*command, str(scratch / f"{turn}-{name}")], env=environment)
             found.append({"tool": name, **plain(usage)})
+            if name == "Megatron-LM":  # it keeps the order, so its file is ours
+                theirs = scratch / f"{turn}-{name}_text_document.bin"
+                assert filecmp.cmp(theirs, scratch / f"{turn}-dcurate, one process" / "tokens-00000.bin", shallow=False)
         for one in found:
             one |= {"tokens": tokens, "speed": tokens / one["cpu_s"]}
     return found

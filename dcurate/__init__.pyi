@@ -264,9 +264,9 @@ from .text.unicode_repair import UnicodeReformatter as UnicodeReformatter
 from .tokens.importance import ImportanceWeights as ImportanceWeights
 from .tokens.importance import fit_importance as fit_importance
 from .tokens.mixture import Mixture as Mixture
-from .tokens.mixture import Source as Source
 from .tokens.nemo import MegatronTokenizerWriter as MegatronTokenizerWriter
 from .tokens.shuffle import TokenShuffle as TokenShuffle
+from .tokens.sources import Source as Source
 from .tokens.writer import TokenWriter as TokenWriter
 from .ui.compare import compare_runs as compare_runs
 from .ui.progress import JsonProgress as JsonProgress

@@ -12,21 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import FileGroup
-from dcurate.core.stage import CompositeStage, NodeInfo, ProcessingStage, SourceStage, Spec, Stage, WorkerMetadata
+from dcurate.core.stage import CompositeStage, NodeInfo, ProcessingStage, Spec, Stage, WorkerMetadata
 from dcurate.datasets.blend import Readers
 from dcurate.datasets.shuffle import KeyedBarrier, check_seed
-from dcurate.errors import DataError, PipelineError, listed, nearest
+from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import column_of, numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.origins import EPOCH
 from dcurate.frames.rows import Keys
 from dcurate.fs.stores import Directory
-from dcurate.io.document_reader import DocumentReader
 from dcurate.models.shared import SHARED
 from dcurate.shuffle.chunks import read_indexes
 from dcurate.shuffle.keyed import DATASET, HIGH, LOW, KeyedFile, KeyedWriter, StreamReader, keys_in
 from dcurate.tokens.draws import Drawn, drawn, draws_of
 from dcurate.tokens.shares import Ask, asked, taken, tokens_of
+from dcurate.tokens.sources import source_of
 from dcurate.tokens.tokenize import NO_TOKENS
 from dcurate.tokens.tokenizer import TextEncoder, TokenizerSource
 
@@ -35,60 +35,6 @@ TOKENS = "_dcurate_tokens"
 #: Documents of each source that are tokenised for a plan.
 _TRIED = 200
 _DRAWS, _COUNTS = "draws", "tokens"
-
-
-@dataclass(frozen=True)
-class Source:
-    """A source of a `Mixture`. One of ``share``, ``tokens`` and ``weight`` says how much of it comes.
-
-    Args:
-        input: a reader, or the files, directories and globs for a `DocumentReader`.
-        share: of the budget, from 0 to 1.
-        tokens: that many, such as ``"200M"``.
-        weight: of what the other sources leave of the budget, in proportion to the weights.
-        max_epochs: how often each of its documents may come at most; a source that runs out gives less, and those with
-            ``share`` or ``weight`` more, in proportion.
-        min_tokens: at least that many, such as ``"10M"``, if it has them.
-        log_weights_field: a column with the logarithm of a weight of each document: those with larger weights are drawn
-            with higher probability, without replacement. `ImportanceWeights` makes one. All are equal if None.
-
-    Examples:
-        >>> Source("books", share=0.2, max_epochs=2).ask.max_epochs
-        2
-    """
-
-    input: Any
-    share: float | None = None
-    tokens: int | str | None = None
-    weight: float | None = None
-    max_epochs: float = 4
-    min_tokens: int | str = 0
-    log_weights_field: str | None = None
-
-    def __post_init__(self) -> None:
-        given = [name for name in ("share", "tokens", "weight") if getattr(self, name) is not None]
-        if len(given) != 1:
-            what = " and ".join(given) or "none of them"
-            raise PipelineError(f"a source of a mixture takes one of share=, tokens= and weight=; {what} was given")
-        if self.share is not None and not 0 <= self.share <= 1:
-            raise PipelineError(f"share={self.share!r} of a source must lie between 0 and 1")
-        if self.weight is not None and not 0 <= self.weight < float("inf"):
-            raise PipelineError(f"weight={self.weight!r} of a source must be a number of zero or more")
-        if not 0 < self.max_epochs < float("inf"):
-            raise PipelineError(f"max_epochs={self.max_epochs!r} of a source must be a number above zero")
-        _ = self.ask
-
-    @property
-    def ask(self) -> Ask:
-        """What is asked, in numbers."""
-        fixed = None if self.tokens is None else tokens_of(self.tokens, "tokens")
-        least = tokens_of(self.min_tokens, "min_tokens")
-        return Ask(self.share, fixed, self.weight, self.max_epochs, least)
-
-    @property
-    def reader(self) -> SourceStage[FileGroup, DocumentBatch]:
-        """The reader."""
-        return self.input if isinstance(self.input, SourceStage) else DocumentReader(self.input)
 
 
 @dataclass
@@ -115,6 +61,7 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
         npartitions: number of batches; by default one for each ``blocksize``.
         blocksize: target bytes of a batch in memory.
         tokenizer_kwargs: see `TokenWriter`.
+        fast: see `TokenWriter`.
         name: of the stage.
 
     Raises:
@@ -122,6 +69,7 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
         DataError: a source without documents.
 
     Examples:
+        >>> from dcurate import Source
         >>> mixture = Mixture(
         ...     {"web": Source("web", weight=1), "books": {"input": "books", "share": 0.2}}, "1B", "tokenizer.json"
         ... )
@@ -140,6 +88,7 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
     npartitions: int | None = None
     blocksize: int | str = "128MiB"
     tokenizer_kwargs: dict[str, Any] | None = None
+    fast: bool = False
     name: str = "mixture"
 
     def __post_init__(self) -> None:
@@ -151,13 +100,14 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
         self.decompose()
 
     def decompose(self) -> list[Stage]:
-        sources = {str(name): self._source(str(name), given) for name, given in self.sources.items()}
+        sources = {str(name): source_of(self.name, str(name), given) for name, given in self.sources.items()}
         asks = {name: source.ask for name, source in sources.items()}
         budget = tokens_of(self.budget, f"{self.name}: budget")
         asked(asks, budget)
         tokenizer = None
         if self.tokenizer is not None:
-            tokenizer = TokenizerSource(str(self.tokenizer), self.tokenizer_kwargs or {}, asks=self.name)
+            settings = self.tokenizer_kwargs or {}
+            tokenizer = TokenizerSource(str(self.tokenizer), settings, asks=self.name, fast=self.fast)
         counts = CountMixtureTokens(
             tokenizer, self.tokens_field, self.special_tokens, self.text_field, name=f"{self.name}_counts"
         )
@@ -174,22 +124,6 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
             name=self.name,
         )
         return [readers, counts, drawn]
-
-    def _source(self, name: str, given: Any) -> Source:
-        if isinstance(given, Source):
-            return given
-        if not isinstance(given, Mapping):
-            raise PipelineError(f"{self.name}: source {name!r} is {given!r}; give a Source or its arguments")
-        known = list(Source.__dataclass_fields__)
-        unknown = [key for key in given if key not in known]
-        if unknown:
-            raise PipelineError(
-                f"{self.name}: source {name!r} takes no {unknown[0]!r}{nearest(unknown[0], known)}; it takes "
-                f"{listed(known)}"
-            )
-        if "input" not in given:
-            raise PipelineError(f"{self.name}: source {name!r} has no input; name its files")
-        return Source(**given)
 
 
 @dataclass
