@@ -18,8 +18,9 @@ from dcurate import (
     processing_stage,
 )
 from dcurate.errors import PipelineError, RunError
-from tests import gpu_stages
-from tests.gpu_stages import PoisonsOn
+from tests import faulty
+from tests.faulty import PoisonsOn
+from tests.gpu_errors import POISON
 from tests.stages import Append, OneByOne
 
 pytestmark = pytest.mark.cluster
@@ -131,7 +132,7 @@ def test_a_poisoned_gpu_costs_the_process_and_no_row(tmp_path: Path) -> None:
     ddf = dd.from_pandas(frame, npartitions=3)
     with LocalCluster(n_workers=1, gpus=False) as cluster:
         before = set(cluster.client.run(os.getpid).values())
-        unique = deduplicate(apply(PoisonsOn(str(tmp_path)), ddf))
+        unique = deduplicate(apply(PoisonsOn(str(tmp_path), tuple(POISON[:1])), ddf))
         made = cluster.client.compute(unique.optimize()).result(timeout=100)
         after = set(cluster.client.run(os.getpid).values())
     assert sorted(zip(made.n, made.text, strict=True)) == list(zip(frame.n, frame.text, strict=True))
@@ -142,7 +143,7 @@ def test_a_poisoned_gpu_costs_the_process_and_no_row(tmp_path: Path) -> None:
 def test_a_poisoned_gpu_of_a_process_that_nothing_restarts_ends_the_computation_in_one_sentence(
     ddf: dd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpu_stages, "_sticky", [])
-    poisoned = apply(PoisonsOn(str(tmp_path)), ddf.assign(text="3!0"), meta=ddf._meta)
+    monkeypatch.setattr(faulty, "_sticky", [])
+    poisoned = apply(PoisonsOn(str(tmp_path), tuple(POISON[:1])), ddf.assign(text="3!0"), meta=ddf._meta)
     with pytest.raises(RunError, match=r"^stage 'poisons_on'.* cannot use its GPU, and nothing restarts it; start"):
         poisoned.compute(scheduler="sync")
