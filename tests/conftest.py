@@ -154,7 +154,7 @@ def workers_start_soon() -> Iterator[None]:
     forks = dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
     with forks, pytest.MonkeyPatch.context() as patch:
         patch.setattr(nannies, "START_S", 180)
-        patch.setattr(distributed.utils, "_forkserver_preload_set", True)  # Dask would load less
+        patch.setattr(distributed.utils, "_forkserver_preload_set", True, raising=False)  # Dask would load less
         multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.preloaded"])
         yield
 
