@@ -35,6 +35,8 @@ def install(wheels: list[Path], site: Path) -> None:
     options = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--upgrade"]
     command = [sys.executable, "-m", "pip", "install", *options, "--target", str(site)]
     subprocess.run([*command, *map(str, wheels)], check=True)
+    # Python reads files of paths in its own folders only; numba-cuda takes the place of numba's CUDA by one.
+    (site / "sitecustomize.py").write_text("import os, site\n\nsite.addsitedir(os.path.dirname(__file__))\n")
 
 
 def receive(folders: list[Path], store: Path, site: Path) -> list[str]:

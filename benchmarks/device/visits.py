@@ -55,12 +55,14 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "out")))
     parser.add_argument("--cpu", action="store_true", help="run each part as far as it runs without a GPU")
     options = parser.parse_args()
-    if folders := sorted(ROOT.glob(".stage[0-9]*")):
+    environment = dict(os.environ)
+    folders = sorted(ROOT.glob(".stage[0-9]*"))
+    if folders and not options.cpu:
         waiting = receive(folders, STORE, SITE)
         print(f"waiting for {', '.join(waiting)}" if waiting else "all wheels are there", flush=True)
-    path = os.pathsep.join(filter(None, [str(SITE) if SITE.exists() else "", os.environ.get("PYTHONPATH", "")]))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SITE), environment.get("PYTHONPATH")]))
     line = command(options.number, options.out, options.cpu)
-    return subprocess.run(line, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+    return subprocess.run(line, cwd=ROOT, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":

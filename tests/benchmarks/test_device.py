@@ -110,6 +110,10 @@ def test_wheels_that_are_cut_arrive_whole_and_lists_are_installed_when_they_are_
     assert waiting[0][0].startswith("cudf (")
     assert (site / "small.py").read_bytes() == b"x = 1"
     assert (site / "large.py").read_bytes() == noise
+    (site / "numba.pth").write_text("import sys; sys.redirected = True")  # numba-cuda has one
+    command = [sys.executable, "-c", "import small, sys; print(small.x, sys.redirected)"]
+    done = subprocess.run(command, env={"PYTHONPATH": str(site)}, capture_output=True, text=True, check=True)
+    assert done.stdout == "1 True\n"
 
 
 def test_a_wheel_that_was_harmed_on_the_way_is_not_installed(tmp_path: Path) -> None:
