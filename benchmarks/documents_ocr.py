@@ -19,9 +19,9 @@ from typing import Any
 from benchmarks.documents import documents, pages_of, scored
 from benchmarks.documents_scores import auc
 from dcurate.documents.ocr.pages import OcrPages
-from dcurate.documents.ocr_files import model_files
 from dcurate.documents.pdf import MediaError, extract_pdf
 from dcurate.errors import ResourceError
+from dcurate.media.ocr.files import model_files
 
 
 def run(source: Path, kinds: Sequence[str] = ()) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     figures: dict[str, Any] = {"machine": machine(), "versions": versions("pyarrow"), "mb": sizes, "runs": []}
     for turn in range(options.repeat):
         for files in sizes:
-            for stages in STAGES:
+            for stages in options.stages:
                 for name, environment in list(checkouts.items())[:: -1 if turn % 2 else 1]:
                     given = {
                         "source": str(scratch / files / "in"),
@@ -123,6 +123,7 @@ def main() -> None:
     parser.add_argument("--input", type=Path, nargs="+", required=True, help="JSONL files with text, source and url")
     parser.add_argument("--copies", type=int, default=4, help="files to make, each with all rows of the input")
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     parser.add_argument("--before", type=Path, help="another checkout of the repository, run in turns with this one")
     parser.add_argument("--scratch", help="folder for files made on the way")
     parser.add_argument("--json", type=Path)

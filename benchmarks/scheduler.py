@@ -29,9 +29,6 @@ from dcurate import DaskExecutor, DocumentBatch, Pipeline, ProcessingStage
 #: The part of the calls that counts: once all slots are in use, and before they run empty.
 WINDOW = (0.2, 0.9)
 
-#: Seconds for which the scheduler is watched before the first call.
-IDLE_S = 10.0
-
 #: What each figure should be at most.
 GOALS = {"scheduler_ms_a_call": 0.7}
 
@@ -171,7 +168,7 @@ def _waits(delays: Sequence[float], seconds: float) -> dict[str, float]:
 def run(options: argparse.Namespace, way: str) -> dict[str, Any]:
     """Run the calls once on a cluster of their own, and measure."""
     with cluster(options.workers, options.slots, options.seconds, options.processes) as (client, _):
-        idle = _idle_share(client)
+        idle = _idle_share(client, options.idle)
         cpu, began = time.process_time(), time.perf_counter()
         WAYS[way](client, options.calls, options.slots)
         wall, driver = time.perf_counter() - began, time.process_time() - cpu
@@ -180,10 +177,10 @@ def run(options: argparse.Namespace, way: str) -> dict[str, Any]:
     return figures | {"idle_busy": idle, "driver_ms_a_call": 1e3 * driver / figures["calls"], "wall_s": wall}
 
 
-def _idle_share(client: Client) -> float:
+def _idle_share(client: Client, seconds: float) -> float:
     """The share of a core that the scheduler uses for workers without tasks: for their heartbeats, most of all."""
     before, began = client.run_on_scheduler(time.process_time), time.perf_counter()
-    time.sleep(IDLE_S)
+    time.sleep(seconds)
     return float(client.run_on_scheduler(time.process_time) - before) / (time.perf_counter() - began)
 
 
@@ -230,6 +227,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=10_000, help="slots on all of them")
     parser.add_argument("--calls", type=int, default=120_000, help="calls of all operators")
     parser.add_argument("--seconds", type=float, default=30.0, help="mean duration of a call, which takes no CPU")
+    parser.add_argument("--idle", type=float, default=10.0, help="seconds to watch the scheduler before the first call")
     parser.add_argument("--processes", type=int, default=2, help="processes of stand-ins")
     parser.add_argument("--only", choices=list(WAYS), action="append", help="measure this one only")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")

@@ -57,6 +57,19 @@ class Job:
         assert solution is not None, "the job does not fit"
         return solution.throughput
 
+    def in_time(self, scale: float) -> Job:
+        """The job with all durations and set-ups multiplied."""
+        stages = (
+            replace(
+                stage,
+                unit=replace(stage.unit, seconds=scale * stage.unit.seconds),
+                setup_s=scale * stage.setup_s,
+                later_s=None if stage.later_s is None else scale * stage.later_s,
+            )
+            for stage in self.stages
+        )
+        return replace(self, stages=tuple(stages))
+
 
 def job_of(scenario: Mapping[str, Any], **settings: Any) -> Job:
     """A job from a scenario as written in ``scenarios.json``."""

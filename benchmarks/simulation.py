@@ -1,4 +1,4 @@
-"""A cluster that is not there: the real flow, windows, rates and decider, driven through made-up time.
+"""A cluster that is not there: the real flow, windows, rates and balancing policy, driven through made-up time.
 
 Slots are servers with durations drawn from a log-normal distribution; they are set up and drained as on workers. All
 calls of a unit wait in one queue, and messages take no time: what is lost here is lost by decisions, not by Dask.
@@ -17,11 +17,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.simulated import Job, Stage
+from dcurate.core.resources import Resources
 from dcurate.engine.allocate.allocation import Allocation, SlotLocation, count_slots, throughput
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
-from dcurate.engine.allocate.policy import Decision, decide
+from dcurate.engine.allocate.policy import Decision
 from dcurate.engine.allocate.rates import Rate, Ratio, Setup
+from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec
 from dcurate.engine.flow import Flow, OperatorState, OutputRef, Pull, Release, SplitFinished, Task
+from dcurate.engine.policies import Balancing
 
 #: Ended calls are told to the flow, and the decider is asked, at this rhythm; in seconds.
 TELL_S, ASK_S = 0.01, 0.25
@@ -55,6 +58,9 @@ class Outcome:
     right_asked_at: float | None = None
     setups: int = 0
     thrown_away: int = 0
+    #: By operator: slots that were asked for, and those that went before the source was exhausted.
+    asked: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
     cheap_dropped: int = 0
     interrupted: int = 0
     peak_items: int = 0
@@ -98,6 +104,13 @@ def inputs_in_flight(operator: OperatorState) -> int:
     return sum(len(task.inputs) for task in operator.running.values())
 
 
+def _pool(stage: Stage) -> SlotPoolSpec:
+    """What an operator asks for; no other shares its slots."""
+    unit = stage.unit
+    resources = Resources(unit.cpus, unit.gpus, 0.0 if unit.gpus else unit.gpu_memory / 1e9)
+    return SlotPoolSpec((OperatorRequest(unit.name, resources),), unit.cpus)
+
+
 class Simulation:
     """Runs a job.
 
@@ -130,6 +143,8 @@ class Simulation:
         self.origin: dict[OutputRef, int] = {}
         self.drifts = any(stage.later_s is not None for stage in job.stages)
         self.out = Outcome()
+        self.balancing = Balancing()
+        self.specs = [_pool(stage) for stage in job.stages]
         self.last: Decision | None = None
         self.due = 0.0
         self.best = job.best()
@@ -312,7 +327,7 @@ class Simulation:
         snapshot = self.snapshot()
         with _Collections() as collections:
             began = time.process_time()
-            decision = decide(snapshot, self.last)
+            decision = self.balancing.allocate(self.specs, snapshot)
             self.out.decisions.append(time.process_time() - began - collections.seconds)
         self.out.quick.append(self.last is not None and decision.basis is self.last.basis)
         self.out.watched.append(self.watch())
@@ -332,6 +347,7 @@ class Simulation:
     def _enact(self, stood: Allocation, target: Allocation) -> None:
         for place, slots in (stood - target).items():
             operator, cheap = self.names.index(place.unit), self.stage_of[place.unit].setup_s < 1
+            self.out.dropped[place.unit] += 0 if self.flow.exhausted else slots
             for _ in range(slots):
                 if cheap:
                     self.out.cheap_dropped += 1
@@ -341,6 +357,7 @@ class Simulation:
         for place, slots in (target - stood).items():
             self.waiting[place] += slots
             self.out.setups += slots
+            self.out.asked[place.unit] += slots
         self._set_up()
 
     def _drop(self, operator: int, place: SlotLocation) -> None:

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     for count in map(int, options.files.split(",")):
         source = scratch / f"in-{count}"
         make_files(options.input, count, source)
-        for kind in (LOOP, *KINDS):
+        for kind in (LOOP, *options.kinds):
             for name, environment in checkouts.items():
                 if kind == LOOP and environment:
                     continue
@@ -128,6 +128,7 @@ def main() -> None:
         "--input", type=Path, nargs="+", required=True, help="JSONL files or folders with a text column"
     )
     parser.add_argument("--files", type=whole_sizes_given, default="1000,4000,10000", help="how many files to make")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--before", type=Path, help="another checkout of the repository, run in turns with this one")
     parser.add_argument("--scratch", help="folder for files made on the way")

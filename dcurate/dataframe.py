@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import logging
+import os
 import threading
 import uuid
 from collections.abc import Sequence
@@ -12,21 +14,26 @@ from typing import Any
 from dask.base import is_dask_collection
 from dask.system import CPU_COUNT
 from dask.utils import is_dataframe_like
+from distributed import get_worker
 
+from dcurate.cluster import compat
 from dcurate.core.batch import BatchKey
+from dcurate.core.gpu_errors import poison_in
 from dcurate.core.part import Part
 from dcurate.core.pipeline import PipelineDefinition, check_columns
 from dcurate.core.stage import BarrierStage, SinkStage, SourceStage, Stage
 from dcurate.engine.serialization import pickled
+from dcurate.engine.worker.calls import POISONED_EXIT
 from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.engine.worker.slots import SlotPool
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, RunError
 from dcurate.frames.convert import is_cudf
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.partition import Partition, check_frame, kept_of, meta_of, parted, restored, with_index_of
 from dcurate.plan.compile import compile_plan
 
 AnyStage = Stage
+_log = logging.getLogger("dcurate.dataframe")
 
 
 def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> Any:
@@ -123,9 +130,30 @@ def _apply_partition(frame: Any, step: _Step, meta: Any, partition_info: dict[st
 
 
 def _made(part: Partition, payload: bytes) -> list[DocumentBatch]:
-    """The batches that a program makes of a partition."""
-    result = _pool(payload).work([part])
+    """The batches that a program makes of a partition.
+
+    Raises:
+        RunError: a CUDA error has left the GPU unusable to this process, and no nanny restarts it.
+    """
+    try:
+        result = _pool(payload).work([part])
+    except RunError as error:
+        _end_if_poisoned(error)
+        raise
     return [batch for batch in result.outputs[0] if isinstance(batch, DocumentBatch)]
+
+
+def _end_if_poisoned(error: RunError) -> None:
+    """End this process if all its later partitions would fail and a nanny restarts it; Dask makes them again."""
+    poison = poison_in(error)
+    try:
+        is_restarted = compat.has_nanny(get_worker())
+    except ValueError:  # this is no worker of a cluster
+        is_restarted = False
+    if poison is not None and is_restarted:
+        first = str(poison).partition("\n")[0]
+        _log.error("apply(): the GPU is unusable to this process, which ends: %s: %s", type(poison).__name__, first)
+        os._exit(POISONED_EXIT)
 
 
 def _pool(payload: bytes) -> SlotPool:

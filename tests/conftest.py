@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import os
 import random
 import socket
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import dask
+import distributed.utils
 import pytest
 from distributed import Client
 from hypothesis import HealthCheck, is_hypothesis_test, settings
@@ -24,6 +26,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from dcurate import LocalCluster
 from dcurate.cluster import nannies
 from dcurate.cluster.cuda import gpus_here
+from tests.forked import forked
 
 ROOT = Path(__file__).parents[1]
 
@@ -143,14 +146,16 @@ def skip_outside_ci(reason: str) -> NoReturn:
 
 @pytest.fixture(autouse=True, scope="session")
 def workers_start_soon() -> Iterator[None]:
-    """Clusters of the tests' own process fork their workers from one that has loaded Dask, which is much faster.
+    """Clusters of the tests' own process fork their workers from one that has loaded dcurate, which is much faster.
 
-    Programs that tests start spawn theirs, as those of a user do. Workers may take minutes to start: what else runs on
-    the machine is no fault of theirs.
+    Programs that tests start spawn theirs, as those of a user do, but for those of `tests.forked`. Workers may take
+    minutes to start: what else runs on the machine is no fault of theirs.
     """
     forks = dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
     with forks, pytest.MonkeyPatch.context() as patch:
         patch.setattr(nannies, "START_S", 180)
+        patch.setattr(distributed.utils, "_forkserver_preload_set", True)  # Dask would load less
+        multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.preloaded"])
         yield
 
 
@@ -193,10 +198,6 @@ def cluster() -> Iterator[LocalCluster]:
         yield cluster
 
 
-#: What has a program of a test fork its Dask workers, where it is not they that are tested; see `workers_start_soon`.
-FORKS = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver"}
-
-
 @contextmanager
 def process(*command: str, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process of a test's own, ended with it."""
@@ -232,7 +233,7 @@ def free_port() -> int:
 
 @contextmanager
 def scheduler_and_workers(folder: Path, *worker_options: str) -> Iterator[str]:
-    """A ``dask scheduler`` and a ``dask worker`` started as on a cluster; gives the scheduler's address."""
+    """A ``dask scheduler`` and a ``dask worker`` with the options that they have on a cluster; gives the address."""
     info = folder / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     scheduler = [
@@ -247,10 +248,10 @@ def scheduler_and_workers(folder: Path, *worker_options: str) -> Iterator[str]:
         str(info),
     ]
     worker = [*dask, "worker", "--scheduler-file", str(info), "--nthreads", "1", "--no-dashboard", *worker_options]
-    with process(*scheduler, log=folder / "scheduler.log"):
+    with forked(*scheduler, log=folder / "scheduler.log"):
         wait_for(info)
         address = json.loads(info.read_text())["address"]
-        with process(*worker, "--local-directory", str(folder), log=folder / "worker.log"):
+        with forked(*worker, "--local-directory", str(folder), log=folder / "worker.log"):
             number = int(worker[worker.index("--nworkers") + 1]) if "--nworkers" in worker else 1
             wait_for_workers(address, number)
             yield address

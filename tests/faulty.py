@@ -82,6 +82,39 @@ class CrashOn(RaiseOn):
         return task
 
 
+#: The error that every call of this process raises.
+_sticky: list[Exception] = []
+
+
+@dataclass
+class PoisonsOn(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Raises the sticky error whose number a text ends with, and then the same in each call of that process.
+
+    After ``!`` in a text it does so each time; after ``?`` only the first time, as for a fault of the hardware.
+
+    Args:
+        errors: to raise; processes load the libraries of these, and of no others.
+    """
+
+    folder: str = ""
+    errors: tuple[Exception, ...] = ()
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        for text in texts(task):
+            row, mark, number = text.replace("?", "!").partition("!")
+            if mark and ("!" in text or not self._met(row)):
+                _sticky.append(self.errors[int(number)])
+        if _sticky:
+            raise _sticky[0]
+        return task
+
+    def _met(self, row: str) -> bool:
+        met = Path(self.folder, row)
+        there = met.exists()
+        met.touch()
+        return there
+
+
 @dataclass
 class HangOn(RaiseOn):
     """Never comes back from texts that end in a mark."""

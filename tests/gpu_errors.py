@@ -17,6 +17,9 @@ class CUDARuntimeError(RuntimeError):
         super().__init__(text)
         self.status = status
 
+    def __reduce__(self) -> tuple[type[Exception], tuple[int, str]]:
+        return type(self), (self.status, str(self))
+
 
 class CUDADriverError(CUDARuntimeError):
     """As ``cupy_backends.cuda.api.driver.CUDADriverError``."""

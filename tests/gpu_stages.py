@@ -10,34 +10,6 @@ from dcurate.core.stage import WorkerMetadata
 from tests.faulty import texts
 from tests.gpu_errors import OUT_OF_MEMORY, POISON
 
-#: The error that every call of this process raises.
-_sticky: list[Exception] = []
-
-
-@dataclass
-class PoisonsOn(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Raises the sticky error whose number a text ends with, and from then on whatever it is given in that process.
-
-    After ``!`` in a text it does so each time; after ``?`` only the first time, as for a fault of the hardware.
-    """
-
-    folder: str = ""
-
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        for text in texts(task):
-            row, mark, number = text.replace("?", "!").partition("!")
-            if mark and ("!" in text or not self._met(row)):
-                _sticky.append(POISON[int(number)])
-        if _sticky:
-            raise _sticky[0]
-        return task
-
-    def _met(self, row: str) -> bool:
-        met = Path(self.folder, row)
-        there = met.exists()
-        met.touch()
-        return there
-
 
 @dataclass
 class PoisonsSetup(ProcessingStage[DocumentBatch, DocumentBatch]):

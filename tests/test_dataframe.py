@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import dask.dataframe as dd
@@ -16,7 +17,9 @@ from dcurate import (
     deduplicate,
     processing_stage,
 )
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, RunError
+from tests import gpu_stages
+from tests.gpu_stages import PoisonsOn
 from tests.stages import Append, OneByOne
 
 pytestmark = pytest.mark.cluster
@@ -121,3 +124,25 @@ def test_a_frame_of_dask_cudf_is_refused_before_anything_is_copied(monkeypatch: 
         apply(AddId("id"), ddf)
     with pytest.raises(PipelineError, match=r"deduplicate\(\) takes .* of pandas, and this one is of cuDF; give it"):
         deduplicate(ddf)
+
+
+def test_a_poisoned_gpu_costs_the_process_and_no_row(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"text": ["a", "b", "3?0", "d", "e", "f"], "n": np.arange(6)})
+    ddf = dd.from_pandas(frame, npartitions=3)
+    with LocalCluster(n_workers=1, gpus=False) as cluster:
+        before = set(cluster.client.run(os.getpid).values())
+        unique = deduplicate(apply(PoisonsOn(str(tmp_path)), ddf))
+        made = cluster.client.compute(unique.optimize()).result(timeout=100)
+        after = set(cluster.client.run(os.getpid).values())
+    assert sorted(zip(made.n, made.text, strict=True)) == list(zip(frame.n, frame.text, strict=True))
+    assert (tmp_path / "3").exists()
+    assert not before & after
+
+
+def test_a_poisoned_gpu_of_a_process_that_nothing_restarts_ends_the_computation_in_one_sentence(
+    ddf: dd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_stages, "_sticky", [])
+    poisoned = apply(PoisonsOn(str(tmp_path)), ddf.assign(text="3!0"), meta=ddf._meta)
+    with pytest.raises(RunError, match=r"^stage 'poisons_on'.* cannot use its GPU, and nothing restarts it; start"):
+        poisoned.compute(scheduler="sync")

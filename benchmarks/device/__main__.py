@@ -1,7 +1,7 @@
 """Everything that only a machine with a GPU can show, in the time of one visit: what is right, and how fast it is.
 
     python -m benchmarks.device --budget 540 --json FILE [--only right,speed]      on the machine with the GPU
-    python -m benchmarks.device --cpu                                              elsewhere: what needs no GPU
+    python -m benchmarks.device --cpu                                              elsewhere: as far as each part runs
 
 Works from the checkout alone with the wheels that `stage` carries. Each part runs in a process of its own with a limit
 of its own, so that one that fails or hangs leaves the others; none begins when the budget does not last for it. The
@@ -31,6 +31,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,13 @@ def shown(one: dict[str, Any]) -> None:
     print(f"\n=== {one['part']}: {one['ended']}, {one['seconds']} s\n{one.get('said', '').strip()}", flush=True)
 
 
-def _chosen(parser: argparse.ArgumentParser, only: str | None, cpu: bool) -> list[Part]:
-    wanted = only.split(",") if only else [part.name for part in PARTS if part.cpu or not cpu]
+def without_gpu(part: Part) -> Part:
+    """The part where there is no GPU: it needs nothing, or one."""
+    return replace(part, needs=() if part.cpu else ("gpu",))
+
+
+def _chosen(parser: argparse.ArgumentParser, only: str | None) -> list[Part]:
+    wanted = only.split(",") if only else [part.name for part in PARTS]
     unknown = [name for name in wanted if name not in {part.name for part in PARTS}]
     if unknown:
         parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(part.name for part in PARTS)}")
@@ -80,16 +86,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="parts, with commas between them")
     parser.add_argument("--budget", type=float, default=540.0, help="seconds for all parts")
-    parser.add_argument("--cpu", action="store_true", help="run what needs no GPU")
+    parser.add_argument("--cpu", action="store_true", help="run each part as far as it runs without a GPU")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     end = time.monotonic() + options.budget
-    parts, found = _chosen(parser, options.only, options.cpu), gpus()
+    parts, found = _chosen(parser, options.only), gpus()
     if not found and not options.cpu:
         print(f"{NO_GPU}; --cpu runs what needs none")
         return 2
-    missing = {} if options.cpu else checked(min(_PREFLIGHT_S, options.budget))
-    print(f"preflight: {'; '.join(missing.values()) or 'nothing is missing'}", flush=True)
+    if options.cpu:
+        missing, parts = {"gpu": "nothing of it runs without a GPU"}, list(map(without_gpu, parts))
+    else:
+        missing = checked(min(_PREFLIGHT_S, options.budget))
+        print(f"preflight: {'; '.join(missing.values()) or 'nothing is missing'}", flush=True)
     known = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "gpus": found,

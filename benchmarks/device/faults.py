@@ -26,6 +26,7 @@ _LEFT = 3 * 10**9
 
 
 def cluster(cpu: bool) -> LocalCluster:
+    """Workers for all faults: to start them takes longer than a fault."""
     return LocalCluster(n_workers=1, simulate_gpus=1) if cpu else LocalCluster(n_workers=1, gpus=True, rmm_async=False)
 
 
@@ -33,9 +34,9 @@ def _lines(folder: str) -> list[str]:
     return sorted(line for path in Path(folder).glob("*.jsonl") for line in path.read_text().splitlines())
 
 
-def poisoned(cpu: bool) -> bool:
+def poisoned(workers: LocalCluster, cpu: bool) -> bool:
     """Whether all rows come out of a pipeline in which a CUDA error poisons a worker."""
-    with tempfile.TemporaryDirectory() as folder, cluster(cpu) as workers:
+    with tempfile.TemporaryDirectory() as folder:
         stage = PoisonOnce(f"{folder}/done", cpu).with_(resources=Resources(cpus=1, gpus=0.25))
         Pipeline(name="all", stages=[reader(), JsonlWriter(f"{folder}/all")]).run(InlineExecutor())
         executor = DaskExecutor({"ignore_failures": True}, workers)
@@ -43,20 +44,20 @@ def poisoned(cpu: bool) -> bool:
         return Path(folder, "done").exists() and _lines(f"{folder}/out") == _lines(f"{folder}/all")
 
 
-def full(cpu: bool) -> bool:
-    """Whether a pipeline gives the CPU's rows on a GPU that has little free memory."""
+def full(workers: LocalCluster, cpu: bool) -> bool:
+    """Whether a pipeline gives the CPU's rows on a GPU that has little free memory, after its workers have begun."""
     taken = None
     if not cpu:
         torch = importlib.import_module("torch")
         taken = torch.empty(max(0, torch.cuda.mem_get_info()[0] - _LEFT), dtype=torch.uint8, device="cuda")
-    with tempfile.TemporaryDirectory() as folder, cluster(cpu) as workers:
+    with tempfile.TemporaryDirectory() as folder:
         expected = curate(f"{folder}/cpu", 0, InlineExecutor())
         found = curate(f"{folder}/gpu", 0.25, DaskExecutor(cluster=workers))
     del taken
     return found == expected and len(found) > 0
 
 
-FAULTS: dict[str, Callable[[bool], bool]] = {"a kernel out of bounds": poisoned, "a full GPU": full}
+FAULTS: dict[str, Callable[[LocalCluster, bool], bool]] = {"a kernel out of bounds": poisoned, "a full GPU": full}
 
 
 def main() -> int:
@@ -65,14 +66,15 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found: dict[str, Any] = {}
-    for name, fault in FAULTS.items():
-        try:
-            found[name] = fault(options.cpu)
-        except Exception as error:  # the other fault is worth its own look
-            found[name] = f"{type(error).__name__}: {error}"
-        print(f"{name}: {'no row is lost' if found[name] is True else f'WRONG: {found[name]}'}", flush=True)
-        if options.json is not None:
-            options.json.write_text(json.dumps(found))
+    with cluster(options.cpu) as workers:
+        for name, fault in FAULTS.items():
+            try:
+                found[name] = fault(workers, options.cpu)
+            except Exception as error:  # the other fault is worth its own look
+                found[name] = f"{type(error).__name__}: {error}"
+            print(f"{name}: {'no row is lost' if found[name] is True else f'WRONG: {found[name]}'}", flush=True)
+            if options.json is not None:
+                options.json.write_text(json.dumps(found))
     return 0 if all(right is True for right in found.values()) else 1
 
 

@@ -4,6 +4,7 @@
     python -m benchmarks.device.kernels speed [--json FILE]          one after the other, with a text of a megabyte, too
     python -m benchmarks.device.kernels one "personal data"          one of them, in this process
     python -m benchmarks.device.kernels right --cpu                  in this process: numba's simulator and few texts
+    python -m benchmarks.device.kernels speed --cpu                  two kernels, in processes, in the same way
 
 An error of CUDA makes the process useless that it happens in, and no other kernel's. Figures are written after each.
 """
@@ -30,13 +31,14 @@ from benchmarks.device.parts import run_limited
 from benchmarks.measure import table
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels import cuda
-from dcurate_testing.device import sample
+from dcurate_testing.device import SAMPLE
 
 AT_ONCE, RIGHT_S, SPEED_S = 12, 60.0, 20.0
 #: MB of text that kernels are compared on, and timed on.
 RIGHT_MB, SPEED_MB = 2.0, 16.0
 MEGABYTE = 1_000_000
 SIMULATED_TEXTS, SIMULATED_CHARACTERS = 6, 400
+SIMULATED = ("words", "urls")
 _COLUMNS = "core_gb_s", "gpu_gb_s", "gpu_gb_s_with_1_mb", "cores", "cores_with_upload", "first_s"
 #: What may be faster on a GPU than on 16 cores if the text is on the host; the others are timed after these.
 _MAY_WIN = ("personal data", "C4", "MinHash", "n-grams", "anchors", "spans of three")
@@ -74,12 +76,17 @@ def measured(name: str, column: TextColumn, timed: bool) -> dict[str, Any]:
     return found
 
 
-def one(name: str, megabytes: float, timed: bool) -> dict[str, Any]:
-    """Measure a kernel on the sample; where it is timed, also with a text of a megabyte among the others."""
-    column = texts(megabytes)
+def few() -> TextColumn:
+    """As many texts as numba's simulator can do; `sample` would read with kernels, which it runs in Python."""
+    lines = (SAMPLE / "part-00.jsonl").read_bytes().splitlines()[:SIMULATED_TEXTS]
+    return column_of([json.loads(line)["text"][:SIMULATED_CHARACTERS].encode() for line in lines])
+
+
+def one(name: str, column: TextColumn, long: bytes) -> dict[str, Any]:
+    """Measure a kernel on texts; if a long one is given, time it, and with that among the others, too."""
+    timed = bool(long)
     found = measured(name, column, timed)
     if timed:
-        long = b"\n\n".join(sample())[:MEGABYTE].decode(errors="ignore").encode()
         more = TextColumn(
             np.append(column.offsets, len(column.data) + len(long)),
             np.append(column.data, np.frombuffer(long, np.uint8)),
@@ -89,11 +96,11 @@ def one(name: str, megabytes: float, timed: bool) -> dict[str, Any]:
     return found
 
 
-def apart(name: str, limit: float, timed: bool) -> dict[str, Any]:
+def apart(name: str, limit: float, timed: bool, cpu: bool = False) -> dict[str, Any]:
     """The same in a process of its own, for some seconds at most."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "one.json")
-        options = [name, "--json", str(file), *(["--timed"] if timed else [])]
+        options = [name, "--json", str(file), *(["--timed"] if timed else []), *(["--cpu"] if cpu else [])]
         command = [sys.executable, "-m", "benchmarks.device.kernels", "one", *options]
         status, said = run_limited(command, limit, dict(os.environ))
         if file.exists():
@@ -107,25 +114,25 @@ def ordered() -> list[str]:
     return sorted(names(), key=lambda name: not name.startswith(_MAY_WIN))
 
 
-def many(timed: bool, written: Callable[[list[dict[str, Any]]], object]) -> list[dict[str, Any]]:
-    """Measure all kernels; `written` is called with the results so far, after each."""
+def many(timed: bool, written: Callable[[list[dict[str, Any]]], object], cpu: bool = False) -> list[dict[str, Any]]:
+    """Measure all kernels, or two where they are simulated; `written` is called with the results so far."""
     found: list[dict[str, Any]] = []
     lock, limit = threading.Lock(), SPEED_S if timed else RIGHT_S
 
     def add(name: str) -> None:
-        made = apart(name, limit, timed)
+        made = apart(name, limit, timed, cpu)
         with lock:
             found.append(made)
             written(found)
 
     with ThreadPoolExecutor(1 if timed else AT_ONCE) as pool:
-        list(pool.map(add, ordered()))
+        list(pool.map(add, SIMULATED if cpu else ordered()))
     return found
 
 
 def simulated() -> list[dict[str, Any]]:
     """All kernels in this process on few texts, in numba's simulator."""
-    column = column_of([text[:SIMULATED_CHARACTERS] for text in sample()[:SIMULATED_TEXTS]])
+    column = few()
     pairs = calls(column, cuda.on_gpu(*column), 20)
     return [{"kernel": name, "equal": same(on_cpu(), on_gpu())} for name, (on_cpu, on_gpu) in pairs.items()]
 
@@ -146,11 +153,15 @@ def main() -> int:
             whole.replace(options.json)
 
     if options.what == "one":
-        found = [one(options.name, SPEED_MB if options.timed else RIGHT_MB, options.timed)]
+        column = few() if options.cpu else texts(SPEED_MB if options.timed else RIGHT_MB)
+        data = column.data[:MEGABYTE].tobytes().decode(errors="ignore").encode()
+        found = [one(options.name, column, data if options.timed else b"")]
         written(found[0])
-    else:
-        found = simulated() if options.cpu else many(options.what == "speed", written)
+    elif options.what == "right" and options.cpu:
+        found = simulated()
         written(found)
+    else:
+        found = many(options.what == "speed", written, options.cpu)
     wrong = [each["kernel"] for each in found if not each["equal"]]
     columns = [name for name in _COLUMNS if any(name in each for each in found)]
     equal = ["yes" if each["equal"] else each.get("ended", "NO") for each in found]

@@ -3,9 +3,10 @@
     make check-cuda                                                     # or, with numba-cuda installed:
     python -m benchmarks.device.native [--only pii] [--json FILE]
 
-For each kernel: all texts of the bundled sample at once; texts that are awkward, one in a launch, each in a column of
-its own, so that the page behind its last byte may not be touched; and texts of a megabyte. Scratch is filled with a
-pattern. A byte read or written out of bounds ends the process, with the name of the kernel above the traceback.
+For each kernel: all texts of the bundled sample at once, and with the longest left to a core; texts that are awkward,
+one in a launch, each in a column of its own, so that the page behind its last byte may not be touched; and texts of a
+megabyte. Scratch is filled with a pattern. A byte read or written out of bounds ends the process, with the name of the
+kernel above the traceback.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from dcurate_testing.device import sample
 from dcurate_testing.native_cuda import native_cuda
 
 MEGABYTE = 1_000_000
+#: The sample once more, of which a core measures texts above some bytes meanwhile.
+BESIDE, _BESIDE = "sample, beside a core", 2**10
 #: What is between all kinds of characters, marks and numbers, or ends in the middle of what a kernel looks for.
 AWKWARD = (
     *(b"", b"a", b"\n", b" ", b"?!", b"[", b"@", b":", b"+", b"4", b"\r", b"<", b"/"),
@@ -58,6 +61,7 @@ def columns() -> Iterator[tuple[str, TextColumn, bool]]:
     """Texts, what they are, and whether each is to be in a launch of its own."""
     texts = sample()
     yield "sample", column_of(texts), False
+    yield BESIDE, column_of(texts), False
     longest = sorted(texts, key=len)[-1]
     yield "one by one", column_of([*AWKWARD, longest]), True
     for text in AWKWARD:
@@ -69,7 +73,6 @@ def columns() -> Iterator[tuple[str, TextColumn, bool]]:
 def checked(only: str) -> list[dict[str, Any]]:
     """Run each kernel on all texts: whether its results are those of the CPU, and CPU-seconds of the second run."""
     found: list[dict[str, Any]] = []
-    cuda.LONG = 2**62  # no text goes to the CPU instead
     with native_cuda() as native:
         given = [(what, column, cuda.on_gpu(*column), alone) for what, column, alone in columns()]
         for name in (name for name in names() if name.startswith(only)):
@@ -78,6 +81,7 @@ def checked(only: str) -> list[dict[str, Any]]:
             start = time.process_time()
             for what, column, gpu, alone in given:
                 cuda.SCRATCH = 1 if alone else 2**28
+                cuda.LONG = _BESIDE if what == BESIDE else 2**62  # else no text goes to the CPU instead
                 ((by_cpu, by_cuda),) = calls(column, gpu, 2000, only=name).values()
                 if not same(by_cpu(), by_cuda()):
                     one["wrong"].append(what)

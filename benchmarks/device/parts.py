@@ -33,7 +33,7 @@ class Part:
         least: seconds that must be left to begin it.
         command: arguments of Python; ``--json FILE`` follows.
         needs: what `preflight` must have found.
-        cpu: arguments of Python where there is no GPU; None if there is nothing to run.
+        cpu: arguments of Python where there is no GPU; None if nothing of it runs there.
         simulated: whether numba simulates CUDA there.
     """
 
@@ -50,18 +50,19 @@ def _module(name: str, *options: str) -> tuple[str, ...]:
     return "-m", f"benchmarks.device.{name}", *options
 
 
-_WORKERS = _module("sections", "workers")
+_WORKERS, _SPEED, _SANITIZER = _module("sections", "workers"), _module("kernels", "speed"), _module("sanitizer")
+_TINY = ["--device", "cpu", "--documents", "60", "--classifier", "deberta-v3-tiny", "--embedder", "minilm-tiny"]
 #: By worth: what is learned first decides what is worth to look at next.
 PARTS = (
     Part("peaks", 40, 10, _module("peaks"), ("torch",), _module("peaks", "--cpu")),
     Part("right", 100, 30, _module("kernels", "right"), cpu=_module("kernels", "right", "--cpu"), simulated=True),
-    Part("speed", 140, 30, _module("kernels", "speed")),
-    Part("models", 200, 60, _module("models"), ("torch",)),
+    Part("speed", 140, 30, _SPEED, cpu=(*_SPEED, "--cpu"), simulated=True),
+    Part("models", 200, 60, _module("models"), ("torch",), _module("models", *_TINY)),
     Part("kmeans", 50, 20, _module("sections", "kmeans"), ("cupy",), _module("sections", "kmeans", "--cpu")),
     Part("workers", 80, 30, _WORKERS, ("kernels", "dask"), (*_WORKERS, "--cpu")),
-    Part("slots", 90, 30, _module("slots")),
+    Part("slots", 90, 30, _module("slots"), cpu=_module("slots", "--cpu", "--seconds", "0.5")),
     Part("faults", 100, 40, _module("faults"), ("kernels", "dask"), _module("faults", "--cpu")),
-    Part("sanitizer", 130, 40, _module("sanitizer"), ("kernels", "sanitizer")),
+    Part("sanitizer", 130, 40, _SANITIZER, ("kernels", "sanitizer"), (*_SANITIZER, "--cpu"), simulated=True),
     Part("frames", 60, 20, _module("sections", "frames"), ("kernels", "cudf")),
     Part("rmm", 100, 40, _module("sections", "rmm"), ("kernels", "dask", "cudf")),
     Part("tests", 180, 60, ("pytest",), ("kernels",)),

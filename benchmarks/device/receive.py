@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-_TEMPORARY = Path(tempfile.gettempdir())
+STORE, SITE = (Path(tempfile.gettempdir(), name) for name in ("dcurate-wheels", "dcurate-site"))
 
 
 def joined(wheel: dict[str, Any], parts: Path, folder: Path) -> Path:
@@ -61,8 +61,8 @@ def receive(folders: list[Path], store: Path, site: Path) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--store", type=Path, default=_TEMPORARY / "dcurate-wheels")
-    parser.add_argument("--site", type=Path, default=_TEMPORARY / "dcurate-site")
+    parser.add_argument("--store", type=Path, default=STORE)
+    parser.add_argument("--site", type=Path, default=SITE)
     options = parser.parse_args()
     waiting = receive(options.folders, options.store, options.site)
     print(f"waiting for {', '.join(waiting)}" if waiting else f"all there: export PYTHONPATH={options.site}")

@@ -13,7 +13,6 @@ from dcurate.core.stage import Spec, WorkerMetadata
 from dcurate.documents.columns import DOCUMENT, document_columns, with_columns
 from dcurate.documents.columns import PAGE as PAGE_SIGNALS
 from dcurate.documents.interleaved import PAGE, interleaved_table
-from dcurate.documents.ocr_files import model_files
 from dcurate.documents.stage import RECYCLE_ITEMS, FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
@@ -21,6 +20,7 @@ from dcurate.image.interleaved.schema import SCHEMA
 from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
+from dcurate.media.ocr.files import model_files
 from dcurate.media.refs import BYTES, REF, refs_of
 from dcurate.media.sandbox import Answer, Sandbox
 

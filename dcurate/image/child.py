@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dcurate.image.qr import qr_share
-from dcurate.image.signals import SHORT_SIDE, measured_picture, pixel_hash, warm_up
+from dcurate.image.signals import SHORT_SIDE, measured_picture, pixel_hash, shares_of, warm_up
 from dcurate.media.pixels import decode
 
 warm_up()
@@ -20,5 +19,5 @@ def look_at(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], li
     """
     picture = decode(data, SHORT_SIDE, max_pixels=options["max_pixels"])
     found, hashes = measured_picture(picture)
-    qr = qr_share(picture.pixels) if options["qr"] else 0.0
-    return {"truncated": picture.truncated, "qr": qr}, [found.tobytes(), hashes, pixel_hash(picture)]
+    shares = shares_of(picture, options["qr"], options["text"], options["text_models"])
+    return {"truncated": picture.truncated, "shares": shares}, [found.tobytes(), hashes, pixel_hash(picture)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,8 @@ import pyarrow as pa
 from dcurate.image.media_stage import PictureStage
 from dcurate.image.properties import count_frames, date_of, jpeg_quality
 from dcurate.media.errors import MediaError, MediaFault
-from dcurate.media.headers import read_header
+from dcurate.media.headers import format_of, read_header
+from dcurate.media.heads import Head, heads
 from dcurate.media.refs import LARGEST_FILE
 
 _COLUMNS: dict[str, pa.DataType] = {
@@ -31,6 +32,9 @@ _COLUMNS: dict[str, pa.DataType] = {
     "bytes_per_pixel": pa.float64(),
 }
 
+#: Formats whose properties all come before the pixels.
+_HEADED = frozenset(("jpeg", "bmp", "ppm", "qoi"))
+
 
 @dataclass
 class ImageInfo(PictureStage):
@@ -41,6 +45,10 @@ class ImageInfo(PictureStage):
     colours), ``bits`` of a channel, ``orientation`` (EXIF, 1 to 8), ``taken`` (EXIF date and time, or null), ``icc``
     (whether there is a colour profile), ``frames``, ``quality`` (of a JPEG, 1 to 100, estimated from its quantisation
     tables, else null), ``bytes``, ``bytes_per_pixel``. Where a picture was taken is not read.
+
+    Of a JPEG, BMP, PPM or QOI file of more than 128 KiB, in a folder or a plain tar archive, the first 64 KiB are
+    fetched, and all of it only if the header is longer. Other formats have properties further behind, and are fetched
+    whole.
 
     A row whose file is not a picture goes to quarantine with the reason, such as ``empty``, ``truncated``, ``damaged``
     or ``not a picture: HTML or XML``.
@@ -72,11 +80,22 @@ class ImageInfo(PictureStage):
 
     columns: ClassVar[Mapping[str, pa.DataType]] = _COLUMNS
 
-    def look(self, files: Sequence[bytes]) -> Sequence[Sequence[Any] | MediaFault]:
-        return [_info(data) for data in files]
+    def files(self, rows: pa.Table) -> Iterator[tuple[int, list[Any]]]:
+        yield from heads(rows, _says_all, limit=self.max_file_bytes, storage_options=self.storage_options)
+
+    def look(self, files: Sequence[Head]) -> Sequence[Sequence[Any] | MediaFault]:
+        return [_info(*head) for head in files]
 
 
-def _info(data: bytes) -> Sequence[Any] | MediaFault:
+def _says_all(head: bytes) -> bool:
+    """Whether the first bytes of a file hold all of its properties."""
+    try:
+        return format_of(head) in _HEADED and read_header(head).width > 0
+    except MediaError:
+        return False
+
+
+def _info(data: bytes, size: int) -> Sequence[Any] | MediaFault:
     try:
         header = read_header(data)
     except MediaError as error:
@@ -95,6 +114,6 @@ def _info(data: bytes) -> Sequence[Any] | MediaFault:
         header.icc,
         count_frames(data, header.format),
         jpeg_quality(header),
-        len(data),
-        len(data) / (width * height),
+        size,
+        size / (width * height),
     )

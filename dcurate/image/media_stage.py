@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,8 +44,12 @@ class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def columns(self) -> Mapping[str, pa.DataType]:
         """The columns that the stage adds, without the prefix, and their types."""
 
+    def files(self, rows: pa.Table) -> Iterator[tuple[int, list[Any]]]:
+        """Yield what `look` takes of the file of each row, in runs of rows, each with the number of its first row."""
+        yield from fetched(rows, limit=self.max_file_bytes, storage_options=self.storage_options)
+
     @abstractmethod
-    def look(self, files: Sequence[bytes]) -> Sequence[Sequence[Any] | MediaFault]:
+    def look(self, files: Sequence[Any]) -> Sequence[Sequence[Any] | MediaFault]:
         """Return the values of the columns for each file, or what is wrong with it; in order."""
 
     def inputs(self) -> Spec:
@@ -64,8 +68,7 @@ class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = task.to_arrow()
         faults: dict[int, MediaFault] = {}
         rows: list[Sequence[Any]] = []
-        options = self.storage_options
-        for start, files in fetched(table, limit=self.max_file_bytes, storage_options=options):
+        for start, files in self.files(table):
             good = [data for data in files if not isinstance(data, MediaFault)]
             answers = iter(self.look(good))
             for row, data in enumerate(files, start):

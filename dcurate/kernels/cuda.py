@@ -241,11 +241,13 @@ class TextFunction(NamedTuple):
         scratch: memory that it works in.
         on_cpu: returns the same results for some of the rows, measured on the CPU; used for the longest, while the GPU
             measures the others, if the column has its data on the host.
+        resumes: whether it goes on from the results that it is given.
     """
 
     measure: Measure
     scratch: Scratch = NO_SCRATCH
     on_cpu: Callable[[Rows], npt.NDArray[Any]] | None = None
+    resumes: bool = False
 
 
 def launch(function: TextFunction, column: CudaColumn, rows: Rows, tables: Any, *, out: npt.NDArray[Any]) -> None:
@@ -256,12 +258,12 @@ def launch(function: TextFunction, column: CudaColumn, rows: Rows, tables: Any, 
 
     Args:
         tables: what all texts share, with its arrays on the GPU.
-        out: on the host, of shape (rows, ...); begins as zeros on the GPU.
+        out: on the host, of shape (rows, ...); begins as zeros on the GPU, unless the function resumes.
 
     Raises:
         ResourceError: the memory of the GPU does not suffice for one text.
     """
-    measure, scratch, on_cpu = function
+    measure, scratch, on_cpu, resumes = function
     lengths = column.offsets[rows + 1] - column.offsets[rows]
     order = np.argsort(-lengths, kind="stable")
     beside = 0
@@ -271,8 +273,8 @@ def launch(function: TextFunction, column: CudaColumn, rows: Rows, tables: Any, 
 
     def measured(places: npt.NDArray[np.int64]) -> None:
         plan = planned(lengths[places], scratch)
-        zeros = np.zeros((len(places), *out.shape[1:]), out.dtype)
-        memory = Memory(tables, scratch_on_gpu(plan), copied(plan.sizes), copied(zeros))
+        begun = out[places] if resumes else np.zeros((len(places), *out.shape[1:]), out.dtype)
+        memory = Memory(tables, scratch_on_gpu(plan), copied(plan.sizes), copied(begun))
         run(measure, (column.starts, column.data), rows[places], memory, scratch.reset)
         if waiting and on_cpu is not None:
             own = waiting.pop()

@@ -7,6 +7,7 @@ Not tested on a GPU.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +24,14 @@ from dcurate.kernels.cuda import (
     portions,
     run,
     scratch_on_gpu,
+    texts_for_cpu,
 )
 from dcurate.kernels.cuda_scratch import Scratch, ScratchPlan, planned
 from dcurate.kernels.layout import Ints, Rows
 
 Arrays = tuple[npt.NDArray[Any], ...]
+#: Notes of texts, and the results of one text after the other.
+Results = tuple[Ints, Arrays]
 
 
 class TwoPasses(NamedTuple):
@@ -38,12 +42,14 @@ class TwoPasses(NamedTuple):
         write: the same; ``data`` are the arrays to write to, and ``span`` is the range of the text's results in them.
         types: of these arrays.
         notes: numbers of ``out``.
+        on_cpu: finds the same in texts with those numbers on the CPU; see `dcurate.kernels.cuda.TextFunction`.
     """
 
     find: Measure
     write: Measure
     types: tuple[Any, ...]
     notes: int = 1
+    on_cpu: Callable[[Rows], Results] | None = None
 
 
 class ListColumns(NamedTuple):
@@ -65,16 +71,29 @@ def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, 
     notes = np.zeros((len(rows), passes.notes), np.int64)
     pieces = [[np.empty(0, kind)] for kind in passes.types]
     order = [np.empty(0, np.int64)]
+    sorted_rows, beside = np.argsort(-lengths, kind="stable"), 0
+    if passes.on_cpu is not None and column.host is not None:
+        beside = texts_for_cpu(lengths[sorted_rows])
+    waiting = [sorted_rows[:beside]] if beside else []
 
-    def both(places: npt.NDArray[np.int64]) -> None:
-        plan = planned(lengths[places], scratch)
-        notes[places], arrays = _both_passes(passes, column, rows[places], tables, plan)
+    def add(places: Rows, found: Results) -> None:
+        notes[places] = found[0]
         order.append(places)
-        for piece, array in zip(pieces, arrays, strict=True):
+        for piece, array in zip(pieces, found[1], strict=True):
             piece.append(array)
 
-    for places in portions(lengths, np.argsort(-lengths, kind="stable"), scratch):
+    def long() -> None:
+        if waiting and passes.on_cpu is not None:
+            places = waiting.pop()
+            add(places, passes.on_cpu(rows[places]))
+
+    def both(places: Rows) -> None:
+        plan = planned(lengths[places], scratch)
+        add(places, _both_passes(passes, column, rows[places], (tables, plan), long))
+
+    for places in portions(lengths, sorted_rows[beside:], scratch):
         in_parts(both, places)
+    long()
     counts = notes[:, 0]
     bounds = np.concatenate([[0], np.cumsum(counts)])
     sorted_counts = counts[np.concatenate(order)]
@@ -85,12 +104,19 @@ def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, 
 
 
 def _both_passes(
-    passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, plan: ScratchPlan
-) -> tuple[Ints, Arrays]:
-    """Return the notes and results of some texts; their GPU memory is freed."""
+    passes: TwoPasses, column: CudaColumn, rows: Rows, given: tuple[Any, ScratchPlan], meanwhile: Callable[[], None]
+) -> Results:
+    """Return the notes and results of some texts; their GPU memory is freed.
+
+    Args:
+        given: what all texts share, and the scratch.
+        meanwhile: called while the GPU works.
+    """
+    tables, plan = given
     noted = copied(np.zeros((len(rows), passes.notes), np.int64))
     memory = Memory(tables, scratch_on_gpu(plan), copied(plan.sizes), noted)
     run(passes.find, (column.starts, column.data), rows, memory)
+    meanwhile()
     notes = fetched(noted)
     bounds = np.concatenate([[0], np.cumsum(notes[:, 0])])
     arrays = tuple(empty_on_gpu(max(1, int(bounds[-1])), kind) for kind in passes.types)

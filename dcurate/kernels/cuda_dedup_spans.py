@@ -6,15 +6,19 @@ the GPU.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels import anchors, units
 from dcurate.kernels.anchors import AnchorScratch, find_anchors, new_anchor_scratch, write_stretches
 from dcurate.kernels.cuda import CudaColumn, tables_on_gpu
-from dcurate.kernels.cuda_dedup import ListColumns, TwoPasses, lists_of
+from dcurate.kernels.cuda_dedup import ListColumns, Results, TwoPasses, lists_of
 from dcurate.kernels.cuda_scratch import Scratch
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Words
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows, Words
 from dcurate.kernels.units import (
     Found,
     SpanLimits,
@@ -71,7 +75,10 @@ def unit_spans(column: CudaColumn, rule: SpanRule, limits: SpanLimits) -> Spans:
     def scratch(most: int) -> Units:
         return new_units(most, rule.folding)  # type: ignore[no-any-return]
 
-    passes = TwoPasses(_units, _write_units, _TYPES, notes=2)
+    def on_cpu(long: Rows) -> Results:
+        return _one_by_one(column, long, lambda *text: units.unit_spans(text[0], text[1], rule, limits), 2)
+
+    passes = TwoPasses(_units, _write_units, _TYPES, 2, on_cpu)
     return _spans(lists_of(passes, column, _rows(column), (tables_on_gpu(rule), limits), scratch=Scratch(scratch)))
 
 
@@ -81,8 +88,24 @@ def anchored_spans(column: CudaColumn, gram: int, window: int) -> Spans:
     def scratch(most: int) -> AnchorScratch:
         return new_anchor_scratch(most, window)  # type: ignore[no-any-return]
 
-    passes = TwoPasses(_anchors, _write_stretches, _TYPES)
+    def on_cpu(long: Rows) -> Results:
+        return _one_by_one(column, long, lambda *text: anchors.anchored_spans(text[0], text[1], gram, window), 1)
+
+    passes = TwoPasses(_anchors, _write_stretches, _TYPES, 1, on_cpu)
     return _spans(lists_of(passes, column, _rows(column), (gram, window, column.data), scratch=Scratch(scratch)))
+
+
+def _one_by_one(column: CudaColumn, rows: Rows, find: Callable[[Ints, Any], Spans], notes: int) -> Results:
+    """Find spans on the CPU in each of the texts numbered ``rows``.
+
+    Args:
+        find: finds them in texts given as offsets and data.
+        notes: numbers of each text; the first is how many spans it has, the others are of no use then.
+    """
+    found = [find(column.offsets[row : row + 2], column.host) for row in rows]
+    noted = np.zeros((len(rows), notes), np.int64)
+    noted[:, 0] = [len(one.keys) for one in found]
+    return noted, tuple(map(np.concatenate, zip(*(one[1:] for one in found), strict=True)))
 
 
 def _rows(column: CudaColumn) -> Ints:

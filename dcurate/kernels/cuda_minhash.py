@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dcurate.kernels import hashing, xxh3
 from dcurate.kernels.cuda import CudaColumn, TextFunction, launch, on_gpu
 from dcurate.kernels.hashing import hash_bytes
 from dcurate.kernels.layout import INLINE, Bytes, Rows, Words
@@ -49,12 +50,25 @@ def band_keys(signatures: Signatures, bands: int, rows: int) -> Words:
 def text_hashes(column: CudaColumn, rows: Rows) -> Words:
     """Do as `dcurate.kernels.hashing.text_hashes`."""
     out = np.empty((len(rows), 1), np.uint64)
-    launch(TextFunction(_hash), column, rows, 0, out=out)
+
+    def on_cpu(long: Rows) -> Words:
+        return np.stack([hashing.text_hashes(column.offsets[row : row + 2], _host(column)) for row in long])
+
+    launch(TextFunction(_hash, on_cpu=on_cpu), column, rows, 0, out=out)
     return out[:, 0]
 
 
 def text_digests(column: CudaColumn, rows: Rows) -> Words:
     """Do as `dcurate.kernels.xxh3.text_digests`."""
     out = np.empty((len(rows), 2), np.uint64)
-    launch(TextFunction(_digest), column, rows, 0, out=out)
+
+    def on_cpu(long: Rows) -> Words:
+        return np.concatenate([xxh3.text_digests(column.offsets[row : row + 2], _host(column)) for row in long])
+
+    launch(TextFunction(_digest, on_cpu=on_cpu), column, rows, 0, out=out)
     return out
+
+
+def _host(column: CudaColumn) -> Bytes:
+    assert column.host is not None
+    return column.host

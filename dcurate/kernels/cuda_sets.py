@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels import sets
 from dcurate.kernels.cuda import CudaColumn, TextFunction, copied, launch, tables_on_gpu
-from dcurate.kernels.cuda_dedup import TwoPasses, lists_of
+from dcurate.kernels.cuda_dedup import Results, TwoPasses, lists_of
 from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Rows, Scalar
 from dcurate.kernels.sets import (
@@ -56,8 +57,14 @@ def shingle_sets(column: CudaColumn, rows: Rows, rule: Rule, most: int | None) -
     def scratch(length: int) -> SetScratch:
         return new_set_scratch(rule.size, values_held(length, rule, most))  # type: ignore[no-any-return]
 
+    def on_cpu(long: Rows) -> Results:
+        assert column.host is not None
+        of_long = sets.shingle_sets(column.offsets, column.host, long, rule, most)
+        return np.stack([np.diff(of_long.bounds), of_long.whole], axis=1), (of_long.values,)
+
     plan = tables_on_gpu(SetPlan(rule, word_letters(), ALL if most is None else most))
-    found = lists_of(TwoPasses(_set, _write, (np.uint32,), notes=2), column, rows, plan, scratch=Scratch(scratch))
+    passes = TwoPasses(_set, _write, (np.uint32,), 2, on_cpu)
+    found = lists_of(passes, column, rows, plan, scratch=Scratch(scratch))
     return Sets(found.bounds, found.arrays[0], found.notes[:, 1].astype(np.bool_))
 
 

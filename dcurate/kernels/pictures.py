@@ -29,9 +29,13 @@ SIDE, WAVES = 64, 17
 #: Length of rows of waves, of which the first 17 count: wide instructions take 16 at a time.
 PADDED = 32
 
+#: n * log2(n) of small numbers, from 0.
+_LOGS = np.arange(1024) * np.log2(np.maximum(1, np.arange(1024)))
+
 _u8: Any = np.uint8
 _u16: Any = np.uint16
 _u32: Any = np.uint32
+_u64: Any = np.uint64
 _i16: Any = np.int16
 _i32: Any = np.int32
 _i64: Any = np.int64
@@ -130,16 +134,19 @@ def transform(thumbnail: Floats, cosines: Floats, upright: Floats, waves: Floats
     half = np.empty(SIDE, np.float32)
     for row in range(WAVES):
         half[:] = _f32(0)
-        for y in range(SIDE // 2):
-            factor, line = cosines[row, y], folded[row & 1, y]
-            for x in range(SIDE):
-                half[x] += factor * line[x]
-        out = waves[row]
-        out[:] = _f32(0)
-        for x in range(SIDE):
-            factor, line = half[x], upright[x]
-            for column in range(PADDED):
-                out[column] += factor * line[column]
+        _add_lines(cosines[row], folded[row & 1], half)
+        waves[row, :] = _f32(0)
+        _add_lines(half, upright, waves[row])
+
+
+@njit(**INLINE)
+def _add_lines(factors: Floats, lines: Floats, out: Floats) -> None:
+    """Add each line times its factor, in order; four at a time, so that sums stay in registers."""
+    for y in range(0, len(lines), 4):
+        one, two, three, four = factors[y], factors[y + 1], factors[y + 2], factors[y + 3]
+        first, second, third, fourth = lines[y], lines[y + 1], lines[y + 2], lines[y + 3]
+        for x in range(len(out)):
+            out[x] = (((out[x] + one * first[x]) + two * second[x]) + three * third[x]) + four * fourth[x]
 
 
 @njit(**OPTIONS)
@@ -293,13 +300,15 @@ def _grid(pixels: npt.NDArray[np.uint8], plane: Plane, found: npt.NDArray[np.flo
     levels, colours = np.zeros(256, np.int32), np.zeros(4096, np.int32)
     for y in range(0, height, step):
         line, bright = pixels[y].reshape(-1), plane[y]
-        for x in range(0, width, step):
-            red, green, blue = _i64(line[3 * x]), _i64(line[3 * x + 1]), _i64(line[3 * x + 2])
-            colours[(red >> 4) << 8 | (green >> 4) << 4 | blue >> 4] += 1
-            levels[bright[x]] += 1
+        for place in range((width + step - 1) // step):
+            x = _u64(place) * _u64(step)
+            start = _u64(3) * x
+            red, green, blue = _u64(line[start]), _u64(line[start + _u64(1)]), _u64(line[start + _u64(2)])
+            colours[(red >> _u64(4)) << _u64(8) | (green >> _u64(4)) << _u64(4) | blue >> _u64(4)] += _i32(1)
+            levels[bright[x]] += _i32(1)
     most = _i32(0)
     for count in colours:
-        most = max(most, count)
+        most = _i32(max(most, count))
     seen, first, second = _i64(0), _i64(0), _i64(0)
     for level in range(256):
         seen += levels[level]
@@ -307,8 +316,8 @@ def _grid(pixels: npt.NDArray[np.uint8], plane: Plane, found: npt.NDArray[np.flo
         second += level * level * levels[level]
     entropy = 0.0
     for count in levels:
-        if count:
-            entropy -= count / seen * np.log2(count / seen)
+        entropy += _LOGS[count] if count < len(_LOGS) else count * np.log2(count)
+    entropy = max(0.0, np.log2(seen) - entropy / seen)
     found[0] = first / seen / 255
     found[1] = np.sqrt(max(0.0, second / seen - (first / seen) ** 2)) / 255
     found[2] = entropy
@@ -328,14 +337,14 @@ def _details(plane: Plane, found: npt.NDArray[np.float64]) -> None:
         for begin in range(0, width - 2, 1024):  # so that the sums stay in their range
             end = min(width, begin + 1026)
             above, line, below = plane[y - 1, begin:end], plane[y, begin:end], plane[y + 1, begin:end]
-            one, two, count = _i32(0), _i32(0), _i32(0)
+            one, two, count = _i32(0), _i32(0), _i16(0)
             for x in range(1, end - begin - 1):
                 around = _i16(_i16(above[x]) + _i16(below[x]) + _i16(line[x - 1]) + _i16(line[x + 1]))
                 value = _i32(_i16(around - 4 * _i16(line[x])))
                 one, two = _i32(one + value), _i32(two + _i32(value * value))
             for x in range(1, end - begin - 1):
                 right, down = _i16(_i16(line[x + 1]) - _i16(line[x - 1])), _i16(_i16(below[x]) - _i16(above[x]))
-                count = _i32(count + _i32(_i16(abs(right) + abs(down)) > _i32(_EDGE)))
+                count = _i16(count + _i16(_i16(abs(right) + abs(down)) > _i16(_EDGE)))
             first, second, edges = first + one, second + two, edges + count
     seen = -(-(height - 2) // step) * (width - 2)
     found[7] = second / seen - (first / seen) ** 2
@@ -348,12 +357,16 @@ def _blockiness(plane: Plane, block: Scalar) -> Scalar:
     height, width = plane.shape
     if block < 2 or height < 4 * block or width < 4 * block:
         return np.nan
-    columns = np.zeros(width - 1, np.int32)
+    columns, part = np.zeros(width - 1, np.int32), np.zeros(width - 1, np.uint16)
     step = 4 if height > _ALL_ROWS else 1
-    for y in range(0, height, step):
-        line = plane[y]
+    for begin in range(0, height, 256 * step):  # so that the sums stay in their range
+        part[:] = _u16(0)
+        for y in range(begin, min(height, begin + 256 * step), step):
+            line = plane[y]
+            for x in range(width - 1):
+                part[x] = _u16(part[x] + _u16(abs(_i16(_i16(line[x + 1]) - _i16(line[x])))))
         for x in range(width - 1):
-            columns[x] = _i32(columns[x] + _i32(abs(_i16(_i16(line[x + 1]) - _i16(line[x])))))
+            columns[x] = _i32(columns[x] + _i32(part[x]))
     rows = np.empty(height - 1, np.int64)
     for y in range(height - 1):
         line, below = plane[y], plane[y + 1]
@@ -405,7 +418,10 @@ def _border(plane: Plane) -> Scalar:
 
 @njit(**INLINE)
 def _even(line: npt.NDArray[np.uint8], level: Scalar) -> Scalar:
-    for value in line:  # noqa: SIM110 (numba has no all())
-        if abs(_i32(value) - _i32(level)) > _BORDER:
+    for begin in range(0, len(line), 64):  # without a branch for each value
+        most = _i32(0)
+        for place in range(begin, min(len(line), begin + 64)):
+            most = max(most, _i32(abs(_i32(line[place]) - _i32(level))))
+        if most > _BORDER:
             return False
     return True

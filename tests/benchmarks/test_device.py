@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 import benchmarks.device.__main__ as device
-from benchmarks.device import parts, preflight, receive, slim, stage
+from benchmarks.device import kernels, parts, preflight, receive, sanitizer, slim, slots, stage, visits
 from benchmarks.device.compiled import faults
 from benchmarks.device.preflight import gpus
 
@@ -225,6 +225,55 @@ def test_a_run_without_a_gpu_writes_what_each_part_found(tmp_path: Path) -> None
     assert (done.returncode, [one["right"] for one in by_name.values()]) == (0, [True, True])
     assert by_name["kmeans"]["figures"]["labels_agree"] == 1.0
     assert by_name["peaks"]["figures"]["products in bfloat16, TFLOP/s"] > 0
+
+
+def _ran(module: Any, command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Any]:
+    """Exit status and figures of a module of the benchmark."""
+    file = folder / "figures.json"
+    monkeypatch.setattr(sys, "argv", [module.__name__, *command.split(), "--json", str(file)])
+    return module.main(), json.loads(file.read_text())
+
+
+def test_the_processes_that_time_and_check_kernels_run_without_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in parts._SIMULATED.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(kernels, "SIMULATED", ("words",))
+    status, (timed,) = _ran(kernels, "speed --cpu", tmp_path, monkeypatch)
+    assert (status, timed["kernel"], timed["equal"]) == (0, "words", True)
+    assert min(timed["core_gb_s"], timed["gpu_gb_s"], timed["gpu_gb_s_with_1_mb"]) > 0
+    status, checked = _ran(sanitizer, "--cpu", tmp_path, monkeypatch)
+    assert (status, checked) == (0, [{"tool": "memcheck", "kernel": "words", "status": 0, "said": ""}])
+    under = sanitizer.command_of("initcheck", "words", False)
+    assert under[:2] == ["compute-sanitizer", "--tool=initcheck"]
+    assert under[4:] == sanitizer.command_of("initcheck", "words", True)[:-1]
+
+
+def test_slots_work_together_in_threads_and_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "SHAPES_OF_CPU", ((2, 2),))
+    status, (found,) = _ran(slots, "--cpu --seconds 0.1", tmp_path, monkeypatch)
+    assert (status, found["processes"], found["slots"], found["texts_s"] > 0) == (0, 2, 2, True)
+
+
+def test_what_has_no_form_without_a_gpu_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, made = _ran(device, "--cpu --only frames,rmm,tests", tmp_path, monkeypatch)
+    assert (status, [one["ended"] for one in made["parts"]]) == (0, ["not run: nothing of it runs without a GPU"] * 3)
+    assert capsys.readouterr().out.count("nothing of it runs without a GPU") == 6
+    assert [part.name for part in map(device.without_gpu, parts.PARTS) if part.needs] == ["frames", "rmm", "tests"]
+
+
+def test_three_visits_run_every_part_in_the_time_that_a_machine_is_lent(tmp_path: Path) -> None:
+    planned = [name for visit in visits.VISITS.values() for name in visit.parts]
+    assert sorted(planned) == sorted(part.name for part in parts.PARTS)
+    assert all(visit.budget <= 540 for visit in visits.VISITS.values())
+    assert sum(visit.budget for visit in visits.VISITS.values()) <= 1500
+    command = [sys.executable, "-m", "benchmarks.device.visits", "3", "--out", str(tmp_path), "--cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    made = json.loads((tmp_path / "visit3.json").read_text())
+    assert (done.returncode, [one["part"] for one in made["parts"]]) == (0, ["frames", "rmm", "tests"])
 
 
 def test_code_that_spills_or_has_a_stack_or_constants_is_a_fault() -> None:

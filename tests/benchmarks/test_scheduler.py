@@ -18,15 +18,29 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.cluster
 def test_stand_ins_answer_every_call_of_a_run_on_a_real_scheduler(tmp_path: Path) -> None:
     found = tmp_path / "figures.json"
-    sizes = ["--workers", "20", "--slots", "200", "--calls", "6000", "--seconds", "0.3", "--processes", "2"]
-    command = [sys.executable, "-m", "benchmarks.scheduler", *sizes, "--json", str(found)]
+    sizes = [
+        "--workers",
+        "6",
+        "--slots",
+        "60",
+        "--calls",
+        "1200",
+        "--seconds",
+        "0.3",
+        "--processes",
+        "1",
+        "--idle",
+        "1",
+    ]
+    brief = ["--processes", "1", "--idle", "1"]
+    command = [sys.executable, "-m", "benchmarks.scheduler", *sizes, *brief, "--json", str(found)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     for figures in (json.loads(found.read_text())["figures"][way] for way in ("dcurate", "plain Dask")):
-        assert figures["calls"] == 6000
+        assert figures["calls"] == 1200
         assert 0 < figures["scheduler_ms_a_call"] < 20
         assert figures["delay"]["longest_ms"] >= figures["delay_cpu"]["longest_ms"] > 0
-    assert "20 workers, 200 slots" in done.stdout
+    assert "6 workers, 60 slots" in done.stdout
 
 
 def test_figures_are_those_of_the_window_in_which_all_slots_are_in_use() -> None:

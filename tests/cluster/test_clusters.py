@@ -138,4 +138,4 @@ def test_an_address_without_workers_says_how_to_start_some(tmp_path: Path) -> No
         with pytest.raises(
             RunError, match=f"the scheduler at '{address}' has no workers; start some with 'dask worker"
         ):
-            AttachedCluster(address, timeout_s=5).open()
+            AttachedCluster(address, timeout_s=2).open()

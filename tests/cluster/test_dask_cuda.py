@@ -51,6 +51,10 @@ def test_memory_comes_from_a_pool_that_gives_back_what_is_not_used(said: dict[st
         assert (asked["current"], "import cudf" in asked) == ({"resource": "async"}, True)
 
 
+def test_two_slots_of_a_small_model_share_one_process_and_its_weights(said: dict[str, Any]) -> None:
+    assert said["slots"] == {"processes": 1, "slots": 2, "models": 1, "rows": 80, "equal": True}
+
+
 def test_an_adaptive_worker_of_a_gpu_has_the_whole_gpu_and_what_dask_cuda_gives(said: dict[str, Any]) -> None:
     alone, shape = said["alone"], said["shape"]
     pool = dict(alone["rmm"])["pool"]

@@ -12,12 +12,12 @@ from dcurate.errors import RunError
 
 pytestmark = pytest.mark.cluster
 
-#: Looks of a nanny after which a worker counts as one that hangs: 5 seconds, so that tests take no longer.
-LOOKS = 10
 
+def hang(monkeypatch: pytest.MonkeyPatch, folder: Path, times: int, looks: int) -> None:
+    """Have workers wait for ever while they start, the first so many times.
 
-def hang(monkeypatch: pytest.MonkeyPatch, folder: Path, times: int) -> None:
-    """Have workers wait for ever while they start, the first so many times."""
+    After a number of looks of a nanny, two a second, they count as hanging: fewer, so that tests take no longer.
+    """
     code = f"""
 import os, signal
 for number in range({times}):
@@ -29,11 +29,11 @@ for number in range({times}):
 """
     before = nannies.DASK_SETTINGS["distributed.worker.preload"]
     monkeypatch.setitem(nannies.DASK_SETTINGS, "distributed.worker.preload", [*before, code])
-    monkeypatch.setattr(nannies, "HANGING_LOOKS", LOOKS)
+    monkeypatch.setattr(nannies, "HANGING_LOOKS", looks)
 
 
 def test_a_worker_that_hangs_while_it_starts_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hang(monkeypatch, tmp_path, 1)
+    hang(monkeypatch, tmp_path, 1, looks=10)
     with LocalCluster(n_workers=1, gpus=False) as cluster:
         assert cluster.client.submit(sum, [1, 2]).result(timeout=60) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["0"]
@@ -42,7 +42,7 @@ def test_a_worker_that_hangs_while_it_starts_is_started_again(tmp_path: Path, mo
 def test_workers_that_hang_whenever_they_start_end_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hang(monkeypatch, tmp_path, 1000)
-    with pytest.raises(RunError, match="worker processes hang while they start, 2 times in a row for 5 seconds; find"):
+    hang(monkeypatch, tmp_path, 1000, looks=6)
+    with pytest.raises(RunError, match="worker processes hang while they start, 2 times in a row for 3 seconds; find"):
         LocalCluster(n_workers=1, gpus=False).open()
     assert len(list(tmp_path.iterdir())) == nannies.HANGS

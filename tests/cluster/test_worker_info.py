@@ -31,6 +31,7 @@ from dcurate.cluster.worker_info import (
 from dcurate.core.gpu_memory import usable_memory
 from dcurate.errors import ResourceError
 from tests.conftest import ROOT, process, wait_for, workers_of
+from tests.forked import forked
 
 pytestmark = pytest.mark.cluster
 
@@ -80,7 +81,7 @@ def scheduler(folder: Path, *options: str) -> Iterator[str]:
     """A ``dask scheduler`` process."""
     info = folder / "scheduler.json"
     where = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(info))
-    with process(sys.executable, "-m", "dask", "scheduler", *where, *options, log=folder / "scheduler.log"):
+    with forked(sys.executable, "-m", "dask", "scheduler", *where, *options, log=folder / "scheduler.log"):
         wait_for(info)
         yield json.loads(info.read_text())["address"]
 
@@ -94,7 +95,8 @@ def workers(
         for number, options in enumerate(commands):
             basics = ("--name", f"w{number}", "--nthreads", "2", "--no-dashboard", "--no-nanny")
             command = (sys.executable, "-m", "dask", "worker", address, *basics, "--local-directory", str(folder))
-            stack.enter_context(process(*command, *options, log=folder / "worker.log", **environment))
+            start = process if "PYTHONPATH" in environment else forked  # other libraries take the place of real ones
+            stack.enter_context(start(*command, *options, log=folder / "worker.log", **environment))
         client = stack.enter_context(Client(address, set_as_default=False))
         client.wait_for_workers(len(commands), timeout=180)
         names = {address: one["name"] for address, one in workers_of(client).items()}

@@ -8,7 +8,8 @@ import sys
 import pandas as pd
 import pytest
 
-from tests.conftest import FORKS, ROOT
+from tests.conftest import ROOT
+from tests.forked import FORKS
 
 pytestmark = pytest.mark.cluster
 

@@ -1,11 +1,10 @@
 import json
 import logging
-import os
 import random
-import subprocess
 import sys
 import time
 from collections import Counter
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +28,8 @@ from dcurate.dedup.bloom_filter import BloomFolder
 from dcurate.dedup.bloom_size import BloomSize
 from dcurate.errors import DataError, PipelineError
 from dcurate.kernels.bloom import BLOCK_WORDS, fill, insert, query
-from tests.conftest import ROOT
 from tests.dedup.bloom_pass import pipeline
+from tests.forked import start_forked
 
 pytestmark = pytest.mark.cluster
 
@@ -159,7 +158,9 @@ def test_processes_at_the_same_time_never_both_keep_nor_both_drop_a_text(tmp_pat
     texts = [str(number) for number in range(400)]
     sources = [write(tmp_path / f"in{each}", [draw.choices(texts, k=40) for _ in range(12)]) for each in "ab"]
     runs = [start(source, tmp_path / f"out{place}", tmp_path / "b", str(place)) for place, source in enumerate(sources)]
-    assert [run.wait(timeout=60) for run in runs] == [0, 0]
+    for run in runs:
+        run.join(60)
+    assert [run.exitcode for run in runs] == [0, 0]
     every = set(written(tmp_path / "ina", tmp_path / "inb"))
     assert written(tmp_path / "out0", tmp_path / "out1") == Counter(every)
 
@@ -171,18 +172,18 @@ def test_a_killed_pass_loses_nothing_and_keeps_nothing_twice(tmp_path: Path) -> 
     for _ in range(2):
         run = start(source, output, tmp_path / "b", "all")
         done = len(list(output.glob("*.jsonl")))
-        while run.poll() is None and len(list(output.glob("*.jsonl"))) < done + 3:
+        while run.is_alive() and len(list(output.glob("*.jsonl"))) < done + 3:
             time.sleep(0.005)
         time.sleep(draw.uniform(0.0, 0.02))
         run.kill()
-        run.wait()
+        run.join(60)
     pipeline(source, str(output), str(tmp_path / "b"), "all").run(InlineExecutor(), resume=True)
     assert written(output) == Counter({text for texts in files for text in texts})
 
 
-def start(source: str, output: Path, path: Path, label: str) -> subprocess.Popen[bytes]:
+def start(source: str, output: Path, path: Path, label: str) -> BaseProcess:
     command = [sys.executable, "-m", "tests.dedup.bloom_pass", source, str(output), str(path), label]
-    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return start_forked(command)
 
 
 def test_worker_processes_share_the_filter_and_the_next_run_goes_on_with_it(

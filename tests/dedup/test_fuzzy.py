@@ -191,7 +191,7 @@ def test_many_files_are_merged_and_many_forests_level_by_level(action: Any, monk
     before = run(stage, texts)
     monkeypatch.setattr(labels, "FEW_EDGES", 0)
     monkeypatch.setattr(labels, "FAN_IN", 2)
-    monkeypatch.setattr("dcurate.dedup.fuzzy._BLOCK", 2000)
+    monkeypatch.setattr("dcurate.dedup.near_stage._BLOCK", 2000)
     monkeypatch.setattr("dcurate.dedup.verify._BLOCK", 5000)
     monkeypatch.setattr("dcurate.shuffle.merge.MOST_READS", 0)
     monkeypatch.setattr("dcurate.shuffle.merge.MERGED_BYTES", 20_000)

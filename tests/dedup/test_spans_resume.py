@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from dcurate import InlineExecutor
-from tests.conftest import ROOT
 from tests.dedup.cut_spans import pipeline
 from tests.dying import dying
+from tests.forked import run_forked
 from tests.places import is_data
 
 pytestmark = pytest.mark.program
@@ -42,7 +41,7 @@ def test_a_run_killed_in_any_round_goes_on_to_the_same_bytes(tmp_path: Path) -> 
         "out/*.jsonl",
     ):
         command = dying(tmp_path, place, "tests.dedup.cut_spans", source, output)
-        assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL, place
+        assert run_forked(command) == -signal.SIGKILL, place
         assert any(tmp_path.glob(place))
     result = pipeline(str(source), str(output)).run(InlineExecutor(), resume=True)
     assert result.report.splits_before

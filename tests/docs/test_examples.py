@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dcurate
-from tests.conftest import FORKS
+from tests.forked import FORKS
 
 pytestmark = pytest.mark.program
 

@@ -4,7 +4,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.conftest import FORKS, ROOT
+from tests.conftest import ROOT
+from tests.forked import FORKS
 
 pytestmark = pytest.mark.program
 

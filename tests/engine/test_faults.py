@@ -11,9 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import dask
-import psutil
 import pytest
-from distributed import Worker
+from distributed import Client, Worker
 
 from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
 from dcurate.engine.dask import executor
@@ -28,16 +27,13 @@ pytestmark = pytest.mark.cluster
 
 def test_a_scheduler_that_goes_away_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     with scheduler_and_workers(tmp_path, "--nworkers", "1") as address:
-        scheduler = next(
-            one
-            for one in psutil.Process().children()
-            if "scheduler" in one.cmdline() and "dask" in " ".join(one.cmdline())
-        )
+        with Client(address, set_as_default=False) as client:
+            scheduler = client.run_on_scheduler(os.getpid)
         stream = Pipeline("test", stages=[Numbers(1000, 1), Sleep(0.05)]).stream(
             DaskExecutor(cluster=AttachedCluster(address))
         )
         next(stream)
-        threading.Timer(0.5, scheduler.kill).start()
+        threading.Timer(0.5, os.kill, (scheduler, signal.SIGKILL)).start()
         with pytest.raises(RunError, match="scheduler .* start the run again with resume=True to go on"):
             list(stream)
 

@@ -7,6 +7,7 @@ import pytest
 
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage, RunResult
 from dcurate.core.events import CallCopied, CallHung, Event, WorkerLost, WorkerRecycled
+from dcurate.engine.policies import Policy, Speculation
 from dcurate.errors import StageError
 from tests.faulty import CrashOn, HangOn, Leak, RaiseOn, StuckOnce
 from tests.places import is_data, records
@@ -42,10 +43,15 @@ class Heard(list[Event]):
 
 
 def run(
-    tmp_path: Path, stage: ProcessingStage, cluster: LocalCluster, observers: tuple[Heard, ...] = (), **config: object
+    tmp_path: Path,
+    stage: ProcessingStage,
+    cluster: LocalCluster,
+    observers: tuple[Heard, ...] = (),
+    policies: tuple[Policy, ...] = (),
+    **config: object,
 ) -> RunResult:
     stages = [JsonlReader(str(tmp_path / "in")), stage, JsonlWriter(str(tmp_path / "out"))]
-    return Pipeline("test", stages=stages).run(DaskExecutor(config, cluster), observers=observers)
+    return Pipeline("test", stages=stages).run(DaskExecutor(config, cluster, policies), observers=observers)
 
 
 def test_one_row_in_ten_thousand_goes_to_quarantine_with_stage_source_and_traceback(
@@ -70,13 +76,13 @@ def test_without_leave_to_ignore_it_the_run_ends_naming_stage_source_and_row(
         run(tmp_path, RaiseOn(), cluster)
 
 
-@pytest.mark.parametrize("bad", [(BAD,), (4001, 4002, 17)])
-def test_rows_that_crash_the_process_are_found_and_kept_apart(tmp_path: Path, bad: tuple[int, ...]) -> None:
-    write_rows(tmp_path / "in", files=6, rows=1000, bad=bad)
+def test_rows_that_crash_the_process_are_found_and_kept_apart(tmp_path: Path) -> None:
+    bad = 33, 34, 5
+    write_rows(tmp_path / "in", files=6, rows=8, bad=bad)
     heard = Heard()
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         result = run(tmp_path, CrashOn(), cluster, (heard,), ignore_failures=True)
-    assert ids(tmp_path / "out") == [number for number in range(6000) if number not in bad]
+    assert ids(tmp_path / "out") == [number for number in range(48) if number not in bad]
     assert sorted(row["id"] for row in quarantined(tmp_path / "out")) == sorted(bad)  # type: ignore[type-var]
     faulty = {one.name: one.faulty for one in result.report.stages}["crash_on"]
     assert sum(faulty.values()) == len(bad)
@@ -84,7 +90,7 @@ def test_rows_that_crash_the_process_are_found_and_kept_apart(tmp_path: Path, ba
 
 
 def test_a_row_that_crashes_the_process_ends_the_run_with_one_sentence_unless_ignored(tmp_path: Path) -> None:
-    write_rows(tmp_path / "in", files=6, rows=1000)
+    write_rows(tmp_path / "in", files=6, rows=8, bad=(33,))
     with (
         LocalCluster(n_workers=2, gpus=False) as cluster,
         pytest.raises(StageError, match=r"stage 'crash_on'.*part-004.jsonl.*SIGSEGV"),
@@ -93,12 +99,12 @@ def test_a_row_that_crashes_the_process_ends_the_run_with_one_sentence_unless_ig
 
 
 def test_a_row_on_which_a_stage_hangs_is_found_and_kept_apart(tmp_path: Path) -> None:
-    write_rows(tmp_path / "in", files=4, rows=4, bad=(9,))
+    write_rows(tmp_path / "in", files=4, rows=2, bad=(5,))
     heard = Heard()
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         run(tmp_path, HangOn().with_(timeout_s=2.0), cluster, (heard,), ignore_failures=True)
-    assert ids(tmp_path / "out") == [number for number in range(16) if number != 9]
-    assert [row["id"] for row in quarantined(tmp_path / "out")] == [9]
+    assert ids(tmp_path / "out") == [0, 1, 2, 3, 4, 6, 7]
+    assert [row["id"] for row in quarantined(tmp_path / "out")] == [5]
     hung = [event for event in heard if isinstance(event, CallHung)]
     assert hung
     assert "hang_on" in hung[0].doing
@@ -109,21 +115,21 @@ def test_a_call_that_stands_still_in_the_end_is_overtaken_by_a_copy_of_it(tmp_pa
     write_rows(tmp_path / "in", files=12, rows=10, bad=(95,))
     heard = Heard()
     with LocalCluster(n_workers=2, gpus=False) as cluster:
-        result = run(tmp_path, StuckOnce(str(tmp_path)), cluster, (heard,))
+        result = run(tmp_path, StuckOnce(str(tmp_path)), cluster, (heard,), (Speculation(late_s=2.0),))
     assert (tmp_path / "stuck").exists()
     assert not (tmp_path / "came-back").exists()
     assert ids(tmp_path / "out") == list(range(120))
     (copied,) = [event for event in heard if isinstance(event, CallCopied)]
-    assert copied.seconds > 5 > copied.usual
+    assert copied.seconds > 2 > copied.usual
     assert {one.name: one.rows_in for one in result.report.stages}["stuck_once"] == 120
 
 
 def test_a_stage_that_leaks_is_recycled_before_it_harms(tmp_path: Path) -> None:
-    write_rows(tmp_path / "in", files=60, rows=10, bad=())
+    write_rows(tmp_path / "in", files=36, rows=10, bad=())  # 720 MB: more than two processes may keep
     heard = Heard()
     with LocalCluster(n_workers=2, gpus=False, memory_limit=600_000_000) as cluster:
         run(tmp_path, Leak(), cluster, (heard,))
-    assert ids(tmp_path / "out") == list(range(600))
+    assert ids(tmp_path / "out") == list(range(360))
     assert any(isinstance(event, WorkerRecycled | WorkerLost) for event in heard)
 
 

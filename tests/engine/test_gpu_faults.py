@@ -12,12 +12,13 @@ from distributed import Worker
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage, RunResult
 from dcurate.core.events import CallHung
 from tests.engine.test_faults_rows import Heard, ids, quarantined
-from tests.gpu_errors import OUT_OF_MEMORY
-from tests.gpu_stages import NeedsGpuMemory, PoisonsOn
+from tests.faulty import PoisonsOn
+from tests.gpu_errors import OUT_OF_MEMORY, POISON
+from tests.gpu_stages import NeedsGpuMemory
 
 pytestmark = pytest.mark.cluster
 
-ROWS = 16
+ROWS = 4
 
 
 def write(folder: Path, texts: list[list[str]]) -> None:
@@ -49,25 +50,25 @@ def test_cuda_counts_gpus_in_workers_as_nvml_does(cluster: LocalCluster) -> None
 
 
 def test_a_poisoned_gpu_costs_the_process_and_only_the_row_that_poisons_it(tmp_path: Path) -> None:
-    texts = [[str(file * ROWS + row) for row in range(ROWS)] for file in range(6)]
-    texts[1][9] += "!0"
-    texts[3][4] += "?4"
+    texts = [[str(file * ROWS + row) for row in range(ROWS)] for file in range(4)]
+    texts[1][1] += "!0"
+    texts[3][0] += "?1"
     write(tmp_path / "in", texts)
     heard = Heard()
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         before = set(cluster.client.run(process_id).values())
-        result = run(tmp_path, PoisonsOn(str(tmp_path)), cluster, heard)
+        result = run(tmp_path, PoisonsOn(str(tmp_path), tuple(POISON[:2])), cluster, heard)
         cluster.settle()
         after = set(cluster.client.run(process_id).values())
-    assert ids(tmp_path / "out") == [row for row in range(6 * ROWS) if row != 25]
+    assert ids(tmp_path / "out") == [row for row in range(4 * ROWS) if row != 5]
     (row,) = quarantined(tmp_path / "out")
-    assert (row["id"], row["_dcurate_reason"]) == (25, "died: CudaAPIError")
+    assert (row["id"], row["_dcurate_reason"]) == (5, "died: CudaAPIError")
     assert str(row["_dcurate_error"]).startswith("left the GPU unusable to its process: CudaAPIError: [700] Call to cu")
     assert {one.name: one.faulty for one in result.report.stages}["poisons_on"] == {"died: CudaAPIError": 1}
     assert after - before
     causes = " ".join(event.doing for event in heard if isinstance(event, CallHung))
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in causes
-    assert (tmp_path / "52").exists()
+    assert (tmp_path / "12").exists()
 
 
 def test_memory_of_a_gpu_that_runs_out_is_no_row_s_fault_whichever_library_says_so(
@@ -76,8 +77,8 @@ def test_memory_of_a_gpu_that_runs_out_is_no_row_s_fault_whichever_library_says_
     texts = [[f"{row}!{number}" for row in range(10)] for number in range(len(OUT_OF_MEMORY))]
     texts[3][0] = "0?3"
     write(tmp_path / "in", texts)
-    result = run(tmp_path, NeedsGpuMemory(folder=str(tmp_path)), cluster)
+    result = run(tmp_path, NeedsGpuMemory(calls=3, folder=str(tmp_path)), cluster)
     assert ids(tmp_path / "out") == list(range(10 * len(OUT_OF_MEMORY)))
     assert not quarantined(tmp_path / "out")
     assert {one.name: one.faulty for one in result.report.stages}["needs_gpu_memory"] == {}
-    assert len(list(tmp_path.glob("call-*"))) == 6
+    assert len(list(tmp_path.glob("call-*"))) == 3

@@ -13,8 +13,8 @@ from dcurate.core.events import Event, SlotsChanged
 from dcurate.engine.dask.worker_plugin import describe
 from dcurate.errors import ResourceError
 from tests.cluster.test_worker_info import scheduler
-from tests.conftest import process
 from tests.engine.test_kills import worker_of_host
+from tests.forked import forked
 from tests.stages import Append, Numbers, Sleep
 
 pytestmark = pytest.mark.cluster
@@ -31,7 +31,7 @@ def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttachedClus
         on_cpus = [worker_of_host(address, host, folder) for host in HOSTS]
         on_gpus = [worker_of_host(address, host, folder, "--simulate-gpus", "0") for host in HOSTS]
         for number, command in enumerate(on_cpus + on_gpus):
-            stack.enter_context(process(*command, log=folder / f"{number}.log"))
+            stack.enter_context(forked(*command, log=folder / f"{number}.log"))
         cluster = stack.enter_context(AttachedCluster(address, timeout_s=180))
         cluster.client.wait_for_workers(8, timeout=180)
         yield cluster

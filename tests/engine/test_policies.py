@@ -102,7 +102,7 @@ def four() -> Iterator[LocalCluster]:
 
 def test_a_policy_pins_the_slots_of_an_operator(four: LocalCluster) -> None:
     assert run(four).most("slow") > 1
-    pinned = run(four, Pin("slow", 1, other="slow"))
+    pinned = run(four, Pin("slow", 1, other="slow"), splits=20)
     # The slot may move, and is then counted on both workers for a moment.
     decided = [one for one in pinned.events if isinstance(one, Decided) and one.operator == "slow"]
     assert {one.after for one in decided} == {1}
@@ -110,7 +110,7 @@ def test_a_policy_pins_the_slots_of_an_operator(four: LocalCluster) -> None:
 
 
 def test_a_policy_recycles_workers(four: LocalCluster) -> None:
-    heard = run(four, RecycleAfter(0.5), splits=200)
+    heard = run(four, RecycleAfter(0.5), splits=100)
     recycled = [one for one in heard.events if isinstance(one, WorkerRecycled)]
     assert {one.reason for one in recycled} == {"it is time"}
     assert all(one.name.startswith("cpu-") for one in recycled)

@@ -5,7 +5,7 @@ import pytest
 import zxingcpp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from dcurate import ImageInfo, ImageSignals
 from dcurate.errors import PipelineError
@@ -132,6 +132,28 @@ def test_qr_codes_are_measured_by_their_area():
     assert signals(photo(), stage=ImageSignals(qr=True))["qr"] == 0
 
 
+def test_text_is_measured_by_the_area_of_its_lines():
+    page, font = photo(480, 320, 2), ImageFont.load_default(24)
+    lines = ["Boats leave the harbour", "before the sun is up", "and return at noon."]
+    boxes = [ImageDraw.Draw(page).textbbox((30, 30 + 60 * number), line, font) for number, line in enumerate(lines)]
+    for (left, top, *_), line in zip(boxes, lines, strict=True):
+        ImageDraw.Draw(page).text((30, top), line, "white", font, anchor="lt", stroke_width=2, stroke_fill="black")
+        assert left >= 30
+    stage = ImageSignals(text=True, hashes=False)
+    area = sum((right - left) * (bottom - top) for left, top, right, bottom in boxes)
+    assert 1 < signals(page, stage=stage)["text"] * 480 * 320 / area < 2  # boxes leave room around the letters
+    assert signals(photo(), stage=stage)["text"] == 0
+    thing = Image.new("RGB", (250, 250), "white")
+    ImageDraw.Draw(thing).ellipse((60, 50, 190, 210), "black")
+    assert signals(thing, stage=stage)["text"] == 0
+    assert "image_text" not in ImageSignals().outputs()[1]
+
+
+def test_missing_models_are_an_error_before_the_first_picture(tmp_path):
+    with pytest.raises(PipelineError, match="give the folder of a detector and a reader"):
+        ImageSignals(text=True, text_models=str(tmp_path)).setup()
+
+
 def test_every_row_comes_out_or_goes_to_quarantine_with_its_reason():
     """Conservation and order, with good and bad files mixed; bytes and other columns stay as they are."""
     files = [saved(photo(80, 60, seed)) for seed in range(6)]
@@ -156,13 +178,13 @@ def test_a_batch_without_rows_gets_the_columns():
 
 def test_a_child_process_finds_the_same():
     files = [saved(photo(90, 70, 3), "JPEG"), b"no picture", saved(photo(50, 50, 4), "WEBP")]
-    stage = ImageSignals(sandbox=True, qr=True)
+    stage = ImageSignals(sandbox=True, qr=True, text=True)
     stage.setup()
     try:
         found = stage.process(batch_of(*files))
     finally:
         stage.teardown()
-    here = ImageSignals(qr=True).process(batch_of(*files))
+    here = ImageSignals(qr=True, text=True).process(batch_of(*files))
     assert found.to_arrow().equals(here.to_arrow())
     assert [one.reason for one in found.rejections] == [one.reason for one in here.rejections]
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,12 +20,27 @@ from numba import njit
 
 from dcurate import DocumentBatch, PiiFilter, Pipeline, RepeatedLinesFilter, Resources, ScoreFilter, WordCountFilter
 from dcurate.dedup.fuzzy import BandWriter
+from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.span_shuffle import SpanWriter
 from dcurate.dedup.spans import UnitFinder
+from dcurate.dedup.substrings import AnchorFinder
 from dcurate.errors import ResourceError
-from dcurate.kernels import cuda, cuda_compiler, cuda_copies, cuda_scratch
+from dcurate.frames.text import TextColumn, column_of
+from dcurate.kernels import (
+    cleaning,
+    cuda,
+    cuda_cleaning,
+    cuda_compiler,
+    cuda_copies,
+    cuda_dedup,
+    cuda_minhash,
+    cuda_scratch,
+    hashing,
+    xxh3,
+)
 from dcurate.kernels.anchors import new_anchor_scratch
 from dcurate.kernels.characters import measure_characters
+from dcurate.kernels.cleaning import LineRules
 from dcurate.kernels.cuda_compiler import identity, numba_refuses
 from dcurate.kernels.cuda_scratch import Scratch, arrays, as_allocated, bytes_of, own_scratch, planned, size_of_thread
 from dcurate.kernels.signal import SINGLE, signal
@@ -149,6 +164,73 @@ def test_a_core_measures_the_longest_texts_while_the_gpu_measures_the_others(
     assert sorted(launched) == list(range(7))
 
 
+@pytest.fixture
+def few_and_long() -> TextColumn:
+    """Texts of which a core takes two or three, where those above 64 bytes are long."""
+    line = "One line that ends, and has some words. Jo wrote it.\n"
+    return column_of([text.encode() for text in ("", line * 40, "so", line * 2, "x " * 999, line, line * 30 + "y")])
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda column: UnitFinder("line", SpanLimits(1, 0, 0), ("case", "whitespace")).spans(column),
+        lambda column: UnitFinder("sentence", SpanLimits(2, 0, 0), ("unicode",)).spans(column),
+        lambda column: AnchorFinder(20, 10, "words").spans(column),
+        lambda column: MinHash().sets(column, np.arange(7)),
+    ],
+    ids=["lines", "sentences", "anchors", "shingles"],
+)
+def test_a_core_finds_the_spans_and_sets_of_the_longest_texts_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, stand_in: NativeCuda, few_and_long: TextColumn, find: Callable[[Any], Any]
+) -> None:
+    launched: list[int] = []
+
+    def by_gpu(passes: Any, column: Any, rows: Any, given: Any, meanwhile: Any) -> Any:
+        meanwhile()
+        launched.extend(rows.tolist())
+        return passes.on_cpu(rows)
+
+    monkeypatch.setattr(cuda_dedup, "_both_passes", by_gpu)
+    monkeypatch.setattr(cuda, "LONG", 64)
+    wanted = [array.tolist() for array in find(few_and_long)]
+    gpu = cuda.on_gpu(*few_and_long)
+    assert [array.tolist() for array in find(gpu)] == wanted
+    assert {0, 2, 5} <= set(launched) < set(range(7))
+    launched.clear()
+    monkeypatch.setattr(cuda, "LONG", 2**16)
+    assert [array.tolist() for array in find(gpu)] == wanted
+    assert sorted(launched) == list(range(7))
+
+
+def test_a_core_cleans_and_hashes_the_longest_texts_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, stand_in: NativeCuda, few_and_long: TextColumn
+) -> None:
+    rules, launched, rows = LineRules(min_words=3), [0], np.arange(7)[::-1]
+
+    def by_gpu(measure: Any, layout: Any, rows: Any, memory: Any, reset: Any) -> None:
+        launched[0] += len(rows)
+        offsets, data = few_and_long
+        if measure is cuda_cleaning._clean:
+            left = cleaning.clean_lines(offsets, data, rows, rules)
+            memory.out[:] = np.stack([np.diff(left.offsets), left.outcome, left.lines, left.ragged], axis=1)
+            for place, row in enumerate(rows):
+                part = left.data[left.offsets[place] : left.offsets[place + 1]]
+                memory.tables[1][offsets[row] : offsets[row] + len(part)] = part
+        else:
+            found = xxh3.text_digests if memory.out.shape[1] == 2 else hashing.text_hashes
+            memory.out[:] = found(offsets, data)[rows].reshape(memory.out.shape)
+
+    monkeypatch.setattr(cuda, "run", by_gpu)
+    monkeypatch.setattr(cuda, "LONG", 64)
+    gpu = cuda.on_gpu(*few_and_long)
+    wanted = cleaning.clean_lines(*few_and_long, rows, rules)
+    assert [one.tolist() for one in cuda_cleaning.clean_lines(gpu, rows, rules)] == [one.tolist() for one in wanted]
+    assert cuda_minhash.text_hashes(gpu, rows).tolist() == hashing.text_hashes(*few_and_long)[rows].tolist()
+    assert cuda_minhash.text_digests(gpu, rows).tolist() == xxh3.text_digests(*few_and_long)[rows].tolist()
+    assert 3 * 3 <= launched[0] < 3 * 7
+
+
 class Late:
     """A GPU that copies when it is waited for, and from the host's memory as it is then."""
 
@@ -249,7 +331,7 @@ def test_kernels_are_compiled_in_set_up_and_none_in_the_first_batch(
     stages: list[tuple[Any, list[str]]] = [
         (
             ScoreFilter([PiiFilter(), RepeatedLinesFilter()], score_field=["p", "r"]),
-            ["scan_count_pii", "lines_measure_lines"],
+            ["steps_count_phones", "steps_count_accounts", "steps_count_signs", "lines_measure_lines"],
         ),
         (BandWriter(str(tmp_path)), ["minhash_sign_text", "cuda_minhash__hash"]),
         (
@@ -270,7 +352,7 @@ def test_kernels_are_compiled_in_set_up_and_none_in_the_first_batch(
     scored.setup()
     assert sorted(made) == sorted(stages[0][1])
     scored.process(batch)
-    assert len(made) == 2
+    assert len(made) == len(stages[0][1])
 
 
 def test_text_on_the_host_is_not_copied_to_a_gpu_for_filters_that_it_cannot_speed_up(
@@ -285,5 +367,5 @@ def test_text_on_the_host_is_not_copied_to_a_gpu_for_filters_that_it_cannot_spee
     assert "as a GPU could not win" in Pipeline("cheap", stages=[cheap]).describe()
     both = ScoreFilter([PiiFilter(), WordCountFilter()]).with_(resources=Resources(cpus=1, gpus=0.25))
     both.process(batch)
-    assert len(launched) == 2
+    assert len(launched) == 4
     assert "could not win" not in Pipeline("both", stages=[both]).describe()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ipaddress
 import string
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dcurate.kernels.pii import steps
 from dcurate.kernels.pii.scan import KINDS, find_pii
 from dcurate.kernels.splice import spliced
 from tests.text.strategies import texts
@@ -274,6 +277,20 @@ def test_a_text_gives_the_same_alone_as_among_others(documents: list[str], rando
 
 def test_more_finds_than_there_was_room_for_are_all_given() -> None:
     assert len(found("a@b.co " * 3000)) == 3000
+
+
+def test_a_core_finishes_what_kernels_of_a_gpu_pass_back_and_forth(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched: list[int] = []
+
+    def passed_on(function: Any, column: Any, rows: Any, options: Any, *, out: Any) -> None:
+        launched.append(len(rows))
+        out[:, steps.STEP] = steps.SIGNS if function.measure is not steps.count_signs else steps.ACCOUNTS
+
+    monkeypatch.setattr(steps, "launch", passed_on)
+    column: Any = SimpleNamespace(host=np.zeros(1, np.uint8))
+    found = steps.count_on_gpu(column, np.arange(3), (127, True), lambda rows: rows * 10)
+    assert found.tolist() == [0, 10, 20]
+    assert steps.TURNS < len(launched) <= 3 * steps.TURNS
 
 
 @settings(deadline=None)

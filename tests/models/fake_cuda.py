@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -44,9 +45,17 @@ def _picked(tensor: Any, places: Any) -> Any:
 
 
 class _Indexing(TorchFunctionMode):
+    """Indexing without that guard; and the answers, in order, to what the host asks tensors for."""
+
+    def __init__(self, answers: Sequence[Any] = ()) -> None:
+        super().__init__()
+        self.answers = list(answers)
+
     def __torch_function__(
         self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if self.answers and getattr(function, "__name__", "") in ("__bool__", "__int__", "item"):
+            return self.answers.pop(0)
         if function is torch.Tensor.__getitem__:
             return _picked(*args)
         if function is torch.Tensor.contiguous:
@@ -54,12 +63,26 @@ class _Indexing(TorchFunctionMode):
         if function is torch.Tensor.__invert__:
             return torch.ops.aten.bitwise_not.default(*args)
         if function is torch.Tensor.__setitem__:
-            part = _picked(*args[:2])
-            return part.copy_(args[2]) if isinstance(args[2], torch.Tensor) else part.fill_(args[2])
+            part, value = _picked(*args[:2]), args[2]
+            return torch.ops.aten.copy_.default(part, value) if isinstance(value, torch.Tensor) else part.fill_(value)
+        if function is torch.Tensor.__deepcopy__:
+            return torch.ops.aten.clone.default(args[0])
         return function(*args, **(kwargs or {}))
 
 
-def _moved(model: Any) -> None:
+_packed = vars(torch.nn.functional)["_in_projection_packed"]
+
+
+def _projected(*args: Any) -> Any:
+    """The part of `torch.nn.MultiheadAttention` that has to be watched: its own call hides it from `_Indexing`."""
+    with _Indexing():
+        return _packed(*args)
+
+
+_WATCHED = patch.object(torch.nn.functional, "_in_projection_packed", _projected)
+
+
+def moved(model: Any) -> None:
     """Put a model on the GPU: it is what ``model.to(device)`` does with tensors that have numbers."""
     for module in model.modules():
         for tensors in (module._parameters, module._buffers):
@@ -72,10 +95,15 @@ def _moved(model: Any) -> None:
 
 
 @contextmanager
-def fake_cuda(half: Any = None) -> Iterator[None]:
-    """Context in which tensors have no numbers and may be on `CUDA`; without gradients, under autocast if asked for."""
+def fake_cuda(half: Any = None, answers: Sequence[Any] = ()) -> Iterator[None]:
+    """Context in which tensors have no numbers and may be on `CUDA`; without gradients, under autocast if asked for.
+
+    Args:
+        half: the dtype of autocast; None for none.
+        answers: what the host gets when it asks a tensor for a number, in order; to ask for more is an error.
+    """
     dtype, enabled = torch.get_autocast_dtype("cuda"), torch.is_autocast_enabled("cuda")
-    with FakeTensorMode(), _Indexing(), torch.no_grad():
+    with FakeTensorMode(), _Indexing(answers), torch.no_grad(), _WATCHED:
         if half is not None:
             torch.set_autocast_dtype("cuda", half)
             torch.set_autocast_enabled("cuda", True)
@@ -87,15 +115,18 @@ def fake_cuda(half: Any = None) -> Iterator[None]:
             torch.clear_autocast_cache()
 
 
-def forward(stage: ModelStage, lengths: Sequence[int], widest: int, half: Any = None) -> dict[str, Any]:
+def forward(
+    stage: ModelStage, lengths: Sequence[int], widest: int, half: Any = None, answers: Sequence[Any] = ()
+) -> dict[str, Any]:
     """The results of a stage for a batch of rows on a GPU.
 
     Args:
         stage: a stage that was set up on the CPU; its model is on the GPU afterwards, and of no use.
         half: the dtype of autocast; None for none.
+        answers: see `fake_cuda`.
     """
-    with fake_cuda(half):
-        _moved(stage._ready().model)
+    with fake_cuda(half, answers):
+        moved(stage._ready().model)
         ids = torch.empty((len(lengths), widest), dtype=torch.int32, device=CUDA)
         counts = torch.empty(len(lengths), dtype=torch.int32, device=CUDA)
         widths = np.full(len(lengths), widest)

@@ -7,27 +7,32 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
 from dcurate.core.stage import WorkerMetadata
+from dcurate.models.classifiers.finemath import FineMathModelStage
 from dcurate.models.classifiers.fineweb import FineWebModelStage
-from dcurate.models.classifiers.llama_guard import InstructionDataGuardModelStage
+from dcurate.models.classifiers.llama_guard import AegisModelStage, InstructionDataGuardModelStage
 from dcurate.models.classifiers.prompts import PromptTaskComplexityModelStage
 from dcurate.models.classifiers.quality import ClassifierModelStage
 from dcurate.models.classifiers.sequence import SequenceClassifierStage
 from dcurate.models.embedders.stages import EmbeddingModelStage, SentenceTransformerEmbeddingModelStage
 from dcurate.models.inference import ModelStage
 from dcurate.models.loading import pretrained
+from dcurate.models.vision.captions import CLIPScoreFilter
+from dcurate.models.vision.stage import ImageEmbeddingStage
 from dcurate.models.weights import Weights
 from tests.models import tiny
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.conftest import published as published  # noqa: PLC0414 - a fixture
 from tests.models.embedders.tiny_sentences import tiny_sentences
-from tests.models.fake_cuda import forward
+from tests.models.fake_cuda import CUDA, fake_cuda, forward, moved
 from tests.models.stages import Classify, Encode
 from tests.models.test_inference import columns, of
+from tests.models.vision.tiny_vision import tiny_vision
 
 #: Rows with padding and without, for which `ModelStage` gives a model other inputs; exact and in 16 bits.
 CASES = (((8, 3), None), ((8, 8), torch.bfloat16))
@@ -74,7 +79,8 @@ def test_classifiers_of_sequences_stay_on_the_gpu(architecture: str, classifiers
 
 def test_published_classifiers_stay_on_the_gpu(published: Published) -> None:
     check(lambda: ClassifierModelStage(published.quality), {"probabilities": ((2, 3), torch.float32)})
-    check(lambda: FineWebModelStage(published.scorer), {"logits": ((2, 1), torch.float32)})
+    for scorer in (FineWebModelStage, FineMathModelStage):
+        check(lambda scorer=scorer: scorer(published.scorer), {"logits": ((2, 1), torch.float32)})  # type: ignore[misc]
     heads = dict.fromkeys(("creativity_scope", "reasoning"))
     stage = PromptTaskComplexityModelStage(published.prompts)
     stage.setup(WorkerMetadata("here/0"))
@@ -87,6 +93,49 @@ def test_published_classifiers_stay_on_the_gpu(published: Published) -> None:
 def test_the_guard_of_instructions_stays_on_the_gpu(published: Published) -> None:
     names: Any = {"base_model_identifier": published.llama, "adapter_identifier": published.adapter}
     check(lambda: InstructionDataGuardModelStage(published.guard, **names), {"probability": ((2,), torch.float32)})
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("is_beginning_shared", [True, False])
+def test_the_answers_of_aegis_are_generated_on_the_gpu(published: Published, is_beginning_shared: bool) -> None:
+    stage = AegisModelStage(published.adapter, base_model_identifier=published.llama)
+    stage.setup(WorkerMetadata("here/0"))
+    known = len(stage._prefix.tokens)
+    lengths = known + 9, known + 4
+    asked = [lengths[1], is_beginning_shared, *([lengths[0]] if is_beginning_shared else [])]
+    # Generation asks whether rows are padded on the wrong side, and after each token whether all answers have ended.
+    found = forward(stage, lengths, known + 12, answers=[*asked, *[False] * 5, True])
+    assert stage._prefix._states is not None or not is_beginning_shared
+    stage.teardown()
+    assert known > 1000
+    assert found == {"answers": ("cuda:0", (2, 100), torch.int64)}
+
+
+@pytest.mark.parametrize("architecture", ["clip", "siglip", "dinov2", "vit", "convnext"])
+@pytest.mark.parametrize("half", [None, torch.bfloat16])
+def test_vision_models_stay_on_the_gpu(
+    architecture: str, half: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+
+    def noted(answer: Any) -> None:
+        tensor = answer if isinstance(answer, torch.Tensor) else answer.pooler_output
+        made.append((str(tensor.device), len(tensor)))
+
+    monkeypatch.setattr("dcurate.models.vision.encoder._rows", noted)
+    folder = tiny_vision(tmp_path, architecture)
+    has_texts = architecture in ("clip", "siglip")
+    stage: Any = CLIPScoreFilter(folder) if has_texts else ImageEmbeddingStage(folder)
+    stage.setup(WorkerMetadata("here/0"))
+    encoder = stage.encoder
+    prepared = [encoder.prepared(np.zeros((40, 50, 3), np.uint8))] * 3
+    with fake_cuda(half):
+        moved(encoder.model)
+        encoder.images(prepared, CUDA)
+        if has_texts:
+            encoder.texts(["a cat", "two dogs"], CUDA)
+    stage.teardown()
+    assert made == [("cuda:0", 3), ("cuda:0", 2)][: 1 + has_texts]
 
 
 def test_a_tensor_that_a_stage_leaves_on_the_host_is_an_error_here(encoders: dict[str, Path]) -> None:

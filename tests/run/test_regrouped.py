@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +15,7 @@ from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, Js
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
 from dcurate.errors import DataError
-from tests.conftest import ROOT
+from tests.forked import run_forked
 from tests.places import records
 from tests.run.regroup import pipeline
 from tests.run.test_resume import content
@@ -94,8 +92,7 @@ def test_a_run_that_is_killed_while_it_makes_room_is_resumed_to_the_same_bytes(
     before = content(output)
     command = [sys.executable, "-m", "tests.run.regroup", str(source), str(output), event, str(number), dedup]
     for _ in range(2):
-        ran = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
-        assert ran.returncode == -signal.SIGKILL
+        assert run_forked(command) == -signal.SIGKILL
     assert content(output) != before or number == 1
     resumed(source, output, bool(dedup))
     assert content(output) == wanted
@@ -107,8 +104,7 @@ def test_what_a_killed_run_had_not_recorded_is_put_aside_when_the_input_is_group
 ) -> None:
     output = tmp_path / "out"
     command = [sys.executable, "-m", "tests.run.regroup", str(source), str(output), "os.rename", str(number), ""]
-    ran = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
-    assert ran.returncode == -signal.SIGKILL
+    assert run_forked(command) == -signal.SIGKILL
     left = content(output)
     assert len(left) == number - 1
     write(source, "c")

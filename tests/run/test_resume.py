@@ -12,12 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
+from dcurate import DaskExecutor, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
 from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from tests.conftest import ROOT
 from tests.dedup.test_fuzzy import documents
 from tests.dying import dying
+from tests.forked import run_forked
 from tests.places import is_data
 from tests.run.curate import near_duplicates, pipeline
 from tests.stages import Append, KeepEvery
@@ -53,8 +54,8 @@ def whole(source: Path, tmp_path: Path) -> dict[str, bytes]:
     return content(tmp_path / "whole")
 
 
-def start(source: Path, output: Path, mode: str, kind: str = "several") -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.run.curate", str(source), str(output), mode, kind]
+def start(source: Path, output: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.run.curate", str(source), str(output), "streaming", "several"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True, stdout=-1, stderr=-1)
 
@@ -77,8 +78,8 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     victim: str, seed: int, source: Path, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     output, draw = tmp_path / "out", random.Random(f"{victim}{seed}")
-    for _ in range(1 if victim == "worker" else 2):
-        run = start(source, output, "streaming")
+    for _ in range(2 if victim == "everything" else 1):
+        run = start(source, output)
         wait_for_files(run, output, draw.randint(1, 60))  # of about 80
         children = psutil.Process(run.pid).children(recursive=True) if run.poll() is None else []
         workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
@@ -93,9 +94,8 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
         psutil.wait_procs(children, timeout=120)
         for path in content(output).values():
             assert path.endswith(b"\n"), "a partial file under a final name"
-    last = start(source, output, "streaming")
-    err = last.communicate(timeout=240)[1]
-    assert last.returncode == 0, err.decode()
+    with LocalCluster(n_workers=2, gpus=False) as cluster:
+        pipeline(str(source), str(output)).run(DaskExecutor({"execution_mode": "streaming"}, cluster), resume=True)
     assert content(output) == whole
 
 
@@ -108,11 +108,9 @@ def test_near_duplicates_are_the_same_when_each_round_of_their_search_is_killed(
     for round_ in ("", "_pairs", "_labels", "_gathered", "_marks", "done"):
         place = "out/*.jsonl" if round_ == "done" else f"out.dcurate/rounds/fuzzy_duplicates{round_}/**/*.chunks"
         command = dying(tmp_path, place, "tests.run.curate", source, output, "inline", "near")
-        assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL, f"not killed in {round_}"
+        assert run_forked(command) == -signal.SIGKILL, f"not killed in {round_}"
         assert any(tmp_path.glob(place))
-    last = start(source, output, "inline", "near")
-    err = last.communicate(timeout=240)[1]
-    assert last.returncode == 0, err.decode()
+    near_duplicates(str(source), str(output)).run(InlineExecutor(), resume=True)
     assert content(output) == whole
     assert len(whole) == 21  # groups, and those of the inputs that do not repeat others
 

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +25,10 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.errors import RunError, StageError
-from tests.conftest import ROOT
 from tests.deadly import Broken, CountsOnly, DeadlyJsonl, FirstTime
 from tests.dying import dying
 from tests.engine.test_faults_rows import ids, quarantined
+from tests.forked import run_forked
 from tests.places import records
 from tests.run import curate
 
@@ -77,7 +76,7 @@ def test_a_run_that_is_killed_and_resumed_sets_each_line_that_cannot_be_read_asi
     bad = {"a": 0, "b": 7, "d": 3, "e": 4}
     source, output = write(tmp_path / "in", bad, files="abcdef"), tmp_path / "out"
     command = dying(output, "c*.jsonl", "tests.run.curate", source, output, "inline", "unreadable")
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    assert run_forked(command) == -signal.SIGKILL
     assert 0 < len(ids(output)) < 44
     curate.unreadable(source, str(output)).run(InlineExecutor(), resume=True, observers=[])
     lost = {8 * "abcdef".index(name) + row for name, row in bad.items()}

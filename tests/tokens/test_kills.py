@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.dying import dying
+from tests.forked import run_forked
 from tests.tokens.conftest import texts
 from tests.tokens.test_writer import data_files, rows_of, write
 
@@ -34,13 +33,13 @@ def test_bytes_after_kills_are_those_of_one_run(tokenizer: str, tmp_path: Path) 
     source = write(tmp_path / "in", rows_of(texts(80)), 5)
     out = tmp_path / "out"
     whole = [sys.executable, "-m", _PROGRAM, source]
-    subprocess.run([*whole, str(tmp_path / "once"), tokenizer], cwd=ROOT, check=True)
+    assert run_forked([*whole, tmp_path / "once", tokenizer]) == 0
     for pattern in KILLS:
-        killed = subprocess.run(dying(tmp_path, pattern, _PROGRAM, source, out, tokenizer), cwd=ROOT, check=False)
-        assert killed.returncode == -signal.SIGKILL, pattern
+        killed = run_forked(dying(tmp_path, pattern, _PROGRAM, source, out, tokenizer))
+        assert killed == -signal.SIGKILL, pattern
         (*_, last) = sorted(tmp_path.glob(pattern))
         assert last.exists()
-    subprocess.run([*whole, str(out), tokenizer], cwd=ROOT, check=True)
+    assert run_forked([*whole, out, tokenizer]) == 0
     assert data_files(out) == data_files(tmp_path / "once")
     spans = [sorted((folder / "spans").iterdir()) for folder in (out, tmp_path / "once")]
     assert [path.read_bytes() for path in spans[0]] == [path.read_bytes() for path in spans[1]]
@@ -50,11 +49,11 @@ def test_bytes_after_kills_are_those_of_one_run(tokenizer: str, tmp_path: Path) 
 def test_a_resumed_run_with_less_input_leaves_what_a_new_run_leaves(tokenizer: str, tmp_path: Path) -> None:
     source = Path(write(tmp_path / "in", rows_of(texts(80)), 5))
     out = tmp_path / "out"
-    killed = subprocess.run(dying(out, "tokens-00003.bin", _PROGRAM, source, out, tokenizer), cwd=ROOT, check=False)
-    assert killed.returncode == -signal.SIGKILL
+    killed = run_forked(dying(out, "tokens-00003.bin", _PROGRAM, source, out, tokenizer))
+    assert killed == -signal.SIGKILL
     (source / "00.jsonl").unlink()
     (source / "03.jsonl").unlink()
     for output in (out, tmp_path / "once"):
-        subprocess.run([sys.executable, "-m", _PROGRAM, source, output, tokenizer], cwd=ROOT, check=True)
+        assert run_forked([sys.executable, "-m", _PROGRAM, source, output, tokenizer]) == 0
     assert data_files(out) == data_files(tmp_path / "once")
     assert not (out / "tokens-00005.bin").exists()

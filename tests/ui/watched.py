@@ -17,7 +17,8 @@ from typing import Any
 
 from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, Pipeline, ProcessingStage
 from dcurate.core.report import RunReport
-from tests.conftest import free_port, process, skip_outside_ci, wait_for, wait_for_workers
+from tests.conftest import free_port, skip_outside_ci, wait_for, wait_for_workers
+from tests.forked import forked
 from tests.stages import FailOn, KeepEvery, Numbers, Sleep
 
 
@@ -125,7 +126,7 @@ LOCAL = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
 def worker_of(scheduler: str, folder: Path, *options: str) -> Iterator[None]:
     """A ``dask worker`` of one thread for a scheduler."""
     worker = [sys.executable, "-m", "dask", "worker", scheduler, *LOCAL, "--nthreads", "1", *options]
-    with process(*worker, "--local-directory", str(folder), log=folder / "worker.log"):
+    with forked(*worker, "--local-directory", str(folder), log=folder / "worker.log"):
         yield
 
 
@@ -134,7 +135,7 @@ def scheduler_with_pages(folder: Path, workers: int = 2) -> Iterator[Mapping[str
     """A ``dask scheduler`` with its dashboard and a ``dask worker``; gives their addresses."""
     info = folder / "scheduler.json"
     options = [*LOCAL, "--port", "0", "--scheduler-file", str(info), "--preload", "dcurate.preload"]
-    with process(sys.executable, "-m", "dask", "scheduler", *options, log=folder / "scheduler.log"):
+    with forked(sys.executable, "-m", "dask", "scheduler", *options, log=folder / "scheduler.log"):
         wait_for(info)
         told = json.loads(info.read_text())
         with worker_of(told["address"], folder, "--nworkers", str(workers)):

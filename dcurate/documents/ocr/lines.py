@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from dcurate.documents.ocr.boxes import Box
-from dcurate.documents.ocr.models import run
+from dcurate.media.ocr.boxes import Box
+from dcurate.media.ocr.models import run
 
 Floats = npt.NDArray[np.float32]
 

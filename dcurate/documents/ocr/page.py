@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from dcurate.documents.ocr.boxes import Box, find_boxes
 from dcurate.documents.ocr.lines import Line, crop, is_ideograph, read_lines
-from dcurate.documents.ocr.models import alphabet, run, session
-from dcurate.documents.ocr_files import model_files
+from dcurate.media.ocr.boxes import Box
+from dcurate.media.ocr.detector import DETECTION_SIDE, LineDetector
+from dcurate.media.ocr.files import model_files
+from dcurate.media.ocr.models import alphabet, session
 
-#: The longer side of the picture in which lines are looked for, in pixels.
-DETECTION_SIDE = 1280
 #: Lines whose mean confidence is below this are no text.
 LEAST_CONFIDENCE = 0.5
 #: Lines that are read to see which way is up.
@@ -26,7 +25,6 @@ _TRIED = 8
 _SPREAD = 1.25
 #: The size of the font and the depth of the baseline below the middle, as shares of a line's height.
 _SIZE, _BASE = 0.72, 0.24
-_MEAN, _DEVIATION = np.float32(127.5), np.float32(127.5)
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -141,8 +139,7 @@ detector and a reader of PP-OCR in ONNX format
 
     def __init__(self, models: str | Path | None = None, *, side: int = DETECTION_SIDE, threads: int = 1) -> None:
         files = model_files(models)
-        self._side = side
-        self._detector = session(files.detector, threads)
+        self._detector = LineDetector(files.detector, side=side, threads=threads)
         self._reader = session(files.reader, threads)
         self._characters = alphabet(self._reader, files.characters)
 
@@ -158,11 +155,11 @@ detector and a reader of PP-OCR in ONNX format
             pixels: uint8 (height, width, 3), RGB.
         """
         picture = Image.fromarray(pixels, "RGB")
-        boxes = self._find(picture)
+        boxes = self._detector.find(picture)
         turned = 0
         if _is_upright_text(boxes):
             picture = picture.transpose(Image.Transpose.ROTATE_90)
-            boxes, turned = self._find(picture), 270
+            boxes, turned = self._detector.find(picture), 270
         if self._is_upside_down(picture, boxes):
             picture = picture.transpose(Image.Transpose.ROTATE_180)
             boxes, turned = [_half_turned(box, picture) for box in boxes][::-1], (turned + 180) % 360
@@ -177,20 +174,6 @@ detector and a reader of PP-OCR in ONNX format
             turned,
             round(math.degrees(skew), 2),
         )
-
-    def _find(self, picture: Image.Image) -> list[Box]:
-        scale = min(self._side / max(picture.size), 1.0)
-        width, height = (max(round(side * scale / 32), 1) * 32 for side in picture.size)
-        small = picture.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=2.0)
-        pixels = (np.asarray(small, np.float32).transpose(2, 0, 1)[::-1] - _MEAN) / _DEVIATION
-        found = find_boxes(run(self._detector, np.ascontiguousarray(pixels[None]))[0, 0])
-        across, down = picture.width / width, picture.height / height
-        return [
-            box._replace(
-                x=(box.x + 0.5) * across, y=(box.y + 0.5) * down, width=box.width * across, height=box.height * down
-            )
-            for box in found
-        ]
 
     def _read(self, picture: Image.Image, boxes: Sequence[Box]) -> list[Line]:
         return read_lines(self._reader, self._characters, [crop(picture, box) for box in boxes])

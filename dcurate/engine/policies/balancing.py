@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import sqrt
+from math import ceil, inf, sqrt
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SlotLocation, count_slots
 from dcurate.engine.allocate.assignment import assign_slots
@@ -14,6 +14,7 @@ from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 from dcurate.engine.allocate.model import Capacity, place_all
 from dcurate.engine.allocate.policy import AllocationRules, Decision, decide
 from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec, WorkerState, form_pools, hosts_of
+from dcurate.engine.allocate.solve import bound, solve_in_place
 from dcurate.engine.policies.view import Allocate, LookAgain, OperatorView, RunView, Suggestion
 from dcurate.errors import ResourceError
 
@@ -39,12 +40,22 @@ class Balancing(AllocationRules):
         pause_s: a worker that is paused for longer than this, in seconds, gets no slots.
         long_setup_s: a slot whose setup has run for longer than this, in seconds, is slow to set up.
         slow_setup: if it has also run this many times as long as the setups of all others.
+        times_gpu: the last GPU operator to be set up is assumed to take this many times as long for a call as the
+            slowest other GPU operator; the others are left the capacity that they need beside it then.
+        left_to_known: but no more than they need for this share of what they could do if it kept one slot.
+        times_cpu: if there is no other GPU operator, it is assumed to take this many times as long as the slowest of
+            the CPU operators.
+        early_cpus: before that is known, the only GPU operator gets slots with at most this share of the CPUs.
     """
 
     interval_s: float = 180.0
     pause_s: float = 10.0
     long_setup_s: float = 2.0
     slow_setup: float = 1.25
+    times_gpu: float = 1.5
+    left_to_known: float = 0.25
+    times_cpu: float = 0.5
+    early_cpus: float = 1 / 6
     _last: _LastRun = field(default_factory=_LastRun, init=False, repr=False, compare=False)
 
     def run(self, view: RunView) -> Iterator[Suggestion]:
@@ -59,15 +70,20 @@ class Balancing(AllocationRules):
         if found is None:
             return
         pools, snapshot = found
-        last.decision = decide(snapshot, last.decision, self)
-        next_check_s = min(last.decision.next_check_s, self.interval_s)
+        decision = self.allocate(pools, snapshot)
+        next_check_s = min(decision.next_check_s, self.interval_s)
         last.due = view.time + next_check_s
-        allocation, changes = last.decision.allocation, last.decision.changes
-        if snapshot.learning:
-            allocation, changes = self._use_idle(pools, snapshot, allocation, changes)
         requested = {worker: dict(one.claims) for worker, one in view.workers.items()}
-        yield Allocate(assign_slots(pools, workers, allocation, requested), changes)
+        yield Allocate(assign_slots(pools, workers, decision.allocation, requested), decision.changes)
         yield LookAgain(next_check_s)
+
+    def allocate(self, pools: Sequence[SlotPoolSpec], snapshot: AllocatorInput) -> Decision:
+        """Decide how many slots each of the `pools` gets, and where."""
+        decided = self._last.decision = decide(snapshot, self._last.decision, self)
+        if not snapshot.learning:
+            return decided
+        allocation, changes = self._use_idle(pools, snapshot, decided.allocation, decided.changes)
+        return replace(decided, allocation=allocation, changes=changes)
 
     def _use_idle(
         self,
@@ -78,46 +94,95 @@ class Balancing(AllocationRules):
     ) -> tuple[Allocation, tuple[Change, ...]]:
         """While rates are unknown, use idle capacity where that costs no other operator anything.
 
-        An operator that has a kind of worker to itself takes all of it. So does the last GPU operator that is still
-        being set up when all others are ready: it will be measured last, most likely because its model is the largest,
-        and if it turns out to need fewer slots, the others could not have had them any sooner. Light CPU operators take
-        the cores that no GPU slot could need.
+        An operator that has a kind of worker to itself takes it, but few of the CPUs that others share. The last GPU
+        operator that is still being set up when all others are measured takes what they hardly need: it will be
+        measured last, most likely because its model is the largest, and the others could not have had these GPUs any
+        sooner. Slots that it gets too many of are thrown away when it is measured, so a part is left to the others.
+        Light CPU operators take the cores that no GPU slot could need.
         """
         capacity = Capacity(snapshot.hosts, (pool.unit for pool in snapshot.units))
         before, by_unit = count_slots(snapshot.current), {change.unit: change for change in changes}
         place_all(capacity, allocation)
-        spare_cpus = sum(_idle_cpus(host, snapshot) for host in snapshot.hosts)
         for pool, measured in zip(pools, snapshot.units, strict=True):
-            reason = self._idle_reason(pool, measured, snapshot)
-            if not reason:
+            if measured.finished:
                 continue
-            light = not measured.unit.on_gpu
-            while not (light and capacity.counts[pool.name] >= max(1, spare_cpus)) and capacity.add(pool.name):
-                pass
+            reason, taken = self._idle_slots(pool, measured, snapshot, capacity)
+            place_all(capacity, taken)
             slots = capacity.counts[pool.name]
-            if slots != before.get(pool.name, 0):
+            if reason and slots != before.get(pool.name, 0):
                 sentence = f"{pool.name} {before.get(pool.name, 0)} -> {slots} slots: {reason}"
                 by_unit[pool.name] = Change(pool.name, before.get(pool.name, 0), slots, sentence)
         return +capacity.taken, tuple(by_unit.values())
 
-    def _idle_reason(self, pool: SlotPoolSpec, measured: Measured, snapshot: AllocatorInput) -> str:
-        """Why a pool may take idle capacity; empty if it may not."""
+    def _idle_slots(
+        self, pool: SlotPoolSpec, measured: Measured, snapshot: AllocatorInput, capacity: Capacity
+    ) -> tuple[str, Allocation]:
+        """Return the slots that a pool has with those that it may take of idle capacity, and why it may."""
         rivals = [
             other
             for other in snapshot.units
             if other is not measured and other.unit.on_gpu == measured.unit.on_gpu and not other.finished
         ]
-        if measured.finished:
-            return ""
-        if not rivals or all(member.cheap_setup for member in pool.members):
-            return "nobody else needs the room"
+        on_gpu, most = measured.unit.on_gpu, inf
+        if self._is_last(measured, rivals, snapshot):
+            return "idle GPUs, and it takes longest to set up", self._beside_others(measured, snapshot)
+        if rivals and not all(member.cheap_setup for member in pool.members):
+            return "", Counter()
+        if not on_gpu:
+            most = max(1, sum(_idle_cpus(host, snapshot) for host in snapshot.hosts))
+        elif measured.unit.cpus and len(snapshot.units) > 1:
+            most = self.early_cpus * sum(host.cpus for host in snapshot.hosts) // measured.unit.cpus
+        trial = Capacity(snapshot.hosts, (one.unit for one in snapshot.units))
+        place_all(trial, capacity.taken)
+        while trial.counts[pool.name] < most and trial.add(pool.name):
+            pass
+        return "nobody else needs the capacity", _slots_of(pool.name, trial.taken)
+
+    def _is_last(self, measured: Measured, rivals: Sequence[Measured], snapshot: AllocatorInput) -> bool:
+        """Whether a GPU operator is still being set up when the others are ready and, if they have work, measured."""
         ready, coming = count_slots(snapshot.ready), count_slots(snapshot.setting_up)
-        since = self._last.setup_since.setdefault(pool.name, snapshot.now) if coming.get(pool.name) else snapshot.now
-        last = not ready.get(pool.name) and all(ready.get(other.name) for other in rivals)
-        slow_s = max(self.long_setup_s, self.slow_setup * max(other.setup_s or 0.0 for other in rivals))
-        if measured.unit.on_gpu and last and snapshot.now - since >= slow_s:
-            return "idle GPUs, and it takes longest to set up"
-        return ""
+        if not measured.unit.on_gpu or not coming.get(measured.name) or ready.get(measured.name):
+            return False
+        since = self._last.setup_since.setdefault(measured.name, snapshot.now)
+        slow_s = max(self.long_setup_s, self.slow_setup * max((other.setup_s or 0.0 for other in rivals), default=0.0))
+        others = rivals or [other for other in snapshot.units if other is not measured and not other.finished]
+        return snapshot.now - since >= slow_s and all(
+            ready.get(other.name) and (other.known(snapshot.now) or not other.running) for other in others
+        )
+
+    def _beside_others(self, measured: Measured, snapshot: AllocatorInput) -> Allocation:
+        """Return the slots of a unit that fit beside those that are left to the others."""
+        throughput = self._left_to_others(measured, snapshot)
+        units = [
+            replace(unit, seconds=1.0, weight=1.0)
+            if unit.name == measured.name
+            else replace(unit, seconds=0.0, fixed=unit.fixed or max(1, ceil(throughput * unit.seconds * unit.weight)))
+            for unit in snapshot.working
+        ]
+        found = solve_in_place(units, snapshot.hosts, snapshot.current)
+        return _slots_of(measured.name, found.allocation) if found else Counter()
+
+    def _left_to_others(self, measured: Measured, snapshot: AllocatorInput) -> float:
+        """Return the throughput for which the others are left capacity; 0 if none of them is measured."""
+        known = [one for one in snapshot.units if one is not measured and one.known(snapshot.now) and not one.finished]
+        on_gpus = [one.estimate for one in known if one.unit.on_gpu]
+        if on_gpus:
+            slowest = self.times_gpu * max(on_gpus)
+        else:
+            slowest = self.times_cpu * max((one.estimate for one in known), default=0.0)
+        weight = (measured.left if snapshot.work_known else measured.weight) or 1.0
+        assumed = [
+            replace(unit, seconds=slowest, weight=weight) if unit.name == measured.name else unit
+            for unit in snapshot.working
+        ]
+        least = bound(assumed, snapshot.hosts)
+        if on_gpus:
+            least = min(least, self.left_to_known * bound(snapshot.working, snapshot.hosts))
+        return least if least < inf else 0.0
+
+
+def _slots_of(unit: str, allocation: Allocation) -> Allocation:
+    return Counter({place: slots for place, slots in allocation.items() if place.unit == unit})
 
 
 def measured_pools(view: RunView, workers: Sequence[WorkerState]) -> tuple[list[SlotPoolSpec], AllocatorInput] | None:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
+from dcurate.core.stage import ProcessingStage, Spec, Stage
 from dcurate.dedup.clusters import Groups
 from dcurate.dedup.components import Edges
-from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep, keep_of
 from dcurate.dedup.labels import LEFT, RIGHT
-from dcurate.dedup.pairs import CONTENT, KEY, ROW, PairUp
-from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, check_action
+from dcurate.dedup.near_stage import EntryWriter, NearDuplicateStage
+from dcurate.dedup.pairs import CONTENT, KEY, ROW
+from dcurate.dedup.resolve import Action, check_action
 from dcurate.dedup.verify import Comparison, NearDuplicates
 from dcurate.errors import PipelineError, nearest
-from dcurate.frames.columns import as_text, nulls, numbers, only, rows_at, table_of, with_values
+from dcurate.frames.columns import numbers, only, rows_at, table_of, with_values
 from dcurate.frames.document import DocumentBatch
-from dcurate.fs.stores import Directory
 from dcurate.image.duplicates.fingerprint import BITS, FINGERPRINT, Fingerprints
 from dcurate.image.duplicates.groups import ImageClustering, guarded
 from dcurate.image.duplicates.parts import HashPairs, Parts
@@ -32,20 +30,15 @@ from dcurate.image.media_stage import check_has_media
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.stars import Similarities
 from dcurate.shuffle.keys import scale_keys
-from dcurate.shuffle.merge import with_merged_files
-from dcurate.shuffle.ranges import FILE, ShuffleIndex
-from dcurate.shuffle.spill import ID, SpilledRows, SpillWriter, identified, read_row_offsets
+from dcurate.shuffle.ranges import FILE
+from dcurate.shuffle.spill import read_row_offsets
 
 REASON = "near_duplicate_image"
 
 #: How candidates are verified.
 Verify = Literal["thumbnail", "none"]
 
-_KEYS = "keys/"
 _GROUP, _WORDS = "group", ("hash_0", "hash_1")
-_BESIDE = ("report_path", "index_path", "source_field", "reading")
-#: Target bytes of keys in one partition.
-_BLOCK = 2**25
 
 
 @dataclass(frozen=True)
@@ -60,7 +53,7 @@ class Largest(Keep):
 
 
 @dataclass
-class ImageNearDuplicates(BarrierStage[DocumentBatch]):
+class ImageNearDuplicates(NearDuplicateStage):
     """Keep one image of each group that shows the same picture, over a whole dataset.
 
     Each picture is decoded once, at a reduced scale, for a fingerprint of 1,192 bytes: a hash of 128 bits, and a
@@ -116,7 +109,7 @@ class ImageNearDuplicates(BarrierStage[DocumentBatch]):
     name: str = "image_near_duplicates"
 
     uses_only_named_columns: ClassVar[bool] = False
-    uses_columns_again: ClassVar[bool] = False
+    entries_name: ClassVar[str] = "keys"
 
     def __post_init__(self) -> None:
         check_action(self.name, self.action)
@@ -128,7 +121,7 @@ class ImageNearDuplicates(BarrierStage[DocumentBatch]):
             raise PipelineError(f"{self.name}: threshold={self.threshold!r} must lie above 0 and at most at 1")
         if self.keep == "longest":
             raise PipelineError(f'{self.name}: keep="longest" is for texts; use "largest" for the most pixels')
-        _ = self.parts_of_hashes, self._keep
+        _ = self.parts_of_hashes, self.chosen
 
     @property
     def parts_of_hashes(self) -> Parts:
@@ -136,20 +129,24 @@ class ImageNearDuplicates(BarrierStage[DocumentBatch]):
         return Parts(BITS, self.max_distance, self.together)
 
     @property
-    def _keep(self) -> Keep:
+    def chosen(self) -> Keep:
         return Largest() if self.keep == "largest" else keep_of(self.keep, self.name)
 
+    @property
+    def compared(self) -> str:
+        return FINGERPRINT
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "hash": f"structure {BITS}",
+            "max_distance": self.max_distance,
+            "together": self.together,
+            "flips": self.flips,
+        }
+
     def inputs(self) -> Spec:
-        return [], [name for name in self._needed() if name != FINGERPRINT]
-
-    def _needed(self) -> list[str]:
-        others = [name for name in (self.id_field, self.source_field) if name is not None]
-        return list(dict.fromkeys([FINGERPRINT, *self._keep.columns(""), *others]))
-
-    def outputs(self) -> Spec:
-        if self.action == "identify":
-            return [], COLUMNS
-        return [], FLAGS if self.action == "flag" else []
+        return [], [name for name in self.needed() if name != FINGERPRINT]
 
     def check_columns(self, columns: Sequence[str]) -> None:
         check_has_media(columns, self.name)
@@ -158,74 +155,26 @@ class ImageNearDuplicates(BarrierStage[DocumentBatch]):
         return {"PIL": "images", "simplejpeg": "images"}
 
     def settings(self) -> dict[str, Any]:
-        settings = {name: value for name, value in super().settings().items() if name not in _BESIDE}
-        return {**settings, "max_pixels": self.reading.max_pixels}
-
-    def _index(self, options: Mapping[str, Any]) -> SeenDocuments | None:
-        if self.index_path is None:
-            return None
-        parameters = {
-            "hash": f"structure {BITS}",
-            "max_distance": self.max_distance,
-            "together": self.together,
-            "flips": self.flips,
-        }
-        return SeenDocuments(self.index_path, parameters, dict(options))
+        return {**super().settings(), "max_pixels": self.reading.max_pixels}
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
-        writer = KeyWriter(
-            url,
-            mode="overwrite",
-            storage_options=dict(options),
-            cut=self.parts_of_hashes,
-            flips=self.flips,
-            spilled=self._needed() if self.action == "identify" else None,
-            index=self._index(options),
-            id_field=self.id_field,
-            source_field=self.source_field,
-            name=f"{self.name}_to_disk",
-        )
+        writer = KeyWriter(url, cut=self.parts_of_hashes, flips=self.flips, **self.for_writer(options))
         return [FingerprintStage(reading=self.reading, name=f"{self.name}_fingerprints"), writer]
 
-    def reduce_stages(
-        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[Stage]:
-        folder = Directory(url, options)
-        index = self._index(options)
-        generation = None if index is None else index.generation(url)
-        seen = [] if index is None or generation is None else index.seen(generation)
-        spilled = SpilledRows.written(folder, splits, seen)
-        names = spilled.sibling_files(_KEYS)
-        if generation is not None:
-            names[spilled.seen :] = map(generation.path, names[spilled.seen :])
-        keys = ShuffleIndex.of(folder, names)
-        near = NearImages(
-            spilled=spilled,
+    def find_stage(self, url: str, options: dict[str, Any], first: int) -> Stage:
+        return FindNearHashes(url, options, self.parts_of_hashes, first, name=f"{self.name}_candidates")
+
+    def near(self, **shared: Any) -> NearImages:
+        return NearImages(
             text_field="file_name",
             least=self.threshold,
             verify=self.verify,
             flips=self.flips,
             clustering="star" if self.clustering == "star" else "connected",
             guard=self.clustering == "guarded",
-            keep=self._keep,
-            action=self.action,
-            id_field=self.id_field,
-            report_path=self.report_path,
-            stage=self.name,
-            source_field=self.source_field,
-            index=index,
-            generation=generation,
             hidden=(FINGERPRINT,),
+            **shared,
         )
-        partitions = keys.partitions_for(_BLOCK)
-
-        def paired(files: ShuffleIndex) -> list[Stage]:
-            pairs = FindNearHashes(
-                url, dict(options), self.parts_of_hashes, spilled.first, name=f"{self.name}_candidates"
-            )
-            return [files.reader(partitions, KEY, f"{self.name}_keys"), pairs, PairUp(near, name=f"{self.name}_pairs")]
-
-        return with_merged_files(keys, partitions, KEY, f"{self.name}_keys_merged", paired)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,58 +212,30 @@ class NearImages(NearDuplicates):
 
 
 @dataclass
-class KeyWriter(SpillWriter):
+class KeyWriter(EntryWriter):
     """Writes rows, and beside them the keys of the hash of each picture.
 
     Args:
         cut: how hashes are cut.
         flips: whether mirror images get keys, too.
-        spilled: the columns of rows to write; all by default.
-        index: where keys and fingerprints are remembered.
-        id_field: the column with ids, for the index.
-        source_field: the column with the source of each row, if there is one.
     """
 
     cut: Parts = field(default_factory=lambda: Parts(BITS, 10))
     flips: bool = False
-    spilled: list[str] | None = None
-    index: SeenDocuments | None = None
-    id_field: str | None = None
-    source_field: str | None = None
     name: str = "key_writer"
+
+    folder: ClassVar[str] = "keys/"
 
     def inputs(self) -> Spec:
         return [], [FINGERPRINT]
 
-    def settings(self) -> dict[str, Any]:
-        return {name: value for name, value in super().settings().items() if name != "index"}
+    def read(self, table: Any) -> Fingerprints:
+        return Fingerprints.of(table[FINGERPRINT])
 
-    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        yield self.rows(table if self.spilled is None else only(table, self.spilled), key, self.source_field)
-        entries = self._entries(Fingerprints.of(table[FINGERPRINT]))
-        if self.index is None:
-            yield self.ranges(entries, key, KEY, _KEYS)
-            return
-        memory = self._memory(self.index)
-        rows = np.arange(table.num_rows)
-        known = as_text(identified(nulls(table.num_rows), table, self.id_field, key, rows), ID)
-        memory.rows(with_values(known, FINGERPRINT, table, FINGERPRINT), key)
-        memory.ranges(entries, key, KEY, _KEYS)
+    def with_features(self, known: Any, table: Any, compared: Fingerprints) -> Any:
+        return with_values(known, FINGERPRINT, table, FINGERPRINT)
 
-    def prepare(self, resume: bool) -> None:
-        super().prepare(resume)
-        if self.index is not None:
-            memory = self._memory(self.index)
-            if not resume:
-                self.index.begin(memory.directory)
-            memory.prepare(resume)
-
-    def _memory(self, index: SeenDocuments) -> SpillWriter:
-        """Return the index's writer for this run."""
-        folder = index.generation(self.directory.address)
-        return SpillWriter(folder.address, mode="overwrite", storage_options=dict(folder.options), durable=True)
-
-    def _entries(self, prints: Fingerprints) -> Any:
+    def entries(self, prints: Fingerprints) -> Any:
         """A row for each key of each hash: its number among them, the row and content of the picture, and the hash.
 
         The row of a mirror image is marked by the uppermost bit.

@@ -14,6 +14,7 @@ from dcurate.kernels.pii.alphabet import (
     HASH,
     HYPHEN,
     INNER,
+    LETTER,
     LOWER,
     PLUS,
     SLASH,
@@ -67,6 +68,7 @@ _IBANS = (
     "PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 "
     "YE30"
 )
+_ONE = np.int64(1)
 _IBAN_LENGTH = np.zeros(26 * 26, np.uint8)
 for _entry in _IBANS.split():
     _IBAN_LENGTH[(ord(_entry[0]) - 65) * 26 + ord(_entry[1]) - 65] = int(_entry[2:])
@@ -95,6 +97,15 @@ def _is_card(groups: DigitGroups, count: int) -> Scalar:
 
 
 @njit(**INNER)
+def may_be_account(groups: DigitGroups, count: int) -> Scalar:
+    """Whether groups may be those of a card or social security number, by how many digits they have."""
+    first = groups.sizes[0]
+    if first == 9 or (groups.totals[count - 1] >= 13 and (first == 4 or first >= 13)):
+        return True
+    return count > 2 and first == 3 and groups.sizes[1] == 2 and groups.sizes[2] == 4
+
+
+@njit(**INNER)
 def card_end(data: Bytes, begin: int, stop: int, groups: DigitGroups, count: int) -> Scalar:
     """End offset of a card number starting at the first group, or its start offset if there is none.
 
@@ -109,7 +120,7 @@ def card_end(data: Bytes, begin: int, stop: int, groups: DigitGroups, count: int
         if is_byte(data, begin, start - 1, stop, mark):
             return start
     if first >= 13:
-        whole = first <= 19 and ends_number(data, groups.stops[0], stop) and _is_card(groups, 1)
+        whole = first <= 19 and ends_number(data, groups.stops[0], stop) and _is_card(groups, _ONE)
         return groups.stops[0] if whole and not announced(data, begin, start) & CODE else start
     gap = groups.gaps[0]
     row = is_byte(data, begin, start - 1, stop, SPACE) and in_class(data, begin, start - 2, stop, DIGIT)
@@ -161,6 +172,13 @@ def social_security_end(data: Bytes, begin: int, stop: int, groups: DigitGroups,
     example = value in (78051120, 219099999)
     end = groups.stops[used - 1]
     return end if given and not example and ends_number(data, end, stop) else start
+
+
+@njit(**INNER)
+def may_be_iban(data: Bytes, begin: int, at: int, stop: int) -> Scalar:
+    """Whether the digit at ``at`` may be the first check digit of an IBAN: another follows, and two letters precede."""
+    letters = in_class(data, begin, at - 2, stop, LETTER) and in_class(data, begin, at - 1, stop, LETTER)
+    return letters and not in_class(data, begin, at - 3, stop, WORD) and in_class(data, begin, at + 1, stop, DIGIT)
 
 
 @njit(**INNER)

@@ -46,6 +46,8 @@ _RESERVED = np.array(
 )
 _UNICAST_FROM, _UNICAST_TO = 0x2000, 0x3FFF
 _SITE_FROM = 0xFC00
+# Numbers of groups before the double colon, of numba's own type; see `alphabet`.
+_AT_FIRST, _NO_GAP = np.int64(0), np.int64(-1)
 
 
 @njit(**INNER)
@@ -85,6 +87,17 @@ def read_v4(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
                 return np.int64(-1), at
             at += 1
     return address, at
+
+
+@njit(**INNER)
+def may_be_v4(data: Bytes, at: int, run: int, stop: int) -> Scalar:
+    """Whether the digits from ``at`` to ``run`` may begin an IPv4 address: a second number and a dot follow."""
+    if run - at > 3 or not is_byte(data, at, run, stop, DOT):
+        return False
+    place = run + 1
+    while place - run <= 3 and in_class(data, at, place, stop, DIGIT):
+        place += 1
+    return place > run + 1 and is_byte(data, at, place, stop, DOT) and in_class(data, at, place + 1, stop, DIGIT)
 
 
 @njit(**INNER)
@@ -186,6 +199,18 @@ def _read_v6(data: Bytes, at: int, stop: int, gap: int) -> _Address:
 
 
 @njit(**INNER)
+def may_be_v6(data: Bytes, span: tuple[int, int, int], at: int) -> Scalar:
+    """Whether the colon at ``at`` may be the first of an IPv6 address: it follows four places, or precedes another."""
+    _, stop, free = span
+    if is_byte(data, free, at + 1, stop, COLON):
+        return True
+    for place in range(at - 4, at):  # noqa: SIM110 - a loop compiles to less than a generator
+        if not in_class(data, free, place, stop, HEX):
+            return False
+    return True
+
+
+@njit(**INNER)
 def v6_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar, Scalar, Scalar]:
     """Start and end of the IPv6 address around the first colon at ``at``, and whether it is public.
 
@@ -206,7 +231,7 @@ def v6_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar, Sca
     double = is_byte(data, begin, at + 1, stop, COLON)
     if at == start and not double:
         return none
-    read = _read_v6(data, at + 2, stop, 0) if at == start else _read_v6(data, start, stop, -1)
+    read = _read_v6(data, at + 2, stop, _AT_FIRST) if at == start else _read_v6(data, start, stop, _NO_GAP)
     whole = read.groups == 8 if read.gap < 0 else 0 < read.groups < 8
     ninth = is_byte(data, begin, read.end, stop, COLON) and in_class(data, begin, read.end + 1, stop, HEX)
     if not whole or ninth or in_class(data, begin, read.end, stop, WORD):

@@ -30,6 +30,10 @@ _LENGTHS = (
     "998:9"
 )
 _FEWEST, _MOST = 8, 15
+# Numbers of numba's own type: a function would be compiled once for each plain one that it is given.
+_NONE, _TWO_ZEROS, _FIRST, _SECOND = (np.int64(number) for number in (0, 2, 0, 1))
+#: The bytes of a section sign.
+_SECTION = np.int64(0xC2), np.int64(0xA7)
 #: Marks before which no number begins, unless it has a plus sign: ``-./#%$\\*^``.
 _BEFORE = np.array(list(b"-./#%$\\*^"), np.int64)
 
@@ -134,7 +138,7 @@ def _with_trunk_prefix(groups: DigitGroups, count: int, bracket: bool) -> Scalar
         if twos and _counts(groups):
             continue
         pairs = twos and (spaced or gap == POINT)
-        fours = used == 3 and head == 2 and largest == 4 and same and spaced and not _years(groups, 1)
+        fours = used == 3 and head == 2 and largest == 4 and same and spaced and not _years(groups, _SECOND)
         long = head >= 3 and smallest >= 3 and 10 <= total <= 11 and same and spaced
         many = used >= 4 and head >= 2 and largest <= 4 and same and gap == BLANK and total <= 11
         stroke = head >= 3 and gap & STROKE and gap & (POINT | DASH) == 0
@@ -186,7 +190,7 @@ def _announced_number(groups: DigitGroups, count: int, fewest: int) -> Scalar:
         first, second, third = groups.sizes[0], groups.sizes[1], groups.sizes[2]
         if (first == 4 and second <= 2 and third <= 2) or (third == 4 and first <= 2 and second <= 2):
             return 0
-    if count >= 2 and _years(groups, 0):
+    if count >= 2 and _years(groups, _FIRST):
         return 0
     thousands = count >= 3 and groups.sizes[0] < 3 and groups.sizes[1] == 3 and groups.sizes[2] == 3
     if thousands and groups.gaps[0] == POINT:
@@ -210,7 +214,7 @@ def _is_part(data: Bytes, begin: int, at: int, stop: int) -> Scalar:
         return True
     while is_byte(data, begin, at - 1, stop, SPACE):
         at -= 1
-    return is_byte(data, begin, at - 1, stop, 0xA7) and is_byte(data, begin, at - 2, stop, 0xC2)
+    return is_byte(data, begin, at - 1, stop, _SECTION[1]) and is_byte(data, begin, at - 2, stop, _SECTION[0])
 
 
 @njit(**INNER)
@@ -221,7 +225,7 @@ def _national(groups: DigitGroups, count: int, bracket: bool, said: int) -> Scal
     announced = said & PHONE != 0
     used = 0
     if groups.sizes[0] > 1 and groups.digits[0] == 0 and groups.digits[1] == 0:
-        used = _international(groups, count, 2) if announced or (count > 2 and groups.sizes[0] <= 5) else 0
+        used = _international(groups, count, _TWO_ZEROS) if announced or (count > 2 and groups.sizes[0] <= 5) else 0
     if used == 0:
         used = _american(groups, count, bracket, announced)
     if used == 0:
@@ -246,7 +250,7 @@ def phone_at(data: Bytes, begin: int, stop: int, groups: DigitGroups, count: int
     if count == 1 and groups.sizes[0] < 7:
         return start, start
     if plus:
-        used = _international(groups, count, 0)
+        used = _international(groups, count, _NONE)
     elif _is_part(data, begin, outer, stop):
         return start, start
     else:

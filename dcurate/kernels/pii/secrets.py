@@ -68,7 +68,8 @@ _RULES = [
 _FEWEST_DIFFERENT = 6
 _PRIVATE = b"PRIVATE KEY"
 _BEGIN, _END = b"-----BEGIN ", b"-----END "
-_LONGEST_LABEL, _SHORTEST_BLOCK, _LONGEST_BLOCK = 40, 40, 1 << 15
+_LONGEST_LABEL, _SHORTEST_BLOCK = 40, 40
+_LONGEST_BLOCK: Scalar = np.int64(1 << 15)
 _JWT_PART = 10
 #: Of a bot's token of Telegram: digits of its number, and what comes after ``:AA``.
 _FEWEST_BOT, _MOST_BOT, _BOT_PART = 8, 10, 33
@@ -79,7 +80,8 @@ _TRIGGER = np.array([rule[1] for rule in _RULES], np.int64)
 _FEWEST = np.array([rule[3] for rule in _RULES], np.int64)
 _LARGEST = np.array([rule[4] for rule in _RULES], np.int64)
 _ALPHABET = np.array([1 << list(_ALPHABETS).index(rule[2]) for rule in _RULES], np.uint8)
-_URL, _BLOCK, _DASHES = (1 << list(_ALPHABETS).index(name) for name in ("url", "block", "hyphen"))
+_URL, _BLOCK, _DASHES = (np.int64(1 << list(_ALPHABETS).index(name)) for name in ("url", "block", "hyphen"))
+_CAPITAL_A, _CAPITAL_B = np.int64(0x41), np.int64(0x42)
 #: The alphabets that each byte is in, as bits.
 _IN = np.array(
     [sum(1 << number for number, given in enumerate(_ALPHABETS.values()) if byte in given) for byte in range(256)],
@@ -194,10 +196,16 @@ def _private_key(data: Bytes, at: int, stop: int) -> Scalar:
 
 
 @njit(**INNER)
+def may_be_bot_token(data: Bytes, at: int, stop: int) -> Scalar:
+    """Whether the colon at ``at`` may be that of a Telegram bot token: two capital letters A follow."""
+    return is_byte(data, at, at + 1, stop, _CAPITAL_A) and is_byte(data, at, at + 2, stop, _CAPITAL_A)
+
+
+@njit(**INNER)
 def bot_token_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar, Scalar]:
     """Start and end of the Telegram bot token with its colon at ``at``; twice ``at`` if there is none."""
     _, stop, free = span
-    if not (is_byte(data, free, at + 1, stop, 0x41) and is_byte(data, free, at + 2, stop, 0x41)):
+    if not may_be_bot_token(data, at, stop):
         return at, at
     start = at
     while start > free and CLASS[data[start - 1]] & DIGIT:
@@ -205,6 +213,39 @@ def bot_token_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scal
     end = _run(data, at + 3, stop, _URL, _BOT_PART + 1)
     fits = _FEWEST_BOT <= at - start <= _MOST_BOT and end - at == 3 + _BOT_PART
     return (start, end) if fits and _varied(data, at + 3, end) else (at, at)
+
+
+@njit(**INNER)
+def _known_from(data: Bytes, span: tuple[int, int, int], at: int, rule: int) -> Scalar:
+    """The first rule from ``rule`` on in its chain whose prefix stands around ``at``; 0 if there is none."""
+    begin, stop, free = span
+    while rule:
+        number = rule - 1
+        start = at - _TRIGGER[number]
+        part = _PREFIX_BOUNDS[number], _PREFIX_BOUNDS[number + 1]
+        bounded = start >= free and not in_class(data, begin, start - 1, stop, WORD)
+        if bounded and _holds(data, start, stop, _PREFIXES, part):
+            break
+        rule = _NEXT[rule]
+    return np.int64(rule)
+
+
+@njit(**INNER)
+def _first_rule(data: Bytes, span: tuple[int, int, int], at: int) -> Scalar:
+    """The first rule whose prefix stands around ``at``, which is not the first free byte; 0 if there is none."""
+    head = np.int64(_HEADS[np.int64(_BEFORE[data[at - 1]]) * _WIDTH + np.int64(_LOOKED_FOR[data[at]])])
+    return _known_from(data, span, at, head) if head else 0
+
+
+@njit(**INNER)
+def may_be_secret(data: Bytes, span: tuple[int, int, int], at: int) -> Scalar:
+    """Whether the search byte at ``at`` may be in a secret: a few bytes around it say."""
+    _, stop, free = span
+    if data[at] == HYPHEN and is_byte(data, at, at + 1, stop, HYPHEN) and is_byte(data, at, at + 5, stop, _CAPITAL_B):
+        return True
+    if at <= free:
+        return False
+    return (data[at] == 0x4A and data[at - 1] == 0x79) or _first_rule(data, span, at) > 0
 
 
 @njit(**INNER)
@@ -230,19 +271,13 @@ def secret_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar,
         end = _token(data, at, stop)
         if end >= 0:
             return at - 2, end
-    rule = np.int64(_HEADS[np.int64(_BEFORE[before]) * _WIDTH + np.int64(_LOOKED_FOR[data[at]])])
+    rule = _first_rule(data, span, at)
     while rule:
         number = rule - 1
-        rule = np.int64(_NEXT[rule])
-        first, last = _PREFIX_BOUNDS[number], _PREFIX_BOUNDS[number + 1]
-        start = at - _TRIGGER[number]
-        if start < free or in_class(data, begin, start - 1, stop, WORD):
-            continue
-        if not _holds(data, start, stop, _PREFIXES, (first, last)):
-            continue
-        body = start + last - first
-        end = _run(data, body, stop, _ALPHABET[number], _LARGEST[number] + 1)
+        body = at - _TRIGGER[number] + _PREFIX_BOUNDS[number + 1] - _PREFIX_BOUNDS[number]
+        end = _run(data, body, stop, np.int64(_ALPHABET[number]), _LARGEST[number] + 1)
         fits = _FEWEST[number] <= end - body <= _LARGEST[number] and not in_class(data, begin, end, stop, WORD)
         if fits and _varied(data, body, end):
-            return start, end
+            return at - _TRIGGER[number], end
+        rule = _known_from(data, span, at, np.int64(_NEXT[rule]))
     return at, at

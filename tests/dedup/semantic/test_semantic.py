@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -19,11 +17,11 @@ from dcurate.dedup.keep import Highest, Lowest
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 from dcurate.errors import DataError, PipelineError
 from dcurate.run import Executor
-from tests.conftest import ROOT
 from tests.dedup.semantic.curate import pipeline
 from tests.dedup.semantic.data import Row, some, write
 from tests.dedup.semantic.test_compare import by_all_products
 from tests.dying import dying
+from tests.forked import run_forked
 from tests.places import records
 
 pytestmark = pytest.mark.cluster
@@ -126,9 +124,9 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(source: str, tmp_path: 
     output, program = tmp_path / "out", "tests.dedup.semantic.curate"
     for moment in ("fit_002/rows", "marks.dcurate/output.json"):
         killed = dying(records(output) / "rounds", f"semantic_duplicates_{moment}", program, source, output)
-        assert subprocess.run(killed, cwd=ROOT, check=False).returncode == -9, "it had ended before"
+        assert run_forked(killed) == -9, "it had ended before"
         assert not list(output.glob("*.jsonl"))
-    subprocess.run([sys.executable, "-m", program, source, str(output)], cwd=ROOT, check=True)
+    pipeline(source, str(output)).run(InlineExecutor(), resume=True)
     whole, again = (
         {path.name: path.read_bytes() for path in out.glob("*.jsonl")} for out in (tmp_path / "whole", output)
     )

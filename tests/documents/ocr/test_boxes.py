@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.documents.ocr.boxes import Box, components, find_boxes
 from dcurate.documents.ocr.lines import decode
+from dcurate.media.ocr.boxes import Box, components, find_boxes
 
 
 def flooded(mask: np.ndarray) -> list[set[tuple[int, int]]]:

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from dcurate.documents.ocr.page import PageOcr
-from dcurate.documents.ocr_files import model_files
 from dcurate.errors import PipelineError
+from dcurate.media.ocr.files import model_files
 from tests.documents.ocr.conftest import TEXT, page, pixels
 
 

@@ -23,8 +23,9 @@ from dcurate.engine.worker.timeouts import acquire_host_folder, take_hangs
 from dcurate.errors import DcurateError, ResourceError, RunError, StageError
 from dcurate.kernels import cuda
 from tests.engine.worker.failing import Broken, FailsLate, Raises, batch, texts_of
+from tests.faulty import PoisonsOn
 from tests.gpu_errors import OUT_OF_MEMORY, POISON
-from tests.gpu_stages import LoadsLate, NeedsGpuMemory, PoisonsOn, PoisonsSetup
+from tests.gpu_stages import LoadsLate, NeedsGpuMemory, PoisonsSetup
 from tests.stages import Append
 
 pytestmark = pytest.mark.program
@@ -59,12 +60,12 @@ def code_of_fork(run: str, spec: OperatorSpec, inputs: list[DocumentBatch]) -> i
 
 def test_every_library_s_sticky_error_ends_a_process_that_a_nanny_restarts_and_says_why(run: str) -> None:
     for number, error in enumerate(POISON):
-        spec = OperatorSpec("test", (PoisonsOn(),), ignore_failures=True)
+        spec = OperatorSpec("test", (PoisonsOn(errors=tuple(POISON)),), ignore_failures=True)
         assert code_of_fork(run, spec, [batch("a"), batch("b", f"c!{number}", split="b.jsonl")]) == POISONED_EXIT
         (hang,) = take_hangs(run)
         assert hang.doing.startswith("stage 'poisons_on' failed on batch 'b.jsonl'")
         assert " ".join(str(error).split()) in " ".join(hang.doing.split())
-        assert "gpu_stages.py" in hang.trace
+        assert "faulty.py" in hang.trace
 
 
 def test_a_gpu_that_is_unusable_at_set_up_ends_a_few_processes_and_then_the_run(run: str) -> None:

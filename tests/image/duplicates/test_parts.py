@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.dedup.components import components
+from dcurate.dedup.components import Edges, components
 from dcurate.errors import PipelineError
+from dcurate.image.duplicates.fingerprint import Fingerprints
+from dcurate.image.duplicates.groups import guarded
 from dcurate.image.duplicates.parts import Hashes, Parts
+from dcurate.image.duplicates.thumbnails import ThumbnailSimilarity
 from dcurate.kernels.hamming import FOLLOWERS, LEADERS, MOST_COMPARED
 
 
@@ -69,6 +72,33 @@ def test_stays_linear_with_many_pictures_of_one_hash(distinct: int) -> None:
     assert len(components(left, right).members) == number  # all are still connected
     assert len(set(components(left, right).labels.tolist())) == 1
     assert bool(short) == (distinct > 1)
+
+
+def noisy_white(number: int) -> Fingerprints:
+    """Fingerprints of white pictures with faint noise: one hash, and no two thumbnails equal."""
+    random = np.random.default_rng(number)
+    hashes = np.zeros((number, 2), np.uint64)
+    grays = random.integers(253, 256, (number, 32, 32), dtype=np.uint8)
+    return Fingerprints(hashes, hashes, np.full(number, 9216), grays, np.zeros((number, 2, 8, 8), np.int8))
+
+
+def test_groups_of_noisy_white_pictures_take_linear_time() -> None:
+    """Of more than 512 pictures under a key each is paired with some, so that twice the pictures have twice the pairs.
+
+    What follows compares each pair once, in constant time.
+    """
+    few, many = (
+        len(Parts(128, 10, 2).pairs(prints.hashes, prints.contents).left)
+        for prints in (noisy_white(4_000), noisy_white(16_000))
+    )
+    assert few <= 16 * 4_000
+    assert many <= 4.1 * few
+    prints = noisy_white(700)
+    left, right, short = Parts(128, 10, 2).pairs(prints.hashes, prints.contents)
+    assert short
+    compare = ThumbnailSimilarity(prints)
+    groups = guarded(np.arange(700.0), Edges(left, right), compare(left, right).astype(np.float32), compare)
+    assert (len(groups.member), groups.kept.sum()) == (700, 1)
 
 
 def test_stays_linear_with_many_hashes_in_one_bucket() -> None:

@@ -37,7 +37,8 @@ from dcurate.ui.scheduler_store import store_of
 from dcurate_testing.browser import Browser
 from dcurate_testing.dashboard_runs import Shape, history
 from dcurate_testing.legibility import PHONE, broken, faint, outside
-from tests.conftest import process, wait_for, wait_for_workers
+from tests.conftest import wait_for, wait_for_workers
+from tests.forked import forked
 from tests.ui.dashboard.proxy import below
 
 pytestmark = pytest.mark.cluster
@@ -395,10 +396,10 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]
     dask = [sys.executable, "-m", "dask"]
     where = ["--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
     told = ["--dashboard-prefix", "/far/away", "--preload", "dcurate.preload", "--scheduler-file", str(info)]
-    with process(*dask, "scheduler", *where, *told, log=folder / "scheduler.log"):
+    with forked(*dask, "scheduler", *where, *told, log=folder / "scheduler.log"):
         wait_for(info)
         options = ["--scheduler-file", str(info), "--no-dashboard", "--local-directory", str(folder)]
-        with process(*dask, "worker", *options, log=folder / "worker.log"):
+        with forked(*dask, "worker", *options, log=folder / "worker.log"):
             known: dict[str, Any] = json.loads(info.read_text())
             wait_for_workers(known["address"], 1)
             yield known["address"], f"http://127.0.0.1:{known['services']['dashboard']}/far/away"

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
+from dcurate.core.extras import missing_dependency
 from dcurate.errors import PipelineError
 
 Floats = npt.NDArray[np.float32]
 
 
 def session(path: Path, threads: int = 1) -> Any:
-    """Load an ONNX model on CPUs; the same input always gives the same output."""
+    """Load an ONNX model on CPUs; the same input always gives the same output.
+
+    Raises:
+        ResourceError: ONNX Runtime is not installed.
+    """
+    try:
+        onnxruntime: Any = importlib.import_module("onnxruntime")
+    except ImportError as error:
+        raise missing_dependency("models in ONNX format", str(error), "images") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -1,0 +1,108 @@
+"""The first bytes of files, for stages that read headers: a range where the file is stored as it is, else all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from dcurate.errors import DataError
+from dcurate.fs.errors import storage_errors
+from dcurate.fs.paths import open_store
+from dcurate.media.errors import MediaFault
+from dcurate.media.members import is_sequential
+from dcurate.media.names import container_of
+from dcurate.media.ranges import version_of
+from dcurate.media.refs import BYTES, HELD, LARGEST_FILE, REF, Ref, fetch, fetched, ref_array, refs_of
+
+#: Bytes of a head. A file of up to twice as many is fetched whole.
+HEAD = 2**16
+
+
+class Head(NamedTuple):
+    """The start of a file, or all of it.
+
+    Args:
+        data: the first bytes.
+        size: of the file, in bytes.
+    """
+
+    data: bytes
+    size: int
+
+
+def heads(
+    rows: pa.Table,
+    enough: Callable[[bytes], bool],
+    *,
+    limit: int = LARGEST_FILE,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Iterator[tuple[int, list[Head | MediaFault]]]:
+    """Yield the first 64 KiB of the file of each row, in runs of rows, each with the number of its first row.
+
+    Files within compressed archives, files of up to 128 KiB, and those whose head is not enough are fetched whole.
+
+    Args:
+        rows: a table as `dcurate.media.refs.fetch` takes it.
+        enough: whether the first bytes of a file are all that is needed of it.
+        limit: the fault of a larger file is ``"too large"``, and it is not read.
+        storage_options: for fsspec.
+
+    Raises:
+        DataError: as `fetch`.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     _ = file.write(bytes(200_000)), file.flush()
+        ...     rows = pa.table({"media_ref": ref_array([Ref(file.name, None, 0, 200_000)])})
+        ...     [(start, [head])] = heads(rows, lambda data: True)
+        ...     [(start, [whole])] = heads(rows, lambda data: False)
+        >>> len(head.data), head.size, len(whole.data)
+        (65536, 200000, 200000)
+    """
+    media = rows.select([name for name in (REF, BYTES) if name in rows.column_names])
+    for start in range(0, rows.num_rows, HELD // HEAD):
+        some = media.slice(start, HELD // HEAD)
+        found: dict[int, Head | MediaFault] = {}
+        short = _with_head(some, limit, storage_options or {})
+        if short:
+            first = pa.table({REF: ref_array([Ref(ref.path, None, ref.offset or 0, HEAD) for ref in short.values()])})
+            answers = fetch(first, storage_options=storage_options)
+            for (row, ref), data in zip(short.items(), answers, strict=True):
+                if isinstance(data, bytes) and enough(data):
+                    found[row] = Head(data, ref.size or 0)
+        wholly = [row for row in range(some.num_rows) if row not in found]
+        rest = some.take(pa.array(wholly, pa.int64())) if found else some
+        for begin, files in fetched(rest, limit=limit, storage_options=storage_options):
+            for place, data in enumerate(files, begin):
+                found[wholly[place]] = data if isinstance(data, MediaFault) else Head(data, len(data))
+        yield start, [found[row] for row in range(some.num_rows)]
+
+
+def _with_head(rows: pa.Table, limit: int, options: Mapping[str, Any]) -> dict[int, Ref]:
+    """The rows whose file can be read from its start, and is large enough for that."""
+    if REF not in rows.column_names:
+        return {}
+    refs = refs_of(rows.select([REF]))
+    here = rows[BYTES].is_valid().to_pylist() if BYTES in rows.column_names else [False] * rows.num_rows
+    wanted = {
+        row: ref
+        for row, ref in enumerate(refs)
+        if ref is not None and not here[row] and 2 * HEAD < (ref.size or 0) <= limit and (ref.offset or 0) >= 0
+        if container_of(ref.path) in ("", "tar") and not is_sequential(ref.path, ref.member)
+    }
+    ends = _sizes_of({ref.path for ref in wanted.values()}, options)
+    return {row: ref for row, ref in wanted.items() if (ref.offset or 0) + (ref.size or 0) <= ends[ref.path]}
+
+
+def _sizes_of(paths: set[str], options: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes of files; 0 of those that are not there."""
+    sizes = {}
+    for path in paths:
+        sizes[path] = 0
+        with storage_errors("read", path), suppress(DataError, FileNotFoundError):
+            sizes[path] = version_of(*open_store(path, options)).size
+    return sizes

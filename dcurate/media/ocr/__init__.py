@@ -1,0 +1,1 @@
+"""Find lines of text in pictures."""
