@@ -29,19 +29,8 @@ from dcurate.engine.allocate.allocation import (
     throughput,
 )
 from dcurate.engine.allocate.incremental_packer import IncrementalPacker
-from dcurate.engine.allocate.model import (
-    Bin,
-    Bins,
-    Item,
-    Layout,
-    align_to_current,
-    drop_surplus,
-    host_classes,
-    load_current,
-    replace_hosts,
-    to_allocation,
-    total_slots,
-)
+from dcurate.engine.allocate.layouts import align_to_current, drop_surplus, host_classes, load_current, to_allocation
+from dcurate.engine.allocate.model import Bin, Bins, Item, Layout, replace_hosts, total_slots
 from dcurate.engine.allocate.packer import EFFORT, Packer
 
 #: Numbers of slots within this share of an integer count as that integer.

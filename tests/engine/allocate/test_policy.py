@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dcurate.engine.allocate.allocation import Allocation, Gpu, Host, SchedulingUnit, SlotLocation, count_slots
+from dcurate.engine.allocate.capacity import Capacity, place_all
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
-from dcurate.engine.allocate.model import Capacity, place_all
 from dcurate.engine.allocate.policy import Decision, decide
 
 
