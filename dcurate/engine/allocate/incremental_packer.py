@@ -1,4 +1,4 @@
-"""Add slots to those that hosts have: find room, or drop and move others. Pure."""
+"""Add slots to those that hosts have: find capacity, or drop and move others. Pure."""
 
 from __future__ import annotations
 
