@@ -12,7 +12,7 @@ from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit,
 from dcurate.engine.allocate.inputs import AllocationChange, Measured
 from dcurate.engine.allocate.model import MILLION, Bin, Item, Layout
 from dcurate.engine.allocate.packer import Packer
-from dcurate.engine.allocate.solve import Problem, minimal
+from dcurate.engine.allocate.problem import Problem, minimal
 
 
 class Shortage(NamedTuple):

@@ -23,7 +23,8 @@ from dcurate.engine.allocate.allocation import (
     throughput,
 )
 from dcurate.engine.allocate.explain import explain_infeasible
-from dcurate.engine.allocate.solve import add_slack, bound, solve, solve_in_place
+from dcurate.engine.allocate.problem import bound
+from dcurate.engine.allocate.solve import add_slack, solve, solve_in_place
 
 GB = 1e9
 
