@@ -180,11 +180,11 @@ class _RunOptions:
 
 def _collect(batches: Iterator[Batch]) -> list[Batch]:
     """All batches in this process, as long as they fit."""
-    room = psutil.virtual_memory().available * COLLECT_SHARE
+    left = psutil.virtual_memory().available * COLLECT_SHARE
     collected = []
     for batch in batches:
-        room -= batch.nbytes
-        if room < 0:
+        left -= batch.nbytes
+        if left < 0:
             raise RunError(
                 "the rows do not fit into this process's memory; end the pipeline with a writer, or take batches as "
                 "they come from pipeline.stream()"

@@ -163,7 +163,7 @@ def _dask_cuda(module: str) -> Any:
     """Import a module of dask-cuda.
 
     Raises:
-        ResourceError: dask-cuda is not installed, or lacks what it needs itself.
+        ResourceError: dask-cuda is not installed, or cannot import what it needs itself.
     """
     try:
         return importlib.import_module(f"dask_cuda{module}")

@@ -12,7 +12,7 @@ from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit,
 from dcurate.engine.allocate.inputs import AllocationChange, Measured
 from dcurate.engine.allocate.model import MILLION, Bin, Item, Layout
 from dcurate.engine.allocate.packer import Packer
-from dcurate.engine.allocate.solve import Problem, minimal
+from dcurate.engine.allocate.problem import Problem, minimal
 
 
 class Shortage(NamedTuple):
@@ -89,7 +89,7 @@ def _shortage(unit: SchedulingUnit, item: Item, layout: Layout, on_empty: bool) 
             return shortage
     cores = max(one.cpus for one in layout if _gpus_fit(one, item, check_slots=True)) / MILLION
     if cores * MILLION < item.cpus:
-        host = "host with room on its GPUs" if item.on_gpu else "host"
+        host = "host with free GPU capacity" if item.on_gpu else "host"
         left = f"no {host} has more than {_count_of(cores, 'CPU')}" if cores else f"no CPU is left on any {host}"
         advice = " or use larger hosts" if on_empty else ", use execution_mode='batch', or a larger cluster"
         fewer = "ask for fewer with .with_(resources=Resources(cpus=...))"
@@ -128,7 +128,7 @@ def _gpu_shortage(unit: SchedulingUnit, item: Item, layout: Layout, on_empty: bo
     if not any(_gpus_fit(one, item, check_slots=True) for one in layout):
         return Shortage(
             "a thread of a worker process on its GPU",
-            "none is left on a GPU with room for it",
+            "none is left on a GPU with enough free capacity",
             "start GPU workers with more threads, or use execution_mode='batch'",
         )
     return None
@@ -204,11 +204,11 @@ def _why(move: AllocationChange, each: Measured, beyond: int) -> str:
             return "nothing left to do"
         takers = [name for name in move.gained if name != each.name and not snapshot.cheap(name)]
         takers = takers or [name for name in move.gained if name != each.name]
-        return f"gives room to {' and '.join(takers[:3])}" if takers else "its host has less room"
+        return f"gives capacity to {' and '.join(takers[:3])}" if takers else "its host has less capacity"
     if after == before and move.dropped[each.name]:
         return f"{move.dropped[each.name]} of them elsewhere, so that others fit"
     if after == before and beyond:
-        return "idle room, so that uneven durations do not hold others up"
+        return "idle capacity, so that uneven durations do not hold others up"
     if not before and not each.known(snapshot.now):
         return "to learn how long it takes"
     was, will = snapshot.splits_a_second(slots_before), snapshot.splits_a_second(counts)

@@ -1,4 +1,4 @@
-"""Add slots to those that hosts have: find room, or drop and move others. Pure."""
+"""Add slots to those that hosts have: find capacity, or drop and move others. Pure."""
 
 from __future__ import annotations
 
@@ -6,17 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from dcurate.engine.allocate.model import (
-    PLENTY,
-    Bin,
-    Bins,
-    Item,
-    Layout,
-    SlotGroup,
-    drop_surplus,
-    replace_hosts,
-    total_slots,
-)
+from dcurate.engine.allocate.layouts import drop_surplus
+from dcurate.engine.allocate.model import PLENTY, Bin, Bins, Item, Layout, SlotGroup, replace_hosts, total_slots
 from dcurate.engine.allocate.packer import Packer, emptiest_first
 from dcurate.engine.allocate.packing_heuristics import HEURISTICS
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import inf, sqrt
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit, count_slots
-from dcurate.engine.allocate.model import Capacity, place_all
+from dcurate.engine.allocate.capacity import Capacity, place_all
 from dcurate.engine.allocate.rates import PRIOR_WEIGHT
 
 #: A unit is known after this many samples, or this many seconds after its first.

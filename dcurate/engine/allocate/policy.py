@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from math import inf, log
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit, count_slots
+from dcurate.engine.allocate.capacity import Capacity, grow, place_all, surplus_slots
 from dcurate.engine.allocate.explain import Change, explain_changes, explain_infeasible
 from dcurate.engine.allocate.inputs import CHEAP_S, LEAST_GAIN, SOON_S, AllocationChange, AllocatorInput
-from dcurate.engine.allocate.model import Capacity, grow, place_all, surplus_slots
-from dcurate.engine.allocate.solve import add_slack, bound, solve, solve_in_place
+from dcurate.engine.allocate.problem import bound
+from dcurate.engine.allocate.solve import add_slack, solve, solve_in_place
 
 
 @dataclass(frozen=True)

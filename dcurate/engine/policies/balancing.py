@@ -9,12 +9,13 @@ from math import ceil, inf, sqrt
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SlotLocation, count_slots
 from dcurate.engine.allocate.assignment import assign_slots
+from dcurate.engine.allocate.capacity import Capacity, place_all
 from dcurate.engine.allocate.explain import Change
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
-from dcurate.engine.allocate.model import Capacity, place_all
 from dcurate.engine.allocate.policy import AllocationRules, Decision, decide
+from dcurate.engine.allocate.problem import bound
 from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec, WorkerState, form_pools, hosts_of
-from dcurate.engine.allocate.solve import bound, solve_in_place
+from dcurate.engine.allocate.solve import solve_in_place
 from dcurate.engine.policies.view import Allocate, LookAgain, OperatorView, RunView, Suggestion
 from dcurate.errors import ResourceError
 

@@ -15,7 +15,7 @@ from dcurate.ui.svg import INK
 
 #: Pixels of each row of the busy plot, and of what else there is of it.
 ROW_HEIGHT, AROUND = 22, 36
-#: Rows that there is room for in any case.
+#: A plot is high enough for at least this many rows.
 LEAST_ROWS = 4
 #: Letters of a name that are shown beside a plot.
 NAME = 22

@@ -11,7 +11,7 @@ from dcurate.ui.svg import DROPPED, GRID, KEPT, MUTED
 
 #: From this share of its limit on a worker's memory is marked.
 TIGHT = 0.8
-#: Workers that there is room for in any case, and up to which each has its name below its bar.
+#: A plot is wide enough for at least this many workers; up to this many have their names below their bars.
 LEAST = 12
 #: Letters of a name that are shown there.
 NAME = 14

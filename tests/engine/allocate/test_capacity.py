@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate.engine.allocate.allocation import Allocation, Gpu, Host, SchedulingUnit, SlotLocation, count_slots
-from dcurate.engine.allocate.model import Capacity, grow, place_all, surplus_slots
+from dcurate.engine.allocate.capacity import Capacity, grow, place_all, surplus_slots
 
 HOST = Host("a", cpus=8, gpus=(Gpu("g0", 80e9), Gpu("g1", 80e9)))
 

@@ -11,19 +11,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit, SlotLocation
-from dcurate.engine.allocate.model import (
-    Bin,
-    Bins,
-    Layout,
+from dcurate.engine.allocate.layouts import (
     align_to_current,
     allocation_on,
     drop_surplus,
     host_classes,
     load_current,
     to_allocation,
-    total_slots,
-    whole,
 )
+from dcurate.engine.allocate.model import Bin, Bins, Layout, total_slots, whole
 from dcurate.engine.allocate.packer import Packer
 from dcurate.engine.allocate.packing_heuristics import HEURISTICS, SubsetSums
 

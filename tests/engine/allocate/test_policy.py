@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dcurate.engine.allocate.allocation import Allocation, Gpu, Host, SchedulingUnit, SlotLocation, count_slots
+from dcurate.engine.allocate.capacity import Capacity, place_all
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
-from dcurate.engine.allocate.model import Capacity, place_all
 from dcurate.engine.allocate.policy import Decision, decide
 
 
@@ -127,7 +127,7 @@ def two(read: float, score: float, **more: object) -> list[Measured]:
 def test_slots_go_where_they_are_needed_when_rates_have_changed() -> None:
     decision = decide(snapshot(host(cpus=8), two(1.0, 3.0), at(read=6, score=2)))
     assert count_slots(decision.allocation) == {"read": 2, "score": 6}
-    assert reasons(decision)["read"] == "read 6 -> 2 slots: gives room to score"
+    assert reasons(decision)["read"] == "read 6 -> 2 slots: gives capacity to score"
 
 
 def test_what_tears_slots_down_must_gain_more_than_the_estimates_are_in_doubt() -> None:
@@ -202,7 +202,7 @@ def test_idle_room_goes_to_cheap_units_up_to_their_slack_and_to_no_others() -> N
     ready = at(read=10, parse=10, load=10) + Counter({SlotLocation("a", "model", ("g0",)): 1})
     decision = decide(snapshot(host(cpus=200, gpus=1), units, ready))
     assert count_slots(decision.allocation) == {"read": 13, "parse": 18, "load": 10, "model": 1}
-    assert reasons(decision)["read"].endswith("idle room, so that uneven durations do not hold others up")
+    assert reasons(decision)["read"].endswith("idle capacity, so that uneven durations do not hold others up")
 
 
 def test_spare_slots_are_the_first_to_go() -> None:

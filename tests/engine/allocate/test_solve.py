@@ -23,7 +23,8 @@ from dcurate.engine.allocate.allocation import (
     throughput,
 )
 from dcurate.engine.allocate.explain import explain_infeasible
-from dcurate.engine.allocate.solve import add_slack, bound, solve, solve_in_place
+from dcurate.engine.allocate.problem import bound
+from dcurate.engine.allocate.solve import add_slack, solve, solve_in_place
 
 GB = 1e9
 
@@ -678,7 +679,7 @@ def test_many_hosts_that_are_alike_are_solved_close_to_the_bound() -> None:
         (
             [SchedulingUnit("a", 12, 0.5), SchedulingUnit("b", 12, 0.5)],
             [Host("x", 16, gpus(1))],
-            "needs 12 CPUs a slot, but after one slot of each of the others no host with room on its GPUs has more "
+            "needs 12 CPUs a slot, but after one slot of each of the others no host with free GPU capacity has more "
             "than 4 CPUs left;",
         ),
         (
@@ -696,7 +697,7 @@ def test_many_hosts_that_are_alike_are_solved_close_to_the_bound() -> None:
             [SchedulingUnit("a", gpus=0.1), SchedulingUnit("b", gpus=0.1)],
             [Host("x", 4, gpus(1, max_slots=1))],
             "needs a thread of a worker process on its GPU a slot, but after one slot of each of the others none is "
-            "left on a GPU with room for it;",
+            "left on a GPU with enough free capacity;",
         ),
         ([SchedulingUnit("a", max_slots=0)], [Host("x", 8)], "'a' is limited to no slot at all"),
         ([SchedulingUnit("a")], [], "needs 1 CPU a slot, but there are no workers; start some"),
