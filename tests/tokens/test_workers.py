@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, Pipeline, TokenWriter
+from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, Pipeline, TokenShuffle, TokenWriter
+from dcurate.tokens import shuffle
 from tests.stages import DieOnce
 from tests.tokens.conftest import texts
 from tests.tokens.test_writer import data_files, rows_of, write
@@ -19,8 +20,9 @@ _SETTINGS: dict[str, Any] = {"shard_tokens": 900, "packing": "concat", "sequence
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
 def test_bytes_do_not_depend_on_the_number_of_workers_nor_on_deaths(
-    workers: int, tokenizer: str, tmp_path: Path
+    workers: int, tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shuffle, "_SPLIT", 400)
     rows = rows_of(texts(120))
     rows[70]["text"] = "7"
     source = write(tmp_path / "in", rows, 12)
@@ -31,7 +33,13 @@ def test_bytes_do_not_depend_on_the_number_of_workers_nor_on_deaths(
         DieOnce(folder=str(tmp_path)),
         TokenWriter(str(tmp_path / "out"), tokenizer, **_SETTINGS),
     ]
+    shuffled = TokenShuffle(str(tmp_path / "once"), str(tmp_path / "shuffled once"), seed=3, shard_tokens=900)
+    Pipeline("shuffle", stages=[shuffled]).run(InlineExecutor(), observers=[])
+    shuffles: list[Any] = [TokenShuffle(str(tmp_path / "out"), str(tmp_path / "shuffled"), seed=3, shard_tokens=900)]
     with LocalCluster(n_workers=workers, gpus=False) as cluster:
         Pipeline("many", stages=stages).run(DaskExecutor(cluster=cluster), observers=[])
+        Pipeline("shuffle", stages=shuffles).run(DaskExecutor(cluster=cluster), observers=[])
     assert (tmp_path / "died").exists()
     assert data_files(tmp_path / "out") == data_files(tmp_path / "once")
+    assert data_files(tmp_path / "shuffled") == data_files(tmp_path / "shuffled once")
+    assert data_files(tmp_path / "shuffled").keys() == data_files(tmp_path / "out").keys()
