@@ -60,6 +60,7 @@ def main() -> int:
     if folders and not options.cpu:
         waiting = receive(folders, STORE, SITE)
         print(f"waiting for {', '.join(waiting)}" if waiting else "all wheels are there", flush=True)
+    if SITE.exists() and not options.cpu:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SITE), environment.get("PYTHONPATH")]))
     line = command(options.number, options.out, options.cpu)
     return subprocess.run(line, cwd=ROOT, env=environment, check=False).returncode
