@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 #: Seconds for which a loop may go on before others have a turn.
 SLICE_S = 0.01
 #: A full garbage collection that takes longer than this, in seconds of CPU, is followed by a rest.
-LONG_COLLECTION_S = 0.05
+LONG_COLLECTION_S = 0.025
 #: The rest takes this many times as long as the collection did, but not longer than this, in seconds.
 COLLECTION_REST, MAX_COLLECTION_REST_S = 400.0, 600.0
 #: A number of collections after which Python never comes to a full one.
@@ -73,6 +73,8 @@ class CollectionLimit:
 
     The state of a scheduler with a thousand workers is a million objects. Python visits them all whenever a quarter as
     many are new, which stops the event loop for a second, and finds next to nothing: Dask drops what it is done with.
+    So the objects that survive a long collection are not visited again until the last user ends, unless the process
+    has frozen objects itself.
     """
 
     def __init__(self) -> None:
@@ -80,12 +82,14 @@ class CollectionLimit:
         self._thresholds = gc.get_threshold()
         self._began = 0.0
         self._rest_until: float | None = None
+        self._freezes = self._due = False
 
     def start(self) -> None:
         """Begin, for one more user."""
         self._users += 1
         if self._users == 1:
             self._thresholds = gc.get_threshold()
+            self._freezes, self._due = not gc.get_freeze_count(), False
             gc.callbacks.append(self._on_collection)
 
     def stop(self) -> None:
@@ -94,9 +98,14 @@ class CollectionLimit:
         if not self._users:
             gc.callbacks.remove(self._on_collection)
             self._end_rest()
+            if self._freezes:
+                gc.unfreeze()
 
     def check(self) -> None:
-        """Allow the next full collection if it is time; to be called now and then."""
+        """Freeze what survived a long collection, and allow the next one if it is time; to be called now and then."""
+        if self._due:
+            self._due = False
+            gc.freeze()
         if self._rest_until is not None and time.monotonic() >= self._rest_until:
             self._end_rest()
 
@@ -112,6 +121,7 @@ class CollectionLimit:
         if phase == "start":
             self._began = now
         elif now - self._began >= LONG_COLLECTION_S:
+            self._due = self._freezes
             self._rest_until = time.monotonic() + min(COLLECTION_REST * (now - self._began), MAX_COLLECTION_REST_S)
             gc.set_threshold(*self._thresholds[:2], _NEVER)
 

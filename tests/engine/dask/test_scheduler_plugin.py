@@ -273,6 +273,22 @@ def test_a_long_garbage_collection_is_followed_by_a_rest(
     assert gc.get_threshold() == thresholds
 
 
+def test_what_survives_a_long_garbage_collection_is_not_visited_again_until_the_end(
+    thresholds: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not gc.get_freeze_count()
+    monkeypatch.setattr(event_loop, "LONG_COLLECTION_S", 0.0)
+    limit = event_loop.CollectionLimit()
+    limit.start()
+    limit.check()
+    assert not gc.get_freeze_count()
+    gc.collect()
+    limit.check()
+    assert gc.get_freeze_count() > 1000
+    limit.stop()
+    assert not gc.get_freeze_count()
+
+
 def test_a_short_garbage_collection_is_followed_by_none(
     thresholds: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
