@@ -18,6 +18,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import metadata
 from typing import NamedTuple, Protocol
 
 from dcurate.errors import SECRET
@@ -168,6 +169,8 @@ def serve(control: str, function: str) -> None:
         function: as `Template` has it.
     """
     warnings.simplefilter("ignore")
+    # Plugins of other packages, which Numba loads when it begins to compile, may start threads.
+    metadata.entry_points = lambda **_: metadata.EntryPoints()  # type: ignore[assignment]
     with suppress(Exception):  # the child says what is wrong
         importlib.import_module(function.partition(":")[0])
     gc.collect()

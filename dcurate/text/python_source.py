@@ -82,6 +82,8 @@ def _comments(source: str) -> Iterator[str]:
 
 
 def _tokenized(source: str) -> Iterator[str]:
+    if _NESTS and "\0" in source:  # Python 3.12.1 raises the error of that at a random place
+        raise SyntaxError("source code cannot contain null bytes")
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     return (token.string for token in tokens if token.type == tokenize.COMMENT)
 

@@ -4,6 +4,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -174,11 +175,30 @@ def test_settings_that_cannot_work_are_refused(setting: dict[str, object], said:
         PdfExtract(**setting)  # type: ignore[arg-type]
 
 
-def test_the_child_is_forked_so_that_a_bomb_costs_little_more_than_itself(stage: PdfExtract) -> None:
+PLUGIN = """
+import threading
+def init():
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+"""
+
+
+def test_the_child_is_forked_so_that_a_bomb_costs_little_more_than_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a plugin of Numba that is installed starts a thread."""
+    (tmp_path / "plugin_of_numba.py").write_text(PLUGIN)
+    (tmp_path / "plugin_of_numba-1.dist-info").mkdir()
+    (tmp_path / "plugin_of_numba-1.dist-info" / "METADATA").write_text("Name: plugin-of-numba\nVersion: 1\n")
+    points = tmp_path / "plugin_of_numba-1.dist-info" / "entry_points.txt"
+    points.write_text("[numba_extensions]\ninit = plugin_of_numba:init\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    stage = PdfExtract(ocr="off")
+    stage.setup()
     stage.process(batch([pdf()]))
     assert stage._sandbox is not None
     assert stage._sandbox._child is not None
     assert isinstance(stage._sandbox._child._process, Forked)
+    stage.teardown()
 
 
 def test_rows_without_files_are_refused(stage: PdfExtract) -> None:

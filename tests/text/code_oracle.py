@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import sys
 import tokenize
 import warnings
 from collections.abc import Callable
@@ -41,6 +42,8 @@ def comments(source: str, language: str) -> float:
 
 
 def tokens(source: str) -> list[str]:
+    if sys.version_info >= (3, 12) and "\0" in source:
+        raise SyntaxError("source code cannot contain null bytes")
     return [
         token.string
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
@@ -51,7 +54,7 @@ def tokens(source: str) -> list[str]:
 def python_comments(source: str) -> float:
     try:
         return len(" ".join(comment[1:] for comment in tokens(source))) / len(source) if source else 0.0
-    except (tokenize.TokenError, IndentationError):
+    except (tokenize.TokenError, SyntaxError, UnicodeEncodeError):
         return 9999.0
 
 

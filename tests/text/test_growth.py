@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -249,7 +250,13 @@ def test_personal_data_is_found_in_linear_time() -> None:
     assert_linear(whole(Modify(PiiModifier())), pairs(PERSONAL[:6]), SHORT)
 
 
-@pytest.mark.parametrize("rules", RULES)
+#: Python tokenizes long lines in quadratic time before 3.12.4 (python/cpython#119118).
+SLOW_PYTHON = pytest.mark.xfail((3, 12) <= sys.version_info < (3, 12, 4), reason="python/cpython#119118")
+
+
+@pytest.mark.parametrize(
+    "rules", [pytest.param(one, marks=SLOW_PYTHON) if one in ("source", "text/x-python") else one for one in RULES]
+)
 def test_filters_take_linear_time(rules: str) -> None:
     filters, tokens = RULES[rules]
     work = whole(Annotate([*filters]))
