@@ -82,7 +82,7 @@ def noisy_white(number: int) -> Fingerprints:
     return Fingerprints(hashes, hashes, np.full(number, 9216), grays, np.zeros((number, 2, 8, 8), np.int8))
 
 
-def test_groups_of_noisy_white_pictures_take_linear_time() -> None:
+def test_pictures_of_one_hash_are_paired_and_grouped_in_linear_time() -> None:
     """Of more than 512 pictures under a key each is paired with some, so that twice the pictures have twice the pairs.
 
     What follows compares each pair once, in constant time.
