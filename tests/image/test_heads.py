@@ -44,7 +44,12 @@ class Relay(socketserver.ThreadingTCPServer):
 
     def __init__(self, address):
         super().__init__(("127.0.0.1", 0), Connection)
-        self.behind, self.answered = (address.hostname, address.port), 0
+        self.behind = (address.hostname, address.port)
+        self.answers = []
+
+    @property
+    def answered(self):
+        return sum(self.answers)
 
 
 class Connection(socketserver.BaseRequestHandler):
@@ -58,8 +63,8 @@ class Connection(socketserver.BaseRequestHandler):
     def pass_on(self, source, target, counted):
         with contextlib.suppress(OSError):
             while data := source.recv(2**16):
+                self.server.answers.append(counted * len(data))  # before the client has it, and goes on
                 target.sendall(data)
-                self.server.answered += counted * len(data)
             target.shutdown(socket.SHUT_WR)
 
 
