@@ -1,4 +1,4 @@
-"""What near-duplicates of texts and of images have in common; they differ in what is compared, and how."""
+"""The steps that near-duplicates of texts and of images share; each adds its features and comparison."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NearDuplicateStage(BarrierStage[DocumentBatch]):
 
     uses_columns_again: ClassVar[bool] = False
 
-    #: What entries are called: in names of stages, and as their folder below that of the round.
+    #: Name of the entries, in names of stages and as a folder below that of the round.
     entries_name: ClassVar[str]
 
     @property

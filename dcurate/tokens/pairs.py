@@ -18,7 +18,7 @@ from dcurate.tokens.formats import MEGATRON_CODES, MEGATRON_MAGIC
 from dcurate.tokens.layout import Ints
 from dcurate.tokens.tokenizer import TokenizerSource
 
-#: The tokenizer of pairs, which do not say it.
+#: The tokenizer of pairs, which do not name theirs.
 UNKNOWN = {"name": "unknown", "digest": ""}
 _HEAD = struct.Struct("<QBQQ")
 _KINDS = {code: kind for kind, code in MEGATRON_CODES.items()}
@@ -28,7 +28,7 @@ _LOOKED = 2**21
 
 
 class Pair(NamedTuple):
-    """What the index of a pair says.
+    """The index of a pair.
 
     Args:
         kind: type of the ids.
@@ -51,7 +51,7 @@ def read_pair(directory: Directory, name: str) -> Pair:
         name: without ``.idx``.
 
     Raises:
-        DataError: it is none, is cut, or has what no document of tokens has.
+        DataError: the file is no index, is cut, or describes something other than documents of tokens.
     """
     data, place = directory.read(f"{name}.idx") or b"", directory.path(f"{name}.idx")
     begin = len(MEGATRON_MAGIC) + _HEAD.size
@@ -106,10 +106,10 @@ def with_pairs(
     Args:
         url: the folder.
         options: fsspec's ``storage_options``.
-        tokenizer: by which pairs were made; they do not say it.
+        tokenizer: the one that made the pairs, which do not name it.
 
     Raises:
-        DataError: it is neither, or a pair is damaged or unlike the others.
+        DataError: the folder holds neither, or a pair is damaged or unlike the others.
     """
     folder = TokenFolder(url, options or {})
     sizes = {name: entry.size for name, entry in folder.directory.files().items() if "/" not in name}

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.cluster
 
 
 def hang(monkeypatch: pytest.MonkeyPatch, folder: Path, times: int, looks: int) -> None:
-    """Have workers wait for ever while they start, the first so many times.
+    """Make workers hang while they start, the first `times` times.
 
-    After a number of looks of a nanny, two a second, they count as hanging: fewer, so that tests take no longer.
+    A nanny looks at them twice a second and ends them after a number of looks, which is smaller here to save time.
     """
     code = f"""
 import os, signal

@@ -251,7 +251,9 @@ def test_personal_data_is_found_in_linear_time() -> None:
 
 
 #: Python tokenizes long lines in quadratic time before 3.12.4 (python/cpython#119118).
-SLOW_PYTHON = pytest.mark.xfail((3, 12) <= sys.version_info < (3, 12, 4), reason="python/cpython#119118")
+SLOW_PYTHON = pytest.mark.xfail(
+    (3, 12) <= sys.version_info < (3, 12, 4), reason="python/cpython#119118", raises=AssertionError, strict=True
+)
 
 
 @pytest.mark.parametrize(

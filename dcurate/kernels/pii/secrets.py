@@ -217,7 +217,7 @@ def bot_token_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scal
 
 @njit(**INNER)
 def _known_from(data: Bytes, span: tuple[int, int, int], at: int, rule: int) -> Scalar:
-    """The first rule from ``rule`` on in its chain whose prefix stands around ``at``; 0 if there is none."""
+    """Return the first rule of a chain, from ``rule`` on, whose prefix has its search byte at ``at``; else 0."""
     begin, stop, free = span
     while rule:
         number = rule - 1
@@ -232,7 +232,7 @@ def _known_from(data: Bytes, span: tuple[int, int, int], at: int, rule: int) -> 
 
 @njit(**INNER)
 def _first_rule(data: Bytes, span: tuple[int, int, int], at: int) -> Scalar:
-    """The first rule whose prefix stands around ``at``, which is not the first free byte; 0 if there is none."""
+    """Return the first rule whose prefix has its search byte at ``at``, after the first free byte; else 0."""
     head = np.int64(_HEADS[np.int64(_BEFORE[data[at - 1]]) * _WIDTH + np.int64(_LOOKED_FOR[data[at]])])
     return _known_from(data, span, at, head) if head else 0
 

@@ -1,9 +1,9 @@
 """Personal data counted on a GPU, by three kernels that take turns at each text.
 
 One kernel for all kinds takes a compiler 13 CPU-seconds, most of them for functions that few places of a text need. So
-each of three kernels goes through a text up to a place that another one is to judge, and notes where it stopped. Of
-such places most are told by a few bytes to be nothing; how often texts change hands is bounded by what is left of them.
-Bits equal those of the CPU where the code for the GPU runs on one; not tested on a GPU.
+each of three kernels goes through a text up to a place that another one is to judge, and notes where it stopped. A few
+bytes rule out most of such places. A text goes from kernel to kernel at most once for each place that is left.
+Results equal those of the CPU, bit by bit, where the code for the GPU runs on a CPU; untested on a GPU.
 """
 
 from __future__ import annotations
