@@ -134,11 +134,11 @@ def _says(browser: Browser, report: RunReport) -> None:
     assert browser.text(card("rows-out")) == count(rows_out)
     assert browser.text(card("kept")) == percent(rows_out / rows_in)
     assert browser.text(card("errors")) == count(sum(sum(one.faulty.values()) for one in report.stages))
-    told = browser.text("[data-part=dropped]")
+    options = browser.text("[data-part=dropped]")
     for stage in report.stages:
         for reason, rows in stage.dropped.items():
-            assert {stage.name, reason} <= set(told.replace("\t", "\n").split("\n"))
-            assert count(rows) in told
+            assert {stage.name, reason} <= set(options.replace("\t", "\n").split("\n"))
+            assert count(rows) in options
     assert all(reason in browser.text("[data-part=quarantine]") for one in report.stages for reason in one.faulty)
 
 
@@ -395,8 +395,8 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]
     info = folder / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     where = ["--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
-    told = ["--dashboard-prefix", "/far/away", "--preload", "dcurate.preload", "--scheduler-file", str(info)]
-    with forked(*dask, "scheduler", *where, *told, log=folder / "scheduler.log"):
+    options = ["--dashboard-prefix", "/far/away", "--preload", "dcurate.preload", "--scheduler-file", str(info)]
+    with forked(*dask, "scheduler", *where, *options, log=folder / "scheduler.log"):
         wait_for(info)
         options = ["--scheduler-file", str(info), "--no-dashboard", "--local-directory", str(folder)]
         with forked(*dask, "worker", *options, log=folder / "worker.log"):
