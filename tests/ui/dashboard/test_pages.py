@@ -134,11 +134,11 @@ def _says(browser: Browser, report: RunReport) -> None:
     assert browser.text(card("rows-out")) == count(rows_out)
     assert browser.text(card("kept")) == percent(rows_out / rows_in)
     assert browser.text(card("errors")) == count(sum(sum(one.faulty.values()) for one in report.stages))
-    options = browser.text("[data-part=dropped]")
+    shown = browser.text("[data-part=dropped]")
     for stage in report.stages:
         for reason, rows in stage.dropped.items():
-            assert {stage.name, reason} <= set(options.replace("\t", "\n").split("\n"))
-            assert count(rows) in options
+            assert {stage.name, reason} <= set(shown.replace("\t", "\n").split("\n"))
+            assert count(rows) in shown
     assert all(reason in browser.text("[data-part=quarantine]") for one in report.stages for reason in one.faulty)
 
 
