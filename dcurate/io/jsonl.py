@@ -60,6 +60,7 @@ from dcurate.io.lines import (
 )
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
+from dcurate.kernels.nesting import line_ends, line_ends_interpreted
 
 _HEAD = 2**18
 _LONGEST_HEAD = 2**26
@@ -402,7 +403,7 @@ class JsonlReader(FileReader):
         check_lines(data, file.name)
         wanted = Wanted(ColumnTypes(fixed := self._declared()), fixed)
         data = data.removeprefix(_BOM)
-        table = parse_clean(data, wanted)
+        table = parse_clean(data, wanted, line_ends_interpreted if len(data) <= _HEAD else line_ends)
         while table is None:
             table, bad = parse_lines(data, wanted, file.name)
             mixed = {line.column for line in bad if line.column is not None and self.on_bad_line == "raise"} - set(

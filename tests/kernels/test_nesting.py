@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate.kernels.nesting import line_ends
+from dcurate.kernels.nesting import line_ends, line_ends_interpreted
 
 VALUES = st.recursive(
     st.none() | st.integers(-9, 9) | st.text(st.sampled_from('ab{}[]"\\\n\r é'), max_size=12),
@@ -45,6 +45,20 @@ def test_data_that_is_let_pass_is_never_deeper_for_a_parser_that_stops_at_the_fi
                         assert depth(orjson.loads(data[start:end] + closing[:size])) <= 2
                     except orjson.JSONDecodeError:
                         continue
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [b"{", b"}", b"[", b"]", b'"', b"\\", b"\n", b" ", b"\r", b"\t", b"\xff", b'{"a":', b'{"b":1}\n']
+        )
+    )
+)
+@example([b'{"', b"\\"])
+def test_without_a_kernel_the_number_is_the_same(pieces):
+    data = b"".join(pieces)
+    for limit in (0, 1, 2, 100):
+        assert line_ends_interpreted(data, limit) == line_ends(data, limit)
 
 
 @pytest.mark.parametrize("before", [0, 1, 230, 239, 240, 241, 5000])
