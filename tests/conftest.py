@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import dask
-import distributed.utils
 import pytest
 from distributed import Client
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from dcurate import LocalCluster
 from dcurate.cluster import nannies
+from dcurate.cluster.compat import keep_preload_of_fork_server
 from dcurate.cluster.cuda import gpus_here
 from tests.forked import forked
 
@@ -146,16 +146,15 @@ def skip_outside_ci(reason: str) -> NoReturn:
 
 @pytest.fixture(autouse=True, scope="session")
 def workers_start_soon() -> Iterator[None]:
-    """Clusters of the tests' own process fork their workers from one that has loaded dcurate, which is much faster.
+    """All clusters of the tests' own process fork their workers, as a `LocalCluster` does.
 
-    Programs that tests start spawn theirs, as those of a user do, but for those of `tests.forked`. Workers may take
-    minutes to start: what else runs on the machine is no fault of theirs.
+    Workers may take minutes to start: what else runs on the machine is no fault of theirs.
     """
     forks = dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
     with forks, pytest.MonkeyPatch.context() as patch:
         patch.setattr(nannies, "START_S", 180)
-        patch.setattr(distributed.utils, "_forkserver_preload_set", True, raising=False)  # Dask would load less
-        multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.preloaded"])
+        keep_preload_of_fork_server()
+        multiprocessing.get_context("forkserver").set_forkserver_preload(["dcurate.cluster.preloaded"])
         yield
 
 

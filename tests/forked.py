@@ -16,6 +16,8 @@ from pathlib import Path
 
 import dask
 
+from dcurate.cluster import fork_server
+
 #: Has a program fork its Dask workers.
 FORKS = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver"}
 
@@ -24,6 +26,7 @@ def start_forked(command: Sequence[object], log: Path | None = None, **environme
     """Start ``[sys.executable, "-m", MODULE, ARGUMENT...]`` as a process of its own, which may write to a log."""
     _, option, *argv = map(str, command)
     assert option == "-m"
+    fork_server.start()
     given = argv, {**os.environ, **environment}, log
     process = multiprocessing.get_context("forkserver").Process(target=_main, args=given)
     process.start()

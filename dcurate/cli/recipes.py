@@ -16,6 +16,7 @@ from rich.text import Text
 
 import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
+from dcurate.cluster.fork_server import started_ahead
 from dcurate.core.events import Observer
 from dcurate.core.extras import libraries, missing
 from dcurate.core.report import RunReport
@@ -87,9 +88,11 @@ def run(
     quiet: bool,
 ) -> None:
     """Run a recipe and report what each stage kept and dropped."""
-    loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
-    executor = _executor(loaded, mode, scheduler, workers)
     with ExitStack() as stack:
+        if scheduler is None and mode != "inline":
+            stack.enter_context(started_ahead())
+        loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
+        executor = _executor(loaded, mode, scheduler, workers)
         result = loaded.pipeline.run(
             executor,
             resume=resume,

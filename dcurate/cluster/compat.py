@@ -17,6 +17,7 @@ from math import inf
 from typing import Any, cast
 
 import dask
+import distributed.utils
 from distributed import Client, Nanny, Scheduler, SpecCluster, Status, Worker, as_completed
 from distributed.collections import HeapSet
 from distributed.comm.registry import get_backend
@@ -458,6 +459,11 @@ def check_protocol(protocol: str) -> str:
             "protocol='ucxx' needs distributed-ucxx: pip install distributed-ucxx-cu13, or distributed-ucxx-cu12"
         ) from error
     return protocol
+
+
+def keep_preload_of_fork_server() -> None:
+    """Have Dask leave alone which modules the process imports that workers are forked from."""
+    vars(distributed.utils)["_forkserver_preload_set"] = True
 
 
 class PatientSpecCluster(SpecCluster):  # type: ignore[misc]

@@ -15,9 +15,9 @@ import dask
 from dask.system import CPU_COUNT
 from distributed import Client, Nanny, SpecCluster
 
-from dcurate.cluster import cuda
+from dcurate.cluster import cuda, fork_server
 from dcurate.cluster.base import Cluster
-from dcurate.cluster.compat import PatientSpecCluster, check_protocol
+from dcurate.cluster.compat import PatientSpecCluster, check_protocol, keep_preload_of_fork_server
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
     GPU_PROCESSES,
@@ -169,6 +169,10 @@ class LocalCluster(Cluster):
             raise ResourceError("gpus=True, but NVML finds no GPU on this machine; leave gpus out to run on CPUs")
         if found and self._shares_memory:
             self.memory_limit, self._gpu_memory_limit = memory_shares(self.n_workers, found)
+        # Libraries of GPUs have not been tried in forked processes.
+        if not found and fork_server.start(dask.config.get("distributed.nanny.pre-spawn-environ")):
+            keep_preload_of_fork_server()
+            stack.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}))
         try:
             cluster = stack.enter_context(self._started(found))
         except (RuntimeError, TimeoutError) as error:

@@ -17,6 +17,7 @@ from distributed import Nanny, Scheduler, Status
 from distributed.system import MEMORY_LIMIT
 from tornado.ioloop import PeriodicCallback
 
+from dcurate.cluster import fork_server
 from dcurate.cluster.compat import ObservableNanny
 from dcurate.errors import DcurateError, RunError
 from dcurate.fs.temporary import folder_of_host
@@ -66,10 +67,7 @@ DASK_SETTINGS: dict[str, Any] = {
     "distributed.scheduler.work-stealing": True,
     "distributed.comm.timeouts.connect": "30s",
     "distributed.worker.daemon": True,
-    # Dask has glibc give memory back at once, which also makes every allocation above 128 KiB a fresh mapping: batches
-    # are made of such, and faulting their pages in again and again cost a sixth of the CPU of a filter run.
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 256 << 20,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in fork_server.ALLOCATOR.items()},
     "distributed.worker.preload": WORKER_PRELOAD,
     # CUDA would number GPUs by their speed, and NVML numbers them by their bus.
     "distributed.nanny.environ.CUDA_DEVICE_ORDER": "PCI_BUS_ID",
