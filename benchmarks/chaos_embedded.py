@@ -41,7 +41,7 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DcurateError
 
 #: What is killed, in turn. The scheduler and the nannies of such a run are threads of the driver.
-VICTIMS = ("one worker", "all workers", "the resource tracker", "all but the driver")
+VICTIMS = ("one worker", "all workers", "the resource tracker", "the fork server", "all but the driver")
 #: The last moment of a kill, in seconds after the start of the driver.
 LAST_S = 10.0
 #: A run that takes longer than this, in seconds, counts as one that hangs.
@@ -102,20 +102,25 @@ def processes_of(mark: str) -> list[psutil.Process]:
 
 def choose(victim: str, driver: int, mark: str, draw: random.Random) -> list[psutil.Process]:
     """The processes to kill; none where there are none of that sort yet."""
-    workers, others = [], []
+    workers, tracker, server = [], [], []
     for process in processes_of(mark):
         with suppress(psutil.Error):
             if process.pid != driver:
-                (workers if "spawn_main" in " ".join(process.cmdline()) else others).append(process)
+                if process.ppid() != driver:
+                    workers.append(process)
+                else:
+                    (server if "forkserver" in " ".join(process.cmdline()) else tracker).append(process)
     match victim:
         case "one worker":
             return draw.sample(workers, min(1, len(workers)))
         case "all workers":
             return workers
         case "the resource tracker":
-            return others
+            return tracker
+        case "the fork server":
+            return server
         case _:
-            return [*workers, *others]
+            return [*workers, *tracker, *server]
 
 
 def kill(processes: list[psutil.Process]) -> int:
