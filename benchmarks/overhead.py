@@ -78,6 +78,20 @@ stages:
 """
 
 
+def cold_start(workers: int, repeat: int, scratch: Path) -> dict[str, float]:
+    """Seconds and CPU-seconds of all processes of a command on a file of 100 kB; of several runs the first warms up."""
+    source, recipe = scratch / "small.jsonl", scratch / "small.yaml"
+    source.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in made_up(0, 100_000).to_pylist()))
+    recipe.write_text(RECIPE)
+    program = Path(sys.executable).with_name("dcurate")
+    runs = []
+    for number in range(repeat + (repeat > 1)):
+        output = scratch / f"small-{number}"
+        used = measure([program, "run", recipe, "--input", source, "--output", output, "--workers", str(workers)])
+        runs.append({"wall_s": used.wall_s, "cpu_s": used.cpu_s})
+    return _medians(runs[-repeat:])
+
+
 def _by_command(recipe: Path, source: Path, output: Path, workers: int) -> dict[str, float]:
     """Run a recipe as a user would, and look for the first output file."""
     program = Path(sys.executable).with_name("dcurate")
@@ -125,6 +139,7 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "import": lambda: import_times(2 * options.repeat - 1),
         "first_output": lambda: first_output(workers, options.repeat, scratch),
+        "cold_start": lambda: cold_start(workers, options.repeat, scratch),
         "per_task": lambda: per_task(options.partitions, workers, scratch),
         "memory": lambda: peak_memory(gbs, workers, scratch, apart=False),
         "memory_two_operators": lambda: peak_memory(gbs, workers, scratch, apart=True),
@@ -151,6 +166,13 @@ def _import_table(figures: dict[str, Any]) -> str:
 def _first_output_table(figures: dict[str, Any]) -> str:
     rows = [[name, one["first_s"], one["end_s"]] for name, one in figures.items()]
     return table(["1 MB job, kernels compiled", "first output s", "end s"], rows)
+
+
+def _cold_start_table(figures: dict[str, Any]) -> str:
+    return table(
+        ["100 kB file by the command line, kernels compiled", "wall s", "CPU-s of all processes"],
+        [["reader, three filters, writer", figures["wall_s"], figures["cpu_s"]]],
+    )
 
 
 #: What the bodies of the job `engine` are called in the table.
@@ -185,6 +207,7 @@ DRIVER = "\n(driver: the process that calls run, with the scheduler in it)"
 SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
     "import": _import_table,
     "first_output": _first_output_table,
+    "cold_start": _cold_start_table,
     "per_task": _per_task_table,
     "memory": partial(_memory_table, "streamed, one operator; peak MB"),
     "memory_two_operators": partial(_memory_table, "streamed, two operators; peak MB"),

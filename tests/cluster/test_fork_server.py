@@ -59,6 +59,7 @@ def test_workers_are_forked_while_the_environment_is_the_same(tmp_path: Path) ->
 def test_workers_come_back_after_the_process_that_they_are_forked_from_is_killed() -> None:
     with LocalCluster(n_workers=2, memory_limit=2**30, gpus=False) as cluster:
         before = set(cluster.client.run(os.getpid).values())
+        ended = [psutil.Process(pid) for pid in before]
         server = psutil.Process(min(before)).parent()
         assert server is not None
         assert server.pid == vars(vars(forkserver)["_forkserver"])["_forkserver_pid"]
@@ -71,7 +72,8 @@ def test_workers_come_back_after_the_process_that_they_are_forked_from_is_killed
             time.sleep(0.2)
         assert len(now) == 2
         assert not now & before
-        assert not any(psutil.pid_exists(pid) for pid in before)
+        _, alive = psutil.wait_procs(ended, timeout=30)
+        assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]  # those whom nobody waits for
 
 
 def test_a_command_that_fails_leaves_no_process_that_loads(tmp_path: Path) -> None:
