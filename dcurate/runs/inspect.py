@@ -151,7 +151,7 @@ def _stage(run: RecordedRun, name: str, reason: str | None) -> StageStats:
     if name not in dropping:
         what = f"stage {name!r} dropped nothing" if name in stages else f"the run has no stage {name!r}"
         meant = "" if name in stages else nearest(name, stages)
-        raise PipelineError(f"{what}; documents were dropped by {listed(dropping) or 'no stage'}{meant}")
+        raise PipelineError(f"{what}; documents were dropped by {listed(dropping) if dropping else 'no stage'}{meant}")
     reasons = (*stages[name].dropped, *stages[name].faulty)
     if reason is not None and reason not in reasons:
         raise PipelineError(f"stage {name!r} dropped nothing for {reason!r}; its reasons: {listed(reasons)}")
