@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias
@@ -55,6 +55,15 @@ class RunPlaces(HidesSecrets):
     def at(self, url: str) -> Directory:
         """A directory with these options."""
         return Directory(url, self.storage_options)
+
+    def group_folders(self, stages: Iterable[Mapping[str, Any]]) -> list[str]:
+        """The folders with groups of duplicates, each once: the given ones, and those that stages wrote.
+
+        Args:
+            stages: of the manifest of the run.
+        """
+        written = [str(stage["groups"]) for stage in stages if stage.get("groups")]
+        return list({self.at(url).address: url for url in (*self.groups, *written)})
 
     @property
     def root(self) -> str:
