@@ -64,6 +64,10 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
         ['just three words']
     """
     check_dask(ddf, "apply()")
+    if isinstance(stages, PipelineDefinition):
+        raise PipelineError(
+            "apply() takes stages, not a Pipeline; give it pipeline.stages, without readers and writers"
+        )
     wanted = [stages] if isinstance(stages, Part) else list(stages)
     built = PipelineDefinition("apply", stages=wanted).build()
     for stage in built:
@@ -97,10 +101,12 @@ def check_dask(ddf: Any, what: str) -> None:
     """
     if not (is_dask_collection(ddf) and is_dataframe_like(ddf)):
         given = f"{type(ddf).__module__.partition('.')[0]}.{type(ddf).__name__}"
-        raise PipelineError(
-            f"{what} takes a Dask DataFrame, and this is {given}; "
-            "make one of it: dask.dataframe.from_pandas(frame, npartitions=1)"
-        )
+        how = "make one of it: dask.dataframe.from_pandas(frame, npartitions=1)"
+        if isinstance(ddf, Part | PipelineDefinition | list | tuple):
+            how = "the frame is the second argument of apply(stages, ddf), and the first of deduplicate(ddf)"
+        elif is_dask_collection(ddf) and hasattr(ddf, "to_frame"):
+            how = "make one of it: series.to_frame()"
+        raise PipelineError(f"{what} takes a Dask DataFrame, and this is {given}; {how}")
     if is_cudf(ddf._meta):
         raise PipelineError(
             f"{what} takes a Dask DataFrame of pandas, and this one is of cuDF; give it ddf.to_backend('pandas'), or "

@@ -13,6 +13,7 @@ import numpy as np
 from dask.base import tokenize
 from dask.core import get_dependencies, istask
 
+from dcurate.core.part import Part
 from dcurate.core.pipeline import check_columns
 from dcurate.dataframe import check_dask
 from dcurate.dedup.exact import ExactDuplicates
@@ -87,6 +88,8 @@ def deduplicate(
         [2, 3]
     """
     check_dask(ddf, "deduplicate()")
+    if isinstance(on, Part):
+        raise PipelineError("deduplicate: on= names columns; give the stage as method=")
     check_frame(ddf.columns)
     stage = _stage(on, method, keep)
     check_columns([stage], [str(column) for column in ddf.columns])

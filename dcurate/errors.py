@@ -76,7 +76,11 @@ def nearest(name: str, among: Iterable[str]) -> str:
         "; did you mean 'color'?"
         >>> nearest("zzz", ["size", "color"])
         "; there are 'size', 'color'"
+        >>> nearest("zzz", [])
+        ''
     """
     options = list(among)
+    if not options:
+        return ""
     close = difflib.get_close_matches(name, options, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; there are {listed(options)}"

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import orjson
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.jupyter import JupyterMixin
 
 from dcurate.core.events import Event, Observer, TaskDone
 from dcurate.core.pipeline import PipelineDefinition
@@ -33,7 +34,7 @@ AnyStage = Stage
 
 
 @dataclass(frozen=True)
-class CorpusProfile(ProfileSummary):
+class CorpusProfile(ProfileSummary, JupyterMixin):
     r"""The result of `profile`: a corpus in numbers, as frames, as a page with plots, and on a terminal.
 
     Printing it on a rich console, or ``print(profile)``, shows the most important of it.

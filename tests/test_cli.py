@@ -134,6 +134,16 @@ WRONG = {
     ("run", "r.yaml", "--workers", "2", "--scheduler", "tcp://a:1"): (
         "error: --workers starts workers here and --scheduler uses those of a cluster; give one of them"
     ),
+    ("run", "r.yaml", "--scheduler", ""): (
+        "error: --scheduler has no address; give one, or leave the option out to run on this machine"
+    ),
+    ("run", "in/part-0.jsonl"): (
+        "error: 'in/part-0.jsonl' is data, not a recipe; name a recipe, and give it the data: "
+        "dcurate run demo --input in/part-0.jsonl"
+    ),
+    ("plan", "unknown.yaml", "--trust"): (
+        "error: unknown.yaml, stage 1 (slow_stage:Xyz): module 'slow_stage' has no 'Xyz'; there are 'Slow', 'Broken'"
+    ),
     ("run", "r.yaml", "--workers", "2", "--mode", "inline"): (
         "error: mode inline uses no workers; leave out --scheduler and --workers"
     ),
@@ -146,6 +156,7 @@ WRONG = {
 @pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
 def test_wrong_use_is_one_sentence_and_exit_code_2(here, arguments):
     (here / "bad.yaml").write_text("stages:\n  - JsonlReader: {file_path: x}\n")
+    (here / "unknown.yaml").write_text("stages:\n  - slow_stage:Xyz: {}\n")
     (here / "setting.yaml").write_text(RECIPE.replace("scheduler_timeout_s: 3", "exec_mode: batch"))
     done = run(*arguments, cwd=here)
     assert (done.returncode, done.stderr, done.stdout) == (2, WRONG[arguments] + "\n", "")
@@ -195,6 +206,13 @@ def test_quiet_says_nothing(here):
     done = run("run", "r.yaml", "--mode", "inline", "--quiet", cwd=here)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert len(written(here / "out")) == 48
+
+
+def test_inspect_names_the_stages_that_dropped_documents(here):
+    assert run("run", "r.yaml", "--mode", "inline", "--quiet", cwd=here).returncode == 0
+    done = run("inspect", "out", cwd=here)
+    said = "error: name the stage with --dropped-by; documents were dropped by 'word_count'\n"
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_rejected_documents_are_kept_where_asked(here):

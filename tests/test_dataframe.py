@@ -12,6 +12,7 @@ from dcurate import (
     ExactDuplicates,
     JsonlReader,
     LocalCluster,
+    Pipeline,
     ProcessingStage,
     apply,
     deduplicate,
@@ -105,9 +106,16 @@ def test_a_missing_column_is_refused_at_once(ddf: dd.DataFrame) -> None:
 
 def test_what_is_no_dask_dataframe_says_how_to_make_one_of_it() -> None:
     frame = pd.DataFrame({"text": ["a"]})
-    for given, said in ((frame, "pandas.DataFrame"), ([frame], "builtins.list"), (dd.from_pandas(frame).text, "dask")):
-        with pytest.raises(PipelineError, match=f"takes a Dask DataFrame, and this is {said}.*from_pandas"):
+    for given, said in (
+        (frame, "pandas.DataFrame; make one of it: dask.dataframe.from_pandas"),
+        (lengths, r".*; the frame is the second argument of apply\(stages, ddf\)"),
+        ([frame], r"builtins.list; the frame is the second"),
+        (dd.from_pandas(frame).text, r"dask.Series; make one of it: series.to_frame\(\)"),
+    ):
+        with pytest.raises(PipelineError, match=f"takes a Dask DataFrame, and this is {said}"):
             apply(lengths, given)
+    with pytest.raises(PipelineError, match=r"apply\(\) takes stages, not a Pipeline; give it pipeline.stages"):
+        apply(Pipeline("p", stages=[lengths]), dd.from_pandas(frame))  # type: ignore[arg-type]
 
 
 class CudfFrame(pd.DataFrame):

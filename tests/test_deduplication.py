@@ -202,3 +202,5 @@ def test_columns_that_are_not_compared_may_hold_what_arrow_cannot(method: str) -
 def test_what_is_no_dask_dataframe_is_refused_with_the_way_to_make_one() -> None:
     with pytest.raises(PipelineError, match=r"deduplicate\(\) takes a Dask DataFrame, and this is pandas.DataFrame"):
         deduplicate(pd.DataFrame({"text": ["a"]}))
+    with pytest.raises(PipelineError, match=r"on= names columns; give the stage as method="):
+        deduplicate(cut(pd.DataFrame({"text": ["a"]}), []), FuzzyDuplicates())  # type: ignore[arg-type]

@@ -152,6 +152,8 @@ def test_a_part_without_arguments_takes_none() -> None:
         ([fineweb], "fineweb is not a stage; call it (fineweb(...)) if it makes stages"),
         ([fineweb()], "is not a stage; give what it holds: put * before it"),
         ([3], "int 3 is not a stage; subclass ProcessingStage"),
+        ([FRAME], "a DataFrame is not a stage; rows are given to the run: pipeline.run(initial_tasks=frame)"),
+        (["in.jsonl"], "is not a stage; a path is read by a stage, such as JsonlReader(path)"),
         (AddId("id"), "must be a list; write [...] around it"),
         (WordCountFilter(), "must be a list; write [...] around it"),
     ],

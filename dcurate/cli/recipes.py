@@ -220,6 +220,8 @@ def overrides(settings: tuple[str, ...], source: str | None, output: str | None)
 
 def _executor(recipe: Recipe, mode: str | None, scheduler: str | None, workers: int | None) -> Any:
     """The executor that the recipe and the command line ask for."""
+    if scheduler == "":
+        raise click.UsageError("--scheduler has no address; give one, or leave the option out to run on this machine")
     if scheduler and workers:
         raise click.UsageError(
             "--workers starts workers here and --scheduler uses those of a cluster; give one of them"

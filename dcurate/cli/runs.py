@@ -13,7 +13,7 @@ from rich.text import Text
 
 import dcurate
 from dcurate.cli.group import cli, console, debug_option
-from dcurate.errors import without_secrets
+from dcurate.errors import listed, without_secrets
 from dcurate.fs.temporary import scratch_folder
 from dcurate.ui.compare import comparison_page
 from dcurate.ui.report.aside import files_set_aside
@@ -43,7 +43,8 @@ _REJECTED = click.option(
 def report(*, run: str, html: str | None, json_path: str | None) -> None:
     """Show what a finished run did.
 
-    RUN is its output directory, or the _dcurate folder in it; a local path, or a URL such as s3://bucket/out.
+    RUN is its output directory, or the folder of its records (OUTPUT.dcurate); a local path, or a URL such as
+    s3://bucket/out.
     """
     found = dcurate.read_run(run)
     if json_path != "-":
@@ -68,7 +69,7 @@ def report(*, run: str, html: str | None, json_path: str | None) -> None:
 def compare_runs(*, first: str, second: str, html: str | None, json_path: str | None) -> None:
     """Show how two runs differ: settings, documents, reasons, speed.
 
-    FIRST and SECOND are output directories, or the _dcurate folders in them.
+    FIRST and SECOND are output directories, or the folders of their records (OUTPUT.dcurate).
     """
     found = dcurate.compare_runs(first, second)
     if json_path != "-":
@@ -80,7 +81,7 @@ def compare_runs(*, first: str, second: str, html: str | None, json_path: str | 
 
 @cli.command("inspect", short_help="Show documents that a stage dropped.")
 @click.argument("output")
-@click.option("--dropped-by", required=True, metavar="STAGE", help="The stage that dropped them.")
+@click.option("--dropped-by", metavar="STAGE", help="The stage that dropped them.  [required]")
 @click.option("--reason", help="Only those dropped for this reason.")
 @click.option("-n", "--n", "n", type=click.IntRange(min=1), default=10, show_default=True, help="Number of documents.")
 @click.option(
@@ -95,7 +96,7 @@ def compare_runs(*, first: str, second: str, html: str | None, json_path: str | 
 def inspect_documents(
     *,
     output: str,
-    dropped_by: str,
+    dropped_by: str | None,
     reason: str | None,
     n: int,
     kept: int | None,
@@ -109,6 +110,12 @@ def inspect_documents(
 
     OUTPUT is the output directory of a run. Run with --rejected PATH to have dropped documents kept.
     """
+    if dropped_by is None:
+        stages = dcurate.read_run(output).report.stages
+        dropping = [one.name for one in stages if one.dropped or one.faulty]
+        if not dropping:
+            raise click.UsageError("no stage of this run dropped documents")
+        raise click.UsageError(f"name the stage with --dropped-by; documents were dropped by {listed(dropping)}")
     found = dcurate.inspect(
         dcurate.RunPlaces(output, rejected),
         dropped_by,

@@ -64,6 +64,12 @@ class Cluster(ABC):
         """Whether the cluster is open."""
         return self._client is not None
 
+    def __repr__(self) -> str:
+        if self._client is None:
+            return f"<{type(self).__name__}, not open>"
+        link = self.dashboard_link
+        return f"<{type(self).__name__} at {self._client.scheduler.address}{f', {link}' if link else ''}>"
+
     def settle(self) -> None:  # noqa: B027
         """Wait until the workers that the cluster starts itself are up, or have failed for good.
 

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from distributed import Client
 
+import dcurate
 from dcurate.errors import ResourceError
 
 #: Packages that exchange messages or pickled objects of their own: any other version is refused.
@@ -19,9 +20,12 @@ _SAME_MAJOR = ("numpy", "pandas", "pyarrow", "numba")
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of packages in this process; none of what is not installed as a package."""
-    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
-    for package in (*_SAME, *_SAME_MAJOR):
+    """Return the versions of Python and of packages in this process; none of what is not installed as a package.
+
+    That of dcurate is of the modules that were loaded, which may be others than those that are installed.
+    """
+    found = {"Python": ".".join(platform.python_version_tuple()[:2]), "dcurate": dcurate.__version__}
+    for package in (*_SAME[1:], *_SAME_MAJOR):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -103,6 +103,8 @@ def _called(value: Any) -> str:
     if isinstance(value, type) or inspect.isroutine(value):
         return value.__name__
     text, kind = repr(value), type(value).__name__
+    if "\n" in text:
+        return f"a {kind}"
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return shown if text.startswith(kind) else f"{kind} {shown}"
 
@@ -114,6 +116,10 @@ def _how(value: Any) -> str:
         return wrapped
     if isinstance(value, list | tuple):
         return "; give what it holds: put * before it"
+    if hasattr(value, "columns"):
+        return "; rows are given to the run: pipeline.run(initial_tasks=frame)"
+    if isinstance(value, str):
+        return "; a path is read by a stage, such as JsonlReader(path)"
     if inspect.isroutine(value):
         return (
             f"; call it ({value.__name__}(...)) if it makes stages, or use @processing_stage on a function of a batch"
@@ -223,13 +229,25 @@ def _batches(given: Any) -> tuple[Batch, ...]:
         PipelineError: it is no list of batches.
     """
     what = "is"
-    if isinstance(given, Sequence | Iterator):
+    if isinstance(given, Sequence | Iterator) and not isinstance(given, str):
         items = tuple(given)
         others = [item for item in items if not isinstance(item, Batch)]
         if not others:
             return items
         what, given = "holds", others[0]
     raise PipelineError(
-        f"initial_tasks must be a list of batches, and this {what} {type(given).__name__}; "
-        "make batches: [DocumentBatch(data=frame)]"
+        f"initial_tasks must be a frame or a list of batches, and this {what} {type(given).__name__}; {_rows_of(given)}"
     )
+
+
+def _rows_of(given: Any) -> str:
+    """Suggest how to begin a pipeline with a value."""
+    if isinstance(given, str):
+        return "begin with a reader, such as JsonlReader(path)"
+    if isinstance(given, Mapping):
+        return "make a frame of such rows: pandas.DataFrame(rows)"
+    if hasattr(given, "npartitions"):
+        return "use dcurate.apply(stages, ddf) on a Dask DataFrame"
+    if hasattr(given, "collect"):
+        return "read its rows first: frame.collect()"
+    return "make batches: [DocumentBatch(data=frame)]"

@@ -45,6 +45,8 @@ class RunReport:
         >>> report = RunReport("7f3a", "demo", "inline", 0.0, 2.0, (StageStats("read", rows_out=8),), splits=1)
         >>> RunReport.from_dict(report.to_dict()) == report
         True
+        >>> report
+        RunReport('demo', run 7f3a, 0 rows in, 8 out)
     """
 
     run: str
@@ -64,6 +66,10 @@ class RunReport:
     outputs_digest: str = ""
     error: str = ""
     notices: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        rows = f", {self.stages[0].rows_in:,} rows in, {self.stages[-1].rows_out:,} out" if self.stages else ""
+        return f"{type(self).__name__}({self.pipeline!r}, run {self.run}{rows}{', failed' if self.error else ''})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import Field, fields, is_dataclass
@@ -102,6 +103,8 @@ def _is_object(value: Any) -> bool:
 class HidesSecrets:
     """A base class with the `repr` of a dataclass, without secrets.
 
+    An object of another class shows the arguments of its constructor that it keeps under their names.
+
     Examples:
         >>> from dataclasses import dataclass
         >>> @dataclass
@@ -110,6 +113,11 @@ class HidesSecrets:
         ...     storage_options: dict
         >>> Reader("s3://b/a", {"key": "AKIA"})
         Reader(path='s3://b/a', storage_options={'key': '***'})
+        >>> class Fetcher(HidesSecrets):
+        ...     def __init__(self, url, token):
+        ...         self.url, self.token = url, token
+        >>> Fetcher("http://host/a", "t-1")
+        Fetcher(url='http://host/a', token='***')
     """
 
     __slots__ = ()
@@ -121,10 +129,20 @@ class HidesSecrets:
 
     @recursive_repr()
     def __repr__(self) -> str:
-        values = {one.name: getattr(self, one.name) for one in _fields(self) if one.repr}
-        if not is_dataclass(type(self)):
-            return object.__repr__(self)
-        return f"{type(self).__qualname__}({', '.join(f'{name}={shown(one, name)!r}' for name, one in values.items())})"
+        kind: type[Any] = type(self)
+        if is_dataclass(kind):
+            values = {one.name: getattr(self, one.name) for one in _fields(self) if one.repr}
+        else:
+            values = _kept_arguments(self)
+            if not values and kind.__init__ is not object.__init__:
+                return object.__repr__(self)
+        return f"{kind.__qualname__}({', '.join(f'{name}={shown(one, name)!r}' for name, one in values.items())})"
+
+
+def _kept_arguments(value: Any) -> dict[str, Any]:
+    """The arguments of an object's constructor that it has as attributes."""
+    held = getattr(value, "__dict__", {})
+    return {name: held[name] for name in inspect.signature(type(value).__init__).parameters if name in held}
 
 
 def _fields(value: Any) -> tuple[Field[Any], ...]:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.jupyter import JupyterMixin
 from rich.table import Table
 from rich.text import Text
 
@@ -19,7 +20,7 @@ _SIZES = (2, 3, 5, 10, 100)
 
 
 @dataclass(frozen=True)
-class DedupReportTable:
+class DedupReportTable(JupyterMixin):
     """The result of `dedup_report_table`; print it on a rich console.
 
     Args:

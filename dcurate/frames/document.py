@@ -17,6 +17,9 @@ from dcurate.frames import convert
 from dcurate.frames.lines import LINE, marked_as, with_same_line_type
 from dcurate.frames.origins import EPOCH, FILE, ROW
 
+#: Rows that a notebook shows of a batch.
+_SHOWN = 10
+
 
 @dataclass
 class DocumentBatch(Batch):
@@ -52,6 +55,11 @@ class DocumentBatch(Batch):
         self.data = frame
         if not isinstance(self.dataset_name, str):
             raise DataError(f"dataset_name must be text, not {type(self.dataset_name).__name__}")
+
+    def _repr_html_(self) -> str:
+        """The first rows as a table, for a notebook."""
+        frame = self.rows(0, min(self.num_items, _SHOWN)).to_pandas()[self.get_columns()]
+        return f"<p>{self.num_items:,} rows</p>{frame.to_html(max_cols=20, notebook=True)}"
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table; no copy if they already are one."""

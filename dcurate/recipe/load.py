@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -25,6 +26,8 @@ SAMPLE = BUNDLED / "sample"
 #: The bundled sample of files that are no documents of text yet: a PDF.
 SAMPLE_FILES = BUNDLED / "documents"
 
+#: Names of files of rows, which are taken for recipes by mistake.
+_DATA = re.compile(r"\.(jsonl|ndjson|parquet|csv|tsv|warc|wet|arc|tar|pdf)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 _KEYS = ("name", "description", "params", "stages", "executor", "rejected")
 _WITH = ("name", "resources", "batch_size", "num_workers")
 
@@ -136,6 +139,10 @@ def _with_mode(writer: Stage, mode: Any, place: str) -> Stage:
 
 def _find(path_or_name: str | Path) -> Path:
     path = Path(path_or_name)
+    if path.is_file() and _DATA.search(path.name):
+        raise PipelineError(
+            f"{str(path)!r} is data, not a recipe; name a recipe, and give it the data: dcurate run demo --input {path}"
+        )
     if path.is_file():
         return path
     bundled = {recipe.stem: recipe for recipe in sorted((BUNDLED / "recipes").glob("*.yaml"))}

@@ -54,7 +54,11 @@ def _lookup(name: str, place: str, trust: bool) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError as error:
-        names = [known for known in vars(module) if not known.startswith("_")]
+        names = [
+            known
+            for known, one in vars(module).items()
+            if not known.startswith("_") and getattr(one, "__module__", None) == module_name
+        ]
         raise PipelineError(
             f"{place}: module {module_name!r} has no {attribute!r}{nearest(attribute, names)}"
         ) from error

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.jupyter import JupyterMixin
 from rich.table import Table
 from rich.text import Text
 
@@ -38,7 +39,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Inspected:
+class Inspected(JupyterMixin):
     """The result of `dcurate.inspect`: documents that a stage dropped, and some that it kept.
 
     Attributes:
@@ -131,7 +132,7 @@ class Fate:
 
 
 @dataclass(frozen=True)
-class Traced:
+class Traced(JupyterMixin):
     """The result of `dcurate.trace`: the fate of each document, and sentences about where it was searched."""
 
     fates: tuple[Fate, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias
@@ -55,6 +55,15 @@ class RunPlaces(HidesSecrets):
     def at(self, url: str) -> Directory:
         """A directory with these options."""
         return Directory(url, self.storage_options)
+
+    def group_folders(self, stages: Iterable[Mapping[str, Any]]) -> list[str]:
+        """The folders with groups of duplicates, each once: the given ones, and those that stages wrote.
+
+        Args:
+            stages: of the manifest of the run.
+        """
+        written = [str(stage["groups"]) for stage in stages if stage.get("groups")]
+        return list({self.at(url).address: url for url in (*self.groups, *written)})
 
     @property
     def root(self) -> str:
@@ -151,7 +160,7 @@ def _stage(run: RecordedRun, name: str, reason: str | None) -> StageStats:
     if name not in dropping:
         what = f"stage {name!r} dropped nothing" if name in stages else f"the run has no stage {name!r}"
         meant = "" if name in stages else nearest(name, stages)
-        raise PipelineError(f"{what}; documents were dropped by {listed(dropping) or 'no stage'}{meant}")
+        raise PipelineError(f"{what}; documents were dropped by {listed(dropping) if dropping else 'no stage'}{meant}")
     reasons = (*stages[name].dropped, *stages[name].faulty)
     if reason is not None and reason not in reasons:
         raise PipelineError(f"stage {name!r} dropped nothing for {reason!r}; its reasons: {listed(reasons)}")

@@ -58,7 +58,7 @@ def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[st
                 "kind": type(stage).__name__,
                 "needs": str(stage.resources),
                 "settings": _settings(stage),
-                **({"groups": str(groups)} if (groups := vars(stage).get("report_path")) else {}),
+                **({"groups": _full_path(str(groups))} if (groups := vars(stage).get("report_path")) else {}),
             }
             for stage in stages
         ],
@@ -109,6 +109,11 @@ def _resume(command: str) -> str:
     if not command:
         return "pipeline.run(executor, resume=True)"
     return command if "--resume" in command else f"{command} --resume"
+
+
+def _full_path(path: str) -> str:
+    """A path that holds in any working directory; a URL stays as it is."""
+    return path if "://" in path else os.path.abspath(path)
 
 
 def _settings(stage: Stage) -> dict[str, str]:

@@ -105,7 +105,7 @@ class _Search:
             self._look(rejected, self._dropped)
         else:
             self.looked.append("no rejected documents, which the run did not keep (run with rejected=)")
-        for groups in self._groups():
+        for groups in self.places.group_folders(self.run.about.get("stages", ()) if self.run else ()):
             self._look(groups, self._duplicate, everyone=True)
         self._look_at_tokens(root)
         self._look(root, self._kept)
@@ -128,13 +128,6 @@ class _Search:
                 wanted = {one: None for one in wanted if one not in self.fates}
             if not wanted:
                 return
-
-    def _groups(self) -> Iterator[str]:
-        """Return the folders with groups of duplicates: the given ones, and those that stages wrote."""
-        yield from self.places.groups
-        for stage in self.run.about.get("stages", ()) if self.run else ():
-            if stage.get("groups"):
-                yield str(stage["groups"])
 
     def _id_of(self, row: Row) -> str:
         found = (str(row.values[name]) for name in self._columns(row) if name in row.values)

@@ -9,6 +9,7 @@ from typing import Any
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.filesize import decimal
+from rich.jupyter import JupyterMixin
 from rich.table import Table
 from rich.text import Text
 
@@ -54,7 +55,7 @@ class CountChange:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(JupyterMixin):
     """The result of `compare`.
 
     Attributes:

@@ -13,6 +13,7 @@ from rich.filesize import decimal
 
 from dcurate.core.events import Event, RunEnded, RunStarted
 from dcurate.core.report import RunReport
+from dcurate.fs.stores import Directory
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import OperatorFigures
 from dcurate.runs.state import RunState
@@ -20,7 +21,7 @@ from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import Pace
 from dcurate.ui.progress import SETTING_UP
 from dcurate.ui.report.blocks import ReportData
-from dcurate.ui.report.page import overview
+from dcurate.ui.report.page import PAGE, overview
 from dcurate.ui.templating import render
 
 #: Seconds between two updates of the view, and notes that it shows.
@@ -172,4 +173,5 @@ def _operator(pace: Pace, one: OperatorFigures) -> tuple[str, ...]:
 def summary_html(report: RunReport, history: History) -> str:
     """Render the summary of a run for a notebook: figures, stages and plots over time."""
     data = ReportData(report, history, history.snapshot(report.started + report.seconds), {})
-    return render("summary.html", **overview(data))
+    page = f"{Directory(report.output_path).records}/{PAGE}" if report.output_path else ""
+    return render("summary.html", **overview(data), page=page)

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.filesize import decimal
+from rich.jupyter import JupyterMixin
 from rich.text import Text
 
 from dcurate.core.events import StageStats
@@ -41,7 +42,7 @@ class _Column:
 
 
 @dataclass(frozen=True)
-class ReportTable:
+class ReportTable(JupyterMixin):
     """The result of `report_table`: print it on a rich console."""
 
     report: RunReport

@@ -69,7 +69,9 @@ def test_a_cluster_that_is_not_open_says_how_to_open_it() -> None:
 
 def test_a_cluster_is_opened_in_one_cell_and_closed_in_another() -> None:
     cluster = LocalCluster(n_workers=1, gpus=False)
+    assert repr(cluster) == "<LocalCluster, not open>"
     assert cluster.open() is cluster.open() is cluster
+    assert repr(cluster) == f"<LocalCluster at {cluster.client.scheduler.address}>"
     assert cluster.client.submit(abs, -1).result() == 1
     cluster.close()
     cluster.close()

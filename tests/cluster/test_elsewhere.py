@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import dcurate
 from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
 from dcurate.cluster import versions
 from dcurate.core import extras
@@ -148,6 +149,16 @@ def test_a_worker_that_joins_with_another_version_takes_no_part(
     [said] = [record.message for record in caplog.records if "takes no part" in record.message]
     assert "it has numba 99.1, and the scheduler has " in said
     assert len(rows(tmp_path / "out")) == 20
+
+
+def test_the_version_that_counts_is_that_of_the_modules_that_were_loaded(tmp_path: Path) -> None:
+    with (
+        cluster_in(tmp_path, worker="import dcurate; dcurate.__version__ = '99.1'; ") as address,
+        pytest.raises(ResourceError, match=f"has dcurate 99.1, and this process has {dcurate.__version__};"),
+    ):
+        Pipeline("p", stages=[NeedsMore()]).run(
+            DaskExecutor(cluster=address), initial_tasks=[DocumentBatch()], observers=[]
+        )
 
 
 @pytest.mark.parametrize("without", ["scheduler", "worker"])

@@ -159,6 +159,13 @@ def test_a_script_ends_with_the_exit_code_and_the_traceback_of_python(here, sour
     assert (ours.returncode, ours.stdout, ours.stderr) == (ENDS[source], python.stdout, python.stderr)
 
 
+def test_a_package_that_came_with_nemo_curator_is_named_with_the_way_to_install_it(here):
+    (here / "logs.py").write_text("import sys\nsys.modules['hydra'] = None\nfrom hydra import compose\n")
+    done = nemo(here, "logs.py")
+    assert done.returncode == 1
+    assert done.stderr.endswith("NeMo Curator installs hydra, dcurate does not: pip install hydra-core\n")
+
+
 def test_a_script_that_is_not_there_ends_with_2_as_in_python(here):
     ours, python = nemo(here, "none.py"), run(here, "none.py")
     assert ours.returncode == python.returncode == 2

@@ -91,6 +91,44 @@ def test_star_imports_and_submodules_as_attributes():
     assert names_here["nemo_curator"].__version__
 
 
+EARLIER: dict[str, tuple[dict[str, object], str, object]] = {
+    "stages.text.classifiers:QualityClassifier": ({"pred_column": "a", "prob_column": "b"}, "label_field", "a"),
+    "stages.text.classifiers.base:DistributedDataClassifier": (
+        {"model_identifier": "a/b", "padding_side": "right", "prob_column": "b"},
+        "score_field",
+        "b",
+    ),
+    "stages.text.classifiers:FineWebEduClassifier": ({"int_score_column": "c"}, "int_score_field", "c"),
+    "stages.text.classifiers:AegisClassifier": (
+        {"aegis_variant": "nvidia/Aegis-AI-Content-Safety-LlamaGuard-Defensive-1.0", "keep_raw_pred": True},
+        "keep_raw_output",
+        True,
+    ),
+    "stages.text.deduplication.removal_workflow:TextDuplicatesRemovalWorkflow": (
+        {"input_path": "i", "ids_to_remove_path": "r", "output_path": "o", "ids_to_remove_duplicate_id_field": "d"},
+        "duplicate_id_field",
+        "d",
+    ),
+    "stages.deduplication.fuzzy.buckets_to_edges:BucketsToEdgesStage": (
+        {"output_path": "o", "doc_id_field": "d"},
+        "document_id_field",
+        "d",
+    ),
+    "stages.image.io.image_reader:ImageReaderStage": ({"task_batch_size": 5}, "dali_batch_size", 5),
+    "stages.resources:Resources": ({"entire_gpu": True, "nvdecs": 1}, "gpus", 1.0),
+    "backends.experimental.ray_actor_pool:RayActorPoolExecutor": ({"show_progress": False}, "show_progress", False),
+}
+
+
+@pytest.mark.parametrize("name", EARLIER)
+def test_arguments_by_their_names_of_25_09_are_taken(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    module, _, kind = name.partition(":")
+    arguments, attribute, value = EARLIER[name]
+    made = getattr(importlib.import_module(f"nemo_curator.{module}"), kind)(**arguments)
+    assert getattr(made, attribute) == value
+
+
 def test_a_list_in_the_table_is_a_persons_own():
     first, second = (names().get("nemo_curator.stages.text.classifiers.aegis", "AEGIS_VARIANTS") for _ in range(2))
     assert first == second

@@ -88,7 +88,7 @@ def test_a_large_frame_is_cut_into_batches(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("given", [[1, 2], "text", {"text": ["a"]}, 3, [None]])
 def test_what_is_no_frame_is_refused(given: Any) -> None:
-    with pytest.raises(PipelineError, match="initial_tasks must be a list of batches"):
+    with pytest.raises(PipelineError, match="initial_tasks must be a frame or a list of batches"):
         Pipeline("p", stages=[AddId("id")]).run(InlineExecutor(), initial_tasks=given)
 
 

@@ -1,3 +1,4 @@
+import os
 import sys
 
 import orjson
@@ -24,7 +25,8 @@ def test_stages_are_reported_with_the_settings_that_say_something(tmp_path) -> N
 
 
 def test_where_groups_of_duplicates_are_written_is_reported() -> None:
-    assert about(FuzzyDuplicates(report_path="groups"))["stages"][0]["groups"] == "groups"
+    assert about(FuzzyDuplicates(report_path="groups"))["stages"][0]["groups"] == os.path.abspath("groups")
+    assert about(FuzzyDuplicates(report_path="s3://b/groups"))["stages"][0]["groups"] == "s3://b/groups"
     assert "groups" not in about(FuzzyDuplicates())["stages"][0]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import dcurate
 from dcurate.errors import DataError, PipelineError
 from dcurate.ui.explore.corpus import ExploredCorpus, Query, load_corpus
 from dcurate.ui.explore.server import ExploreServer
+from dcurate_testing.legibility import PHONE, outside
 
 MARKUP = "<img src=x onerror=\"document.title='hacked'\"> one two three four five"
 TEXTS = ["one", "one two", MARKUP, "six " * 300, MARKUP, "Straße und Meer, one two three"]
@@ -21,9 +23,13 @@ TEXTS = ["one", "one two", MARKUP, "six " * 300, MARKUP, "Straße und Meer, one 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> ExploredCorpus:
     """Of a run that dropped two short documents and a copy."""
-    root = tmp_path_factory.mktemp("explore")
+    return explored(tmp_path_factory.mktemp("explore"), TEXTS)
+
+
+def explored(root: Path, texts: Sequence[str]) -> ExploredCorpus:
+    """The corpus of a run whose groups of duplicates are named twice: in its records, and as an option."""
     source = root / "in.jsonl"
-    source.write_text("".join(json.dumps({"id": f"d{n}", "text": text}) + "\n" for n, text in enumerate(TEXTS)))
+    source.write_text("".join(json.dumps({"id": f"d{n}", "text": text}) + "\n" for n, text in enumerate(texts)))
     stages: list[Any] = [
         dcurate.JsonlReader(str(source)),
         dcurate.ScoreFilter(dcurate.WordCountFilter(min_words=3), score_field="words"),
@@ -33,7 +39,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> ExploredCorpus:
     dcurate.Pipeline("look", stages=stages).run(dcurate.InlineExecutor(), rejected=f"{root}/rejected", observers=[])
     index = root / "index"
     index.mkdir()
-    return load_corpus(dcurate.RunPlaces(f"{root}/out"), index)
+    return load_corpus(dcurate.RunPlaces(f"{root}/out", groups=[f"{root}/groups/"]), index)
 
 
 @pytest.fixture
@@ -108,6 +114,29 @@ def test_marks_are_kept_with_the_records_of_the_run(corpus, server):
     assert corpus.marks.found["d5"]["mark"] == "good"
     assert answer(server, "/api/mark", n=number, mark="", **put)[0] == 200
     assert answer(server, "/marks.jsonl") == (200, "")
+
+
+def test_a_group_of_which_the_folder_is_named_twice_is_there_once(corpus):
+    [group] = corpus.groups()["groups"]
+    assert sorted(one["id"] for one in group["members"]) == ["d2", "d4"]
+
+
+def test_scores_over_factors_of_ten_are_drawn_on_a_logarithmic_scale(tmp_path):
+    corpus = explored(tmp_path, [" ".join(f"{n}x{word}" for word in range(n)) for n in (3, 4, 5, 6, 7, 8, 9, 10, 2000)])
+    [column] = corpus.summary()["columns"]
+    assert (column["name"], column["low"], column["high"]) == ("words", 3, 2000)
+    assert sum(count > 0 for count in column["kept"]) > 4
+    assert sum(column["kept"]) + sum(column["dropped"]) == 9
+
+
+@pytest.mark.parametrize("view", ["documents", "compare", "threshold", "groups", "marks"])
+def test_every_view_fits_a_phone(server, browser, view):
+    browser.open(server.address, *PHONE)
+    browser.wait("document.querySelectorAll('article').length == 6")
+    browser.value(f"document.querySelector('nav [data-view={view}]').click(); 1")
+    browser.wait(f"document.querySelector('nav [data-view={view}]').hasAttribute('aria-current')")
+    assert browser.value("document.documentElement.scrollWidth") == PHONE[0]
+    assert outside(browser) == []
 
 
 def test_a_person_searches_compares_and_marks(server, browser):

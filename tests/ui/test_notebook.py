@@ -1,5 +1,6 @@
 import re
 import threading
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -79,7 +80,7 @@ def test_phases_of_a_run_share_one_view():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_in_a_notebook_a_pipeline_is_a_picture_and_its_run_a_view_and_a_summary():
+def test_in_a_notebook_a_pipeline_is_a_picture_and_its_run_a_view_and_a_summary(tmp_path: Path) -> None:
     book = nbformat.v4.new_notebook()
     book.cells = [
         nbformat.v4.new_code_cell(cell)
@@ -91,12 +92,22 @@ def test_in_a_notebook_a_pipeline_is_a_picture_and_its_run_a_view_and_a_summary(
             "pipeline",
             "result = pipeline.run(InlineExecutor(), initial_tasks=rows)\nresult",
             "pipeline.run(InlineExecutor(), initial_tasks=rows, observers=[]);",
+            "from IPython.display import display\n"
+            "display(rows[0])\n"
+            f"pipeline.add_stage(JsonlWriter({str(tmp_path / 'out')!r}))\n"
+            "display(pipeline.run(InlineExecutor(), initial_tasks=rows, observers=[]))\n"
+            f"display(inspect({str(tmp_path / 'out')!r}, 'word_count'))",
         )
     ]
     NotebookClient(book, timeout=100).execute()
-    picture, run, quiet = ([output["data"]["text/html"] for output in cell.outputs] for cell in book.cells)
+    picture, run, quiet, shown = ([output["data"]["text/html"] for output in cell.outputs] for cell in book.cells)
     assert "word_count" in picture[0]
     view, summary = run
     assert "6 rows in, 3 out" in view
     assert "What became of the documents" in summary
     assert quiet == []
+    batch, written, inspected = shown
+    assert "<p>2 rows</p>" in batch
+    assert "<td>one two</td>" in batch
+    assert f"{tmp_path}/out.dcurate/report.html" in re.sub("<wbr>", "", written)
+    assert "word_count dropped 3 of 6 documents" in re.sub("<[^>]*>", "", inspected)

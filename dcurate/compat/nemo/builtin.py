@@ -8,6 +8,7 @@ from typing import Any
 
 import dcurate
 from dcurate.compat.nemo.bridge import restored
+from dcurate.compat.nemo.earlier import CLASSIFIERS, earlier_names
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.stages import StageMethods, changed_stage
 from dcurate.compat.nemo.tasks import DocumentBatch
@@ -73,7 +74,7 @@ def built_in(base: type[Any], module: str) -> type[Any]:
         raise PipelineError(f"{base.__name__} is not a stage of dcurate")
     made = type(base.__name__, (BuiltIn, base), {"__module__": module, "__doc__": base.__doc__, "name": base.name})
     _raise_as_nemo(made)
-    return made
+    return earlier_names(**CLASSIFIERS)(made)  # type: ignore[no-any-return]
 
 
 def _raise_as_nemo(made: Any) -> None:

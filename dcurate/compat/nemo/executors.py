@@ -141,7 +141,17 @@ class RayDataExecutor(XennaExecutor):
 
 
 class RayActorPoolExecutor(XennaExecutor):
-    """The same as `XennaExecutor`."""
+    """The same as `XennaExecutor`; `show_progress` and `progress_interval` have no effect."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        ignore_head_node: bool = False,
+        show_progress: bool = True,
+        progress_interval: float = 10.0,
+    ) -> None:
+        super().__init__(config, ignore_head_node)
+        self.show_progress, self.progress_interval = show_progress, progress_interval
 
 
 class RayClient:

@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from dcurate.compat.nemo.earlier import earlier_names
 from dcurate.compat.nemo.image_tasks import ImageBatch, ImageObject
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask
@@ -29,6 +30,7 @@ from dcurate.media.webdataset import WebDatasetReader
 _log = logging.getLogger("dcurate.compat.nemo")
 
 
+@earlier_names(task_batch_size="dali_batch_size")
 @dataclass
 class ImageReaderStage(ProcessingStage[FileGroupTask, ImageBatch]):
     """Read the pictures of WebDataset shards.

@@ -21,6 +21,16 @@ FAILED, NOT_READ, INTERRUPTED = 1, 2, 130
 WORKER_PROCESS = "Dask Worker process"
 #: How a worker process of Dask would find the script, to run it, too.
 _MAIN = ("init_main_from_name", "init_main_from_path")
+#: Modules that scripts import themselves, and packages that NeMo Curator installs for them.
+_PACKAGES = {
+    **{name: name for name in ("datasets", "fasttext", "jieba", "loguru", "omegaconf", "openai", "ray", "warcio")},
+    "absl": "absl-py",
+    "bs4": "beautifulsoup4",
+    "hydra": "hydra-core",
+    "sentence_transformers": "sentence-transformers",
+    "transformers": "'dcurate[models]'",
+    "torch": "'dcurate[models]'",
+}
 
 
 class NotReadError(Exception):
@@ -90,6 +100,8 @@ def _run(read: Any, arguments: list[str], attributes: dict[str, Any]) -> int:
 
 
 def _print(error: BaseException) -> None:
+    if isinstance(error, ModuleNotFoundError) and error.name in _PACKAGES:
+        error.add_note(f"NeMo Curator installs {error.name}, dcurate does not: pip install {_PACKAGES[error.name]}")
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next

@@ -10,7 +10,7 @@ import logging
 import time
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from enum import StrEnum
 from functools import partial
 from inspect import isabstract
@@ -72,6 +72,9 @@ class Resources:
         gpu_memory_gb: memory on one GPU, in GB.
         gpus: GPUs; where `gpu_memory_gb` is given, the share of this machine's first GPU (of 24 GB if it has none).
 
+        entire_gpu: one GPU, as in 25.09.
+        nvdecs, nvencs: decoders and encoders of videos, as in 25.09; taken, and without effect.
+
     Raises:
         ValueError: both `gpus` and `gpu_memory_gb` are given, or more memory than one GPU has.
 
@@ -83,8 +86,14 @@ class Resources:
     cpus: float = 1.0
     gpu_memory_gb: float = 0.0
     gpus: float = 0.0
+    _: KW_ONLY
+    entire_gpu: InitVar[bool] = False
+    nvdecs: InitVar[int] = 0
+    nvencs: InitVar[int] = 0
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, entire_gpu: bool, nvdecs: int, nvencs: int) -> None:
+        if entire_gpu and not self.gpus:
+            self.gpus = 1.0
         if self.gpus > 0 and self.gpu_memory_gb > 0:
             raise ValueError("Cannot specify both gpus and gpu_memory_gb: give one of them")
         if self.gpu_memory_gb > 0:
@@ -341,7 +350,7 @@ class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
     def __repr__(self) -> str:
         return type(self).__name__
 
-    def _log_metrics(self, metrics: Mapping[str, float]) -> None:
+    def _log_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add metrics of the stage to those of the run."""
         logged = self.__dict__.setdefault("_custom_metrics", {})
         given: Mapping[str, Any] = metrics
@@ -419,7 +428,7 @@ CompositeStage.register(ours.CompositeStage)  # type: ignore[type-abstract]
 
 
 def processing_stage(
-    *, name: str, resources: Resources | Mapping[str, float] | None = None, batch_size: int | None = None
+    *, name: str, resources: Resources | Mapping[str, Any] | None = None, batch_size: int | None = None
 ) -> Callable[[Callable[[Any], Any]], ProcessingStage[Any, Any]]:
     """Make a stage of a function from a task to a task, or to a list of tasks.
 

@@ -88,13 +88,14 @@ class Series:
         busy = [[float(rows - 1 - number)] * len(chosen) for number in range(rows)]
         for column, (then, place) in enumerate(zip(before, chosen, strict=True)):
             old = {key(one): one for one in points[then].operators}
+            phase = _phase(points[place])
             for one in points[place].operators:
                 number = self._numbers.get(key(one))
                 if number is None:
                     continue
                 slots[number][column] = float(one.slots)
                 share = one.busy_since(old.get(key(one), OperatorFigures(one.name, ())))
-                if share is not None:
+                if share is not None and one.phase == phase:
                     busy[number][column] = round(rows - 1 - number + FILL * share, 4)
         columns: Columns = {}
         for number in range(rows):

@@ -62,12 +62,22 @@ def notes(view: RunPanel, kept: Sequence[Note]) -> Parts:
     newest = sorted({*kept, *view.now.latest}, key=lambda one: one.time)[: -NOTES - 1 : -1]
     lines = (
         f'<tr class="{escape(one.kind)}"><td>{clock(max(0.0, one.time - view.now.started))}</td>'
-        f"<td>{_KINDS.get(one.kind, escape(one.kind))}</td><th>{escape(one.text)}</th></tr>"
+        f"<td>{_KINDS.get(one.kind, escape(one.kind))}</td><th>{_with_arrow(one.text)}</th></tr>"
         for one in newest
     )
     table = f"<table>{''.join(lines)}</table>" if newest else '<p class="note">nothing so far</p>'
     more = f"the newest {len(newest)} of {count(view.now.notes)}" if view.now.notes > len(newest) else ""
     return {"notes": table, "beside notes": more}
+
+
+def _with_arrow(text: str) -> str:
+    """A note as HTML, with a change of slots on one line.
+
+    Examples:
+        >>> _with_arrow("read 1 -> 2 slots: <reason>")
+        'read 1&nbsp;→&nbsp;2 slots: &lt;reason&gt;'
+    """
+    return escape(text).replace(" -&gt; ", "&nbsp;→&nbsp;")
 
 
 def hosts(found: Sequence[HostSample]) -> Parts:

@@ -11,10 +11,12 @@ from dcurate.ui.svg import DROPPED, GRID, KEPT, MUTED
 
 #: From this share of its limit on a worker's memory is marked.
 TIGHT = 0.8
-#: A plot is wide enough for at least this many workers; up to this many have their names below their bars.
-LEAST = 12
+#: A plot is wide enough for at least this many workers.
+LEAST = 6
+#: Up to this many have their names below their bars.
+NAMED = 12
 #: Letters of a name that are shown there.
-NAME = 14
+NAME = 11
 
 
 class WorkerBars:
@@ -55,8 +57,8 @@ class WorkerBars:
         if _fixed(looks) != _fixed(self._looks):
             self.source.data = columns
             self.across.end = max(len(looks), LEAST) - 0.5
-            named = looks if len(looks) <= LEAST else ()
-            short = [one.name if len(one.name) <= NAME else f"…{one.name[1 - NAME :]}" for one in named]
+            named = looks if len(looks) <= NAMED else ()
+            short = [_label(one.name) for one in named]
             self.figure.xaxis.major_label_overrides = dict(enumerate(short))
             self.figure.xaxis.ticker.ticks = list(range(len(short)))
         else:
@@ -65,6 +67,18 @@ class WorkerBars:
             if changed:
                 self.source.patch({name: [(slice(0, len(now)), now)] for name, now in changed.items()})
         self._looks = looks
+
+
+def _label(name: str) -> str:
+    """A name that fits below a bar; of an address, which Dask gives to a worker without a name, the port.
+
+    Examples:
+        >>> _label("gpu-0"), _label("tcp://127.0.0.1:34067"), _label("a-worker-of-a-long-name-7")
+        ('gpu-0', ':34067', '…ong-name-7')
+    """
+    if "://" in name:
+        return f":{name.rpartition(':')[2]}"
+    return name if len(name) <= NAME else f"…{name[1 - NAME :]}"
 
 
 def _fixed(looks: Sequence[WorkerLook]) -> list[tuple[str, str, int, int]]:

@@ -27,6 +27,8 @@ from dcurate.runs.load import RecordedRun, read_run
 
 #: Documents of a page, documents that are read at most unless another number is given, and groups of a page.
 PAGE, MOST, GROUPS = 25, 1_000_000, 50
+#: Where the largest score is at least this and half are below a tenth of it, the scale of a histogram is logarithmic.
+_WIDE = 100
 #: Bars of a histogram.
 BARS = 40
 #: Characters of a document in a list, and of one that is shown whole.
@@ -260,11 +262,16 @@ class ExploredCorpus:
         there = ~np.isnan(values)
         kept = self._mask(Query(_KEPT)) & there
         low, high = (float(values[there].min()), float(values[there].max())) if there.any() else (0.0, 0.0)
+        wide = low >= 0 and high >= _WIDE and float(np.median(values[there])) < high / 10
         bins = np.linspace(low, high if high > low else low + 1, BARS + 1)
+        if wide:
+            bins = np.expm1(np.linspace(np.log1p(low), np.log1p(high), BARS + 1))
+            bins[[0, -1]] = low, high
         return {
             "name": name,
             "low": low,
             "high": high,
+            "wide": wide,
             "kept": np.histogram(values[kept], bins)[0].tolist(),
             "dropped": np.histogram(values[there & ~kept], bins)[0].tolist(),
         }
@@ -290,8 +297,7 @@ class ExploredCorpus:
         return next((name for name in names if name in self.numbers), "")
 
     def _group_folders(self) -> list[str]:
-        stages = self.run.about.get("stages", ())
-        return [*self.places.groups, *(str(stage["groups"]) for stage in stages if stage.get("groups"))]
+        return self.places.group_folders(self.run.about.get("stages", ()))
 
     def _all_groups(self) -> list[dict[str, Any]]:
         if self._groups is None:

@@ -186,12 +186,8 @@ def cost(data: ReportData) -> list[tuple[str, str]]:
 
 def _held(number: int, seconds: float, used: float, what: str) -> str:
     held = number * seconds
-    busy = f"; {_hours(used)} of them busy ({100 * min(used / held, 1):.0f} %)" if used and held else ""
-    return f"{many(number, what)} held for {_hours(held)} {what} hours{busy}"
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.3g}"
+    busy = f", {100 * min(used / held, 1):.0f} % busy" if used and held else ""
+    return f"{many(number, what)} held for {seconds_text(seconds)}: {held / 3600:,.2g} {what} hours{busy}"
 
 
 def _integral(data: ReportData, name: str) -> float:

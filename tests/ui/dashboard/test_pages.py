@@ -19,6 +19,7 @@ from dcurate import (
     AttachedCluster,
     DaskExecutor,
     DocumentBatch,
+    FuzzyDuplicates,
     JsonlReader,
     JsonlWriter,
     LocalCluster,
@@ -265,6 +266,20 @@ def test_the_page_is_legible_in_either_scheme_and_whole_on_a_phone(
     assert outside(browser) == []
     assert broken(browser) == []
     assert browser.complaints == []
+
+
+def test_phases_with_long_names_fit_a_phone(
+    browser: Browser, cluster: LocalCluster, address: str, tmp_path: Path
+) -> None:
+    documents(tmp_path / "input", 2)
+    stages = pipeline(tmp_path).stages
+    done = Pipeline("phases", stages=[*stages[:-1], FuzzyDuplicates(), stages[-1]]).run(DaskExecutor(cluster=cluster))
+    browser.open(f"{address}/curation?run={done.report.run}", *PHONE)
+    browser.wait(READY)
+    browser.wait("document.querySelectorAll('.chips li').length > 3")
+    browser.wait(f"document.documentElement.scrollWidth === {PHONE[0]}")
+    assert outside(browser) == []
+    assert broken(browser) == []
 
 
 def test_workers_have_their_names_below_their_bars(browser: Browser, cluster: LocalCluster, address: str) -> None:

@@ -54,6 +54,18 @@ def test_a_row_of_the_busy_plot_is_filled_by_the_share_of_the_last_seconds() -> 
     assert columns["slots0"][-1] == 2
 
 
+def test_an_operator_of_an_earlier_phase_is_not_busy() -> None:
+    kept = History()
+    for second in range(6):
+        first = OperatorFigures("first", ("first",), seconds=float(min(second, 3)), slot_seconds=float(min(second, 3)))
+        later = OperatorFigures("later", ("later",), phase=1, slots=1, seconds=second - 3.0, slot_seconds=second - 3.0)
+        running = (first,) if second <= 3 else (first, later)
+        kept.take(RunSnapshot("7f3a", "demo", "streaming", time=float(second), operators=running))
+    columns, _ = series(kept).new(kept)
+    assert columns["busy0"] == [1, 1 + FILL, 1 + FILL, 1 + FILL, 1, 1]
+    assert columns["busy1"] == [0, 0, 0, 0, FILL, FILL]
+
+
 def test_a_new_phase_that_counts_from_nothing_again_has_no_negative_rate() -> None:
     kept = History()
     for second in range(8):

@@ -25,6 +25,7 @@ from dcurate.compat.nemo.dedup_stages.files import (
     write_parquet,
 )
 from dcurate.compat.nemo.dedup_stages.shuffle import KEY, ShuffleStage
+from dcurate.compat.nemo.earlier import earlier_names
 from dcurate.compat.nemo.stages import ProcessingStage
 from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask, Task
 from dcurate.dedup.bands import Bands
@@ -261,6 +262,7 @@ class LSHStage(ShuffleStage):
         return made
 
 
+@earlier_names(doc_id_field="document_id_field")
 class BucketsToEdgesStage(ProcessingStage[FileGroupTask, FileGroupTask]):
     """Write an edge between each document of a bucket and the next one.
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from dcurate.compat.nemo.builtin import BuiltIn
 from dcurate.compat.nemo.dedup_stages.files import groups_of_files, reader_of
 from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
+from dcurate.compat.nemo.earlier import earlier_names
 from dcurate.compat.nemo.io import JsonlWriter, ParquetWriter
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
 from dcurate.compat.nemo.tasks import FileGroupTask
@@ -46,6 +47,11 @@ class TextDuplicatesRemovalStage(BuiltIn, removal.TextDuplicatesRemovalStage):
         return replace(kept, _metadata={**task._metadata, _REMOVED: removed})
 
 
+@earlier_names(
+    input_id_field="id_field",
+    ids_to_remove_duplicate_id_field="duplicate_id_field",
+    ids_to_remove_read_kwargs="duplicate_id_read_kwargs",
+)
 class TextDuplicatesRemovalWorkflow(workflow.TextDuplicatesRemovalWorkflow, WorkflowBase):
     """Write the documents of files without those whose ids are in Parquet files.
 

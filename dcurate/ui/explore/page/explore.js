@@ -183,7 +183,7 @@ function columns() {
       if (range[0] == null && range[1] == null) delete state.ranges[column.name]; else state.ranges[column.name] = range;
       state.page = 0; draw();
     }});
-    return make("div", {class: "column"}, make("b", {}, column.name), make("div", {class: "bars", title: "kept below, dropped above"}, ...bars),
+    return make("div", {class: "column"}, make("b", {}, column.name), make("div", {class: "bars", title: `kept below, dropped above${column.wide ? "; scores on a logarithmic scale" : ""}`}, ...bars),
       make("div", {class: "ends"}, end(0, number(column.low)), end(1, number(column.high))));
   }));
   $("sort").replaceChildren(make("option", {value: ""}, "order of the files"),
