@@ -118,6 +118,9 @@ def unified(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return pa.large_string()
     if is_.is_timestamp(left) and is_.is_timestamp(right) and left.tz == right.tz:
         return max(left, right, key=lambda type_: ["s", "ms", "us", "ns"].index(type_.unit))
+    if is_.is_map(left) and is_.is_map(right):
+        key, item = unified(left.key_type, right.key_type), unified(left.item_type, right.item_type)
+        return None if key is None or item is None else pa.map_(key, item)
     if is_.is_struct(left) and is_.is_struct(right):
         return _common_struct(left, right)
     if _is_list(left) and _is_list(right):

@@ -446,6 +446,19 @@ def both(tmp_path: Path, one: pa.Table, other: pa.Table) -> pa.Table:
     return table
 
 
+def test_maps_of_several_types_and_with_sorted_keys_are_maps_of_their_common_type(tmp_path: Path) -> None:
+    pairs = [[("k", 1), ("l", 2)], [], None]
+    one = pa.map_(pa.string(), pa.int32(), keys_sorted=True)
+    table = both(tmp_path, pa.table({"m": pa.array(pairs, one)}), pa.table({"m": pa.array(pairs, one)}))
+    assert table["m"].to_pylist() == pairs * 2
+    folder = tmp_path / "wider"
+    table = both(
+        folder, pa.table({"m": pa.array(pairs, one)}), pa.table({"m": pa.array(pairs, pa.map_("string", "int64"))})
+    )
+    assert table.schema.field("m").type == pa.map_(pa.string(), pa.int64())
+    assert table["m"].to_pylist() == pairs * 2
+
+
 def test_files_with_a_dictionary_and_with_text_become_text(tmp_path: Path) -> None:
     words = pa.array(["x", "y", None])
     table = both(tmp_path, pa.table({"w": words.dictionary_encode()}), pa.table({"w": words}))
