@@ -308,6 +308,57 @@ def test_no_text_of_a_dropped_row_is_left_in_a_dictionary(tmp_path: Path) -> Non
         assert b"secret" not in path.read_bytes()
 
 
+@dataclass
+class Changed(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """A stage that gives another frame."""
+
+    change: Callable[[pd.DataFrame], pd.DataFrame]
+    name: str = "changed"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task.with_data(self.change(task.to_pandas()))
+
+
+CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "nothing": lambda frame: frame,
+    "fewer rows": lambda frame: frame[frame.n > 0],
+    "another order": lambda frame: frame.sort_values("n", ascending=False),
+    "rows with a fresh index": lambda frame: frame[frame.n > 0].reset_index(drop=True),
+    "another column": lambda frame: frame.assign(words=frame.text.str.len()),
+    "a changed column": lambda frame: frame.assign(changed=[0.5, np.nan, 1.0]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_nan_and_null_and_types_that_pandas_does_not_have_are_kept(change: str, tmp_path: Path) -> None:
+    nan = float("nan")
+    columns: dict[str, Any] = {
+        "text": ["a", "b", "c"],
+        "nan": [nan, 1.0, nan],
+        "both": pa.array([None, nan, 1.0], pa.float32()),
+        "half": pa.array(np.array([1, nan, 2], np.float16)),
+        "list": [[nan, None], None, [1.0]],
+        "struct": [{"x": nan, "y": 1}, {"x": None, "y": 2}, None],
+        "map": pa.array([[("k", nan)], [("k", None)], None], pa.map_(pa.string(), pa.float64())),
+        "view": pa.array([["x"], [], None], pa.list_view(pa.string())),
+        "flag": pa.array([1, 0, None], pa.int8()).cast(pa.bool8()),
+        "ids": pa.array([[b"0" * 16], [], None], pa.list_(pa.binary(16))).cast(pa.list_(pa.uuid())),
+        "changed": [nan, nan, None],
+        "n": [0, 1, 2],
+    }
+    table = pa.table({name: column for name, column in columns.items() if is_written(pa.array(column))})
+    before = save(table, tmp_path / "in" / "a.parquet")
+    reader, writer = ParquetReader(str(tmp_path / "in")), ParquetWriter(str(tmp_path / "out"))
+    run(reader, Changed(CHANGES[change]), writer)
+    after = pa.concat_tables(written(tmp_path / "out"))
+    if change == "a changed column":
+        assert after["changed"].to_pylist() == [0.5, None, 1.0]
+        before, after = before.drop_columns("changed"), after.drop_columns("changed")
+    wanted = {row["n"]: row for row in plain(before)}
+    assert plain(after.select(before.column_names)) == [wanted[row["n"]] for row in plain(after.select(["n"]))]
+    assert after.select(before.column_names).schema.equals(before.schema)
+
+
 class Public(DocumentFilter):
     """Keeps public texts."""
 
