@@ -18,6 +18,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
 from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.columns import python_rows
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
 from dcurate.frames.origins import Place, with_origins
@@ -372,9 +373,15 @@ class ParquetWriter(FileWriter):
             )
         place = "__place"
         keys = table.select(columns).append_column(place, pa.array(range(table.num_rows), pa.int64()))
-        groups = keys.group_by(columns, use_threads=False).aggregate([(place, "list")])
+        try:
+            groups = keys.group_by(columns, use_threads=False).aggregate([(place, "list")])
+        except pa.ArrowNotImplementedError as error:
+            raise DataError(
+                f"{self.name}: partition_cols {listed(columns)} hold {listed(map(str, keys.schema.types[:-1]))}, of "
+                "which one names no directory; partition by columns of text or numbers"
+            ) from error
         rows = table.drop_columns(columns)
-        for group in groups.to_pylist():
+        for group in python_rows(groups):
             parts = [f"{quote(name, safe='')}={_segment(group[name])}" for name in columns]
             for name, part in zip(columns, parts, strict=True):
                 if len(part) > _LONGEST_PART:

@@ -42,6 +42,7 @@ from dcurate import (
     WordCountFilter,
 )
 from dcurate.core.batch import BatchKey
+from dcurate.errors import DataError
 from dcurate.frames.schema import NOTE, without
 from tests.places import is_data
 
@@ -306,6 +307,51 @@ def test_no_text_of_a_dropped_row_is_left_in_a_dictionary(tmp_path: Path) -> Non
         [path] = (folder / "out").glob("*.parquet")
         assert load(path)["text"].combine_chunks().equals(pa.array(["public"]).dictionary_encode())
         assert b"secret" not in path.read_bytes()
+
+
+#: Stages, and settings of the writer; each works with the values of rows in a way of its own.
+FAR_ROUTES: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
+    "a filter": (lambda: [ScoreFilter(WordCountFilter(min_words=2), text_field="text")], {}),
+    "pandas": (lambda: [Changed(lambda frame: frame)], {}),
+    "a shuffle": (lambda: [Shuffle(seed=1, npartitions=3)], {}),
+    "exact duplicates": (lambda: [ExactDuplicates()], {}),
+    "folders by the date": (lambda: [], {"separate_by": "day"}),
+    "directories by the moment": (lambda: [], {"partition_cols": ["another"]}),
+}
+
+
+@pytest.mark.parametrize("route", FAR_ROUTES)
+def test_dates_and_times_that_python_does_not_have_go_through_unchanged(route: str, tmp_path: Path) -> None:
+    far = pa.array([2**62, -(2**62), None], pa.timestamp("us"))
+    table = pa.table(
+        {
+            "text": ["one two", "three four", "five"],
+            "day": pa.array([2**31 - 1, 0, None], pa.date32()),
+            "moment": far,
+            "another": far,
+            "moments": pa.array([[2**62], [0], None], pa.list_(pa.timestamp("us", "UTC"))),
+            "n": [0, 1, 2],
+        }
+    )
+    before = save(table, tmp_path / "in" / "a.parquet")
+    stages, settings = FAR_ROUTES[route]
+    reader, writer = ParquetReader(str(tmp_path / "in")), ParquetWriter(str(tmp_path / "out"), **settings)
+    run(reader, *stages(), writer, rejected=str(tmp_path / "rejected"))
+    kept = pa.concat_tables(written(tmp_path / "out")).sort_by("n")
+    assert kept.equals(before.select(kept.column_names).slice(0, 2 if route == "a filter" else 3))
+    rejected = [line for path in (tmp_path / "rejected").glob("*.jsonl") for line in path.read_bytes().splitlines()]
+    assert kept.num_rows + len(rejected) == table.num_rows
+
+
+def test_dates_that_json_does_not_have_are_refused_in_a_sentence_and_kept_among_rejected_rows(tmp_path: Path) -> None:
+    save(pa.table({"text": ["one"], "day": pa.array([2**31 - 1], pa.date32())}), tmp_path / "a.parquet")
+    reader = ParquetReader(str(tmp_path / "a.parquet"))
+    with pytest.raises(DataError, match="a value of date32\\[day\\] is outside of the years 1 to 9999"):
+        run(reader, JsonlWriter(str(tmp_path / "out")))
+    keep = ScoreFilter(WordCountFilter(min_words=2), text_field="text")
+    run(reader, keep, ParquetWriter(str(tmp_path / "kept")), rejected=str(tmp_path / "rejected"))
+    [path] = (tmp_path / "rejected").glob("*.jsonl")
+    assert json.loads(path.read_bytes())["day"] == "<value out of range: 2147483647>"
 
 
 @dataclass
