@@ -368,7 +368,7 @@ def _new_types(
 
 def _check_fits(name: str, value: Any, type_: pa.DataType) -> None:
     try:
-        _array([value], type_)
+        _array([_as(value, type_)], type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _BadRowError(f"column {name!r} cannot be read as {type_} ({error})", name) from error
 
@@ -412,6 +412,8 @@ def _as(value: Any, type_: pa.DataType) -> Any:
         return value if isinstance(value, str) else orjson.dumps(value).decode()
     if pa.types.is_floating(type_):
         return float(value)
+    if pa.types.is_integer(type_) and isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"{value} is no whole number")
     if pa.types.is_struct(type_):
         return {child.name: _as(value.get(child.name), child.type) for child in type_}
     if pa.types.is_list(type_):
