@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dcurate import DocumentReader, InlineExecutor, Pipeline
 from dcurate.errors import DataError, PipelineError
 from dcurate.io.parquet import ParquetReader
 
@@ -57,6 +58,24 @@ def test_types_drift_together(tmp_path):
     wanted = [{"n": 1.0, "t": "x", "s": None}, {"n": 2.5, "t": None, "s": "y"}]
     assert rows(tmp_path) == wanted
     assert rows(tmp_path, files_per_partition=2) == wanted
+
+
+@pytest.mark.parametrize(
+    ("whole", "fraction"),
+    [
+        (pa.array([2**53 + 1, -1]), pa.array([0.5])),
+        (pa.array([[2**53 + 1], None]), pa.array([[0.5]])),
+        (pa.array([{"a": -(2**53) - 1}, None]), pa.array([{"a": 0.5}])),
+        (pa.array([[("k", 2**63)], None], pa.map_("string", "uint64")), pa.array([[]], pa.map_("string", "float64"))),
+    ],
+)
+def test_large_whole_numbers_that_become_floats_are_counted_for_a_notice(tmp_path, whole, fraction):
+    put(tmp_path / "a.parquet", {"n": whole})
+    put(tmp_path / "b.parquet", {"n": fraction})
+    for reader in (ParquetReader(str(tmp_path)), DocumentReader(str(tmp_path))):
+        run = Pipeline("read", stages=[reader]).run(InlineExecutor(), observers=[])
+        [notice] = run.report.notices
+        assert "became floats, which may cost digits: 1 in 'n'" in notice
 
 
 @pytest.mark.parametrize(
