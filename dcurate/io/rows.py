@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from dcurate.errors import DataError
 from dcurate.frames.columns import python_rows, python_values
 from dcurate.frames.excerpts import id_column
+from dcurate.frames.lines import parsed_line
 from dcurate.fs.compression import blocks, ending_of
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
@@ -99,7 +100,7 @@ def _lines(directory: Directory, name: str) -> Iterator[tuple[int, bytes]]:
 
 def _parsed(line: bytes, path: str, number: int) -> dict[str, Any]:
     try:
-        values = orjson.loads(line)
+        values = parsed_line(line)
     except ValueError as error:
         raise DataError(f"{path!r}, row {number}: {error}; is it JSON Lines?") from error
     return values if isinstance(values, dict) else {"value": values}
