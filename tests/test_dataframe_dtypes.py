@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dcurate
@@ -275,6 +275,7 @@ rows = st.lists(
 
 @settings(deadline=None, max_examples=40)
 @given(rows, st.lists(st.integers(0, 8), max_size=3), st.sampled_from(list(FILTERS)))
+@example([("one two", *[None] * 7), ("one two", *[None] * 6, 2**53 + 1)], [], "arrow, then pandas")
 def test_any_rows_leave_as_pandas_picks_them(rows: list[Any], bounds: list[int], stages: str) -> None:
     frame = pd.DataFrame(rows, columns=["text", *"bnfkdlo"], dtype=object).astype(
         {

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dcurate.errors import DataError, listed
+from dcurate.frames.schema import without
 from dcurate.frames.text import text_array
 
 
@@ -25,6 +26,39 @@ def values(table: pa.Table, name: str) -> list[Any]:
         ['a', None]
     """
     return list(_column(table, name).to_pylist())
+
+
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column as Python objects; a date or time that Python does not have is text.
+
+    Python's dates end with the year 9999, those of Arrow do not. In a nested value all dates and times are text then.
+
+    Examples:
+        >>> python_values(pa.array([0, 2**31 - 1], pa.date32()))
+        [datetime.date(1970, 1, 1), '<value out of range: 2147483647>']
+    """
+    try:
+        return list(column.to_pylist())
+    except OverflowError:
+        return [_python_value(column.slice(place, 1)) for place in range(len(column))]
+
+
+def python_rows(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return the rows of a table with values as `python_values` returns them.
+
+    Examples:
+        >>> python_rows(pa.table({"n": [1, 2]}))
+        [{'n': 1}, {'n': 2}]
+    """
+    columns = map(python_values, table.columns)
+    return [dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _python_value(one: pa.Array | pa.ChunkedArray) -> Any:
+    try:
+        return one.to_pylist()[0]
+    except OverflowError:
+        return one.cast(without(one.type, "temporal")).to_pylist()[0]
 
 
 def numbers(table: pa.Table, name: str) -> npt.NDArray[Any]:

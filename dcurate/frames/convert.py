@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -35,7 +36,13 @@ _FAMILIES = (
     (pa.types.is_decimal,),
     (pa.types.is_date,),
     (pa.types.is_time,),
-    (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list),
+    (
+        pa.types.is_list,
+        pa.types.is_large_list,
+        pa.types.is_fixed_size_list,
+        pa.types.is_list_view,
+        pa.types.is_large_list_view,
+    ),
     (pa.types.is_struct,),
     (pa.types.is_dictionary,),
 )
@@ -131,12 +138,14 @@ def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.
     except NO_TYPE:
         return _of_type(column, kind) if before is None else arrow_column(column)
     stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    if stored is None or made.type == kind or not (made.type == stored or _alike(made.type, stored)):
+    is_bool8 = stored is not kind and stored == pa.int8() and made.type == pa.int64()
+    if stored is None or made.type == kind or not (made.type == stored or _alike(made.type, stored) or is_bool8):
         return made
     try:
         return made.cast(stored).cast(kind)
-    except NO_TYPE:
-        return made
+    except NO_TYPE:  # Arrow casts no lists to views of lists
+        own = _of_type(column, kind)
+        return made if own is None else own
 
 
 def _of_type(column: pd.Series[Any], kind: pa.DataType | None) -> pa.ChunkedArray | None:
@@ -181,11 +190,29 @@ def to_pandas(frame: Any) -> pd.DataFrame:
     if is_cudf(frame):
         return cast(pd.DataFrame, frame.to_pandas())
     table = to_arrow(frame)
-    rows = cast(pd.DataFrame, table.to_pandas(integer_object_nulls=True, types_mapper=_WITHOUT_OBJECTS.get))
+    try:
+        rows = _as_objects(table, _WITHOUT_OBJECTS)
+    except (pa.ArrowNotImplementedError, ValueError, OverflowError):
+        rows = _as_objects(table, _WITHOUT_OBJECTS | _kept_as_arrow(table))
     for place, column in enumerate(table.columns):
         if pa.types.is_integer(column.type) and column.null_count:
             rows.isetitem(place, column.to_pandas(types_mapper=_WITH_GAPS.get))
     return rows
+
+
+def _as_objects(table: pa.Table, dtypes: Mapping[pa.DataType, Any]) -> pd.DataFrame:
+    return cast(pd.DataFrame, table.to_pandas(integer_object_nulls=True, types_mapper=dtypes.get))
+
+
+def _kept_as_arrow(table: pa.Table) -> dict[pa.DataType, pd.ArrowDtype]:
+    """The dtypes of columns of which Python has no values: of dates behind the year 9999, of lists of UUIDs."""
+    dtypes = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            _as_objects(pa.table({name: column}), _WITHOUT_OBJECTS)
+        except (pa.ArrowNotImplementedError, ValueError, OverflowError):
+            dtypes[column.type] = pd.ArrowDtype(column.type)
+    return dtypes
 
 
 def to_python(frame: Any) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from dcurate.frames.columns import python_rows
 from dcurate.frames.convert import to_arrow
 from dcurate.frames.lines import LINE, whole_rows
 from dcurate.frames.origins import without_origins
@@ -64,7 +65,7 @@ def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:
         [{'id': '7', 'excerpt': 'some words'}]
     """
     first = _first(frame, rows)
-    whole = list(whole_rows(first)) if LINE in first.column_names else first.to_pylist()
+    whole = list(whole_rows(first)) if LINE in first.column_names else python_rows(first)
     identity, field = id_column(list(whole[0]) if whole else []), _text_column(first, column)
     shown: list[dict[str, Any]] = [{} for _ in whole]
     for one, row in zip(shown, whole, strict=True):

@@ -1,4 +1,7 @@
-"""Call stages that do not know of the lines of rows, and find the line of each row that they return."""
+"""Call stages that do not know of the lines of rows, and find the line of each row that they return.
+
+The same for values that pandas does not have: NaN beside null. pandas has one of both.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcurate.core.batch import Batch, Rejection
 from dcurate.frames import convert
@@ -26,9 +30,13 @@ def without_seeing_lines(process: Callable[[list[Batch]], Any], batches: list[Ba
     answers = process(given)
     if not isinstance(answers, list | tuple) or len(answers) != len(batches):
         return answers
+    found = [
+        _with_nan(answer, bare, lost) if (lost := _with_nan_in(bare)) else answer
+        for answer, bare in zip(answers, given, strict=True)
+    ]
     return [
         answer if bare is batch else _with_lines(answer, batch)
-        for answer, bare, batch in zip(answers, given, batches, strict=True)
+        for answer, bare, batch in zip(found, given, batches, strict=True)
     ]
 
 
@@ -52,6 +60,53 @@ def _rejected(rejection: Rejection, source: pa.Table) -> Rejection:
     if not isinstance(rejection.data, pa.Table):
         return rejection
     return replace(rejection, data=with_own_lines(DocumentBatch(data=rejection.data), source).data)
+
+
+def _with_nan_in(batch: Batch) -> list[str]:
+    """The columns of an Arrow table with a NaN, which becomes null on its way through pandas."""
+    if not isinstance(batch, DocumentBatch) or not isinstance(batch.data, pa.Table):
+        return []
+    columns = zip(batch.data.column_names, batch.data.columns, strict=True)
+    return [name for name, column in columns if any(map(_holds_nan, column.chunks))]
+
+
+def _holds_nan(values: pa.Array) -> bool:
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return bool(pc.any(pc.is_nan(values)).as_py())
+    if pa.types.is_map(kind):
+        return _holds_nan(values.items)
+    if pa.types.is_struct(kind):
+        return any(map(_holds_nan, values.flatten()))
+    return pa.types.is_nested(kind) and _holds_nan(values.flatten())
+
+
+def _with_nan(answer: Any, source: Batch, names: Sequence[str]) -> Any:
+    """The rows that a stage returned as pandas, with the NaN of columns that hold nothing new."""
+    if isinstance(answer, list):
+        return [_with_nan(one, source, names) for one in answer]
+    if not isinstance(answer, DocumentBatch) or not isinstance(source, DocumentBatch):
+        return answer
+    columns = convert.columns(answer.data)
+    there = [name for name in names if columns.count(name) == 1]
+    if not isinstance(answer.data, pd.DataFrame) or not there or not answer.num_items:
+        return answer
+    table = answer.to_arrow()
+    rows = source_rows(answer.data, table, source.data)
+    if rows is None:
+        return answer
+    for name in there:
+        before = source.data.select([name]).take(pa.array(rows))
+        seen = convert.to_arrow(convert.to_pandas(before), before.schema)
+        if seen.column(0).equals(table.column(name)):
+            table = table.set_column(table.column_names.index(name), before.schema.field(0), before.column(0))
+    return _with_rows(answer, table)
+
+
+def _with_rows(batch: DocumentBatch, table: pa.Table) -> DocumentBatch:
+    own = batch.with_data(table)
+    own.rejections, own.found, own.scored = batch.rejections, batch.found, batch.scored
+    return own
 
 
 def with_own_lines(made: DocumentBatch, source: pa.Table) -> DocumentBatch:
@@ -78,9 +133,7 @@ def with_own_lines(made: DocumentBatch, source: pa.Table) -> DocumentBatch:
     rows = source_rows(made.data, table, source)
     if rows is None:
         return made
-    own = made.with_data(with_lines_at(table, source, rows))
-    own.rejections, own.found, own.scored = made.rejections, made.found, made.scored
-    return own
+    return _with_rows(made, with_lines_at(table, source, rows))
 
 
 def source_rows(frame: Any, table: pa.Table, source: pa.Table) -> _Rows | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -15,6 +17,8 @@ import pyarrow as pa
 LINE = "_dcurate_line"
 #: Metadata of the field of a column whose values are those of the lines. A field of changed values does not have it.
 _AS_READ = {b"dcurate": b"as read"}
+#: Characters of a whole number that has 64 bits in any case.
+_LONGEST_INTEGER = 18
 
 
 class LineType(pa.ExtensionType):  # type: ignore[misc]
@@ -226,13 +230,36 @@ def whole_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     """
     read, values_only = set(read_columns(table)), without_lines(table)
     if not values_only.num_columns and not read:
-        yield from map(orjson.loads, table.column(LINE).to_pylist())
+        yield from map(parsed_line, table.column(LINE).to_pylist())
         return
     own = values_only.to_pylist()
     for line, row in zip(table.column(LINE).to_pylist(), own or [{}] * table.num_rows, strict=True):
-        values = {} if line is None else orjson.loads(line)
+        values = {} if line is None else parsed_line(line)
         kept = {name: row.get(name) if name in row else value for name, value in values.items()}
         yield {name: value for name, value in kept.items() if name in row or name not in read} | row
+
+
+def parsed_line(line: bytes) -> Any:
+    """Parse a line of JSON; a number that is too large for a float is text.
+
+    Raises:
+        ValueError: it is no JSON.
+
+    Examples:
+        >>> parsed_line(b'{"a": 1e400, "b": 1e300}')
+        {'a': '1e400', 'b': 1e+300}
+    """
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return json.loads(line, parse_float=_number, parse_int=_number)
+
+
+def _number(text: str) -> int | float | str:
+    if len(text) <= _LONGEST_INTEGER and text.lstrip("-").isdecimal():
+        return int(text)
+    number = float(text)
+    return number if math.isfinite(number) else text
 
 
 def line_type_of(table: pa.Table) -> LineType | None:

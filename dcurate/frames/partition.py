@@ -335,7 +335,8 @@ def _casted(made: Any, dtype: Any) -> pd.Series[Any]:
             raise ValueError(f"{content.null_count} missing values")
     if hasattr(dtype, "__from_arrow__"):
         return pd.Series(dtype.__from_arrow__(content))
-    return cast("pd.Series[Any]", pa.table({"column": content}).to_pandas()["column"].astype(dtype))
+    values = pa.table({"column": content}).to_pandas(integer_object_nulls=True)["column"]  # else floats
+    return cast("pd.Series[Any]", values.astype(dtype))
 
 
 def _categories(content: pa.ChunkedArray, dtype: pd.CategoricalDtype) -> pd.Series[Any]:

@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 
 from dcurate.errors import DataError, listed
+from dcurate.frames.columns import python_values
 from dcurate.frames.lines import LINE, whole_rows
 from dcurate.frames.origins import without_origins
 
@@ -62,7 +63,7 @@ def _digests(rows: Iterable[Mapping[str, Any]], seed: int) -> Keys:
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
-    values: list[Any] = column.to_pylist()
+    values = python_values(column)
     if pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
         return list(map(_lean, values))
     return values

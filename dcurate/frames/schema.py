@@ -118,6 +118,9 @@ def unified(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return pa.large_string()
     if is_.is_timestamp(left) and is_.is_timestamp(right) and left.tz == right.tz:
         return max(left, right, key=lambda type_: ["s", "ms", "us", "ns"].index(type_.unit))
+    if is_.is_map(left) and is_.is_map(right):
+        key, item = unified(left.key_type, right.key_type), unified(left.item_type, right.item_type)
+        return None if key is None or item is None else pa.map_(key, item)
     if is_.is_struct(left) and is_.is_struct(right):
         return _common_struct(left, right)
     if _is_list(left) and _is_list(right):
@@ -235,9 +238,43 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
         elif isinstance(column.type, LineType):
             columns.append(as_type(values, column.type))
         else:
-            options = pc.CastOptions(column.type, allow_float_truncate=True)
-            columns.append(pc.cast(values, options=options))
+            made = pc.cast(values, options=pc.CastOptions(column.type, allow_float_truncate=True))
+            if any(map(_loses, values.chunks, made.chunks)):
+                raise pa.ArrowInvalid(
+                    f"column {column.name!r} is {values.type}, and would lose values as {column.type}"
+                )
+            columns.append(made)
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _loses(values: pa.Array, made: pa.Array) -> bool:
+    """Whether a cast that Arrow makes in silence lost values: parts of numbers, NaN, the time of a day, or its date.
+
+    Whole numbers that became floats may have lost digits.
+    """
+    kind, wanted, is_ = values.type, made.type, pa.types
+    if kind == wanted or values.null_count == len(values):
+        return False
+    if is_.is_floating(kind) and is_.is_floating(wanted):
+        return bool(pc.any(pc.and_(pc.is_inf(made), pc.is_finite(values))).as_py())
+    if _is_number(kind) and is_.is_boolean(wanted):
+        return not pc.all(pc.equal(made.cast(kind), values)).as_py()
+    if is_.is_floating(kind) and is_.is_integer(wanted):
+        try:
+            values.cast(wanted)
+        except pa.ArrowInvalid:
+            return True
+    if is_.is_timestamp(kind) and (is_.is_date(wanted) or is_.is_time(wanted)):
+        moments = values if kind.tz is None else pc.local_timestamp(values)
+        return is_.is_time(wanted) or not pc.all(pc.equal(made.cast(moments.type), moments)).as_py()
+    if is_.is_map(kind) and is_.is_map(wanted):
+        return _loses(values.keys, made.keys) or _loses(values.items, made.items)
+    if is_.is_struct(kind) and is_.is_struct(wanted):
+        inner = dict(zip((child.name for child in wanted), made.flatten(), strict=True))
+        pairs = zip((child.name for child in kind), values.flatten(), strict=True)
+        return any(_loses(child, inner[name]) for name, child in pairs if name in inner)
+    lists = is_.is_nested(kind) and is_.is_nested(wanted) and not (is_.is_map(kind) or is_.is_map(wanted))
+    return lists and _loses(values.flatten(), made.flatten())
 
 
 def combined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:

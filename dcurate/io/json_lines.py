@@ -273,7 +273,7 @@ def _as_json(
             return bounds, values
     content = [
         orjson.dumps(value, default or json_text.moment, orjson.OPT_PASSTHROUGH_SUBCLASS) if use else b""
-        for value, use in zip(json_text.values_of(column), wanted, strict=True)
+        for value, use in zip(json_text.values_of(column, default), wanted, strict=True)
     ]
     joined = np.frombuffer(b"".join(content), np.uint8)
     return np.cumsum([0, *map(len, content)]), joined

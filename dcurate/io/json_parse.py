@@ -156,6 +156,36 @@ def rounded_in(column: str) -> str:
     return f"{_ROUNDED}{column!r}"
 
 
+def rounded_as(table: pa.Table, schema: pa.Schema) -> Counter[str]:
+    """Count the whole numbers beyond 2**53 of a table that become floats as columns of a schema, as `rounded_in` names.
+
+    Examples:
+        >>> rounded_as(pa.table({"n": [2**53 + 1]}), pa.schema({"n": pa.float64()})).total()
+        1
+    """
+    found = Counter[str]()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if name in schema.names and column.type != schema.field(name).type:
+            wanted = schema.field(name).type
+            found[rounded_in(name)] += sum(_beyond(chunk, wanted) for chunk in column.chunks)
+    return +found
+
+
+def _beyond(values: pa.Array, wanted: pa.DataType) -> int:
+    kind, is_ = values.type, pa.types
+    if is_.is_floating(wanted) and kind in (pa.int64(), pa.uint64()):
+        ends = [pc.greater(values, pa.scalar(_EXACT, kind))]
+        ends += [pc.less(values, -_EXACT)] if kind == pa.int64() else []
+        return sum(int(pc.sum(end).as_py() or 0) for end in ends)
+    if is_.is_struct(kind) and is_.is_struct(wanted):
+        inner = dict(zip((child.name for child in kind), values.flatten(), strict=True))
+        return sum(_beyond(inner[child.name], child.type) for child in wanted if child.name in inner)
+    if is_.is_map(kind) and is_.is_map(wanted):
+        return _beyond(values.keys, wanted.key_type) + _beyond(values.items, wanted.item_type)
+    lists = is_.is_list(kind) or is_.is_large_list(kind)
+    return _beyond(values.flatten(), wanted.value_type) if lists and is_.is_nested(wanted) else 0
+
+
 def remarks_on_rounded(found: Mapping[str, int]) -> list[str]:
     """Return sentences for the report about `rounded` numbers.
 
@@ -368,7 +398,7 @@ def _new_types(
 
 def _check_fits(name: str, value: Any, type_: pa.DataType) -> None:
     try:
-        _array([value], type_)
+        _array([_as(value, type_)], type_)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise _BadRowError(f"column {name!r} cannot be read as {type_} ({error})", name) from error
 
@@ -412,6 +442,8 @@ def _as(value: Any, type_: pa.DataType) -> Any:
         return value if isinstance(value, str) else orjson.dumps(value).decode()
     if pa.types.is_floating(type_):
         return float(value)
+    if pa.types.is_integer(type_) and isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"{value} is no whole number")
     if pa.types.is_struct(type_):
         return {child.name: _as(value.get(child.name), child.type) for child in type_}
     if pa.types.is_list(type_):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.errors import DataError
+from dcurate.frames.columns import python_values
 
 _CHUNK = 2**20
 _COLUMN_CHUNK = 2**14
@@ -83,7 +84,7 @@ def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Itera
         default: what becomes of a value that JSON has no form for; dates and times become ISO 8601.
 
     Raises:
-        DataError: a text is not valid UTF-8.
+        DataError: a text is not valid UTF-8, or a date is none of the years 1 to 9999 and there is no `default`.
     """
     names = table.column_names
     if not names:
@@ -95,17 +96,29 @@ def lines(table: pa.Table, default: Callable[[Any], Any] | None = None) -> Itera
     dumps = orjson.dumps
     for batch in table.to_batches(rows):
         try:
-            columns = [values_of(column) for column in batch.columns]
+            columns = [values_of(column, default) for column in batch.columns]
         except (UnicodeDecodeError, pa.ArrowException) as error:
             raise DataError(f"a text is not valid UTF-8 ({error}); fix it before it is written") from error
         yield [dumps(dict(zip(names, row, strict=True)), fallback, _OPTIONS) for row in zip(*columns, strict=True)]
 
 
-def values_of(column: pa.Array) -> Any:
-    """Return the values of a column as Python objects, texts quickly."""
+def values_of(column: pa.Array, default: Callable[[Any], Any] | None = None) -> Any:
+    """Return the values of a column as Python objects, texts quickly.
+
+    Raises:
+        DataError: a date is none of the years 1 to 9999, and there is no `default` for what JSON has no form for.
+    """
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return column.to_numpy(zero_copy_only=False)
-    return column.to_pylist()
+    if default is not None:
+        return python_values(column)
+    try:
+        return column.to_pylist()
+    except OverflowError as error:
+        raise DataError(
+            f"a value of {column.type} is outside of the years 1 to 9999, which JSON has no form for; "
+            "leave the column out with fields=, turn it into text, or use ParquetWriter"
+        ) from error
 
 
 def moment(value: Any) -> str:

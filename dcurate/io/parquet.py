@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -18,6 +18,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
 from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.columns import python_rows
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
 from dcurate.frames.origins import Place, with_origins
@@ -25,6 +26,7 @@ from dcurate.frames.schema import ColumnTypes, combined, without
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
+from dcurate.io.json_parse import remarks_on_rounded, rounded_as
 from dcurate.io.parquet_schema import packed, unpacked, write_options
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
@@ -116,13 +118,18 @@ class ParquetReader(FileReader):
             shape = self._joined(shape, [column for column in table.schema if column.name not in fixed], name)
             tables.append(table)
         schema = shape.schema(self.fields)
+        found = sum((rounded_as(table, schema) for table in tables), Counter[str]())
         try:
             rows = combined(tables, schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{task.key}: {error}; give the column another type with schema=") from error
         if self._marks_rows:
             rows = with_origins(rows, [self._place(*each) for each in zip(task.parts, tables, strict=True)])
-        return DocumentBatch(data=self._held(rows), key=task.key) if rows.num_rows else None
+        return DocumentBatch(data=self._held(rows), key=task.key, found=found) if rows.num_rows else None
+
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """Return sentences about whole numbers that lost digits."""
+        return remarks_on_rounded(found)
 
     def _place(self, part: FilePart, table: pa.Table) -> Place:
         first = part.rows[0] if part.rows else 0
@@ -372,9 +379,15 @@ class ParquetWriter(FileWriter):
             )
         place = "__place"
         keys = table.select(columns).append_column(place, pa.array(range(table.num_rows), pa.int64()))
-        groups = keys.group_by(columns, use_threads=False).aggregate([(place, "list")])
+        try:
+            groups = keys.group_by(columns, use_threads=False).aggregate([(place, "list")])
+        except pa.ArrowNotImplementedError as error:
+            raise DataError(
+                f"{self.name}: partition_cols {listed(columns)} hold {listed(map(str, keys.schema.types[:-1]))}, of "
+                "which one names no directory; partition by columns of text or numbers"
+            ) from error
         rows = table.drop_columns(columns)
-        for group in groups.to_pylist():
+        for group in python_rows(groups):
             parts = [f"{quote(name, safe='')}={_segment(group[name])}" for name in columns]
             for name, part in zip(columns, parts, strict=True):
                 if len(part) > _LONGEST_PART:

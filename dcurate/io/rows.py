@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dcurate.errors import DataError
+from dcurate.frames.columns import python_rows, python_values
 from dcurate.frames.excerpts import id_column
+from dcurate.frames.lines import parsed_line
 from dcurate.fs.compression import blocks, ending_of
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
@@ -98,7 +100,7 @@ def _lines(directory: Directory, name: str) -> Iterator[tuple[int, bytes]]:
 
 def _parsed(line: bytes, path: str, number: int) -> dict[str, Any]:
     try:
-        values = orjson.loads(line)
+        values = parsed_line(line)
     except ValueError as error:
         raise DataError(f"{path!r}, row {number}: {error}; is it JSON Lines?") from error
     return values if isinstance(values, dict) else {"value": values}
@@ -108,7 +110,7 @@ def _parquet_rows(directory: Directory, name: str) -> Iterator[Row]:
     with _parquet(directory, name) as file:
         number = 0
         for batch in file.iter_batches(_ROWS):
-            for values in batch.to_pylist():
+            for values in python_rows(batch):
                 yield Row(name, number, values)
                 number += 1
 
@@ -120,10 +122,10 @@ def _parquet_rows_with(directory: Directory, name: str, column: str | None, want
             return
         first = 0
         for group in range(file.num_row_groups):
-            values = file.read_row_group(group, columns=[own]).column(0).to_pylist()
+            values = python_values(file.read_row_group(group, columns=[own]).column(0))
             hits = [place for place, value in enumerate(values) if str(value) in wanted]
             if hits:
-                found = file.read_row_group(group).take(pa.array(hits)).to_pylist()
+                found = python_rows(file.read_row_group(group).take(pa.array(hits)))
                 yield from (Row(name, first + place, row) for place, row in zip(hits, found, strict=True))
             first += len(values)
 

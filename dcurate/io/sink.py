@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SinkStage
 from dcurate.errors import DataError, PipelineError, listed
-from dcurate.frames.columns import column_of
+from dcurate.frames.columns import column_of, python_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io import output
@@ -127,16 +127,17 @@ class FileWriter(SinkStage[DocumentBatch]):
             yield "", table
             return
         column = column_of(table, self.separate_by)
-        if pa.types.is_nested(column.type):
+        try:
+            values = pc.dictionary_encode(column, null_encoding="encode")
+        except pa.ArrowNotImplementedError as error:
             raise DataError(
                 f"{self.name}: column {self.separate_by!r} holds {column.type}, which names no folder; "
                 "separate by one of text or numbers"
-            )
-        values = pc.dictionary_encode(column, null_encoding="encode")
+            ) from error
         codes = values.indices.to_numpy()
         order = np.argsort(codes, kind="stable")
         bounds = np.searchsorted(codes[order], np.arange(len(values.dictionary) + 1))
-        for value, start, stop in zip(values.dictionary.to_pylist(), bounds[:-1], bounds[1:], strict=True):
+        for value, start, stop in zip(python_values(values.dictionary), bounds[:-1], bounds[1:], strict=True):
             yield f"{output.folder_name(value)}/", table.take(pa.array(order[start:stop]))
 
     def _chosen(self, table: pa.Table) -> pa.Table:

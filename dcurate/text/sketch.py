@@ -20,6 +20,7 @@ _LOG = float(np.log(GROWTH))
 _ZERO_AT = 200_000
 _INFINITE = 2 * _ZERO_AT
 _NUDGE = 1e-9
+_LARGEST = float(np.finfo(np.float64).max)
 _COUNTABLE = 2.0**50
 
 
@@ -94,9 +95,9 @@ class NumberSketch:
             above = np.exp((at - _ZERO_AT) * _LOG)
             below = -np.exp((-at - _ZERO_AT - 1) * _LOG)
         values = np.where(at > 0, above, np.where(at < 0, below, 0.0))
+        # A bucket may end beyond the largest double.
+        values = np.floor(values + _NUDGE * np.abs(values)) if self.whole else np.clip(values, -_LARGEST, _LARGEST)
         values[np.abs(at) == _INFINITE] = np.inf * np.sign(at[np.abs(at) == _INFINITE])
-        if self.whole:
-            values = np.floor(values + _NUDGE * np.abs(values))
         return np.clip(values, self.least, self.most)
 
 

@@ -38,6 +38,8 @@ from dcurate import (
     processing_stage,
 )
 from dcurate.core.stage import ProcessingStage, Stage
+from dcurate.fs.stores import Directory
+from dcurate.io.rows import rows_with
 from tests.places import is_data
 
 #: Arrow loses the values of keys with NUL within objects on their way back from pandas; see docs/rows.md.
@@ -192,6 +194,25 @@ def test_rows_keep_their_lines_through_rounds(tmp_path: Path, size: int) -> None
     writer = DocumentWriter(str(tmp_path / "out"))
     Pipeline("rounds", stages=[reader, *rounds, writer]).run(InlineExecutor(), observers=[])
     assert sorted(written(tmp_path / "out")) == expected
+
+
+def test_rows_with_numbers_too_large_for_a_float_keep_their_lines_and_are_found(tmp_path: Path) -> None:
+    huge = b"9" * 5000
+    content = [
+        b'{"id":"%d","n":%s,"text":"a b"}\n' % (row, n) for row, n in enumerate([b"1e400", b"-1e400", huge, b"1"])
+    ]
+    (tmp_path / "in.jsonl").write_bytes(b"".join(content))
+    keep = ScoreFilter(WordCountFilter(min_words=2))
+    stages: list[Any] = [
+        JsonlReader(str(tmp_path / "in.jsonl")),
+        keep,
+        Shuffle(seed=1),
+        JsonlWriter(str(tmp_path / "out")),
+    ]
+    Pipeline("huge", stages=stages).run(InlineExecutor(), observers=[])
+    assert sorted(written(tmp_path / "out")) == content
+    directory = Directory(str(tmp_path))
+    assert [row.values["n"] for row in rows_with(directory, "in.jsonl", "id", {"0", "2"})] == ["1e400", huge.decode()]
 
 
 def test_separated_and_limited_files_hold_lines(tmp_path: Path) -> None:

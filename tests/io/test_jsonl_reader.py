@@ -377,6 +377,18 @@ def test_declared_types_hold(tmp_path):
         read(path, schema={"s": "int64"})
 
 
+def test_a_number_with_a_fraction_is_a_bad_line_where_whole_numbers_are_declared(tmp_path):
+    path = put(tmp_path / "a.jsonl", b'{"n": 1.7}\n{"n": 2.0}\n{"n": NaN}\n{"n": 3}\n{"n": null}\n')
+    with pytest.raises(DataError, match=r"a.jsonl line 1: column 'n' cannot be read as int64 \(1.7 is no whole number"):
+        read(path, schema={"n": "int64"})
+    batches = read(path, schema={"n": "int64"}, on_bad_line="quarantine")
+    assert [row["n"] for batch in batches for row in batch.to_arrow().to_pylist()] == [2, 3, None]
+    assert sum(one.rows for batch in batches for one in batch.rejections) == 2
+    nested = put(tmp_path / "b.jsonl", b'{"n": [1, 1.5]}\n{"n": [2]}\n')
+    batches = read(nested, schema={"n": pa.list_(pa.int64())}, on_bad_line="quarantine")
+    assert [row["n"] for batch in batches for row in batch.to_arrow().to_pylist()] == [[2]]
+
+
 def test_columns_are_known_from_the_heads_and_travel_with_the_stage(tmp_path):
     for number in range(40):
         put(tmp_path / f"{number:02}.jsonl", b'{"a": 1}\n' if number != 39 else b'{"a": 1, "last": 2}\n')

@@ -184,6 +184,48 @@ def test_types_that_do_not_go_together_are_refused_and_nothing_is_committed(plac
     assert place.rows().num_rows == 2
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "sentence"),
+    [
+        (pa.array([1]), pa.array([1.7]), "column 'n' is double, and would lose values as int64"),
+        (pa.array([1]), pa.array([float("nan")]), "column 'n' is double, and would lose values as int64"),
+        (
+            pa.array([{"a": 1}]),
+            pa.array([{"a": 2, "b": 3}]),
+            "column 'n' of table .* has no field 'b', which rows have",
+        ),
+        (pa.array([[{"a": 1}]]), pa.array([[{"a": 2, "b": 3}]]), "has no field 'b', which rows have"),
+        (pa.array([0], pa.timestamp("us")), pa.array([0], pa.timestamp("us", "UTC")), "has no time zone, which"),
+        (pa.array([0], pa.timestamp("us", "UTC")), pa.array([0], pa.timestamp("us")), "not times without one, which"),
+        (
+            pa.array([0], pa.date32()),
+            pa.array([1], pa.timestamp("us")),
+            "is timestamp.*, and would lose values as date",
+        ),
+    ],
+)
+def test_values_that_a_table_would_hold_in_part_are_refused(
+    place: Place, first: pa.Array, second: pa.Array, sentence: str
+) -> None:
+    run(place.writer(), pa.table({"n": first}))
+    before = place.rows()
+    with pytest.raises(DataError, match=sentence):
+        run(place.writer(mode="append"), pa.table({"n": second}))
+    assert place.rows().equals(before)
+
+
+def test_a_date_that_iceberg_cannot_count_with_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    place = Place("iceberg", tmp_path)
+    with pytest.raises(DataError, match="Iceberg refuses the commit to 'db.table'"):
+        run(place.writer(), pa.table({"n": pa.array([2**62], pa.timestamp("us"))}))
+
+
+def test_json_in_a_column_of_lance_is_read_as_it_was(tmp_path: Path) -> None:
+    place = Place("lance", tmp_path)
+    run(place.writer(), pa.table({"n": pa.array(['{"a": 1}']).cast(pa.json_())}))
+    assert place.rows()["n"].to_pylist() == ['{"a": 1}']
+
+
 def test_a_table_that_another_program_changed_meanwhile_is_not_replaced(place: Place) -> None:
     class Meanwhile(ProcessingStage[DocumentBatch, DocumentBatch]):
         def process(self, task: DocumentBatch) -> DocumentBatch:

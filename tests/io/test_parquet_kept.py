@@ -42,6 +42,7 @@ from dcurate import (
     WordCountFilter,
 )
 from dcurate.core.batch import BatchKey
+from dcurate.errors import DataError
 from dcurate.frames.schema import NOTE, without
 from tests.places import is_data
 
@@ -308,6 +309,102 @@ def test_no_text_of_a_dropped_row_is_left_in_a_dictionary(tmp_path: Path) -> Non
         assert b"secret" not in path.read_bytes()
 
 
+#: Stages, and settings of the writer; each works with the values of rows in a way of its own.
+FAR_ROUTES: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
+    "a filter": (lambda: [ScoreFilter(WordCountFilter(min_words=2), text_field="text")], {}),
+    "pandas": (lambda: [Changed(lambda frame: frame)], {}),
+    "a shuffle": (lambda: [Shuffle(seed=1, npartitions=3)], {}),
+    "exact duplicates": (lambda: [ExactDuplicates()], {}),
+    "folders by the date": (lambda: [], {"separate_by": "day"}),
+    "directories by the moment": (lambda: [], {"partition_cols": ["another"]}),
+}
+
+
+@pytest.mark.parametrize("route", FAR_ROUTES)
+def test_dates_and_times_that_python_does_not_have_go_through_unchanged(route: str, tmp_path: Path) -> None:
+    far = pa.array([2**62, -(2**62), None], pa.timestamp("us"))
+    table = pa.table(
+        {
+            "text": ["one two", "three four", "five"],
+            "day": pa.array([2**31 - 1, 0, None], pa.date32()),
+            "moment": far,
+            "another": far,
+            "moments": pa.array([[2**62], [0], None], pa.list_(pa.timestamp("us", "UTC"))),
+            "n": [0, 1, 2],
+        }
+    )
+    before = save(table, tmp_path / "in" / "a.parquet")
+    stages, settings = FAR_ROUTES[route]
+    reader, writer = ParquetReader(str(tmp_path / "in")), ParquetWriter(str(tmp_path / "out"), **settings)
+    run(reader, *stages(), writer, rejected=str(tmp_path / "rejected"))
+    kept = pa.concat_tables(written(tmp_path / "out")).sort_by("n")
+    assert kept.equals(before.select(kept.column_names).slice(0, 2 if route == "a filter" else 3))
+    rejected = [line for path in (tmp_path / "rejected").glob("*.jsonl") for line in path.read_bytes().splitlines()]
+    assert kept.num_rows + len(rejected) == table.num_rows
+
+
+def test_dates_that_json_does_not_have_are_refused_in_a_sentence_and_kept_among_rejected_rows(tmp_path: Path) -> None:
+    save(pa.table({"text": ["one"], "day": pa.array([2**31 - 1], pa.date32())}), tmp_path / "a.parquet")
+    reader = ParquetReader(str(tmp_path / "a.parquet"))
+    with pytest.raises(DataError, match="a value of date32\\[day\\] is outside of the years 1 to 9999"):
+        run(reader, JsonlWriter(str(tmp_path / "out")))
+    keep = ScoreFilter(WordCountFilter(min_words=2), text_field="text")
+    run(reader, keep, ParquetWriter(str(tmp_path / "kept")), rejected=str(tmp_path / "rejected"))
+    [path] = (tmp_path / "rejected").glob("*.jsonl")
+    assert json.loads(path.read_bytes())["day"] == "<value out of range: 2147483647>"
+
+
+@dataclass
+class Changed(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """A stage that gives another frame."""
+
+    change: Callable[[pd.DataFrame], pd.DataFrame]
+    name: str = "changed"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task.with_data(self.change(task.to_pandas()))
+
+
+CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "nothing": lambda frame: frame,
+    "fewer rows": lambda frame: frame[frame.n > 0],
+    "another order": lambda frame: frame.sort_values("n", ascending=False),
+    "rows with a fresh index": lambda frame: frame[frame.n > 0].reset_index(drop=True),
+    "another column": lambda frame: frame.assign(words=frame.text.str.len()),
+    "a changed column": lambda frame: frame.assign(changed=[0.5, np.nan, 1.0]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_nan_and_null_and_types_that_pandas_does_not_have_are_kept(change: str, tmp_path: Path) -> None:
+    nan = float("nan")
+    columns: dict[str, Any] = {
+        "text": ["a", "b", "c"],
+        "nan": [nan, 1.0, nan],
+        "both": pa.array([None, nan, 1.0], pa.float32()),
+        "half": pa.array(np.array([1, nan, 2], np.float16)),
+        "list": [[nan, None], None, [1.0]],
+        "struct": [{"x": nan, "y": 1}, {"x": None, "y": 2}, None],
+        "map": pa.array([[("k", nan)], [("k", None)], None], pa.map_(pa.string(), pa.float64())),
+        "view": pa.array([["x"], [], None], pa.list_view(pa.string())),
+        "flag": pa.array([1, 0, None], pa.int8()).cast(pa.bool8()),
+        "ids": pa.array([[b"0" * 16], [], None], pa.list_(pa.binary(16))).cast(pa.list_(pa.uuid())),
+        "changed": [nan, nan, None],
+        "n": [0, 1, 2],
+    }
+    table = pa.table({name: column for name, column in columns.items() if is_written(pa.array(column))})
+    before = save(table, tmp_path / "in" / "a.parquet")
+    reader, writer = ParquetReader(str(tmp_path / "in")), ParquetWriter(str(tmp_path / "out"))
+    run(reader, Changed(CHANGES[change]), writer)
+    after = pa.concat_tables(written(tmp_path / "out"))
+    if change == "a changed column":
+        assert after["changed"].to_pylist() == [0.5, None, 1.0]
+        before, after = before.drop_columns("changed"), after.drop_columns("changed")
+    wanted = {row["n"]: row for row in plain(before)}
+    assert plain(after.select(before.column_names)) == [wanted[row["n"]] for row in plain(after.select(["n"]))]
+    assert after.select(before.column_names).schema.equals(before.schema)
+
+
 class Public(DocumentFilter):
     """Keeps public texts."""
 
@@ -444,6 +541,19 @@ def both(tmp_path: Path, one: pa.Table, other: pa.Table) -> pa.Table:
     run(ParquetReader(str(tmp_path / "in"), files_per_partition=2), ParquetWriter(str(tmp_path / "out")))
     [table] = written(tmp_path / "out")
     return table
+
+
+def test_maps_of_several_types_and_with_sorted_keys_are_maps_of_their_common_type(tmp_path: Path) -> None:
+    pairs = [[("k", 1), ("l", 2)], [], None]
+    one = pa.map_(pa.string(), pa.int32(), keys_sorted=True)
+    table = both(tmp_path, pa.table({"m": pa.array(pairs, one)}), pa.table({"m": pa.array(pairs, one)}))
+    assert table["m"].to_pylist() == pairs * 2
+    folder = tmp_path / "wider"
+    table = both(
+        folder, pa.table({"m": pa.array(pairs, one)}), pa.table({"m": pa.array(pairs, pa.map_("string", "int64"))})
+    )
+    assert table.schema.field("m").type == pa.map_(pa.string(), pa.int64())
+    assert table["m"].to_pylist() == pairs * 2
 
 
 def test_files_with_a_dictionary_and_with_text_become_text(tmp_path: Path) -> None:

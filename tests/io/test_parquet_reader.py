@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dcurate import DocumentReader, InlineExecutor, Pipeline
 from dcurate.errors import DataError, PipelineError
 from dcurate.io.parquet import ParquetReader
 
@@ -57,6 +58,63 @@ def test_types_drift_together(tmp_path):
     wanted = [{"n": 1.0, "t": "x", "s": None}, {"n": 2.5, "t": None, "s": "y"}]
     assert rows(tmp_path) == wanted
     assert rows(tmp_path, files_per_partition=2) == wanted
+
+
+@pytest.mark.parametrize(
+    ("whole", "fraction"),
+    [
+        (pa.array([2**53 + 1, -1]), pa.array([0.5])),
+        (pa.array([[2**53 + 1], None]), pa.array([[0.5]])),
+        (pa.array([{"a": -(2**53) - 1}, None]), pa.array([{"a": 0.5}])),
+        (pa.array([[("k", 2**63)], None], pa.map_("string", "uint64")), pa.array([[]], pa.map_("string", "float64"))),
+    ],
+)
+def test_large_whole_numbers_that_become_floats_are_counted_for_a_notice(tmp_path, whole, fraction):
+    put(tmp_path / "a.parquet", {"n": whole})
+    put(tmp_path / "b.parquet", {"n": fraction})
+    for reader in (ParquetReader(str(tmp_path)), DocumentReader(str(tmp_path))):
+        run = Pipeline("read", stages=[reader]).run(InlineExecutor(), observers=[])
+        [notice] = run.report.notices
+        assert "became floats, which may cost digits: 1 in 'n'" in notice
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([1.7], pa.int64()),
+        ([float("nan")], pa.int64()),
+        ([2.0**63], pa.int64()),
+        ([2], pa.bool_()),
+        ([0.5], pa.bool_()),
+        ([1e300], pa.float32()),
+        ([[1.0, 1.5]], pa.list_(pa.int64())),
+        ([{"a": 1.5}], pa.struct({"a": pa.int64()})),
+        (pa.array([[("k", 1.5)]], pa.map_("string", "float64")), pa.map_(pa.string(), pa.int64())),
+        (pa.array([1], pa.timestamp("us")), pa.date32()),
+        (pa.array([0], pa.timestamp("us", "Asia/Tokyo")), pa.date32()),
+        (pa.array([0], pa.timestamp("us")), pa.time64("us")),
+    ],
+)
+def test_a_type_that_would_change_a_value_in_silence_is_refused(tmp_path, values, wanted):
+    put(tmp_path / "a.parquet", {"n": values})
+    with pytest.raises(DataError, match=r"a.parquet: column 'n' is .*, and would lose values as .*; give the column"):
+        read(tmp_path, schema={"n": wanted})
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([1.0, None], pa.int64()),
+        ([1, 0, None], pa.bool_()),
+        ([0.1, float("inf"), float("nan")], pa.float32()),
+        (pa.array([86_400_000_000, None], pa.timestamp("us")), pa.date32()),
+        (pa.array([-32_400_000_000], pa.timestamp("us", "Asia/Tokyo")), pa.date32()),
+    ],
+)
+def test_a_type_that_holds_the_values_is_taken(tmp_path, values, wanted):
+    put(tmp_path / "a.parquet", {"n": values})
+    [batch] = read(tmp_path, schema={"n": wanted})
+    assert batch.data.schema.field("n").type == wanted
 
 
 def test_types_that_clash_are_refused_and_both_files_are_named(tmp_path):

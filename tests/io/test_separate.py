@@ -67,6 +67,8 @@ def test_values_of_any_plain_kind_name_folders(values: list[Any], tmp_path: Path
 def test_what_names_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="column 'v' holds list<item: int64>, which names no folder"):
         write(JsonlWriter, tmp_path, {"v": [[1]]}, separate_by="v")
+    with pytest.raises(DataError, match="column 'v' holds extension<arrow.bool8>, which names no folder"):
+        write(ParquetWriter, tmp_path, {"v": pa.array([True]).cast(pa.bool8())}, separate_by="v", mode="overwrite")
     with pytest.raises(DataError, match="no column 'w'"):
         write(JsonlWriter, tmp_path, {"v": [1]}, separate_by="w", mode="overwrite")
     with pytest.raises(PipelineError, match="separate_by=\\['a'\\] must be the name of one column"):

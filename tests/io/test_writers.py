@@ -273,6 +273,8 @@ def test_partition_columns_that_are_not_there_are_refused(tmp_path):
     with pytest.raises(DataError, match="partition_cols 'lang' must be some of the columns, and not all: 't'"):
         writer.process(batch({"t": ["x"]}))
     assert writer.inputs() == ([], ["lang"])
+    with pytest.raises(DataError, match="partition_cols 't' hold 'list<item: int64>', of which one names no directory"):
+        ready(ParquetWriter, tmp_path, partition_cols=["t"]).process(batch({"t": [[1]], "n": [1]}))
 
 
 @pytest.mark.parametrize(

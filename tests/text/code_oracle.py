@@ -67,7 +67,7 @@ def python_documentation(source: str) -> float:
             return 0.0
     owners = [node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
     docstrings = "\n".join(filter(None, map(ast.get_docstring, owners)))
-    lines = re.sub("\r\n?", "\n", source)  # as the parser has it, and tokenize has not
+    lines = re.sub("\r\n?", "\n", source) + "\n"  # as the parser has it, and tokenize has not
     return (len(docstrings) + sum(map(len, tokens(lines)))) / len(source) if source else 0.0
 
 

@@ -144,6 +144,7 @@ texts = st.one_of(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(texts, min_size=1, max_size=4))
 @example(["", " ", "\x00", "/*", "<!--", "'''", "#"])
+@example(["\\\r\n"])
 @example(["def f():\n\tx\n        y", "9" * 5000, "<!-->", "/*/", "<![CDATA[]]>"])
 def test_every_filter_for_code_scores_as_its_rule_says(documents: list[str]) -> None:
     signals = Signals(text_column(pa.table({"text": documents}), "text"), ALL)

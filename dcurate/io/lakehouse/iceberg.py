@@ -120,7 +120,7 @@ class IcebergTable(Table):
             except (self._errors().CommitFailedException, self._errors().TableAlreadyExistsError):
                 if self.has(commit.run, commit.number):
                     return None
-            except (ValueError, self._errors().ValidationError, NotImplementedError) as error:
+            except (ValueError, OverflowError, self._errors().ValidationError, NotImplementedError) as error:
                 raise self.refused(error) from error
         raise self.conflict(commit)
 

@@ -103,9 +103,16 @@ class LanceTable(Table):
             raise self.refused(error) from error
 
     def stored(self, kind: pa.DataType) -> pa.DataType | None:
-        if pa.types.is_string_view(kind):
+        is_ = pa.types
+        if is_.is_string_view(kind):
             return pa.string()
-        return pa.binary() if pa.types.is_binary_view(kind) else kind
+        if is_.is_binary_view(kind):
+            return pa.binary()
+        if isinstance(kind, pa.JsonType):  # which Lance would read as bytes of its own
+            return self.stored(kind.storage_type)
+        refused = (is_.is_list_view, is_.is_large_list_view, is_.is_run_end_encoded, is_.is_interval, is_.is_union)
+        narrow = is_.is_decimal(kind) and kind.bit_width < 128
+        return None if narrow or any(one(kind) for one in refused) else kind
 
     def _options(self) -> dict[str, str]:
         return object_store_options(self.options)

@@ -265,6 +265,13 @@ class TableWriter(ParquetWriter):
                 f"{self.name}: table {self.path!r} has no column {listed(extra)}; add it to the table first, or "
                 "leave it out with fields="
             )
+        for column in rows.schema if known else ():
+            problem = _what_is_lost(column.type, known[column.name])
+            if problem:
+                raise DataError(
+                    f"{self.name}: column {column.name!r} of table {self.path!r} has {problem}, which rows have; "
+                    "change the table first, or the rows"
+                )
         kinds = known or {column.name: column.type for column in rows.schema} | {
             name: kind for name, kind in self._declared().items() if name in rows.column_names
         }
@@ -360,3 +367,24 @@ class TableWriter(ParquetWriter):
 
     def _table(self) -> Table:
         return table_of(self.format, str(self.path), self.storage_options or {}, self.catalog, self.name)
+
+
+def _what_is_lost(kind: pa.DataType, wanted: pa.DataType) -> str:
+    """What a type has, also within nested types, that the other has not; empty if there is nothing.
+
+    Examples:
+        >>> _what_is_lost(pa.struct({"a": pa.int8(), "b": pa.int8()}), pa.struct({"a": pa.int8()}))
+        "no field 'b'"
+    """
+    is_ = pa.types
+    if is_.is_timestamp(kind) and is_.is_timestamp(wanted) and (kind.tz is None) is not (wanted.tz is None):
+        return "no time zone" if wanted.tz is None else "a time zone and not times without one"
+    if is_.is_struct(kind) and is_.is_struct(wanted):
+        there = {child.name: child.type for child in wanted}
+        extra = [child.name for child in kind if child.name not in there]
+        inner = [_what_is_lost(child.type, there[child.name]) for child in kind if child.name in there]
+        return f"no field {listed(extra)}" if extra else next(filter(None, inner), "")
+    if is_.is_map(kind) and is_.is_map(wanted):
+        return _what_is_lost(kind.key_type, wanted.key_type) or _what_is_lost(kind.item_type, wanted.item_type)
+    lists = is_.is_nested(kind) and is_.is_nested(wanted) and kind.num_fields == wanted.num_fields == 1
+    return _what_is_lost(kind.field(0).type, wanted.field(0).type) if lists else ""
