@@ -15,10 +15,12 @@ from dcurate.io import warc
 from dcurate.io.warc_http import response
 from dcurate.media import tar
 from dcurate.media.errors import MediaFault
-from dcurate.media.names import KINDS, is_climbing, is_hidden
+from dcurate.media.names import KINDS, is_climbing, is_hidden, shown, stored
 from dcurate.media.refs import Ref
 
 _READ_AHEAD = 2**22
+#: The flag of members of zip archives whose names are UTF-8.
+_UTF_8 = 0x800
 #: What servers call a file of which they know nothing.
 _ANY = ("", "application/octet-stream", "binary/octet-stream", "application/download", "unk")
 
@@ -116,7 +118,7 @@ def lost_in_tar(each: tar.Member | tar.Damage, path: str) -> Lost | None:
         return None
     if each.kind != "file":
         return Lost(each.name, ref, MediaFault(each.kind, f"to {each.target!r}" if each.target else ""))
-    if is_climbing(each.name):
+    if is_climbing(stored(each.name)):
         return Lost(each.name, ref, MediaFault("name leads out of the archive", each.name))
     if is_hidden(each.name):
         return Lost(each.name, ref, MediaFault("hidden member", each.name), is_fault=False)
@@ -145,15 +147,23 @@ def of_zip(store: Any, path: str, part: FilePart, name: str) -> Iterator[Found |
             continue
         most = 30 + 2 * 2**16 + info.compress_size + 24
         size = min(ends[info.header_offset] - info.header_offset, most)
-        ref = Ref(part.path, info.filename, info.header_offset, max(size, 0))
-        if is_climbing(info.filename):
-            yield Lost(info.filename, ref, MediaFault("name leads out of the archive", info.filename))
-        elif is_hidden(info.filename):
-            yield Lost(info.filename, ref, MediaFault("hidden member", info.filename), is_fault=False)
+        member = _zip_name(info)
+        ref = Ref(part.path, member, info.header_offset, max(size, 0))
+        if is_climbing(stored(member)):
+            yield Lost(member, ref, MediaFault("name leads out of the archive", member))
+        elif is_hidden(member):
+            yield Lost(member, ref, MediaFault("hidden member", member), is_fault=False)
         elif info.flag_bits & 1:
-            yield Lost(info.filename, ref, MediaFault("encrypted", "the member of the archive has a password"))
+            yield Lost(member, ref, MediaFault("encrypted", "the member of the archive has a password"))
         else:
-            yield Found(info.filename, ref, info.file_size)
+            yield Found(member, ref, info.file_size)
+
+
+def _zip_name(info: zipfile.ZipInfo) -> str:
+    """The name of a member as text: `zipfile` takes those that are not marked as UTF-8 for code page 437."""
+    if info.flag_bits & _UTF_8 or info.filename != info.orig_filename:
+        return shown(info.filename)
+    return shown(info.filename.encode("cp437").decode("utf-8", "surrogateescape"))
 
 
 def of_warc(store: Any, path: str, part: FilePart, name: str, wanted: Wanted) -> Iterator[Found | Lost]:

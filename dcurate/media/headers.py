@@ -228,6 +228,8 @@ def _read_jpeg(data: bytes) -> Header:
         if marker == 0xDA:
             if not header.mode or header.width == 0:
                 break
+            if data[place + size + 2 : place + size + 4] in (b"", b"\xff", b"\xff\xd9"):
+                raise MediaError("truncated", "the JPEG ends before its pixels")
             return header
         _jpeg_segment(header, marker, data[place + 4 : place + 2 + size])
         place += size + 2

@@ -24,6 +24,8 @@ TAR, ZIP, WARC, LINES = (".tar",), (".zip",), (".warc", ".arc"), (".jsonl", ".nd
 
 _SHORT = {".tgz": ".gz", ".tbz2": ".bz2", ".txz": ".xz", ".tzst": ".zst"}
 _SAMPLE = re.compile(r"((?:.*/)?[^/.]+)\.([^/]*)")
+#: A backslash that would be taken for one of an escape, and escapes.
+_ESCAPE, _ESCAPED = re.compile(r"\\(?=x(?:5c|[89a-f][0-9a-f]))"), re.compile(rb"\\x(5c|[89a-f][0-9a-f])")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -60,6 +62,32 @@ def container_endings(lines: tuple[str, ...] = LINES) -> tuple[str, ...]:
     """All endings of containers, with those of compression."""
     packed = [name + ending for name in (*TAR, *WARC, *lines) for ending in ENDINGS]
     return (*packed, *_SHORT, *ZIP, *(f"{name}.lz4" for name in WARC))
+
+
+def shown(name: str) -> str:
+    r"""The name of a member as valid text: each byte that is no UTF-8 as ``\xff``; see `stored`.
+
+    Args:
+        name: decoded with ``surrogateescape``.
+
+    Examples:
+        >>> shown(b"caf\xe9.png".decode("utf-8", "surrogateescape")), shown(r"a\b.png"), shown(r"a\xe9.png")
+        ('caf\\xe9.png', 'a\\b.png', 'a\\x5cxe9.png')
+    """
+    return _ESCAPE.sub(r"\\x5c", name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def stored(name: str) -> str:
+    r"""The name that `shown` gave, as it was.
+
+    Examples:
+        >>> stored(r"caf\xe9.png").encode("utf-8", "surrogateescape"), stored(r"a\x5cxe9.png")
+        (b'caf\xe9.png', 'a\\xe9.png')
+    """
+    if "\\x" not in name:
+        return name
+    data = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), name.encode("utf-8", "surrogateescape"))
+    return data.decode("utf-8", "surrogateescape")
 
 
 def is_climbing(name: str) -> bool:

@@ -25,6 +25,11 @@ Pixels = npt.NDArray[np.uint8]
 MAX_PIXELS = 178_000_000
 #: Most scans of a progressive JPEG: each takes a pass over all of its pixels.
 _MAX_SCANS = 200
+#: What the decoder writes for pixels that a JPEG lacks.
+_JPEG_FILLING = 128
+#: Pixels along a side that bits past the end of a JPEG change: one unit of it, and what smoothing spreads of that.
+_JPEG_FIRST = 48
+_NO_PIXELS = "none of its pixels could be decoded"
 
 
 @dataclass(slots=True)
@@ -73,7 +78,8 @@ def decode(data: bytes, short_side: int | None = None, *, max_pixels: int = MAX_
     """Decode a picture, of an animation the first frame.
 
     Pictures are reduced by a power of two: JPEGs by their cosine transform, which is quick (up to 8), others by
-    averages of pixels after decoding. A file that ends early is decoded as far as it goes, see `Picture.truncated`.
+    averages of pixels after decoding. A file that ends early is decoded as far as it goes, see `Picture.truncated`; it
+    is refused if that is nothing.
 
     Args:
         data: the bytes of the file.
@@ -143,6 +149,10 @@ def _decode_jpeg(data: bytes, header: Header, short_side: int | None) -> Picture
             pixels = simplejpeg.decode_jpeg(data, strict=False, **options)
         except ValueError as error:
             raise MediaError("damaged", str(error)) from error
+        first = _JPEG_FIRST // factor
+        rest = pixels[first:], pixels[:first, first:]
+        if any(part.size for part in rest) and all((part == _JPEG_FILLING).all() for part in rest):
+            raise MediaError("truncated", _NO_PIXELS) from None
     if gray:
         pixels = np.repeat(pixels, 3, axis=2)
     if whole > factor:
@@ -174,6 +184,9 @@ def _load(image: ImageFile.ImageFile) -> bool:
         if not part:
             raise MediaError("truncated" if "truncated" in str(error) else "damaged", str(error)) from error
         image.tile = []  # or the next use would decode it again
+        clear = image.info.get("transparency")
+        if (np.asarray(image) == (clear if image.format == "GIF" and clear else 0)).all():
+            raise MediaError("truncated", _NO_PIXELS) from error
         return True
     return False
 

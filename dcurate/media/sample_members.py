@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import BatchKey
 from dcurate.media.errors import MediaFault
-from dcurate.media.names import is_climbing, kind_of, sample_of
+from dcurate.media.names import is_climbing, kind_of, sample_of, shown, stored
 from dcurate.media.refs import BYTES, REF, Ref, fetch, ref_array, refs_of
 from dcurate.media.samples import KEY, LARGEST_TEXT, MEMBERS, content_of_value, value_of
 from dcurate.media.tar import BLOCK
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     """A member to write.
 
     Args:
-        name: of the member.
+        name: of the member as it is stored: with ``surrogateescape`` for bytes that are no UTF-8.
         source: its bytes, or where they are; None if its column alone has its content.
         column: that may have changed the content; empty if none.
         value: of the row in that column.
@@ -84,10 +84,12 @@ class Samples:
         for row in range(rows):
             values = {suffix: texts[suffix][row] for suffix in texts}
             if members[row] is not None:
-                own = str(given[row]) if given[row] is not None else sample_of(members[row][0]["member"])[0]
+                own = stored(str(given[row]) if given[row] is not None else sample_of(members[row][0]["member"])[0])
                 made = _of_members(own, [Ref(**ref) for ref in members[row]], values, files[row])
             else:
-                name = _safe(files[row] or given[row] or f"{key.digest}-{row:06d}")
+                name = files[row] or given[row] or f"{key.digest}-{row:06d}"
+                ref = refs[row]
+                name = _safe(stored(name) if ref is not None and ref.member == name else name)
                 own = sample_of(name)[0]
                 source = data[row] if data[row] is not None else refs[row]
                 made = [] if source is None else [Entry(name, source, is_media=True)]
@@ -142,7 +144,7 @@ class Samples:
             for entry in self.entries[row]:
                 data = next(found) if isinstance(entry.source, Ref) else entry.source
                 if isinstance(data, MediaFault):
-                    fault = fault or data._replace(detail=f"{entry.name!r}: {data.detail}")
+                    fault = fault or data._replace(detail=f"{shown(entry.name)!r}: {data.detail}")
                     continue
                 content = self._content(entry, data)
                 if content is not None:
@@ -181,7 +183,7 @@ def _of_members(key: str, refs: Sequence[Ref], values: Mapping[str, Any], media:
         suffix = sample_of(name)[1].lower()
         own = suffix if suffix in values and last[suffix] == place else ""
         is_media = name == media if media is not None else bool(kind_of(name))
-        entries.append(Entry(_safe(name), ref, own, values.get(own), is_media))
+        entries.append(Entry(_safe(stored(name)), ref, own, values.get(own), is_media))
     return entries + _new(key, values, last)
 
 

@@ -12,7 +12,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.fs.compression import blocks
 from dcurate.fs.listing import unchanged
-from dcurate.media.names import compression_of
+from dcurate.media.names import compression_of, shown
 from dcurate.media.ranges import Place, Stream
 
 BLOCK = 512
@@ -34,7 +34,7 @@ class Member(NamedTuple):
     """A member of a tar archive.
 
     Args:
-        name: as it is stored, with the parts of long names joined.
+        name: as `shown` gives it, with the parts of long names joined.
         begin: where its first header begins, in the (unpacked) archive.
         offset: where its content begins.
         size: bytes of the content.
@@ -240,10 +240,10 @@ def _described(
     wants: Callable[[str, int], bool],
 ) -> Member:
     begin, at, size = place
-    name = _text(fields.get("path", info.name))
+    name = _shown(fields.get("path", info.name))
     kind = _kind(info, fields)
     if kind not in ("file", "sparse file"):
-        return Member(name, begin, at, 0, kind, 0, None, _text(fields.get("linkpath", info.linkname)))
+        return Member(name, begin, at, 0, kind, 0, None, _shown(fields.get("linkpath", info.linkname)))
     content = window.get(at, size) if kind == "file" and wants(name, size) else None
     return Member(name, begin, at, size, kind, window.held(at, at + size), content)
 
@@ -260,9 +260,8 @@ def _kind(info: tarfile.TarInfo, fields: dict[str, str]) -> str:
     return "file"
 
 
-def _text(name: str) -> str:
-    r"""The name as valid text: bytes that are no UTF-8 are shown as ``\xff``."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").replace("\0", "\\0")
+def _shown(name: str) -> str:
+    return shown(name).replace("\0", "\\0")
 
 
 def _fields(data: bytes) -> dict[str, str] | None:

@@ -18,6 +18,7 @@ from dcurate.io.parquet_schema import packed as packed_schema
 from dcurate.io.sink import FileWriter
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
+from dcurate.media.names import shown
 from dcurate.media.refs import BYTES, REF
 from dcurate.media.sample_members import Samples
 from dcurate.media.samples import KEY, MEMBERS, TEXTS
@@ -145,7 +146,7 @@ class WebDatasetWriter(FileWriter):
                 header = header_of(entry.name, len(data))
                 at += len(header)
                 if entry.is_media and member is None:
-                    member, offset = entry.name, at
+                    member, offset = shown(entry.name), at
                 file.write(header)
                 file.write(data)
                 file.write(bytes(-len(data) % BLOCK))
@@ -182,7 +183,7 @@ class _Placed(NamedTuple):
 
 
 def header_of(name: str, size: int) -> bytes:
-    """The header of a member, which follows from its name and size alone.
+    """The header of a member, which follows from its name, decoded with ``surrogateescape``, and size alone.
 
     Examples:
         >>> len(header_of("a.png", 3)), len(header_of("a" * 300, 3))

@@ -141,6 +141,60 @@ def test_a_file_that_ends_early_is_decoded_as_far_as_it_goes(kind):
     assert np.abs(picture.pixels[:8].astype(int) - 200).max() <= 12
 
 
+def cut_after_headers(data, kind):
+    """A file that ends within its pixels, of which a decoder makes none: at a length found by its marks."""
+    marks = {"PNG": b"IDAT", "GIF": b",\0\0\0\0", "JPEG": b"\xff\xda", "JPEG2000": b"\xff\x93"}
+    return data[: data.index(marks[kind]) + 20] if kind in marks else data[:80]
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [
+        ("PNG", "RGB"),
+        ("PNG", "RGBA"),
+        ("PNG", "P"),
+        ("PNG", "I;16"),
+        ("JPEG", "CMYK"),
+        ("GIF", "P"),
+        ("BMP", "RGB"),
+        ("JPEG2000", "RGB"),
+        ("WEBP", "RGB"),
+    ],
+)
+def test_a_file_that_ends_before_its_pixels_is_refused(kind, mode):
+    noise = Image.fromarray(np.random.default_rng(1).integers(1, 256, (90, 90, 3), dtype=np.uint8))
+    noise = Image.fromarray(np.full((90, 90), 9000, np.uint16)) if mode == "I;16" else noise.convert(mode)
+    options = {"transparency": 5} if kind == "GIF" else {}
+    whole = saved(noise, kind, **options)
+    assert not decode(whole).truncated
+    with pytest.raises(MediaError, match="damaged" if kind == "WEBP" else "truncated: none of its pixels could be"):
+        decode(cut_after_headers(whole, kind), short_side=32)
+
+
+@pytest.mark.parametrize("short_side", [None, 16])
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_a_jpeg_that_ends_before_its_pixels_is_refused(mode, progressive, short_side):
+    noise = Image.fromarray(np.random.default_rng(1).integers(1, 256, (200, 200, 3), dtype=np.uint8))
+    whole = saved(noise.convert(mode), "JPEG", progressive=progressive)
+    scan = whole.index(b"\xff\xda") + 2
+    start = scan + int.from_bytes(whole[scan : scan + 2], "big")
+    for end in (b"", b"\xff", b"\xff\xd9"):
+        with pytest.raises(MediaError, match="truncated: the JPEG ends before its pixels"):
+            decode(whole[:start] + end, short_side)
+    with pytest.raises(MediaError, match="truncated: none of its pixels could be decoded"):
+        decode(whole[: start + 1], short_side)
+    assert decode(whole[: len(whole) // 2], short_side).truncated
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_file_of_one_colour_that_ends_early_is_a_part(kind):
+    whole = saved(Image.new("RGB", (400, 400), "red"), kind)
+    picture = decode(whole[: len(whole) - (40 if kind == "PNG" else 2)])
+    assert picture.truncated
+    assert abs(int(picture.pixels[0, 0, 0]) - 255) < 3
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import tarfile
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from zstandard import ZstdCompressor
 
 from dcurate import DocumentBatch, InlineExecutor, Pipeline, processing_stage
 from dcurate.errors import DataError, PipelineError
+from dcurate.media.names import shown, stored
 from dcurate.media.reader import MediaReader
 from dcurate.media.refs import Ref, fetch, ref_array
 from dcurate.media.webdataset import WebDatasetReader
@@ -224,6 +226,71 @@ def test_shards_are_bounded_by_samples_and_by_bytes(tmp_path):
     assert [len(_names(path)) // 3 for path in in_order(tmp_path / "bytes", "*.tar.gz")] == [3, 3, 3, 1]
     with pytest.raises(PipelineError, match=r"compression='xz' must be None, 'gzip' or 'zstd'"):
         WebDatasetWriter("out", compression="xz")
+
+
+#: Names that are no UTF-8, look like how such ones are shown, or begin with what is.
+LATIN = [
+    b"caf\xe9.jpg",
+    b"caf\xe9.txt",
+    b"\xff\xfe/\xe9.png",
+    rb"a\xe9.png",
+    rb"a\b.png",
+    b"\xe9.\xe8",
+    b"\x93\xfa\x96{.webp",
+]
+
+
+def test_names_that_are_no_utf_8_are_written_byte_for_byte(tmp_path):
+    names = [name.decode("utf-8", "surrogateescape") for name in LATIN]
+    for pax in (True, False):
+        (tmp_path / "in.tar").write_bytes(tar_of([(name, name.encode("utf-8", "replace")) for name in names], pax=pax))
+        rows, rejections = rows_of(tmp_path / "in.tar")
+        assert rejections == []
+        assert rows[0]["__key__"] == r"caf\xe9"
+        assert [row["file_name"] for row in rows][1:3] == [r"\xff\xfe/\xe9.png", r"a\x5cxe9.png"]
+        out = tmp_path / f"out{pax}"
+        run(WebDatasetReader(str(tmp_path / "in.tar")), WebDatasetWriter(str(out)))
+        found = dict(members_of(out))
+        assert sorted(name.encode("utf-8", "surrogateescape") for name in found) == sorted(LATIN)
+        assert found == {name: name.encode("utf-8", "replace") for name in names}
+        said = [row["member"] for path in in_order(out, "*.parquet") for row in pq.read_table(path).to_pylist()]
+        assert said == [row["file_name"] for row in rows]
+
+
+def test_a_new_text_goes_to_its_sample_of_any_name(tmp_path):
+    (tmp_path / "in.tar").write_bytes(tar_of([("caf\udce9.jpg", b"J")]))
+    batch = DocumentBatch(data=pa.Table.from_pylist([{**rows_of(tmp_path)[0][0], "txt": "tea"}]))
+    run(WebDatasetWriter(str(tmp_path / "out")), initial_tasks=[batch])
+    assert members_of(tmp_path / "out") == [("caf\udce9.jpg", b"J"), ("caf\udce9.txt", b"tea")]
+
+
+def test_names_of_zip_archives_are_written_byte_for_byte(tmp_path):
+    names = [*LATIN, "日本.png".encode()]
+    places = [b"name%04d" % number + b"x" * (len(name) - 8) for number, name in enumerate(names)]
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for place in places:
+            archive.writestr(place.decode(), b"J")
+    packed = data.getvalue()
+    for place, name in zip(places, names, strict=True):
+        packed = packed.replace(place, name.ljust(len(place), b"_"))
+    (tmp_path / "in.zip").write_bytes(packed)
+    run(MediaReader(str(tmp_path / "in.zip"), kinds=None), WebDatasetWriter(str(tmp_path / "out")))
+    found = [name.encode("utf-8", "surrogateescape") for name, _ in members_of(tmp_path / "out")]
+    assert sorted(found) == sorted(name.ljust(8, b"_") for name in names)
+
+
+@given(st.binary())
+def test_names_that_are_shown_can_be_written_as_they_were(raw):
+    name = raw.decode("utf-8", "surrogateescape")
+    assert stored(shown(name)) == name
+    assert shown(name).encode().decode() == shown(name)
+
+
+def test_names_of_rows_that_were_in_no_container_stay(tmp_path):
+    batch = DocumentBatch(data=pa.table({"file_name": [r"photos\xe1.jpg"], "bytes": [b"J"]}))
+    run(WebDatasetWriter(str(tmp_path / "out")), initial_tasks=[batch])
+    assert members_of(tmp_path / "out") == [(r"photos\xe1.jpg", b"J")]
 
 
 def test_a_row_whose_bytes_are_gone_goes_to_quarantine_and_the_rest_is_written(tmp_path):

@@ -20,7 +20,7 @@ from dcurate.compat.nemo.tasks import FileGroupTask
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 from dcurate.media.errors import MediaFault
-from dcurate.media.names import sample_of
+from dcurate.media.names import sample_of, stored
 from dcurate.media.tar import BLOCK
 from dcurate.media.webdataset_writer import header_of
 from dcurate.text.optional import needed
@@ -101,8 +101,10 @@ class ImageWriterStage(ProcessingStage[ImageBatch, FileGroupTask]):
             for number, picture in enumerate(pictures, start):
                 own = picture.image_id or f"{number:06d}"
                 members, member_name = _members(picture, own, keys[_key(picture)] > 1)
+                is_read = picture.picture is not None and picture.picture.member is not None
                 for member, data in members:
-                    for part in (header_of(member, len(data)), data, bytes(-len(data) % BLOCK)):
+                    header = header_of(stored(member) if is_read else member, len(data))
+                    for part in (header, data, bytes(-len(data) % BLOCK)):
                         file.write(part)
                         at += len(part)
                 rows.append(

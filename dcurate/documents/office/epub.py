@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from lxml import etree, html
@@ -57,6 +59,7 @@ _PARAGRAPHS = {
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _FONT_OBFUSCATION = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _MAX_DEPTH = 200
+_DECLARED = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']([A-Za-z][\w.-]*)["']""", re.ASCII)
 
 
 def extract_epub(package: Package, max_characters: int = 100_000_000) -> dict[str, Any]:
@@ -84,18 +87,14 @@ def extract_epub(package: Package, max_characters: int = 100_000_000) -> dict[st
             fields.setdefault(names[name], " ".join(each.text.split()))
     blocks = Blocks(max_characters)
     spine = [attribute(each, "idref") or "" for each in root.iter() if local(each) == "itemref"]
-    missing = 0
-    for reference in dict.fromkeys(spine):
-        member, kind, properties = items.get(reference, ("", "", ""))
-        if kind not in _PAGES or "nav" in properties.split():
-            continue
-        if member not in package:
-            missing += 1
-            continue
-        blocks.page()
-        add_html(blocks, package.read(member))
-    if not spine or missing == len(spine):
+    spine = [reference for reference in spine if reference in items]
+    if not spine:
         raise MediaError("damaged", "the spine names no chapter that is there")
+    for reference in dict.fromkeys(spine):
+        member, kind, properties = items[reference]
+        if kind in _PAGES and "nav" not in properties.split():
+            blocks.page()
+            add_html(blocks, package.read(member))
     return document("epub", blocks, **fields)
 
 
@@ -124,13 +123,25 @@ def add_html(blocks: Blocks, data: bytes) -> None:
     """
     if not data.strip():
         return
-    encoding = None if data.lstrip()[:5] == b"<?xml" or b"charset" in data[:1024].lower() else "utf-8"
+    data, encoding = _recoded(data)
     parser = html.HTMLParser(encoding=encoding, remove_comments=True, remove_pis=True, no_network=True)
     try:
         root = html.document_fromstring(data, parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError, LookupError):
         return
     _Html(blocks).walk(root, 0)
+
+
+def _recoded(data: bytes) -> tuple[bytes, str | None]:
+    """A page, in UTF-8 where that can be known, and its encoding; None if the parser of HTML finds it in a tag."""
+    wide = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be", b"<\0": "utf-16-le", b"\0<": "utf-16-be"}.get(data[:2])
+    if wide:
+        return data.decode(wide, "replace").encode(), "utf-8"
+    declared = _DECLARED.match(data)
+    if declared and not declared[1].lower().startswith((b"utf", b"ucs", b"iso-10646")):
+        with suppress(LookupError, UnicodeError):
+            return data.decode(declared[1].decode()).encode(), "utf-8"
+    return data, None if b"charset" in data[:1024].lower() else "utf-8"
 
 
 class _Html:

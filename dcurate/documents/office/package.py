@@ -7,7 +7,7 @@ import posixpath
 import re
 import zipfile
 import zlib
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from lxml import etree
@@ -50,22 +50,22 @@ class Package:
         #: Bytes that may still be read: a few times all, as files can name one part again and again.
         self._left = _READS * unpacked + 2**20
         self._members = {member.filename.replace("\\", "/").lstrip("/"): member for member in members}
-        self._folded = {name.lower(): name for name in self._members}
+        self._folded = {_folded(name): name for name in self._members}
 
     def __contains__(self, name: str) -> bool:
-        return name.lower() in self._folded
+        return _folded(name) in self._folded
 
     @property
     def names(self) -> list[str]:
         return list(self._members)
 
     def read(self, name: str) -> bytes:
-        """The bytes of a member; names are compared without regard to case.
+        """The bytes of a member; names are compared without regard to case and to percent-encoding.
 
         Raises:
             MediaError: "broken zip", "damaged" if there is no such member, "encrypted".
         """
-        key = self._folded.get(name.lower())
+        key = self._folded.get(_folded(name))
         if key is None:
             raise MediaError("damaged", f"no member {name!r}"[:200])
         member = self._members[key]
@@ -99,6 +99,10 @@ class Package:
             raise
 
 
+def _folded(name: str) -> str:
+    return unquote(name).lower()
+
+
 def parse_xml(data: bytes, name: str) -> Any:
     """Parse XML without a DTD, entities or the network."""
     if _ENTITY.search(data):
@@ -115,18 +119,44 @@ def parse_xml(data: bytes, name: str) -> Any:
     return root
 
 
-def relationships(package: Package, part: str) -> dict[str, tuple[str, str, bool]]:
-    """The relationships of an OOXML part: id to (last word of the type, target, whether it is outside the file)."""
+#: What a relationship names: last word of its type, target, whether it is outside the file.
+Relations: TypeAlias = dict[str, tuple[str, str, bool]]
+
+
+def relationships(package: Package, part: str) -> Relations:
+    """The relationships of an OOXML part by their ids; none if it has none.
+
+    Raises:
+        MediaError: "damaged" if they are not XML.
+    """
     folder, name = posixpath.split(part)
-    root = package.optional_xml(posixpath.join(folder, "_rels", f"{name}.rels"))
+    path = posixpath.join(folder, "_rels", f"{name}.rels")
     found = {}
-    for relation in root if root is not None else ():
+    for relation in package.xml(path) if path in package else ():
         target = relation.get("Target", "")
         outside = relation.get("TargetMode") == "External"
         if not outside:
-            target = member_path(folder, target)
+            target = member_path(folder, target.replace("\\", "/"))
         found[relation.get("Id", "")] = (relation.get("Type", "").rsplit("/", 1)[-1], target, outside)
     return found
+
+
+def main_part(package: Package, default: str) -> str:
+    """The part of an OOXML file that names its other parts."""
+    main = next((target for kind, target, _ in relationships(package, "").values() if kind == "officeDocument"), "")
+    return main if main in package else default
+
+
+def linked_xml(package: Package, part: str, links: Relations, relation: str) -> Any | None:
+    """The root element of what one of the relationships of a part names; None if it is outside the file.
+
+    Raises:
+        MediaError: "damaged" if there is no such relationship, or its part is missing or is not XML.
+    """
+    if relation not in links:
+        raise MediaError("damaged", f"{part} has no relationship {relation!r}"[:200])
+    _, target, outside = links[relation]
+    return None if outside else package.xml(target)
 
 
 def member_path(folder: str, target: str) -> str:
@@ -153,6 +183,11 @@ def attribute(element: Any, name: str) -> str | None:
     if value is not None:
         return str(value)
     return next((str(value) for key, value in element.attrib.items() if key.endswith("}" + name)), None)
+
+
+def attribute_of_relation(element: Any) -> str:
+    """The `r:id` of an element that has an `id` of its own, too."""
+    return next((str(value) for key, value in element.attrib.items() if key.endswith("}id")), "")
 
 
 def core_properties(package: Package, part: str = "docProps/core.xml") -> dict[str, str]:

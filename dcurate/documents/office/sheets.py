@@ -12,7 +12,7 @@ from typing import Any
 import openpyxl
 
 from dcurate.documents.office.blocks import Blocks, check_grid, document
-from dcurate.documents.office.package import Package, core_properties
+from dcurate.documents.office.package import Package, attribute_of_relation, core_properties, local, main_part
 from dcurate.media.errors import MediaError
 
 #: Rows that a sheet may have; openpyxl makes all that are missing before one of any number.
@@ -38,7 +38,7 @@ def extract_xlsx(
         max_cells: the file is refused when it has more cells that hold something.
 
     Raises:
-        MediaError: "damaged", "too many cells", "too much text".
+        MediaError: "damaged", also if a sheet that the file names is missing; "too many cells", "too much text".
     """
     blocks = Blocks(max_characters)
     cells = looked_at = 0
@@ -46,6 +46,7 @@ def extract_xlsx(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and extensions that are not read
             book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+            _require_sheets(package, book.sheetnames)
             for sheet in book.worksheets:
                 if sheet.sheet_state != "visible":
                     continue
@@ -69,6 +70,15 @@ def extract_xlsx(
     except Exception as error:  # openpyxl raises undocumented errors on unusual files
         raise MediaError("damaged", f"{type(error).__name__}: {error}"[:200]) from None
     return document("xlsx", blocks, **core_properties(package))
+
+
+def _require_sheets(package: Package, found: list[str]) -> None:
+    """Refuse a workbook of which `found` are fewer sheets than it names: openpyxl leaves out those without a part."""
+    main = package.xml(main_part(package, "xl/workbook.xml"))
+    named = [each.get("name", "") for each in main.iter() if local(each) == "sheet" and attribute_of_relation(each)]
+    if len(found) < len(named):
+        missing = [name for name in named if name not in found]
+        raise MediaError("damaged", f"{len(named) - len(found)} of {len(named)} sheets are missing: {missing}"[:200])
 
 
 def _table(blocks: Blocks, rows: list[dict[int, str]]) -> None:

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from dcurate.documents.office.blocks import Blocks, check_grid, document
-from dcurate.documents.office.package import Package, attribute, core_properties, local, relationships
+from dcurate.documents.office.package import (
+    Package,
+    Relations,
+    attribute,
+    attribute_of_relation,
+    core_properties,
+    linked_xml,
+    local,
+    main_part,
+    relationships,
+)
 from dcurate.media.errors import MediaError
 
 _TITLES = {"title", "ctrTitle"}
@@ -25,9 +35,11 @@ def extract_pptx(package: Package, max_characters: int = 100_000_000, notes: boo
         package: the file.
         max_characters: the file is refused when its text is longer.
         notes: whether to add the speaker notes of each slide.
+
+    Raises:
+        MediaError: "damaged", also if a slide, chart, diagram or note that the file names is missing; "too much text".
     """
-    main = next((target for kind, target, _ in relationships(package, "").values() if kind == "officeDocument"), "")
-    main = main if main in package else "ppt/presentation.xml"
+    main = main_part(package, "ppt/presentation.xml")
     parts = relationships(package, main)
     root = package.xml(main)
     blocks = Blocks(max_characters)
@@ -37,9 +49,9 @@ def extract_pptx(package: Package, max_characters: int = 100_000_000, notes: boo
         raise MediaError("damaged", f"{main} names no slides")
     first = None
     for relation in slides:
-        _, target, _ = parts.get(relation, ("", "", True))
-        slide = package.optional_xml(target) if target else None
+        slide = linked_xml(package, main, parts, relation)
         if slide is not None and slide.get("show") not in ("0", "false"):
+            target = parts[relation][1]
             blocks.page()
             title = _slide(package, target, slide, blocks, margins)
             first = first or title
@@ -49,11 +61,6 @@ def extract_pptx(package: Package, max_characters: int = 100_000_000, notes: boo
     if found.get("title") in (None, "PowerPoint Presentation"):
         found["title"] = first or ""
     return document("pptx", blocks, headers_footers=list(margins), **found)
-
-
-def attribute_of_relation(element: Any) -> str:
-    """The `r:id` of an element that has an `id` of its own, too."""
-    return next((str(value) for key, value in element.attrib.items() if key.endswith("}id")), "")
 
 
 def _slide(package: Package, part: str, slide: Any, blocks: Blocks, margins: dict[str, None]) -> str:
@@ -72,13 +79,14 @@ def _slide(package: Package, part: str, slide: Any, blocks: Blocks, margins: dic
             if text and not text.isdigit():
                 margins.setdefault(text)
         elif kind not in _TITLES:
-            _shape(package, shape, kind, links, blocks)
+            _shape(package, part, shape, links, blocks)
     return title
 
 
 def _speaker_notes(package: Package, part: str, blocks: Blocks) -> None:
-    for kind, target, _ in relationships(package, part).values():
-        root = package.optional_xml(target) if kind == "notesSlide" else None
+    links = relationships(package, part)
+    for relation, (kind, *_) in links.items():
+        root = linked_xml(package, part, links, relation) if kind == "notesSlide" else None
         for shape in _shapes(root) if root is not None else ():
             if _placeholder(shape) == "body":
                 blocks.paragraph(_lines(shape, {}, blocks)[0])
@@ -105,7 +113,7 @@ def _placeholder(shape: Any) -> str | None:
     return None
 
 
-def _shape(package: Package, shape: Any, kind: str | None, links: dict[str, Any], blocks: Blocks) -> None:
+def _shape(package: Package, part: str, shape: Any, links: Relations, blocks: Blocks) -> None:
     table = next((each for each in shape.iter() if local(each) == "tbl"), None)
     if table is not None:
         rows = []
@@ -117,11 +125,12 @@ def _shape(package: Package, shape: Any, kind: str | None, links: dict[str, Any]
         return
     for element in shape.iter():
         if local(element) == "relIds":  # a diagram; its text is in a part of its own
-            _diagram(package, links, attribute(element, "dm") or "", blocks)
+            _diagram(linked_xml(package, part, links, attribute(element, "dm") or ""), blocks)
             return
         if local(element) == "chart" and len(element) == 0:
-            _chart(package, links, attribute_of_relation(element), blocks)
+            _chart(linked_xml(package, part, links, attribute_of_relation(element)), blocks)
             return
+    kind = _placeholder(shape)
     for paragraph in _paragraphs(shape):
         text, markdown = _paragraph(paragraph, links, blocks)
         properties = next((each for each in paragraph if local(each) == "pPr"), None)
@@ -142,17 +151,13 @@ def _bullet(properties: Any) -> tuple[int, bool | None]:
     return (int(level) if level.isascii() and level.isdigit() and len(level) < 3 else 0), bullet
 
 
-def _diagram(package: Package, links: dict[str, Any], relation: str, blocks: Blocks) -> None:
-    _, target, _ = links.get(relation, ("", "", True))
-    root = package.optional_xml(target) if target else None
+def _diagram(root: Any | None, blocks: Blocks) -> None:
     for point in (each for each in root.iter() if local(each) == "pt") if root is not None else ():
         blocks.item(" ".join(_paragraph(each, {}, None)[0] for each in _paragraphs(point)))
 
 
-def _chart(package: Package, links: dict[str, Any], relation: str, blocks: Blocks) -> None:
+def _chart(root: Any | None, blocks: Blocks) -> None:
     """The numbers of a chart as a table: categories down, series across."""
-    _, target, _ = links.get(relation, ("", "", True))
-    root = package.optional_xml(target) if target else None
     if root is None:
         return
     for title in (each for each in root.iter() if local(each) == "title"):
@@ -186,12 +191,12 @@ def _paragraphs(shape: Any) -> Iterator[Any]:
     return (each for each in shape.iter() if local(each) == "p")
 
 
-def _lines(shape: Any, links: dict[str, Any], blocks: Blocks) -> tuple[str, str]:
+def _lines(shape: Any, links: Relations, blocks: Blocks) -> tuple[str, str]:
     found = [_paragraph(each, links, blocks) for each in _paragraphs(shape)]
     return "\n".join(text for text, _ in found).strip(), "\n".join(markdown for _, markdown in found).strip()
 
 
-def _paragraph(paragraph: Any, links: dict[str, Any], blocks: Blocks | None) -> tuple[str, str]:
+def _paragraph(paragraph: Any, links: Relations, blocks: Blocks | None) -> tuple[str, str]:
     text, markdown = [], []
     for run in paragraph:
         name = local(run)

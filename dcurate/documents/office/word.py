@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from dcurate.documents.office.blocks import Blocks, document
-from dcurate.documents.office.package import Package, attribute, core_properties, local, relationships
+from dcurate.documents.office.package import (
+    Package,
+    attribute,
+    core_properties,
+    linked_xml,
+    local,
+    main_part,
+    relationships,
+)
 from dcurate.media.errors import MediaError
 
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|заголовок)\s*([1-9])", re.IGNORECASE)
@@ -36,10 +44,11 @@ def extract_docx(package: Package, max_characters: int = 100_000_000) -> dict[st
 
     Inserted text of tracked changes is kept, deleted and hidden text is not. Headers and footers are listed by
     themselves. Macros do not run: only XML is read.
+
+    Raises:
+        MediaError: "damaged", also if notes, a header or a footer that the file names are missing; "too much text".
     """
-    main = next((target for kind, target, _ in relationships(package, "").values() if kind == "officeDocument"), "")
-    main = main if main in package else "word/document.xml"
-    return _Word(package, main, Blocks(max_characters)).extract()
+    return _Word(package, main_part(package, "word/document.xml"), Blocks(max_characters)).extract()
 
 
 class _Word:
@@ -239,7 +248,8 @@ class _Word:
 
     def _notes(self) -> None:
         for kind, mark in (("footnote", ""), ("endnote", "e")):
-            root = self._package.optional_xml(self._part(f"{kind}s", f"word/{kind}s.xml"))
+            part = self._part(f"{kind}s", "")
+            root = self._package.xml(part) if part else self._package.optional_xml(f"word/{kind}s.xml")
             for note in root if root is not None else ():
                 if local(note) == kind and attribute(note, "type") in (None, "normal"):
                     text = " ".join(self._inline(each)[0] for each in _deep(note, "p"))
@@ -247,8 +257,9 @@ class _Word:
 
     def _margins(self) -> list[str]:
         found: list[str] = []
-        for kind, target, _ in self._links.values():
-            root = self._package.optional_xml(target) if kind in ("header", "footer") else None
+        for relation, (kind, *_) in self._links.items():
+            margin = kind in ("header", "footer")
+            root = linked_xml(self._package, self._main, self._links, relation) if margin else None
             if root is not None:
                 found.extend(" ".join(self._inline(each)[0].split()) for each in _deep(root, "p"))
         return list(dict.fromkeys(text for text in found if text))

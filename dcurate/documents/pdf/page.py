@@ -28,7 +28,7 @@ from dcurate.kernels.pdf import characters as of_characters
 from dcurate.kernels.pdf import visible as of_visible
 from dcurate.kernels.pdf.columns import find_order, order_cells
 from dcurate.kernels.pdf.grids import frame as framed
-from dcurate.kernels.pdf.lines import DIRECT, HYPHEN, SEGMENTS, find_joints, make_lines
+from dcurate.kernels.pdf.lines import BASE, DIRECT, HYPHEN, LEAF, SEGMENTS, find_joints, make_lines
 from dcurate.kernels.pdf.segments import find_line_numbers, find_segments
 
 _NOTHING = np.zeros((0, 4), np.float64)
@@ -108,28 +108,86 @@ def read_page(document: Any, number: int, options: PdfOptions) -> Page:
 def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, options: PdfOptions) -> Page:
     """Put the characters of a page of pdfium into lines; they may come from elsewhere, such as OCR."""
     box = _box(page, options.crop)
-    turns = characters.objects[:, of_characters.TURN]
-    turn = 0
-    if len(turns) and turns.any():
-        counts = np.bincount(turns[characters.owners], minlength=5)
-        turn = int(counts[:4].argmax())
-    frame = Frame(turn, tuple(framed(np.array([box]), turn)[0].tolist()))
-    areas = framed(drawings.areas, turn) if len(drawings.areas) else _NOTHING
-    rules = framed(drawings.rules, turn) if len(drawings.rules) else _NOTHING
-    visible, figures = seen(characters, drawings, frame, areas)
+    turn, other = _turns(characters)
     fonts, styles = fonts_of(characters)
+    view = _view(characters, drawings, box, turn, styles)
+    if other is not None:
+        view = _with_lines(view, _view(characters, drawings, box, other, styles))
     made = Page(
         number,
         float(raw.FPDF_GetPageWidthF(page)),
         float(raw.FPDF_GetPageHeightF(page)),
         90 * raw.FPDFPage_GetRotation(page),
-        frame,
-        {**_signals(characters, drawings, frame, areas, figures), "fonts": fonts},
-        *_layout(characters, visible, rules, styles),
+        view.frame,
+        {**_signals(characters, drawings, view.frame, view.areas, view.figures), "fonts": fonts},
+        *view.layout,
     )
     made.figures = [] if made.signals["scanned"] else _figures(drawings, box, number)
     made.dropped = np.zeros(len(made.lines), np.uint8)
     return made
+
+
+class Layout(NamedTuple):
+    """Lines in the order of reading; see `Page`."""
+
+    lines: list[str]
+    letters: npt.NDArray[np.uint32]
+    places: npt.NDArray[np.int32]
+    table: npt.NDArray[np.float32]
+    tables: dict[int, Table]
+
+
+class View(NamedTuple):
+    """The text of a page that runs one way, its frame, the areas drawn in it, and what `seen` counts."""
+
+    frame: Frame
+    areas: npt.NDArray[np.float64]
+    figures: npt.NDArray[np.int64]
+    layout: Layout
+
+
+def _turns(characters: Characters) -> tuple[int, int | None]:
+    """The way that most of the text runs; and if there are lines across and vertical writing, the way of the others."""
+    turns = characters.objects[:, of_characters.TURN]
+    if not (len(turns) and turns.any()):
+        return 0, None
+    counts = np.bincount(turns[characters.owners], minlength=of_characters.UPRIGHT + 1)
+    upright, turn = of_characters.UPRIGHT, int(counts[:4].argmax())
+    if counts[upright] > counts[turn]:
+        return upright, 0 if counts[0] else None
+    return turn, upright if counts[upright] and turn == 0 else None
+
+
+def _view(
+    characters: Characters, drawings: Drawings, box: list[float], turn: int, styles: npt.NDArray[np.uint8]
+) -> View:
+    if turn == of_characters.UPRIGHT:  # lines of it run downwards, from the right, as those of text that is turned
+        objects, turn = characters.objects.copy(), 3
+        objects[objects[:, of_characters.TURN] == of_characters.UPRIGHT, of_characters.TURN] = turn
+        characters = characters._replace(objects=objects)
+    frame = Frame(turn, tuple(framed(np.array([box]), turn)[0].tolist()))
+    areas = framed(drawings.areas, turn) if len(drawings.areas) else _NOTHING
+    rules = framed(drawings.rules, turn) if len(drawings.rules) else _NOTHING
+    visible, figures = seen(characters, drawings, frame, areas)
+    return View(frame, areas, figures, _layout(characters, visible, rules, styles))
+
+
+def _with_lines(view: View, other: View) -> View:
+    """A view with the lines of another one after its own, as far from its ends as they are from those of theirs."""
+    layout, more, table = view.layout, other.layout, other.layout.table.copy()
+    if not len(table):
+        return view
+    (top, bottom), (low, high) = view.frame.box[2:], other.frame.box[2:]
+    table[:, BASE] = top + (table[:, BASE] - low) * ((bottom - top) / max(high - low, 1.0))
+    table[:, LEAF] += layout.table[:, LEAF].max(initial=-1) + 1
+    joined = Layout(
+        layout.lines + more.lines,
+        np.concatenate([layout.letters, more.letters]),
+        np.concatenate([layout.places, more.places + len(layout.letters)]),
+        np.concatenate([layout.table, table]),
+        layout.tables | {line + len(layout.lines): one for line, one in more.tables.items()},
+    )
+    return view._replace(figures=view.figures + other.figures, layout=joined)
 
 
 def _figures(drawings: Drawings, box: list[float], number: int) -> list[dict[str, Any]]:
@@ -143,16 +201,6 @@ def _figures(drawings: Drawings, box: list[float], number: int) -> list[dict[str
                 {"page": number + 1, "bbox": [round(v, 2) for v in (x0 - left, top - y1, x1 - left, top - y0)]}
             )
     return found
-
-
-class Layout(NamedTuple):
-    """Lines in the order of reading; see `Page`."""
-
-    lines: list[str]
-    letters: npt.NDArray[np.uint32]
-    places: npt.NDArray[np.int32]
-    table: npt.NDArray[np.float32]
-    tables: dict[int, Table]
 
 
 def _layout(

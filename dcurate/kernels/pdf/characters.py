@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.layout import OPTIONS
+from dcurate.kernels.layout import INLINE, OPTIONS
 from dcurate.kernels.pdf import calls
 from dcurate.kernels.pdf.calls import (
     call_p,
@@ -20,21 +20,106 @@ from dcurate.kernels.pdf.calls import (
     call_ppppp,
     place_of,
 )
+from dcurate.kernels.pdf.segments import is_cjk
 
 #: Columns of `Characters.places`: from and to along the line, the baseline downwards, the size of the font.
 FROM, TO, BASE, SIZE = range(4)
 
 #: Columns of `Characters.objects`: the object's address, the font's number (-1: one too many),
 #: the direction (0 to 3 quarter turns against
-#: the clock, 4 oblique), the render mode, the fill colour as 0xAARRGGBB.
+#: the clock, 4 oblique, 5 upright letters below each other), the render mode, the fill colour as 0xAARRGGBB.
 OBJECT, FONT, TURN, MODE, COLOR = range(5)
-OBLIQUE = 4
+OBLIQUE, UPRIGHT = 4, 5
+
+#: Font sizes by which a character of vertical writing may be beside, and must be below, the one before.
+_ACROSS, _DOWN = 0.3, (0.3, 2.0)
+#: Characters below each other that make vertical writing of single ones, and those side by side in a vertical line.
+_RUN, _ABREAST = 4, 4
 
 #: Fonts of a page that are distinguished.
 _MOST_FONTS = 256
 
 #: Bits of `Characters.flags`.
 SPACE_BEFORE, MADE_SPACE_BEFORE, MAP_ERROR, BREAK_BEFORE = 1, 2, 4, 8
+
+
+@njit(**INLINE)
+def _step(places: Any, sides: Any, one: Any, other: Any) -> Any:
+    """Whether a character is below another one, as in vertical writing: 1; at the same place: 0; elsewhere: -1."""
+    size, least = max(places[one, 3], places[other, 3]), min(places[one, 3], places[other, 3])
+    across, down = abs(sides[other, 0] - sides[one, 0]), places[other, 2] - places[one, 2]
+    if across > _ACROSS * size or least < 0.75 * size:
+        return -1
+    return 1 if _DOWN[0] * size <= down <= _DOWN[1] * size else 0 if abs(down) < 0.05 * size else -1
+
+
+@njit(**OPTIONS)
+def _find_upright(codes: Any, places: Any, sides: Any, owners: Any, objects: Any) -> None:
+    """Find upright characters below each other, and give them places in a frame in which their lines run to the right.
+
+    Objects of several characters show it by themselves. Those of one go with their neighbours, and so do a few digits
+    side by side within a vertical line; without such neighbours, a run of some characters of East Asia does.
+
+    Args:
+        sides: of each character: where it begins across, its top and its bottom.
+    """
+    # Of each object: steps down, steps elsewhere, its first character, and its last.
+    steps = np.zeros((len(objects), 4), np.int64)
+    for at in range(len(codes)):
+        owner = owners[at]
+        if at == 0 or owners[at - 1] != owner:
+            steps[owner, 2] = at
+        else:
+            step = _step(places, sides, at - 1, at)
+            steps[owner, 0] += step == 1
+            steps[owner, 1] += step == -1
+        steps[owner, 3] = at
+    some, run = False, 0
+    for owner in range(len(objects)):
+        if objects[owner, 2] == 0 and steps[owner, 0] and not steps[owner, 1]:
+            objects[owner, 2], some = UPRIGHT, True
+    for owner in range(1, len(objects)):
+        last, first = steps[owner - 1, 3], steps[owner, 2]
+        single = objects[owner - 1, 2] == 0 == objects[owner, 2] and not steps[owner - 1, 1] and not steps[owner, 1]
+        below = single and _step(places, sides, last, first) == 1
+        run = run + 1 if below and is_cjk(codes[last]) and is_cjk(codes[first]) else 0
+        if run == _RUN - 1:
+            objects[owner - run : owner + 1, 2] = UPRIGHT
+            some, run = True, 0
+    if not some:
+        return
+    for owner in range(1, len(objects)):
+        last, first, stop = steps[owner - 1, 3], steps[owner, 2], steps[owner, 3]
+        if objects[owner, 2] != 0 or objects[owner - 1, 2] != UPRIGHT:
+            continue
+        if not steps[owner, 1]:
+            if _step(places, sides, last, first) == 1:
+                objects[owner, 2] = UPRIGHT
+        elif stop - first < _ABREAST:
+            size, left = places[last, 3], sides[last, 0]
+            down = places[first, 2] - places[last, 2]
+            near = places[first, 0] >= left - 0.3 * size and places[stop, 1] <= left + 1.3 * size
+            if near and _DOWN[0] * size <= down <= _DOWN[1] * size:
+                objects[owner, 2] = UPRIGHT
+                top, part = sides[last, 1] - down, size / (stop + 1 - first)
+                for at in range(first, stop + 1):
+                    sides[at, 0], sides[at, 1] = left, top
+                    top -= part
+                    sides[at, 2] = top
+    for owner in range(len(objects) - 2, -1, -1):
+        if objects[owner, 2] == 0 and objects[owner + 1, 2] == UPRIGHT and not steps[owner, 1]:
+            if _step(places, sides, steps[owner, 3], steps[owner + 1, 2]) == 1:
+                objects[owner, 2] = UPRIGHT
+    for at in range(len(codes)):
+        if objects[owners[at], 2] == UPRIGHT:
+            # Narrow characters begin further in.
+            if (
+                at
+                and objects[owners[at - 1], 2] == UPRIGHT
+                and abs(sides[at, 0] - sides[at - 1, 0]) <= (_ACROSS * places[at, 3])
+            ):
+                sides[at, 0] = sides[at - 1, 0]
+            places[at, 0], places[at, 1], places[at, 2] = -sides[at, 1], -sides[at, 2], -sides[at, 0]
 
 
 @njit(**OPTIONS)
@@ -53,6 +138,7 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
     matrix = np.zeros(6, np.float32)
     point = np.zeros(2, np.float64)
     color = np.zeros(4, np.uint32)
+    sides = np.empty((count, 3), np.float32)
     box_at, matrix_at, point_at, color_at = place_of(box), place_of(matrix), place_of(point), place_of(color)
     found, many = 0, 0
     flag = 0
@@ -114,6 +200,7 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
         call_pip(calls_at[calls.LOOSE_BOX], page, number, box_at)
         call_pipp(calls_at[calls.ORIGIN], page, number, point_at, point_at + 8)
         left, top, right, bottom = box[0], box[1], box[2], box[3]
+        sides[found, 0], sides[found, 1], sides[found, 2] = point[0], top, bottom
         if turn == 0 or turn == 4:
             places[found, 0], places[found, 1], places[found, 2] = left, right, -point[1]
         elif turn == 1:
@@ -123,6 +210,15 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
         else:
             places[found, 0], places[found, 1], places[found, 2] = -top, -bottom, -point[0]
         places[found, 3] = size
+        if 0xD800 <= code < 0xE000 and found and flag == 0 and owners[found - 1] == many - 1:
+            before = codes[found - 1]
+            same = places[found - 1, 0] == places[found, 0] and places[found - 1, 2] == places[found, 2]
+            if same and 0xD800 <= before < 0xE000 and (before ^ code) & 0x400:
+                # The halves of a letter beyond the basic plane, which pdfium gives as UTF-16; in lines that run to the
+                # left, the second half first.
+                high, low = min(before, code), max(before, code)
+                codes[found - 1] = ((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000
+                continue
         if call_pi(calls_at[calls.MAP_ERROR], page, number) == 1:
             flag |= 4
         codes[found] = code
@@ -130,4 +226,5 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
         flags[found] = flag
         found += 1
         flag = 0
+    _find_upright(codes[:found], places, sides, owners, objects[:many])
     return codes[:found], places[:found], owners[:found], flags[:found], objects[:many], fonts[:n_fonts], left_out

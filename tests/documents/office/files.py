@@ -15,6 +15,8 @@ from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from odf import draw, opendocument, style, table, text
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
 
@@ -76,6 +78,17 @@ def pptx_file() -> bytes:
     hidden = show.slides.add_slide(show.slide_layouts[5])
     hidden.shapes.title.text = "Hidden slide"
     hidden._element.set("show", "0")
+    return _saved(show)
+
+
+def chart_file() -> bytes:
+    """A slide with a chart."""
+    show = pptx.Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[6])
+    numbers = CategoryChartData()
+    numbers.categories = ["Cod", "Eel"]
+    numbers.add_series("kg", (2, 3))
+    slide.shapes.add_chart(XL_CHART_TYPE.PIE, Inches(1), Inches(1), Inches(4), Inches(4), numbers)
     return _saved(show)
 
 
@@ -191,6 +204,14 @@ def zipped(members: Mapping[str, str | bytes], compression: int = zipfile.ZIP_DE
         for name, content in members.items():
             archive.writestr(name, content)
     return stream.getvalue()
+
+
+def without(data: bytes, missing: str) -> bytes:
+    """An archive without one of its members."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        names = archive.namelist()
+        assert missing in names
+        return zipped({name: archive.read(name) for name in names if name != missing})
 
 
 def replaced(data: bytes, **changes: bytes) -> bytes:

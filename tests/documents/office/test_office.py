@@ -5,6 +5,7 @@ import json
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 
@@ -189,6 +190,66 @@ def test_a_bad_file_has_a_reason(reason: str) -> None:
     with pytest.raises(MediaError) as caught:
         extract_office(BAD[reason]())
     assert str(caught.value).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("make", "missing"),
+    [
+        (files.pptx_file, "ppt/slides/slide2.xml"),
+        (files.pptx_file, "ppt/_rels/presentation.xml.rels"),
+        (files.pptx_file, "ppt/notesSlides/notesSlide1.xml"),
+        (files.chart_file, "ppt/slides/_rels/slide1.xml.rels"),
+        (files.xlsx_file, "xl/worksheets/sheet1.xml"),
+        (files.xlsx_file, "xl/_rels/workbook.xml.rels"),
+        (files.docx_file, "word/header1.xml"),
+        (files.epub_file, "book/b.xhtml"),
+    ],
+)
+def test_a_file_without_one_of_its_parts_is_damaged(make: Callable[[], bytes], missing: str) -> None:
+    data = make()
+    assert extract_office(data)["text"]
+    with pytest.raises(MediaError, match="^damaged"):
+        extract_office(files.without(data, missing))
+
+
+def test_a_chart_without_its_part_is_damaged() -> None:
+    data = files.chart_file()
+    assert "\tkg\nCod\t2\nEel\t3" in extract_office(data)["text"]
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        chart = next(name for name in archive.namelist() if name.startswith("ppt/charts/chart"))
+    with pytest.raises(MediaError, match="damaged: no member 'ppt/charts/"):
+        extract_office(files.without(data, chart))
+
+
+def test_notes_that_are_not_wanted_may_be_missing(made: dict[str, bytes]) -> None:
+    data = files.without(made["pptx"], "ppt/notesSlides/notesSlide1.xml")
+    assert pages(extract_office(data, {"notes": False}))[0] == "About fish\n\nCod\nAtlantic cod"
+
+
+def test_parts_are_damaged_that_are_no_xml(made: dict[str, bytes]) -> None:
+    for kind, part in (("pptx", "ppt__slides__slide1_xml"), ("docx", "word___rels__document_xml.rels")):
+        with pytest.raises(MediaError, match="^damaged: "):
+            extract_office(files.replaced(made[kind], **{part: b"<a>"}))
+
+
+def test_a_sheet_whose_name_openpyxl_does_not_find_is_damaged(made: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(io.BytesIO(made["xlsx"])) as archive:
+        members = {name.replace("sheet1", "Sheet1"): archive.read(name) for name in archive.namelist()}
+    with pytest.raises(MediaError, match=r"damaged: 1 of 2 sheets are missing: \['Fish'\]"):
+        extract_office(files.zipped(members))
+
+
+def test_names_of_parts_are_compared_without_case_and_percent_encoding(made: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(io.BytesIO(made["pptx"])) as archive:
+        members = {name.replace("slides/slide", "slides/S%6Cide"): archive.read(name) for name in archive.namelist()}
+    assert extract_office(files.zipped(members))["text"] == extract_office(made["pptx"])["text"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "koi8-r", "unknown"])
+def test_chapters_in_any_encoding(encoding: str) -> None:
+    page = f"<?xml version='1.0' encoding='{encoding}'?><html><body><p>рыба</p></body></html>"
+    data = page.encode("utf-8" if encoding == "unknown" else encoding)
+    assert pages(extract_office(files.replaced(files.epub_file(), **{"book__b.xhtml": data})))[1] == "рыба"
 
 
 _made = cache(lambda kind: MAKERS[kind]())

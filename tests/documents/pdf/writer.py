@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 
 
@@ -29,9 +30,10 @@ def pages_of(
     resources: bytes = b"",
     more: Mapping[int, bytes] | None = None,
     catalog: bytes = b"",
+    fonts: bytes = b"",
 ) -> bytes:
-    """A PDF of A4 pages with these contents; fonts /F (Helvetica), /B (Helvetica-Bold) and /M (Courier)."""
-    fonts = b"".join(
+    """A PDF of A4 pages with these contents; fonts /F (Helvetica), /B (Helvetica-Bold) and /M (Courier), and more."""
+    fonts += b"".join(
         b"/%b << /Type /Font /Subtype /Type1 /BaseFont /%b /Encoding /WinAnsiEncoding >> " % pair
         for pair in ((b"F", b"Helvetica"), (b"B", b"Helvetica-Bold"), (b"M", b"Courier"))
     )
@@ -58,3 +60,23 @@ def shown(text: str, x: float, y: float, size: float = 10, font: str = "F") -> b
 def paragraph(lines: Sequence[str], x: float, y: float, size: float = 10, lead: float = 1.3) -> bytes:
     """Lines from y downwards."""
     return b"".join(shown(line, x, y - number * size * lead, size) for number, line in enumerate(lines))
+
+
+def squares(count: int) -> bytes:
+    """A TrueType font of so many squares, for texts of which only the places matter."""
+    square = struct.pack(">5hHH4B8h", 1, 100, 0, 900, 800, 3, 0, *4 * [1], 100, 800, 0, -800, 0, 0, 800, 0)
+    square += bytes(-len(square) % 4)
+    head = (65536, 65536, 0, 0x5F0F3CF5, 3, 1000, 0, 0, 100, 0, 900, 800, 0, 8, 2, 1, 0)
+    tables = {
+        b"glyf": square * count,
+        b"head": struct.pack(">4IHHQQ4hHH3h", *head),
+        b"hhea": struct.pack(">I3hH6h8xhH", 65536, 800, -200, 0, 1000, 100, 100, 900, 1, 0, 0, 0, 1),
+        b"hmtx": struct.pack(">Hh", 1000, 100) + struct.pack(">h", 100) * (count - 1),
+        b"loca": struct.pack(f">{count + 1}I", *range(0, (count + 1) * len(square), len(square))),
+        b"maxp": struct.pack(">I14H", 65536, count, 4, 1, 0, 0, 2, *8 * [0]),
+    }
+    index, body = struct.pack(">I4H", 65536, len(tables), 64, 2, 32), b""
+    for name, table in tables.items():
+        index += name + struct.pack(">3I", 0, 12 + 16 * len(tables) + len(body), len(table))
+        body += table + bytes(-len(table) % 4)
+    return index + body
