@@ -98,22 +98,27 @@ class Balancing(AllocationRules):
         An operator that has a kind of worker to itself takes it, but few of the CPUs that others share. The last GPU
         operator that is still being set up when all others are measured takes what they hardly need: it will be
         measured last, most likely because its model is the largest, and the others could not have had these GPUs any
-        sooner. Slots that it gets too many of are thrown away when it is measured, so a part is left to the others.
-        Light CPU operators take the cores that no GPU slot could need.
+        sooner. Slots that it gets too many of are thrown away when it is measured, so a part is left to the others,
+        whose slots are set up meanwhile. Light CPU operators take the cores that no GPU slot could need.
         """
         capacity = Capacity(snapshot.hosts, (pool.unit for pool in snapshot.units))
-        before, by_unit = count_slots(snapshot.current), {change.unit: change for change in changes}
+        before, reasons = count_slots(snapshot.current), {change.unit: change.reason for change in changes}
         place_all(capacity, allocation)
         for pool, measured in zip(pools, snapshot.units, strict=True):
             if measured.finished:
                 continue
             reason, taken = self._idle_slots(pool, measured, snapshot, capacity)
-            place_all(capacity, taken)
-            slots = capacity.counts[pool.name]
-            if reason and slots != before.get(pool.name, 0):
-                sentence = f"{pool.name} {before.get(pool.name, 0)} -> {slots} slots: {reason}"
-                by_unit[pool.name] = Change(pool.name, before.get(pool.name, 0), slots, sentence)
-        return +capacity.taken, tuple(by_unit.values())
+            held = capacity.counts.copy()
+            place_all(capacity, _slots_of(pool.name, taken), taken)
+            for name, slots in capacity.counts.items():
+                if slots != held[name]:
+                    why = reason if name == pool.name else f"needed beside {pool.name}, which is still being set up"
+                    reasons[name] = f"{name} {before.get(name, 0)} -> {slots} slots: {why}"
+        return +capacity.taken, tuple(
+            Change(name, before.get(name, 0), capacity.counts[name], reasons[name])
+            for name in capacity.units
+            if name in reasons
+        )
 
     def _idle_slots(
         self, pool: SlotPoolSpec, measured: Measured, snapshot: AllocatorInput, capacity: Capacity
@@ -126,7 +131,10 @@ class Balancing(AllocationRules):
         ]
         on_gpu, most = measured.unit.on_gpu, inf
         if self._is_last(measured, rivals, snapshot):
-            return "idle GPUs, and it takes longest to set up", self._beside_others(measured, snapshot)
+            names = {pool.name, *_may_grow_beside(measured, snapshot)}
+            taken = self._beside_others(measured, snapshot)
+            own = Counter({place: slots for place, slots in taken.items() if place.unit in names})
+            return "idle GPUs, and it takes longest to set up", own
         if rivals and not all(member.cheap_setup for member in pool.members):
             return "", Counter()
         if not on_gpu:
@@ -152,7 +160,7 @@ class Balancing(AllocationRules):
         )
 
     def _beside_others(self, measured: Measured, snapshot: AllocatorInput) -> Allocation:
-        """Return the slots of a unit that fit beside those that are left to the others."""
+        """Return the slots of a unit that fit beside those that the others need, and these."""
         throughput = self._left_to_others(measured, snapshot)
         units = [
             replace(unit, seconds=1.0, weight=1.0)
@@ -161,7 +169,7 @@ class Balancing(AllocationRules):
             for unit in snapshot.working
         ]
         found = solve_in_place(units, snapshot.hosts, snapshot.current)
-        return _slots_of(measured.name, found.allocation) if found else Counter()
+        return found.allocation if found else Counter()
 
     def _left_to_others(self, measured: Measured, snapshot: AllocatorInput) -> float:
         """Return the throughput for which the others are left capacity; 0 if none of them is measured."""
@@ -180,6 +188,19 @@ class Balancing(AllocationRules):
         if on_gpus:
             least = min(least, self.left_to_known * bound(snapshot.working, snapshot.hosts))
         return least if least < inf else 0.0
+
+
+def _may_grow_beside(last: Measured, snapshot: AllocatorInput) -> Iterator[str]:
+    """Yield the units whose need is known while the last one is still being set up.
+
+    Those behind it get nothing to do before it works. What is quick to set up waits until all others are measured.
+    """
+    others = [other for other in snapshot.units if other is not last and not other.finished]
+    behind = snapshot.units[snapshot.units.index(last) :]
+    unknown = [other for other in others if not other.known(snapshot.now) and (other.running or other not in behind)]
+    for other in others:
+        if other.known(snapshot.now) and not any(one.cheap <= other.cheap for one in unknown):
+            yield other.name
 
 
 def _slots_of(unit: str, allocation: Allocation) -> Allocation:
