@@ -165,6 +165,15 @@ def test_slots_of_measured_operators_are_set_up_while_the_last_one_still_is() ->
     ]
 
 
+def test_slots_that_a_paused_worker_loses_are_explained() -> None:
+    claims = {"read": SlotClaim(1), "score": SlotClaim(1)}
+    full = replace(worker(0, claims=claims, ready={"read": 1, "score": 1}), info=WorkerState("w0", "h", 2, cpus=2.0))
+    paused = worker(1, claims={"score": SlotClaim(1)}, ready={"score": 1}, paused_s=11.0)
+    (found,) = [one for one in Balancing().run(view(full, paused, operators=TWO)) if isinstance(one, Allocate)]
+    assert set(found.assignment) == {"w0"}
+    assert [change.reason for change in found.changes] == ["score 2 -> 1 slots: a worker that is paused keeps none"]
+
+
 # Autoscaling
 
 
@@ -195,7 +204,7 @@ def test_what_policies_suggest_first_counts_and_a_built_in_one_can_be_replaced()
     runner = PolicyRunner([Two(), Nothing(), other], [Recycling(), StallDetection()])  # type: ignore[list-item]
     assert runner.built_in == [other, StallDetection()]
     outcome = runner.run(view(worker(grown=(LIMIT,))))
-    assert outcome.slots["read"].slots == 2
+    assert outcome.slots["read"] == SetSlots("read", 2, "policy Two suggests it")
     assert set(outcome.recycle) == {"w0"}
     assert not outcome.error
 

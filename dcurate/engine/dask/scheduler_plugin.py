@@ -171,6 +171,7 @@ class SlotManager(SchedulerPlugin):
             return
         self.requested.pop(worker, None)
         self.target.pop(worker, None)
+        self._announced.clear()
         self.paused.pop(worker, None)
         self._joined.pop(worker, None)
         name = self._names.pop(worker, "")
@@ -396,8 +397,10 @@ class SlotManager(SchedulerPlugin):
         if outcome.allocate is not None:
             self.target = outcome.allocate.assignment
             for change in outcome.allocate.changes:
-                if change.unit not in self._pinned:
-                    self._announce(change.unit, change.before, change.after, change.reason)
+                reason, pin = change.reason, outcome.slots.get(change.unit)
+                if pin is not None:
+                    reason = f"{change.unit} {change.before} -> {change.after} slots: {pin.reason}"
+                self._announce(change.unit, change.before, change.after, reason)
             self._unreconciled.set()
         self._scale.update(outcome.scale)
         if outcome.scale:
@@ -406,7 +409,7 @@ class SlotManager(SchedulerPlugin):
             self.recycler.start(worker, reason)
 
     def _announce(self, operator: str, before: int, after: int, reason: str) -> None:
-        """Publish a decision, unless it was and is under way."""
+        """Publish a decision, unless it was and is still being carried out."""
         if self._announced.get(operator) != after:
             self._announced[operator] = after
             self.publish({"decision": operator, "reason": reason, "before": before, "after": after})
@@ -450,6 +453,11 @@ class SlotManager(SchedulerPlugin):
                     if more and not busy & self._own_gpus(worker):
                         self._request_slots(worker, operator, claim)
             await pauses.maybe()
+        for worker in list(self.members):
+            if self.requested.get(worker, {}) != target.get(worker, {}):
+                return
+            await pauses.maybe()
+        self._announced.clear()  # what is decided from now on is another change
 
     def _own_gpus(self, worker: str) -> set[str]:
         member = self.members.get(worker)

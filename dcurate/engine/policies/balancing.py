@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, inf, sqrt
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SlotLocation, count_slots
-from dcurate.engine.allocate.assignment import assign_slots
+from dcurate.engine.allocate.assignment import Assignment, assign_slots
 from dcurate.engine.allocate.capacity import Capacity, place_all
 from dcurate.engine.allocate.explain import Change
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
@@ -75,7 +75,10 @@ class Balancing(AllocationRules):
         next_check_s = min(decision.next_check_s, self.interval_s)
         last.due = view.time + next_check_s
         requested = {worker: dict(one.claims) for worker, one in view.workers.items()}
-        yield Allocate(assign_slots(pools, workers, decision.allocation, requested), decision.changes)
+        assignment = assign_slots(pools, workers, decision.allocation, requested)
+        explained = {change.unit for change in decision.changes}
+        others = self._other_changes([pool for pool in pools if pool.name not in explained], view, assignment)
+        yield Allocate(assignment, (*decision.changes, *others))
         yield LookAgain(next_check_s)
 
     def allocate(self, pools: Sequence[SlotPoolSpec], snapshot: AllocatorInput) -> Decision:
@@ -85,6 +88,28 @@ class Balancing(AllocationRules):
             return decided
         allocation, changes = self._use_idle(pools, snapshot, decided.allocation, decided.changes)
         return replace(decided, allocation=allocation, changes=changes)
+
+    def _other_changes(self, pools: Sequence[SlotPoolSpec], view: RunView, assignment: Assignment) -> Iterator[Change]:
+        """Explain what happens to slots on which nothing was decided: their worker is paused, or others hold them."""
+        for pool in pools:
+            names = [member.operator for member in pool.members]
+            before, after = (
+                {
+                    (address, name): claims[name]
+                    for address, claims in claims_of.items()
+                    for name in names
+                    if name in claims
+                }
+                for claims_of in ({address: one.claims for address, one in view.workers.items()}, assignment)
+            )
+            if before != after:
+                were, are = (
+                    max(sum(claim.slots for (_, name), claim in claims.items() if name == each) for each in names)
+                    for claims in (before, after)
+                )
+                paused = any((view.workers[address].paused_s or 0.0) >= self.pause_s for address, _ in before)
+                why = "a worker that is paused keeps none" if paused else "other worker processes hold them"
+                yield Change(pool.name, were, are, f"{pool.name} {were} -> {are} slots: {why}")
 
     def _use_idle(
         self,
