@@ -125,9 +125,11 @@ def subscribe_client(scheduler: Scheduler, topic: str, client: str) -> None:
     scheduler.subscribe_topic(topic, client)
 
 
-def forget_topic(scheduler: Scheduler, topic: str) -> None:
-    """Drop the events of a topic."""
-    scheduler._broker.truncate(topic)
+def forget_topic(scheduler: Scheduler, topic: str, client: str) -> None:
+    """Drop a topic of a client's that is over, with its events; `Scheduler` itself would keep it, empty."""
+    topics = scheduler._broker._topics
+    if topic in topics and topics[topic].subscribers <= {client}:
+        del topics[topic]
 
 
 def remove_plugin(scheduler: Scheduler, name: str) -> Any:
