@@ -17,10 +17,12 @@ from math import inf
 from typing import Any, cast
 
 import dask
+import distributed.protocol
 import distributed.utils
 from distributed import Client, Nanny, Scheduler, SpecCluster, Status, Worker, as_completed
 from distributed.collections import HeapSet
 from distributed.comm.registry import get_backend
+from distributed.core import error_message
 from distributed.deploy import Cluster as DaskCluster
 from distributed.diagnostics import nvml
 from distributed.worker_state_machine import CancelComputeEvent, TaskState, UnpauseEvent
@@ -123,9 +125,11 @@ def subscribe_client(scheduler: Scheduler, topic: str, client: str) -> None:
     scheduler.subscribe_topic(topic, client)
 
 
-def forget_topic(scheduler: Scheduler, topic: str) -> None:
-    """Drop the events of a topic."""
-    scheduler._broker.truncate(topic)
+def forget_topic(scheduler: Scheduler, topic: str, client: str) -> None:
+    """Drop a topic of a client's that is over, with its events; `Scheduler` itself would keep it, empty."""
+    topics = scheduler._broker._topics
+    if topic in topics and topics[topic].subscribers <= {client}:
+        del topics[topic]
 
 
 def remove_plugin(scheduler: Scheduler, name: str) -> Any:
@@ -260,6 +264,17 @@ async def restart_process(scheduler: Scheduler, worker: str, timeout_s: float, r
 
 
 # Worker
+
+
+def longest_error() -> int:
+    """Characters of an error's text beyond which Dask cuts it, and sends another error."""
+    return int(dask.config.get("distributed.admin.max-error-length"))
+
+
+def arrives(error: BaseException) -> bool:
+    """Whether the error of a task reaches the client as what it is: Dask pickles it with its causes."""
+    sent = error_message(error)["exception"].data
+    return type(distributed.protocol.pickle.loads(sent)) is type(error) and len(str(error)) <= longest_error()
 
 
 def message_sender(worker: Worker) -> Callable[[Message], Any]:

@@ -137,6 +137,43 @@ def test_a_worker_that_is_paused_for_long_gets_no_slots() -> None:
     assert len(found.assignment) in (1, 2)
 
 
+def test_slots_of_measured_operators_are_set_up_while_the_last_one_still_is() -> None:
+    gpu, gpus = Resources(cpus=1, gpus=1), tuple((f"g{number}", 0.0) for number in range(8))
+    asked = {name: OperatorRequest(name, gpu) for name in ("score", "embed", "model")}
+    ready = {
+        name: operator(name, request=asked[name], seconds=seconds, **KNOWN)
+        for name, seconds in (("score", 4.0), ("embed", 1.0))
+    }
+    operators = (*ready.values(), operator("model", request=asked["model"]))
+    hosts = [WorkerState(f"w{number}", "h", threads=1, cpus=8.0, gpus=gpus[number:]) for number in range(8)]
+    workers = [WorkerView(info, {}) for info in hosts]
+    for number, name in enumerate(asked):
+        claims = {name: SlotClaim(1, (f"g{number}",))}
+        workers[number] = replace(workers[number], claims=claims, ready={name: 1} if name in ready else {})
+    policy, run = Balancing(), view(*workers, operators=operators)
+    first, later = (
+        next(one for one in policy.run(replace(run, time=time)) if isinstance(one, Allocate))
+        for time in (100.0, 100.0 + 1.25 * KNOWN["setup_s"])
+    )
+    assert not first.changes
+    assert [change.reason for change in later.changes] == [
+        "score 1 -> 2 slots: needed beside model, which is still being set up",
+        "model 1 -> 5 slots: idle GPUs, and it takes longest to set up",
+    ]
+    assert [change.after for change in later.changes] == [
+        sum(claims[name].slots for claims in later.assignment.values() if name in claims) for name in ("score", "model")
+    ]
+
+
+def test_slots_that_a_paused_worker_loses_are_explained() -> None:
+    claims = {"read": SlotClaim(1), "score": SlotClaim(1)}
+    full = replace(worker(0, claims=claims, ready={"read": 1, "score": 1}), info=WorkerState("w0", "h", 2, cpus=2.0))
+    paused = worker(1, claims={"score": SlotClaim(1)}, ready={"score": 1}, paused_s=11.0)
+    (found,) = [one for one in Balancing().run(view(full, paused, operators=TWO)) if isinstance(one, Allocate)]
+    assert set(found.assignment) == {"w0"}
+    assert [change.reason for change in found.changes] == ["score 2 -> 1 slots: a worker that is paused keeps none"]
+
+
 # Autoscaling
 
 
@@ -167,7 +204,7 @@ def test_what_policies_suggest_first_counts_and_a_built_in_one_can_be_replaced()
     runner = PolicyRunner([Two(), Nothing(), other], [Recycling(), StallDetection()])  # type: ignore[list-item]
     assert runner.built_in == [other, StallDetection()]
     outcome = runner.run(view(worker(grown=(LIMIT,))))
-    assert outcome.slots["read"].slots == 2
+    assert outcome.slots["read"] == SetSlots("read", 2, "policy Two suggests it")
     assert set(outcome.recycle) == {"w0"}
     assert not outcome.error
 

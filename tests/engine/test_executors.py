@@ -25,6 +25,7 @@ from dcurate.core.events import Event, RunEnded, RunStarted, SlotsChanged, Sourc
 from dcurate.errors import PipelineError, ResourceError, RunError, StageError
 from dcurate.run import Executor
 from tests.conftest import scheduler_and_workers
+from tests.engine.worker.failing import EndsInSetUp, Holds, LoadsBadly, Poisoned, RaisesUnsendable
 from tests.stages import Append, Diary, DieOnce, FailOn, KeepEvery, Numbers, OneByOne, Sleep
 
 pytestmark = pytest.mark.cluster
@@ -93,6 +94,32 @@ def test_batches_come_out_long_before_the_last_is_read(mode: str, cluster: Local
 def test_a_stage_that_raises_ends_the_run_with_one_sentence(executor: Executor) -> None:
     with pytest.raises(StageError, match="^stage 'fail_on' failed on batch 'split-0001': ValueError: cannot take 7"):
         pipeline(Numbers(4, 5), FailOn("7")).run(executor)
+
+
+@pytest.mark.parametrize("length", [3, 20_000])
+def test_an_error_that_cannot_be_pickled_or_is_long_keeps_its_name(length: int, executor: Executor) -> None:
+    with pytest.raises(StageError, match="^stage 'raises_unsendable' failed on batch 'split-000[01]': Unsendable: xxx"):
+        pipeline(Numbers(2, 5), RaisesUnsendable(length)).run(executor)
+
+
+def test_a_stage_that_exits_has_raised(executor: Executor) -> None:
+    stage = Poisoned(always="sys.exit")
+    with pytest.raises(StageError, match="^stage 'poisoned' failed on batch 'split-000[01]': SystemExit: 4"):
+        pipeline(Numbers(2, 5), stage).run(executor)
+    result = pipeline(Numbers(2, 5), stage.with_(ignore_failures=True)).run(executor)
+    assert result.report.stages[-1].faulty == {"SystemExit": 10}
+    assert not [note for note in result.history.notes if note.kind == "lost"]
+
+
+def test_a_stage_that_exits_as_it_is_set_up_has_raised(executor: Executor, tmp_path: Path) -> None:
+    with pytest.raises(StageError, match=r"^stage 'ends_in_set_up': setup\(\) failed: SystemExit: 4"):
+        pipeline(Numbers(2, 5), EndsInSetUp("sys.exit", str(tmp_path))).run(executor)
+
+
+@pytest.mark.timeout(60)
+def test_a_stage_that_cannot_be_loaded_ends_the_run(cluster: LocalCluster) -> None:
+    with pytest.raises(StageError, match=r"^a stage cannot be loaded: ValueError: cannot be loaded here \("):
+        pipeline(Numbers(2, 5), Holds(LoadsBadly())).run(DaskExecutor(cluster=cluster))
 
 
 def test_set_up_and_tear_down_are_called_for_every_slot_also_after_an_error(executor: Executor, tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from distributed import Client
 
 from dcurate import AttachedCluster, DaskExecutor, JsonlReader, LocalCluster, Pipeline
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import RunError
+from dcurate.errors import RunError, StageError
 from tests.conftest import ROOT, process, scheduler_and_workers
 from tests.engine.test_faults_rows import Heard, ids, write_rows
+from tests.engine.worker.failing import EndsInSetUp
 from tests.faulty import Slow, SlowWriter
+from tests.stages import Numbers
 
 pytestmark = pytest.mark.cluster
 
@@ -87,6 +89,25 @@ def test_workers_killed_in_any_phase_cost_no_row(
     assert sum(type(event).__name__ == "WorkerLost" for event in heard) >= 1
 
 
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("how", ["exit", "segfault"])
+def test_a_set_up_that_always_ends_its_process_ends_the_run(how: str, tmp_path: Path) -> None:
+    stages = [Numbers(2, 2), EndsInSetUp(how, str(tmp_path))]
+    sentence = "^operator '.*ends_in_set_up': worker processes end while they set it up, 4 times in a row on host "
+    with (
+        LocalCluster(n_workers=2, gpus=False) as cluster,
+        pytest.raises(StageError, match=sentence),
+    ):
+        Pipeline("test", stages=stages).run(DaskExecutor(cluster=cluster))
+
+
+def test_a_set_up_that_ends_its_process_a_few_times_is_tried_again(tmp_path: Path) -> None:
+    stages = [Numbers(2, 2), EndsInSetUp("exit", str(tmp_path), times=3)]
+    with LocalCluster(n_workers=2, gpus=False) as cluster:
+        result = Pipeline("test", stages=stages).run(DaskExecutor(cluster=cluster))
+    assert result.report.stages[-1].rows_out == 4
+
+
 def worker_of_host(address: str, host: str, folder: Path, *more: str, workers: int = 2) -> list[str]:
     options = ["--nworkers", str(workers), "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
     preload = ["--preload", "dcurate.preload", *more, "--host-name", host]
@@ -137,7 +158,9 @@ def test_a_driver_that_dies_leaves_its_cluster_clean_and_another_goes_on(tmp_pat
                 assert time.monotonic() < end, f"slots of a run whose driver died are still held: {held}"
                 time.sleep(0.1)
             tasks = cluster.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+            news = cluster.client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler._broker._topics))
         assert tasks == 0
+        assert not [topic for topic in news if topic.startswith("dcurate-")]
         assert 0 < len(ids(tmp_path / "out")) < ROWS
         slow_pipeline(tmp_path, marks).run(DaskExecutor(cluster=AttachedCluster(address)), resume=True)
     assert ids(tmp_path / "out") == list(range(ROWS))

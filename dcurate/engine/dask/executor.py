@@ -198,10 +198,10 @@ class DaskSession:
         flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self._sequential)
         failures: list[str] = []
         with ExitStack() as stack:
+            stack.callback(_forget_run, self.client, job.run_key)
             backend = stack.enter_context(
                 DaskBackend(self.cluster, job, accounting, flow, config.priors, speculation=speculation)
             )
-            stack.callback(_forget_run, self.client, job.run_key)
             stack.callback(lambda: failures.extend(_release_run(self.client, job.run_key)))
             stack.callback(backend.close)
             try:
@@ -334,13 +334,13 @@ def _too_old(error: Exception) -> ResourceError:
 def _unregister(client: Client, scaler: SlotManager) -> None:
     if client.status == "running":
         with suppress(CommClosedError):
-            compat.send_to_scheduler(client, {"op": RUN_ENDED, "run": scaler.run})
             client.run_on_scheduler(stop_run, name=scaler.name)
 
 
 def _forget_run(client: Client, run: str) -> None:
     if client.status == "running":
         with suppress(CommClosedError):
+            compat.send_to_scheduler(client, {"op": RUN_ENDED, "run": run})
             client.run_on_scheduler(forget_run, run=run, client=client.id)
 
 

@@ -47,6 +47,9 @@ MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
 REST, MAX_REST_S = 19.0, 6.0
 #: Dask keeps this many of the messages that it sent to a worker or the driver.
 MESSAGES = 10
+#: After this many deaths in a row of a host's workers that set an operator up, which has no slot anywhere, the run
+#: ends. Workers that die within some seconds of each other have died of one cause.
+MAX_SETUP_DEATHS, ONE_DEATH_S = 4, 0.5
 #: The memory of a worker is known of this many ticks.
 MEMORY_TICKS = 20
 #: The scheduler's extension with an event per run that is set when the driver has sent its last message.
@@ -126,6 +129,8 @@ class SlotManager(SchedulerPlugin):
         self._scale: dict[str, int] = {}
         self._pinned: dict[str, int] = {}
         self._notices: set[str] = set()
+        #: By host and operator: deaths in a row of workers that set it up, and when the last one was counted.
+        self._setup_deaths: dict[tuple[str, str], tuple[int, float]] = {}
         self.target: Assignment = {}
         self._announced: dict[str, int] = {}
         self._hosts_sent_at = 0.0
@@ -167,10 +172,12 @@ class SlotManager(SchedulerPlugin):
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
         """Forget a worker; its tasks fail at once, and the driver runs them again."""
         self.router.selector.remove_worker(worker)
-        if self.members.pop(worker, None) is None:
+        member = self.members.pop(worker, None)
+        if member is None:
             return
-        self.requested.pop(worker, None)
+        claims, ready = self.requested.pop(worker, {}), self.ready
         self.target.pop(worker, None)
+        self._announced.clear()
         self.paused.pop(worker, None)
         self._joined.pop(worker, None)
         name = self._names.pop(worker, "")
@@ -179,7 +186,27 @@ class SlotManager(SchedulerPlugin):
         self.ready = {one: slots for one, slots in self.ready.items() if one[0] != worker}
         if not self.recycler.forget(worker):
             self.publish({"lost": worker, "name": name})
+            for operator, claim in claims.items():
+                if claim.slots > ready.get((worker, operator), 0):
+                    self._count_setup_death(member.host, operator)
         self._due.set()
+
+    def _count_setup_death(self, host: str, operator: str) -> None:
+        """Count a worker that died as it set an operator up; end the run if that happens again and again."""
+        count, last = self._setup_deaths.get((host, operator), (0, -ONE_DEATH_S))
+        now = time.monotonic()
+        if now - last < ONE_DEATH_S:
+            return
+        self._setup_deaths[host, operator] = (count + 1, now)
+        if count + 1 >= MAX_SETUP_DEATHS and not any(
+            slots for (_, name), slots in self.ready.items() if name == operator
+        ):
+            error = (
+                f"operator {operator!r}: worker processes end while they set it up, {count + 1} times in a row on host "
+                f"{host}; find what ends them, such as a crash in setup() or too little memory, and start the run "
+                "again with resume=True to go on"
+            )
+            self.publish({"failed": operator, "error": error, "notes": []})
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         """Stop the run if its driver is gone without a word."""
@@ -188,6 +215,7 @@ class SlotManager(SchedulerPlugin):
                 self.drain(worker)
             stop_run(scheduler, self.name)
             compat.extensions(scheduler)[RUN_ENDED].pop(self.run, None)
+            compat.forget_topic(scheduler, topic(self.run), client)
 
     def update_graph(self, scheduler: Scheduler, *, tasks: Sequence[Any], **_: Any) -> None:
         """Route new tasks, and report those whose worker dies at the first death."""
@@ -260,6 +288,8 @@ class SlotManager(SchedulerPlugin):
         compat.set_resource(self.scheduler, worker, resource_name(self.run, operator), more["offered"])
         self._reassign(worker, more.get("queued", ()))
         if raised:
+            if slots >= self.requested.get(worker, {}).get(operator, SlotClaim(0)).slots:
+                self._setup_deaths.pop((self.members[worker].host, operator), None)
             self._setups[operator].record(setup_seconds)
             self._wake(state)
         event = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds}
@@ -396,8 +426,10 @@ class SlotManager(SchedulerPlugin):
         if outcome.allocate is not None:
             self.target = outcome.allocate.assignment
             for change in outcome.allocate.changes:
-                if change.unit not in self._pinned:
-                    self._announce(change.unit, change.before, change.after, change.reason)
+                reason, pin = change.reason, outcome.slots.get(change.unit)
+                if pin is not None:
+                    reason = f"{change.unit} {change.before} -> {change.after} slots: {pin.reason}"
+                self._announce(change.unit, change.before, change.after, reason)
             self._unreconciled.set()
         self._scale.update(outcome.scale)
         if outcome.scale:
@@ -406,7 +438,7 @@ class SlotManager(SchedulerPlugin):
             self.recycler.start(worker, reason)
 
     def _announce(self, operator: str, before: int, after: int, reason: str) -> None:
-        """Publish a decision, unless it was and is under way."""
+        """Publish a decision, unless it was and is still being carried out."""
         if self._announced.get(operator) != after:
             self._announced[operator] = after
             self.publish({"decision": operator, "reason": reason, "before": before, "after": after})
@@ -450,6 +482,11 @@ class SlotManager(SchedulerPlugin):
                     if more and not busy & self._own_gpus(worker):
                         self._request_slots(worker, operator, claim)
             await pauses.maybe()
+        for worker in list(self.members):
+            if self.requested.get(worker, {}) != target.get(worker, {}):
+                return
+            await pauses.maybe()
+        self._announced.clear()  # what is decided from now on is another change
 
     def _own_gpus(self, worker: str) -> set[str]:
         member = self.members.get(worker)
@@ -586,7 +623,7 @@ async def forget_run(dask_scheduler: Scheduler, run: str, client: str) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(ended_events[run].wait(), RUN_ENDED_S)
         ended_events.pop(run, None)
-    compat.forget_topic(dask_scheduler, topic(run))
+    compat.forget_topic(dask_scheduler, topic(run), client)
     keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and belongs_to(run, key[0])]
     compat.release_keys(dask_scheduler, keys, client, "over")
     # Last, as the scheduler notes the name of each resource that a task needs when it looks for a worker.

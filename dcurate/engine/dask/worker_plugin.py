@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from distributed import Worker, get_worker
@@ -20,10 +21,11 @@ from dcurate.cluster.worker_info import worker_info
 from dcurate.core.batch import Batch
 from dcurate.engine.dask.gpu_results import register_results
 from dcurate.engine.dask.resource_queue import install_resource_queue
+from dcurate.engine.worker.call_guard import CallError, attempt
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.engine.worker.slots import SlotQueue, forget_host_setup
 from dcurate.engine.worker.timeouts import take_hangs
-from dcurate.errors import DcurateError, ResourceError
+from dcurate.errors import DcurateError, ResourceError, StageError
 
 #: The name of the worker plugin.
 PLUGIN = "dcurate"
@@ -261,10 +263,11 @@ class DcurateWorkerPlugin(WorkerPlugin):
 
     def work(self, task_spec: TaskSpec, inputs: list[Batch]) -> TaskResult:
         """Run a task in a slot, or in a sandbox if workers died while they ran its inputs; send its summary."""
+        pool, sandboxed = self.pools[task_spec.run, task_spec.operator], task_spec.deaths >= SANDBOX_DEATHS
         with self.counters.failing(task_spec.operator):
-            result = self.pools[task_spec.run, task_spec.operator].work(
-                inputs, sandboxed=task_spec.deaths >= SANDBOX_DEATHS
-            )
+            result = attempt(partial(pool.work, sandboxed=sandboxed), inputs)
+            if isinstance(result, CallError):
+                raise _sendable(result, task_spec.operator)
         self.counters.returned(task_spec.operator, result.seconds)
         self._emit(task_spec.run, {"task": task_spec.task, **result.summary()})
         return result
@@ -292,6 +295,19 @@ class DcurateWorkerPlugin(WorkerPlugin):
         ended_runs = [one for one in offered if any(one.endswith(f"-{run}") for run in self.ended_runs)]
         for one in set(ended_runs) - used:
             compat.drop_resource(self.worker, one)
+
+
+def _sendable(failure: CallError, operator: str) -> BaseException:
+    """Return the error of a task, as one that arrives with its own name and text: without a cause if need be."""
+    error = failure.error
+    if isinstance(error, DcurateError) and not compat.arrives(error):
+        error.__cause__ = error.__context__ = None
+    if isinstance(error, DcurateError | MemoryError) and compat.arrives(error):
+        return error
+    text = str(error) if isinstance(error, DcurateError) else f"operator {operator!r} failed: {failure.message}"
+    sendable = StageError(text[: compat.longest_error()])
+    sendable.__notes__ = [*getattr(error, "__notes__", ()), failure.trace]
+    return sendable
 
 
 def plugin_on(worker: Worker) -> DcurateWorkerPlugin:

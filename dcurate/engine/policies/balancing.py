@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, inf, sqrt
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SlotLocation, count_slots
-from dcurate.engine.allocate.assignment import assign_slots
+from dcurate.engine.allocate.assignment import Assignment, assign_slots
 from dcurate.engine.allocate.capacity import Capacity, place_all
 from dcurate.engine.allocate.explain import Change
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
@@ -75,7 +75,10 @@ class Balancing(AllocationRules):
         next_check_s = min(decision.next_check_s, self.interval_s)
         last.due = view.time + next_check_s
         requested = {worker: dict(one.claims) for worker, one in view.workers.items()}
-        yield Allocate(assign_slots(pools, workers, decision.allocation, requested), decision.changes)
+        assignment = assign_slots(pools, workers, decision.allocation, requested)
+        explained = {change.unit for change in decision.changes}
+        others = self._other_changes([pool for pool in pools if pool.name not in explained], view, assignment)
+        yield Allocate(assignment, (*decision.changes, *others))
         yield LookAgain(next_check_s)
 
     def allocate(self, pools: Sequence[SlotPoolSpec], snapshot: AllocatorInput) -> Decision:
@@ -85,6 +88,28 @@ class Balancing(AllocationRules):
             return decided
         allocation, changes = self._use_idle(pools, snapshot, decided.allocation, decided.changes)
         return replace(decided, allocation=allocation, changes=changes)
+
+    def _other_changes(self, pools: Sequence[SlotPoolSpec], view: RunView, assignment: Assignment) -> Iterator[Change]:
+        """Explain what happens to slots on which nothing was decided: their worker is paused, or others hold them."""
+        for pool in pools:
+            names = [member.operator for member in pool.members]
+            before, after = (
+                {
+                    (address, name): claims[name]
+                    for address, claims in claims_of.items()
+                    for name in names
+                    if name in claims
+                }
+                for claims_of in ({address: one.claims for address, one in view.workers.items()}, assignment)
+            )
+            if before != after:
+                were, are = (
+                    max(sum(claim.slots for (_, name), claim in claims.items() if name == each) for each in names)
+                    for claims in (before, after)
+                )
+                paused = any((view.workers[address].paused_s or 0.0) >= self.pause_s for address, _ in before)
+                why = "a worker that is paused keeps none" if paused else "other worker processes hold them"
+                yield Change(pool.name, were, are, f"{pool.name} {were} -> {are} slots: {why}")
 
     def _use_idle(
         self,
@@ -98,22 +123,27 @@ class Balancing(AllocationRules):
         An operator that has a kind of worker to itself takes it, but few of the CPUs that others share. The last GPU
         operator that is still being set up when all others are measured takes what they hardly need: it will be
         measured last, most likely because its model is the largest, and the others could not have had these GPUs any
-        sooner. Slots that it gets too many of are thrown away when it is measured, so a part is left to the others.
-        Light CPU operators take the cores that no GPU slot could need.
+        sooner. Slots that it gets too many of are thrown away when it is measured, so a part is left to the others,
+        whose slots are set up meanwhile. Light CPU operators take the cores that no GPU slot could need.
         """
         capacity = Capacity(snapshot.hosts, (pool.unit for pool in snapshot.units))
-        before, by_unit = count_slots(snapshot.current), {change.unit: change for change in changes}
+        before, reasons = count_slots(snapshot.current), {change.unit: change.reason for change in changes}
         place_all(capacity, allocation)
         for pool, measured in zip(pools, snapshot.units, strict=True):
             if measured.finished:
                 continue
             reason, taken = self._idle_slots(pool, measured, snapshot, capacity)
-            place_all(capacity, taken)
-            slots = capacity.counts[pool.name]
-            if reason and slots != before.get(pool.name, 0):
-                sentence = f"{pool.name} {before.get(pool.name, 0)} -> {slots} slots: {reason}"
-                by_unit[pool.name] = Change(pool.name, before.get(pool.name, 0), slots, sentence)
-        return +capacity.taken, tuple(by_unit.values())
+            held = capacity.counts.copy()
+            place_all(capacity, _slots_of(pool.name, taken), taken)
+            for name, slots in capacity.counts.items():
+                if slots != held[name]:
+                    why = reason if name == pool.name else f"needed beside {pool.name}, which is still being set up"
+                    reasons[name] = f"{name} {before.get(name, 0)} -> {slots} slots: {why}"
+        return +capacity.taken, tuple(
+            Change(name, before.get(name, 0), capacity.counts[name], reasons[name])
+            for name in capacity.units
+            if name in reasons
+        )
 
     def _idle_slots(
         self, pool: SlotPoolSpec, measured: Measured, snapshot: AllocatorInput, capacity: Capacity
@@ -126,7 +156,10 @@ class Balancing(AllocationRules):
         ]
         on_gpu, most = measured.unit.on_gpu, inf
         if self._is_last(measured, rivals, snapshot):
-            return "idle GPUs, and it takes longest to set up", self._beside_others(measured, snapshot)
+            names = {pool.name, *_may_grow_beside(measured, snapshot)}
+            taken = self._beside_others(measured, snapshot)
+            own = Counter({place: slots for place, slots in taken.items() if place.unit in names})
+            return "idle GPUs, and it takes longest to set up", own
         if rivals and not all(member.cheap_setup for member in pool.members):
             return "", Counter()
         if not on_gpu:
@@ -152,7 +185,7 @@ class Balancing(AllocationRules):
         )
 
     def _beside_others(self, measured: Measured, snapshot: AllocatorInput) -> Allocation:
-        """Return the slots of a unit that fit beside those that are left to the others."""
+        """Return the slots of a unit that fit beside those that the others need, and these."""
         throughput = self._left_to_others(measured, snapshot)
         units = [
             replace(unit, seconds=1.0, weight=1.0)
@@ -161,7 +194,7 @@ class Balancing(AllocationRules):
             for unit in snapshot.working
         ]
         found = solve_in_place(units, snapshot.hosts, snapshot.current)
-        return _slots_of(measured.name, found.allocation) if found else Counter()
+        return found.allocation if found else Counter()
 
     def _left_to_others(self, measured: Measured, snapshot: AllocatorInput) -> float:
         """Return the throughput for which the others are left capacity; 0 if none of them is measured."""
@@ -180,6 +213,19 @@ class Balancing(AllocationRules):
         if on_gpus:
             least = min(least, self.left_to_known * bound(snapshot.working, snapshot.hosts))
         return least if least < inf else 0.0
+
+
+def _may_grow_beside(last: Measured, snapshot: AllocatorInput) -> Iterator[str]:
+    """Yield the units whose need is known while the last one is still being set up.
+
+    Those behind it get nothing to do before it works. What is quick to set up waits until all others are measured.
+    """
+    others = [other for other in snapshot.units if other is not last and not other.finished]
+    behind = snapshot.units[snapshot.units.index(last) :]
+    unknown = [other for other in others if not other.known(snapshot.now) and (other.running or other not in behind)]
+    for other in others:
+        if other.known(snapshot.now) and not any(one.cheap <= other.cheap for one in unknown):
+            yield other.name
 
 
 def _slots_of(unit: str, allocation: Allocation) -> Allocation:

@@ -140,8 +140,8 @@ def _not_a_number(value: object, what: str, least: int) -> str:
 def _add(outcome: Outcome, one: Suggestion, policy: str) -> None:
     """Add a suggestion; of two on the same thing the first counts."""
     match one:
-        case SetSlots(operator):
-            outcome.slots.setdefault(operator, one)
+        case SetSlots(operator, _, reason):
+            outcome.slots.setdefault(operator, replace(one, reason=reason or f"policy {policy} suggests it"))
         case Recycle(worker, reason):
             outcome.recycle.setdefault(worker, reason or f"policy {policy} suggests it")
         case Scale(kind, workers):

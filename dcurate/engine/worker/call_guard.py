@@ -28,7 +28,7 @@ class CallError:
         seconds: duration of the last attempt.
     """
 
-    error: Exception
+    error: BaseException
     tries: int = 1
     seconds: float = 0.0
     _captured: TracebackException | None = None
@@ -144,7 +144,8 @@ Failure: TypeAlias = CallError | Died
 def attempt(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | CallError:
     """Call a stage's code up to ``attempts`` times until it does not raise; return its answer or the error.
 
-    Errors of the run as a whole, and those that leave the GPU unusable to this process, are not tried again.
+    Errors of the run as a whole, and those that leave the GPU unusable to this process, are not tried again. That a
+    stage ends its process by ``sys.exit()`` is its error, too; that a person does by Ctrl-C is none.
 
     Examples:
         >>> attempt(len, "four", attempts=2)
@@ -158,7 +159,9 @@ def attempt(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | C
         begin = time.perf_counter()
         try:
             return function(argument)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if number >= attempts or isinstance(error, FATAL) or poison_in(error) is not None:
                 return CallError(error, number, time.perf_counter() - begin)
         number += 1

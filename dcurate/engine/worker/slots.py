@@ -276,10 +276,19 @@ _LOADING = threading.Lock()
 
 
 def _loaded(payload: bytes) -> OperatorSpec:
-    """Unpickle an operator, one at a time in a process."""
+    """Unpickle an operator, one at a time in a process.
+
+    Raises:
+        ImportError: a module is not there, or lacks something; or AttributeError.
+        StageError: a stage's own code raised.
+    """
     with _LOADING:
-        spec: OperatorSpec = cloudpickle.loads(payload)
+        spec: OperatorSpec | CallError = attempt(cloudpickle.loads, payload)
+    if not isinstance(spec, CallError):
         return spec
+    if isinstance(spec.error, ImportError | AttributeError):
+        raise spec.error
+    raise spec.as_error("a stage cannot be loaded")
 
 
 def _call_hook(stage: AnyStage, name: str, *arguments: object, attempts: int = 1) -> CallError | None:

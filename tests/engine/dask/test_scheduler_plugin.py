@@ -185,6 +185,25 @@ def test_policies_run_off_the_event_loop_and_see_a_copy(monkeypatch: pytest.Monk
     assert not any(worker.slots for worker in Notes.views[0].workers.values())
 
 
+def test_slots_that_replace_those_of_a_lost_worker_are_a_decision_of_their_own() -> None:
+    async def decide() -> list[str]:
+        scheduler = StandInScheduler()
+        manager = manager_on(scheduler, [OperatorRequest(name, Resources()) for name in ("read", "score")], hosts=3)
+        await manager.start(cast(Scheduler, scheduler))
+        register(manager, hosts=3)
+        for number in range(1, 4):
+            await until(
+                lambda number=number: sum(one["operator"] == "read" for one in scheduler.requested) == number, 20
+            )
+            lost = next(one["worker"] for one in reversed(scheduler.requested) if one["operator"] == "read")
+            del scheduler.workers[lost]
+            manager.remove_worker(cast(Scheduler, scheduler), lost)
+        manager.stop()
+        return [event["reason"] for event in scheduler.events if event.get("decision") == "read"]
+
+    assert asyncio.run(decide()) == ["read 0 -> 1 slots: to learn how long it takes"] * 3
+
+
 def test_at_1000_hosts_the_event_loop_has_other_turns_while_slots_are_decided_and_requested(
     monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:

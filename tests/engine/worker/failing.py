@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,6 +98,69 @@ class Raises(ProcessingStage[DocumentBatch, DocumentBatch]):
             Path(self.folder, f"call-{calls}").touch()
         if calls < self.times:
             raise self.error
+        return task
+
+
+class Unsendable(Exception):
+    """Cannot be pickled."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+@dataclass
+class RaisesUnsendable(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Raises what cannot be pickled, with a text of some length."""
+
+    length: int = 1
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        raise Unsendable("x" * self.length)
+
+
+@dataclass
+class EndsInSetUp(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Ends its process as it is set up, the first times.
+
+    Args:
+        how: a text of `MISCHIEF`.
+        folder: where each time is noted.
+    """
+
+    how: str = "exit"
+    folder: str = ""
+    times: int = 1_000_000
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        if len(list(Path(self.folder).iterdir())) < self.times:
+            Path(self.folder, str(time.monotonic_ns())).touch()
+            MISCHIEF[self.how]()
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task
+
+
+class LoadsBadly:
+    """Raises as it is unpickled in a worker's process."""
+
+    def __reduce__(self) -> tuple[Callable[[int], object], tuple[int]]:
+        return _loaded_badly, (os.getpid(),)
+
+
+def _loaded_badly(pid: int) -> LoadsBadly:
+    if os.getpid() != pid:
+        raise ValueError("cannot be loaded here")
+    return LoadsBadly()
+
+
+@dataclass
+class Holds(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Holds a value."""
+
+    value: object = None
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
         return task
 
 

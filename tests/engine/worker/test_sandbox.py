@@ -69,7 +69,7 @@ def test_exactly_the_rows_that_kill_are_lost_and_each_says_how(tmp_path: Path) -
     sink = DirectoryRejections(None, str(tmp_path))
     result = sandboxed(Append(""), Poisoned(), Append("."), inputs=[batch(*texts)], sink=sink)
     assert made(result) == [[("a.jsonl", [f"{text}!." for text in texts if text.startswith("good")])]]
-    deaths = {"died: SIGSEGV": 1, "died: exit 3": 1, "died: SIGABRT": 1, "died: exit 4": 1, "ValueError": 1}
+    deaths = {"died: SIGSEGV": 1, "died: exit 3": 1, "died: SIGABRT": 1, "SystemExit": 1, "ValueError": 1}
     assert result.stats[0][1].faulty == deaths
     assert (result.stats[0][1].rows_in, result.stats[0][1].rows_out) == (16, 11)
     rows = quarantined(tmp_path)
