@@ -28,7 +28,7 @@ from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
-from dcurate.io.output import check_claim, claim, folder_name
+from dcurate.io.output import check_claim, claim, finished_before, folder_name
 from dcurate.io.rejections import DirectoryRejections, clear_stale
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
@@ -302,7 +302,9 @@ class _Run:
 
     def _run_rounds(self, session: Session, scratch: str) -> Iterator[Batch]:
         """Run round after round; yields the batches that the last one delivers."""
-        folder = f"{scratch}/{_ROUNDS}"
+        earlier = finished_before(self._output) if self.sink is not None else 0
+        # An index of documents has a run's documents under this name: each run that appends has its own.
+        folder = f"{scratch}/{_ROUNDS}{f'-{earlier}' if earlier else ''}"
         url = ""
 
         def reduce(barrier: BarrierStage[Any]) -> Sequence[Stage]:

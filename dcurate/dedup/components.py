@@ -126,7 +126,7 @@ class DiskForest:
 
     Raises:
         PipelineError: there are more than ``MOST_DOCUMENTS``.
-        ResourceError: the disk has no room for the file.
+        ResourceError: the disk has too little space for the file.
 
     Examples:
         >>> with DiskForest(tempfile.gettempdir(), 10) as forest:
@@ -145,8 +145,8 @@ class DiskForest:
         except OSError as error:
             self._file.close()
             raise ResourceError(
-                f"{folder} has no room for {4 * documents:,} bytes, four for each document ({error.strerror}); free "
-                "some, or name another local disk with TMPDIR"
+                f"{folder} is too small for {4 * documents:,} bytes, four for each document ({error.strerror}); "
+                "free some, or name another local disk with TMPDIR"
             ) from error
         self._parents: Parents = np.memmap(self._file, np.uint32, "r+", shape=(max(1, documents),)).view(np.ndarray)
 

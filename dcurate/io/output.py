@@ -21,6 +21,8 @@ Mode = Literal["error", "overwrite", "ignore", "append"]
 MODES = ("error", "overwrite", "ignore", "append")
 
 _RECORD = f"{META_DIR}/output.json"
+#: Says that the last run that wrote to the directory has finished.
+FINISHED = f"{META_DIR}/finished.json"
 _LEDGER = f"{META_DIR}/ledger/"
 _COMPLETED = f"{META_DIR}/completed.json"
 
@@ -96,16 +98,21 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> None:
     if not going_on:
         _refuse(directory, mode, there)
     generation = _generation(directory)
+    finished = _look_up(directory, "finished", 0)
     alone = _look_up(directory, "alone", False) if going_on else mode in ("error", "overwrite")
     if going_on:
         stale = [name for name in records if name.startswith(f"{TMP}/")]
     elif mode == "overwrite":
-        stale, generation = [name for name in records if name.startswith(_LEDGER)] + ours + records, 0
+        stale, generation, finished = [name for name in records if name.startswith(_LEDGER)] + ours + records, 0, 0
     else:
         stale = [name for name in records if name != _RECORD]
         generation += mode == "append" and bool(outputs)
+        finished = finished + (FINISHED in records) if mode == "append" else 0
+    record = orjson.dumps({"generation": generation, "alone": alone, "finished": finished})
+    if mode == "append":  # before the mark that it counts is removed: no number may be used by two runs that finish
+        directory.write(_RECORD, record)
     directory.remove(list(dict.fromkeys(stale)))
-    directory.write(_RECORD, orjson.dumps({"generation": generation, "alone": alone}))
+    directory.write(_RECORD, record)
     directory.create()
 
 
@@ -190,6 +197,11 @@ def write_completed(directory: Directory, files: Mapping[str, bytes]) -> None:
         directory.write(name, data)
 
 
+def finished_before(directory: Directory) -> int:
+    """The number of finished runs that the present one appends to; 0 in another mode."""
+    return _look_up(directory, "finished", 0)
+
+
 def generation(directory: Directory) -> int:
     """The number of earlier runs that appended to the directory.
 
@@ -225,6 +237,6 @@ def _look_up(directory: Directory, key: str, default: int) -> int:
     record = directory.read(_RECORD)
     try:
         known = orjson.loads(record) if record is not None else {"generation": 0}
-        return cast(int, known.get(key, default) if key == "alone" else known[key])
+        return cast(int, known[key] if key == "generation" else known.get(key, default))
     except (ValueError, KeyError) as error:
         raise DataError(f"{directory.path(_RECORD)!r} is damaged; name another directory") from error

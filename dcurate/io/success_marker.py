@@ -11,11 +11,10 @@ import orjson
 
 from dcurate.core.batch import Batch
 from dcurate.core.stage import SinkStage
-from dcurate.fs.stores import META_DIR, Directory
+from dcurate.fs.stores import Directory
 from dcurate.io.input_manifest import InputManifest
+from dcurate.io.output import FINISHED
 from dcurate.io.sink import FileWriter
-
-_NAME = f"{META_DIR}/finished.json"
 
 
 @dataclass(frozen=True)
@@ -43,19 +42,19 @@ def inputs_of(fingerprint: Mapping[str, str], splits: Iterable[Batch]) -> str:
 def mark_finished(sink: SinkStage[Any], run: SuccessMarker) -> None:
     """Leave the mark of a finished run beside its output."""
     record = {"inputs": run.inputs, "report": run.report, "written": run.written}
-    _directory(sink).write(_NAME, orjson.dumps(record))
+    _directory(sink).write(FINISHED, orjson.dumps(record))
 
 
 def find_finished(sink: SinkStage[Any], inputs: str) -> SuccessMarker | None:
     """The finished run of the same pipeline on the same input whose files are all there; else its mark is removed."""
     directory = _directory(sink)
-    record = directory.read(_NAME)
+    record = directory.read(FINISHED)
     run = SuccessMarker(**orjson.loads(record)) if record else None
     if run is not None and run.inputs == inputs:
         there = {directory.path(name) for name in directory.files()}
         if all(path in there for files in run.written for path in files):
             return run
-    directory.remove([_NAME] if record else [])
+    directory.remove([FINISHED] if record else [])
     return None
 
 

@@ -1,4 +1,4 @@
-"""Documents as tokens, with what is known of each, read from the chunks that a run has on disk before its shards."""
+"""Documents as tokens, with information about each, read from the chunks that a run has on disk before its shards."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class Drop:
         """Return what is dropped, where, when and why.
 
         Args:
-            new: what is known of the shards that were written, by name.
+            new: information about the shards that were written, by name.
         """
         places = [span for own in self.spans.values() for span in own]
         found = {span.doc for span in places}

@@ -66,12 +66,12 @@ class TokenFolder:
 
     @property
     def shards(self) -> list[dict[str, Any]]:
-        """What is known of each shard."""
+        """Information about each shard."""
         found: list[dict[str, Any]] = self.about["shards"]
         return found
 
     def shard(self, name: str) -> dict[str, Any]:
-        """Return what is known of a shard.
+        """Return information about a shard.
 
         Raises:
             PipelineError: there is no such shard.

@@ -46,7 +46,7 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
     every document as often as the others, or once more; ``epoch`` in the spans of `TokenWriter` says which time it is.
     Sources are interleaved evenly. The documents and their order depend on the seed and the rows alone.
 
-    The report says for each source how many tokens were asked, how many come, how often, and how many are left.
+    The report says for each source how many tokens were requested and drawn, in how many epochs, and how many are left.
 
     Args:
         sources: a `Source` for each name, or its arguments.
@@ -177,7 +177,7 @@ def _sentence(name: str, wanted: int, gets: int, there: int, about: str = "") ->
     epochs = gets / there if there else 0
     left = max(there - gets, 0)
     return (
-        f"{name}: {wanted:,} tokens asked, {about}{gets:,} come, in {epochs:.2f} epochs of {about}{there:,}; "
+        f"{name}: {wanted:,} tokens requested, {about}{gets:,} drawn, in {epochs:.2f} epochs of {about}{there:,}; "
         f"{about}{left:,} are left"
     )
 

@@ -174,7 +174,7 @@ def index_files(about: Mapping[str, Any], shards: Sequence[Mapping[str, Any]]) -
 
     Args:
         about: what the shards share.
-        shards: what is known of each.
+        shards: information about each.
     """
     files: dict[str, bytes] = {}
     kind = about["dtype"]

@@ -15,7 +15,7 @@ _SHARES = 1e-6
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked of a source; one of ``share``, ``tokens`` and ``weight`` is given.
+    """The request for a source; one of ``share``, ``tokens`` and ``weight`` is given.
 
     Args:
         share: of the budget.

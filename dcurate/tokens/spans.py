@@ -90,12 +90,12 @@ class SpanWriter:
         self.tokens += int(length.sum())
 
     def close(self, about: Mapping[str, Any]) -> None:
-        """Write the end of the file, with what is known of the shard."""
+        """Write the end of the file, with information about the shard."""
         self._stream.close({_NOTE: json.dumps(about)})
 
 
 def shard_notes(directory: Directory, name: str) -> dict[str, Any]:
-    """Return what is known of a shard, from its table of spans.
+    """Return information about a shard, from its table of spans.
 
     Raises:
         DataError: the table cannot be read.

@@ -46,7 +46,7 @@ class _Pieces(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of documents, see `Documents`."""
+    """Information about documents, see `Documents`."""
 
     doc: list[str | None]
     source: list[str]
@@ -63,7 +63,7 @@ class SpansInOrder(NamedTuple):
     table: Any
 
     def known(self, rows: Ints) -> Known:
-        """Return what is known of the documents of some spans."""
+        """Return information about the documents of some spans."""
         return _known(self.table if self.table.num_rows else None, np.zeros(len(rows), np.int64), rows)
 
 
@@ -173,7 +173,7 @@ class StoredDocuments:
 
 
 def _known(table: Any, row: Ints, heads: Ints) -> Known:
-    """What is known of documents; their id is None where the row is below 0."""
+    """Information about documents; their id is None where the row is below 0."""
     if table is None:
         none = np.zeros(len(heads), np.int64)
         return Known([None] * len(heads), [""] * len(heads), none, none, none)

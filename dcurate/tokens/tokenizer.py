@@ -1,4 +1,4 @@
-"""One face for tokenizers of Hugging Face, SentencePiece and tiktoken: ids of many texts, and what is known of ids."""
+"""One face for tokenizers of Hugging Face, SentencePiece and tiktoken: ids of many texts, and information about ids."""
 
 from __future__ import annotations
 

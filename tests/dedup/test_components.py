@@ -91,7 +91,7 @@ def test_a_disk_without_room_is_reported_before_anything_is_joined(tmp_path: Pat
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
     try:
-        with pytest.raises(ResourceError, match="has no room for 4,000,000 bytes, four for each document .*TMPDIR"):
+        with pytest.raises(ResourceError, match="is too small for 4,000,000 bytes, four for each document .*TMPDIR"):
             DiskForest(str(tmp_path), 1_000_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

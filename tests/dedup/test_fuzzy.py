@@ -18,14 +18,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from dcurate import (
+    DaskExecutor,
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+    ProcessingStage,
+)
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup import labels
 from dcurate.dedup.bands import Bands
 from dcurate.dedup.fuzzy import FuzzyDuplicates
 from dcurate.dedup.keep import Highest
 from dcurate.dedup.shingles import Shingles
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, StageError
 from dcurate.run import Executor
 from tests.dedup.test_exact import write
 from tests.places import records
@@ -298,6 +307,43 @@ def test_each_day_is_compared_with_all_days_before_without_their_texts(tmp_path:
         assert curate(tmp_path, day) == left_of(today, seen)
         shutil.rmtree(tmp_path / f"day-{day}")
         seen += today
+
+
+class FailsOnce(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Raises while a file is there, and removes it."""
+
+    def __init__(self, flag: str) -> None:
+        self.flag = flag
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        if Path(self.flag).exists():
+            Path(self.flag).unlink()
+            raise ValueError("not today")
+        return task
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_days_that_are_appended_to_one_output_are_compared_with_the_days_before(resume: bool, tmp_path: Path) -> None:
+    def curate(day: int, *, resume: bool = False) -> None:
+        stages: list[AnyStage] = [
+            JsonlReader(str(tmp_path / f"day-{day}")),
+            FuzzyDuplicates(index_path=str(tmp_path / "seen"), **SURE),
+            FailsOnce(str(tmp_path / "flag")),
+            JsonlWriter(str(tmp_path / "all"), mode="append"),
+        ]
+        Pipeline("daily", stages=stages).run(InlineExecutor(), resume=resume)
+
+    copies = ["one two three four five six seven", "eight nine ten eleven twelve"]
+    for day, own in enumerate(["a b c d e f g", "h i j k l m n", "o p q r s t u"]):
+        write(tmp_path / f"day-{day}", [[*copies, own]])
+    curate(0)
+    (tmp_path / "flag").touch()
+    with pytest.raises(StageError, match="not today"):
+        curate(1)
+    curate(1, resume=resume)
+    curate(2)
+    texts = [row["text"] for row in rows_in(tmp_path / "all")]
+    assert sorted(texts) == sorted([*copies, "a b c d e f g", "h i j k l m n", "o p q r s t u"])
 
 
 @pytest.mark.parametrize("verification", ["estimated", "none"])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import dcurate
+from dcurate.cli import cli
 from tests.forked import FORKS
 
 pytestmark = pytest.mark.program
@@ -75,3 +78,33 @@ def test_the_reference_names_all_that_is_public() -> None:
     pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
     named = re.findall(r"^::: dcurate\.(\w+)$", pages, re.MULTILINE)
     assert sorted(named) == sorted(set(dcurate.__all__))
+
+
+def commands(page: str) -> list[list[str]]:
+    """The arguments of the ``dcurate`` commands in the shell blocks of a page.
+
+    >>> commands("```sh\\nA=1 dcurate run x \\\\\\n  --resume  # later\\nls\\n```")
+    [['run', 'x', '--resume']]
+    """
+    blocks = re.findall(r"^```(?:sh|bash|console)[^\n]*\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    found = [re.fullmatch(r"(?:\$ )?(?:\w+=\S+ )*dcurate (.+)", line.strip()) for line in lines]
+    return [shlex.split(one[1], comments=True) for one in found if one and not one[1].startswith("nemo ")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page.read_text())], ids=lambda page: page.stem)
+def test_the_commands_of_the_page_have_these_options(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ids.txt").touch()
+    for arguments in commands(page.read_text()):
+        rest = list(arguments)
+        context = click.Context(cli, info_name="dcurate")
+        command: click.Command | None = cli
+        while isinstance(command, click.Group):
+            name, command, rest = command.resolve_command(context, rest)
+            context = click.Context(command or cli, context, name)
+        assert command is not None
+        with command.make_context(context.info_name, rest, context.parent):
+            pass

@@ -91,7 +91,7 @@ def test_each_source_gives_its_tokens_to_within_a_document(
         own = [epochs.get(doc, []) for doc in sizes if doc.startswith(name)]
         assert {tuple(one) for one in own} <= {tuple(range(copies)), tuple(range(copies + 1))}
         [said] = [line for line in result.report.notices if line.startswith(f"{name}: ")]
-        assert f" {got[name]:,} come, in {got[name] / there[name]:.2f} epochs of {there[name]:,}; " in said
+        assert f" {got[name]:,} drawn, in {got[name] / there[name]:.2f} epochs of {there[name]:,}; " in said
     half = Counter(span["doc"].partition("-")[0] for span in found[: len(found) // 2])
     everything = Counter(span["doc"].partition("-")[0] for span in found)
     assert all(abs(half[name] - everything[name] / 2) <= 8 for name in asks)
@@ -157,9 +157,11 @@ stages:
     )
     done = CliRunner().invoke(cli, ["plan", str(recipe)])
     assert done.exit_code == 0, done.output
-    assert "mixture: 3,000 tokens\nweb: 2,250 tokens asked, about 2,250 come, in " in done.output
+    assert "mixture: 3,000 tokens\nweb: 2,250 tokens requested, about 2,250 drawn, in " in done.output
     there = sum(size for doc, size in lengths(sources, tokenizer).items() if doc.startswith("books"))
-    assert f"books: 750 tokens asked, about 750 come, in {750 / there:.2f} epochs of about {there:,}; " in done.output
+    assert (
+        f"books: 750 tokens requested, about 750 drawn, in {750 / there:.2f} epochs of about {there:,}; " in done.output
+    )
 
 
 def test_what_cannot_be_mixed_is_refused(sources: Path, tokenizer: str, tmp_path: Path) -> None:

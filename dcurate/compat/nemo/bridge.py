@@ -56,7 +56,7 @@ def engine_resources(given: Any) -> Resources:
 
 
 def engine_spec(stage: Any, spec: StageSpec) -> StageSpec:
-    """What a stage asks of Ray and Xenna as dcurate has it; the log names once what it has not."""
+    """The settings of a stage for Ray and Xenna, as dcurate has them; the log names others once."""
     asked: dict[str, Any] = {**stage.ray_stage_spec(), **stage.xenna_stage_spec()}
     unknown = [getattr(name, "value", name) for name in asked if name not in _SPEC and name not in _KNOWN]
     unknown += ["runtime_env"] if stage.runtime_env else []

@@ -169,7 +169,7 @@ class BaseInterleavedAnnotatorStage(ProcessingStage[InterleavedBatch, Interleave
 
 @dataclass
 class BaseInterleavedFilterStage(BaseInterleavedAnnotatorStage, ABC):
-    """A stage that keeps some rows; write ``content_keep_mask``. What is left of a sample is numbered from 0."""
+    """A stage that keeps some rows; write ``content_keep_mask``. The rest of a sample is numbered from 0."""
 
     drop_invalid_rows: bool = True
     name: str = "base_interleaved_filter"

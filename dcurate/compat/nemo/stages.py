@@ -175,7 +175,7 @@ class StageMethods:
         missing = [name for name in attributes if not hasattr(task, name)]
         missing += [name for name in columns if name not in known and not hasattr(task.data, name)]
         if missing:
-            _log.error("task %s lacks what stage %r reads: %s", getattr(task, "task_id", ""), self.name, missing)  # type: ignore[attr-defined]
+            _log.error("task %s is missing what stage %r reads: %s", getattr(task, "task_id", ""), self.name, missing)  # type: ignore[attr-defined]
         return not missing
 
     def input_spec_for_task(self, task: Any) -> Spec:

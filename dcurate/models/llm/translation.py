@@ -23,7 +23,7 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
     """Translate texts with a model, and optionally evaluate the translations.
 
     Texts are cut into lines or sentences; code, tags, numbers and JSON stay as they are; the pieces are put together
-    again as they stood. A row in which a piece has no translation goes where ``on_error`` says, and is never half done.
+    again as they were. A row in which a piece has no translation goes where ``on_error`` says, and is never half done.
 
     Args:
         source_lang: ISO 639 code or name of the language that the texts are in.

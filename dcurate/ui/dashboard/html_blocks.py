@@ -117,7 +117,7 @@ def _time_card(view: RunPanel) -> tuple[str, str, str, str]:
     if not view.goes_on:
         return "time", "time", spent(view.now.elapsed), "from start to end"
     if view.state == "silent":
-        return "time", "last heard of", f"{spent(max(0.0, time.time() - view.now.time))} ago", took
+        return "time", "last message", f"{spent(max(0.0, time.time() - view.now.time))} ago", took
     return "time", "left of this phase" if view.phases > 1 else "left", spent(view.left), took
 
 

@@ -83,7 +83,7 @@ def _with_arrow(text: str) -> str:
 def hosts(found: Sequence[HostSample]) -> Parts:
     """Machines, and the GPUs on them."""
     if not found:
-        return {"hosts": '<p class="note">not heard of yet</p>', "beside hosts": ""}
+        return {"hosts": '<p class="note">no report yet</p>', "beside hosts": ""}
     lines = "".join(_host(one) for one in sorted(found, key=lambda one: one.host))
     return {"hosts": f"<table>{lines}</table>", "beside hosts": many(len(found), "host")}
 

@@ -370,7 +370,7 @@ def load_corpus(
 
     Args:
         places: of the run.
-        folder: for the index, on a local disk with room for the documents.
+        folder: for the index, on a local disk with enough space for the documents.
         text_field: the column with the text.
         most: the largest number of documents; half of them kept ones, where there are more.
         progress: called now and then with the number of documents read.

@@ -97,7 +97,9 @@ RUN_METRICS = (
         "Worker processes emptied (recycled) or ended for a call that hung, and late calls copied.",
         ("pipeline", "kind"),
     ),
-    MetricFamily("dcurate_runs", "gauge", "Runs active, or silent: not over, but not heard of.", ("pipeline", "state")),
+    MetricFamily(
+        "dcurate_runs", "gauge", "Active runs, and silent ones, whose driver sends no messages.", ("pipeline", "state")
+    ),
     MetricFamily("dcurate_runs_started_total", "counter", "Runs begun.", ("pipeline",)),
     MetricFamily("dcurate_runs_ended_total", "counter", "Runs over: finished or failed.", ("pipeline", "outcome")),
     MetricFamily("dcurate_run_info", "info", "A run that goes on, by its id.", ("pipeline", "run", "mode")),
@@ -106,9 +108,7 @@ RUN_METRICS = (
     MetricFamily("dcurate_host_busy_cpus", "gauge", "CPUs that the workers of a host use.", HOST),
     MetricFamily("dcurate_host_memory_bytes", "gauge", "Memory of the workers of a host.", HOST),
     MetricFamily("dcurate_host_memory_limit_bytes", "gauge", "Memory that the workers of a host may use.", HOST),
-    MetricFamily(
-        "dcurate_host_spilled_bytes", "gauge", "Bytes that workers have put on disk for want of memory.", HOST
-    ),
+    MetricFamily("dcurate_host_spilled_bytes", "gauge", "Bytes that workers spilled to disk.", HOST),
     MetricFamily("dcurate_gpu_memory_bytes", "gauge", "Memory in use on a GPU, by all processes.", GPU),
     MetricFamily("dcurate_gpu_memory_limit_bytes", "gauge", "Memory of a GPU.", GPU),
     MetricFamily("dcurate_gpu_busy_ratio", "gauge", "Share of the time that a GPU was busy, from 0 to 1.", GPU),
