@@ -164,7 +164,7 @@ def _datatrove(folder: TokenFolder, shard: str, sequences: _Ints) -> Iterator[st
         yield from _differ("ends", ends, np.cumsum(sequences))
     elif (np.diff(ends) <= 0).any() or (len(ends) and ends[-1] != tokens):
         yield "ends of the index are not those of the tokens"
-    said = (folder.directory.read(f"{shard}.ds.metadata") or b"").decode().split("\n")
+    said = (folder.directory.read(f"{shard}.ds.metadata") or b"").decode(errors="replace").split("\n")
     if said[0].rpartition("|")[2] != str(width) or said[1:2] != [str(tokens)]:
         yield "the metadata name another width or number of tokens"
     yield from _size_is(folder, f"{shard}.ds", tokens * width)

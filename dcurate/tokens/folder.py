@@ -234,6 +234,10 @@ class TokenFolder:
         data = self._all_of(name, int(offsets[0]), int(offsets[-1] - offsets[0]))
         ends = offsets[1:] - offsets[0]
         places = ends - lengths * kind.itemsize  # the tokens are the last column
+        if (np.diff(offsets) < lengths * kind.itemsize).any():
+            raise DataError(
+                f"{self.directory.path(name)!r} has samples that are shorter than their tokens; it is damaged"
+            )
         yield [np.frombuffer(data, kind, n, at) for n, at in zip(lengths.tolist(), places.tolist(), strict=True)]
         if losses:  # and the losses the one before
             fixed = self.about["sequence_length"] is not None

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -135,6 +136,24 @@ def test_a_damaged_index_is_named(form: str, tokenizer: str, tmp_path: Path) -> 
     out = made(tmp_path, tokenizer, form)
     (out / "index.json").write_bytes((out / "index.json").read_bytes()[:-1])
     assert "index.json is damaged" in command("verify", str(out))[1]
+
+
+def test_files_of_other_bytes_are_named_in_a_sentence(tokenizer: str, tmp_path: Path) -> None:
+    out = made(tmp_path / "ds", tokenizer, "ds")
+    path = out / "tokens-00001.ds.metadata"
+    path.write_bytes(b"\xff" * path.stat().st_size)
+    assert "the metadata name another width or number of tokens" in command("verify", str(out))[1]
+    out = made(tmp_path / "mds", tokenizer, "mds")
+    for path in out.glob("*.mds"):
+        path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(DataError, match="has samples that are shorter than their tokens; it is damaged"):
+        command("inspect", str(out))
+    path = made(tmp_path / "parquet", tokenizer) / "spans/tokens-00001.parquet"
+    table = pq.read_table(path).replace_schema_metadata(pq.read_metadata(path).metadata)
+    broken = pa.array([b"\xff"] * len(table)).view(pa.string())
+    pq.write_table(table.set_column(table.column_names.index("doc"), "doc", broken), path)
+    with pytest.raises(DataError, match="tokens-00001.parquet' is truncated or not a Parquet file"):
+        command("verify", str(path.parents[1]))
 
 
 def test_a_folder_of_another_tokenizer_or_none_is_refused(tokenizer: str, tmp_path: Path) -> None:
