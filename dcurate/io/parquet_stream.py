@@ -67,7 +67,7 @@ def opened_parquet(directory: Directory, name: str) -> Iterator[pq.ParquetFile]:
         try:
             with pq.ParquetFile(file) as parquet:
                 yield parquet
-        except pa.ArrowException as error:
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             raise DataError(f"{directory.path(name)!r} is truncated or not a Parquet file ({error})") from error
 
 

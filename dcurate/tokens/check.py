@@ -164,7 +164,7 @@ def _datatrove(folder: TokenFolder, shard: str, sequences: _Ints) -> Iterator[st
         yield from _differ("ends", ends, np.cumsum(sequences))
     elif (np.diff(ends) <= 0).any() or (len(ends) and ends[-1] != tokens):
         yield "ends of the index are not those of the tokens"
-    said = (folder.directory.read(f"{shard}.ds.metadata") or b"").decode().split("\n")
+    said = (folder.directory.read(f"{shard}.ds.metadata") or b"").decode(errors="replace").split("\n")
     if said[0].rpartition("|")[2] != str(width) or said[1:2] != [str(tokens)]:
         yield "the metadata name another width or number of tokens"
     yield from _size_is(folder, f"{shard}.ds", tokens * width)
@@ -200,15 +200,21 @@ def _offsets(folder: TokenFolder, name: str, sequences: _Ints, about: bytes) -> 
 def _mds(folder: TokenFolder, shard: str, sequences: _Ints) -> Iterator[str]:
     config = json.dumps(mds_settings(folder.about), sort_keys=True).encode()
     yield from _offsets(folder, f"{shard}.mds", sequences, config)
-    index = json.loads(folder.directory.read("index.json") or b'{"shards": []}')
-    if f"{shard}.mds" not in [one["raw_data"]["basename"] for one in index["shards"]]:
-        yield "index.json does not have it"
+    yield from _in_index(folder, f"{shard}.mds", lambda index: [one["raw_data"]["basename"] for one in index["shards"]])
 
 
 def _litdata(folder: TokenFolder, shard: str, sequences: _Ints) -> Iterator[str]:
     yield from _offsets(folder, f"{shard}.bin", sequences, b"")
-    index = json.loads(folder.directory.read("index.json") or b'{"chunks": []}')
-    if f"{shard}.bin" not in [one["filename"] for one in index["chunks"]]:
+    yield from _in_index(folder, f"{shard}.bin", lambda index: [one["filename"] for one in index["chunks"]])
+
+
+def _in_index(folder: TokenFolder, name: str, names: Callable[[Any], list[str]]) -> Iterator[str]:
+    try:
+        known = names(json.loads(folder.directory.read("index.json") or b'{"shards": [], "chunks": []}'))
+    except (ValueError, TypeError, KeyError):
+        yield "index.json is damaged"
+        return
+    if name not in known:
         yield "index.json does not have it"
 
 

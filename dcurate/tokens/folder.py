@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,12 +17,33 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
 from dcurate.io.parquet_stream import parquet_lists
+from dcurate.shuffle.chunks import READERS
 from dcurate.tokens.formats import FORMATS, TokenFormat, mds_config, shape_width
-from dcurate.tokens.spans import SPANS, Span, span_at, spans_of
+from dcurate.tokens.spans import SPANS, Span, shard_notes, span_at, spans_of
 
 #: What a folder of tokens holds, for people and for `dcurate tokens`.
 ABOUT = "tokens.json"
 _NPY_HEADER = 128
+
+
+def about_of(data: bytes, url: str) -> dict[str, Any]:
+    """Return what a `tokens.json` says.
+
+    Args:
+        data: its content.
+        url: its folder.
+
+    Raises:
+        DataError: it is damaged.
+    """
+    try:
+        about: dict[str, Any] = {"unit": "document", **json.loads(data)}  # earlier versions did not name it
+        damaged = about["format"] not in FORMATS or not isinstance(about["shards"], list)
+    except (ValueError, TypeError, KeyError):
+        damaged = True
+    if damaged:
+        raise DataError(f"{ABOUT} of {url!r} is damaged; write the folder again")
+    return about
 
 
 @dataclass(frozen=True)
@@ -51,8 +73,7 @@ class TokenFolder:
         data = self.directory.read(ABOUT)
         if data is None:
             raise DataError(f"{self.url!r} has no {ABOUT}; name a folder in which a run of TokenWriter has ended")
-        found: dict[str, Any] = {"unit": "document", **json.loads(data)}  # earlier versions did not name it
-        return found
+        return about_of(data, self.url)
 
     def known(self, about: Mapping[str, Any]) -> TokenFolder:
         """Return the folder with what is in it known, so that it is not read again."""
@@ -166,7 +187,11 @@ class TokenFolder:
         return {name.rpartition("/")[2]: entry.size for name, entry in self.directory.files().items()}
 
     def damage(self) -> Iterator[str]:
-        """Yield a sentence for each file that is missing, or has another size than when it was written."""
+        """Yield a sentence for each file that is missing, has another size than when it was written, or is of others.
+
+        Raises:
+            DataError: a table of spans cannot be read.
+        """
         sizes = self.sizes
         for shard in self.shards:
             for name, size in shard["files"].items():
@@ -174,6 +199,15 @@ class TokenFolder:
                     yield f"{name} is missing"
                 elif sizes[name] != size:
                     yield f"{name} has {sizes[name]:,} bytes and was written with {size:,}"
+        if self.about.get("pairs"):
+            return
+        directory = self.directory
+        names = [f"{SPANS}/{shard['shard']}.parquet" for shard in self.shards]
+        with ThreadPoolExecutor(READERS) as pool:
+            notes = pool.map(lambda name: shard_notes(directory, name), names)
+            for name, shard, note in zip(names, self.shards, notes, strict=True):
+                if {**note, "files": None} != {**shard, "files": None}:
+                    yield f"{name} is the table of another shard, or of another run"
 
     def _before(self, shard: str) -> int:
         """Bytes before the first token of a file."""
@@ -200,6 +234,10 @@ class TokenFolder:
         data = self._all_of(name, int(offsets[0]), int(offsets[-1] - offsets[0]))
         ends = offsets[1:] - offsets[0]
         places = ends - lengths * kind.itemsize  # the tokens are the last column
+        if (np.diff(offsets) < lengths * kind.itemsize).any():
+            raise DataError(
+                f"{self.directory.path(name)!r} has samples that are shorter than their tokens; it is damaged"
+            )
         yield [np.frombuffer(data, kind, n, at) for n, at in zip(lengths.tolist(), places.tolist(), strict=True)]
         if losses:  # and the losses the one before
             fixed = self.about["sequence_length"] is not None

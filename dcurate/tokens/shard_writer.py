@@ -17,7 +17,7 @@ from dcurate.io.sink import FileWriter
 from dcurate.shuffle.chunks import READERS
 from dcurate.tokens.content import ShardContent
 from dcurate.tokens.documents import ChunkedDocuments, DocumentSource
-from dcurate.tokens.folder import ABOUT
+from dcurate.tokens.folder import ABOUT, about_of
 from dcurate.tokens.formats import FORMATS, ShardFiles, litdata_config, mds_config, npy_header
 from dcurate.tokens.plan import TokenShard
 from dcurate.tokens.settings import TokenSettings
@@ -124,9 +124,8 @@ class TokenShardWriter(FileWriter):
 
     def _check_same(self) -> None:
         data = self.directory.read(ABOUT)
-        there = json.loads(data) if data is not None else {}
+        there = {} if data is None else about_of(data, self.directory.url)
         about = self._about()
-        there = there and {"unit": "document", **there}  # earlier versions did not name it
         differing = [name for name in about if there and there.get(name) != about[name]]
         if "tokenizer" in differing and there["tokenizer"].get("digest") == about["tokenizer"]["digest"]:
             differing.remove("tokenizer")

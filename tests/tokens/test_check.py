@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -103,6 +105,55 @@ def test_files_that_are_cut_or_missing_are_named_and_the_command_fails(tokenizer
     assert code == 1
     assert f"wrong: tokens-00001.bin has {size - 2:,} bytes and was written with {size:,}\n" in said
     assert "wrong: tokens-00002.idx is missing\n" in said
+
+
+def test_a_table_of_spans_of_another_shard_is_named_and_nothing_is_made_of_it(tokenizer: str, tmp_path: Path) -> None:
+    out = made(tmp_path, tokenizer)
+    shutil.copy(out / "spans/tokens-00001.parquet", out / "spans/tokens-00002.parquet")
+    said = "spans/tokens-00002.parquet is the table of another shard, or of another run"
+    assert f"wrong: {said}\n" in command("verify", str(out))[1]
+    for arguments in (["merge", "--output"], ["convert", "--output"], ["drop", "--ids"]):
+        (tmp_path / "file").write_text("d3\n")
+        path = tmp_path / ("file" if "drop" in arguments else "made")
+        with pytest.raises(DataError, match=said):
+            command(arguments[0], str(out), arguments[1], str(path))
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0", b"[]", b"{", b'{"format": "x", "shards": []}', b'{"format": "mds"}'])
+def test_a_damaged_tokens_json_is_refused_in_a_sentence(content: bytes, tokenizer: str, tmp_path: Path) -> None:
+    out = made(tmp_path, tokenizer)
+    (out / "tokens.json").write_bytes(content)
+    for arguments in (["verify", str(out)], ["inspect", str(out)], ["merge", str(out), "--output", f"{tmp_path}/made"]):
+        with pytest.raises(DataError, match=r"tokens\.json of '.*' is damaged; write the folder again"):
+            command(*arguments)
+    with pytest.raises(DataError, match="is damaged"):
+        run(str(tmp_path / "in"), TokenWriter(str(out), tokenizer, mode="append"))
+
+
+@pytest.mark.parametrize("form", ["mds", "litdata"])
+def test_a_damaged_index_is_named(form: str, tokenizer: str, tmp_path: Path) -> None:
+    out = made(tmp_path, tokenizer, form)
+    (out / "index.json").write_bytes((out / "index.json").read_bytes()[:-1])
+    assert "index.json is damaged" in command("verify", str(out))[1]
+
+
+def test_files_of_other_bytes_are_named_in_a_sentence(tokenizer: str, tmp_path: Path) -> None:
+    out = made(tmp_path / "ds", tokenizer, "ds")
+    path = out / "tokens-00001.ds.metadata"
+    path.write_bytes(b"\xff" * path.stat().st_size)
+    assert "the metadata name another width or number of tokens" in command("verify", str(out))[1]
+    out = made(tmp_path / "mds", tokenizer, "mds")
+    for path in out.glob("*.mds"):
+        path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(DataError, match="has samples that are shorter than their tokens; it is damaged"):
+        command("inspect", str(out))
+    path = made(tmp_path / "parquet", tokenizer) / "spans/tokens-00001.parquet"
+    table = pq.read_table(path).replace_schema_metadata(pq.read_metadata(path).metadata)
+    broken = pa.array([b"\xff"] * len(table)).view(pa.string())
+    pq.write_table(table.set_column(table.column_names.index("doc"), "doc", broken), path)
+    with pytest.raises(DataError, match="tokens-00001.parquet' is truncated or not a Parquet file"):
+        command("verify", str(path.parents[1]))
 
 
 def test_a_folder_of_another_tokenizer_or_none_is_refused(tokenizer: str, tmp_path: Path) -> None:
