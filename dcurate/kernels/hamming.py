@@ -13,11 +13,12 @@ from dcurate.kernels.layout import INLINE, OPTIONS, Ints, Scalar, Words
 
 #: Contents of a bucket of which all that are near are paired. Of larger buckets the following limits hold.
 SMALL = 512
-#: Contents of one hash, or of two, that are paired each with each, and contents of other hashes that a hash is paired
-#: with. Of more, each is paired with the first `LEADERS`, and with the `FOLLOWERS` after it.
+#: Contents of one hash, or of two, that are paired each with each; and contents of other hashes that a hash is paired
+#: with, of those that are near by chance and of the others. Of more, each is paired with the first `LEADERS`, and with
+#: the `FOLLOWERS` after it.
 MOST_CONTENTS, LEADERS, FOLLOWERS = 16, 8, 8
 #: Hashes of a bucket that a hash is compared with: the first and the last ones before it, half of each.
-MOST_COMPARED = 2**13
+MOST_COMPARED = 2**9
 
 _SHIFT = np.uint64(32)
 
@@ -64,33 +65,51 @@ _ones: Scalar = intrinsic(_count_ones)
 
 
 @njit(**INLINE)
-def _near(hashes: Words, one: Scalar, other: Scalar, distance: Scalar) -> Scalar:
-    """Whether two hashes differ in at most a number of bits."""
+def _apart(hashes: Words, one: Scalar, other: Scalar, distance: Scalar) -> Scalar:
+    """In how many bits two hashes differ; more than a number of bits are not counted."""
     total: Scalar = 0
     for word in range(hashes.shape[1]):
         total += _ones(hashes[one, word] ^ hashes[other, word])
         if total > distance:
-            return False
-    return True
+            break
+    return total
 
 
 @njit(**INLINE)
-def _belongs(hashes: Words, one: Scalar, other: Scalar, group: Scalar, scheme: Scheme) -> Scalar:
-    """Whether this combination is the first parts that the two agree in: of all buckets they share, one pairs them."""
-    found = 0
+def _shared(hashes: Words, one: Scalar, other: Scalar, masks: Words, part: Scalar) -> Scalar:
+    """How many bits are set in a part of both of two hashes; -1 if they do not agree in it."""
+    total: Scalar = 0
+    for word in range(hashes.shape[1]):
+        if (hashes[one, word] ^ hashes[other, word]) & masks[part, word]:
+            return -1
+        total += _ones(hashes[one, word] & masks[part, word])
+    return total
+
+
+@njit(**INLINE)
+def _belongs(entries: HashedEntries, one: Scalar, other: Scalar, scheme: Scheme, sign: Scalar) -> Scalar:
+    """Whether a bucket is that of the parts with the most bits (sign 1) or the fewest (-1) in which two hashes agree.
+
+    Of all buckets they share, so one pairs them. Of parts with as many bits the first ones count.
+    """
+    hashes, group, parts = entries.hashes, entries.groups[one], scheme.groups.shape[1]
+    last, least = -1, 0
+    for place in range(parts):
+        part = scheme.groups[group, place]
+        bits = _shared(hashes, one, other, scheme.masks, part)
+        if bits < 0:
+            return False
+        if last < 0 or sign * bits <= least:
+            last, least = part, sign * bits
+    place = 0
     for part in range(scheme.masks.shape[0]):
-        agrees = True
-        for word in range(hashes.shape[1]):
-            if (hashes[one, word] ^ hashes[other, word]) & scheme.masks[part, word]:
-                agrees = False
-                break
-        if agrees:
-            if scheme.groups[group, found] != part:
-                return False
-            found += 1
-            if found == scheme.groups.shape[1]:
-                return True
-    return False
+        if place < parts and scheme.groups[group, place] == part:
+            place += 1
+            continue
+        bits = _shared(hashes, one, other, scheme.masks, part)
+        if bits >= 0 and (sign * bits > least or (sign * bits == least and part < last)):
+            return False
+    return True
 
 
 @njit(**INLINE)
@@ -126,12 +145,13 @@ class Bucket(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Where `near_pairs` stopped: a hash of a bucket; the pairs taken; and of how many buckets some were left out."""
+    """Where `near_pairs` stopped: a hash of a bucket; pairs taken; buckets of which some were left out; comparisons."""
 
     start: Scalar
     hash: Scalar
     taken: Scalar
     short: Scalar
+    compared: Scalar
 
 
 @njit(**INLINE)
@@ -171,22 +191,45 @@ def _read(entries: HashedEntries, start: Scalar, stop: Scalar, bucket: Bucket) -
 
 
 @njit(**INLINE)
-def _find_near(entries: HashedEntries, scheme: Scheme, bucket: Bucket, high: Scalar) -> tuple[Scalar, Scalar]:
-    """Write which hashes before one are near to it; return how many, and whether all were looked at."""
-    group, found, paired, low = entries.groups[bucket.rows[high]], 0, 0, 0
+def _by_chance(hashes: Words, one: Scalar, other: Scalar, apart: Scalar) -> Scalar:
+    """Whether two hashes share no more bits than they differ in: few bits are set, so that they are near to many."""
+    shared: Scalar = 0
+    for word in range(hashes.shape[1]):
+        shared += _ones(hashes[one, word] & hashes[other, word])
+    return shared <= apart
+
+
+@njit(**INLINE)
+def _find_near(entries: HashedEntries, scheme: Scheme, bucket: Bucket, high: Scalar) -> tuple[Scalar, Scalar, Scalar]:
+    """Write which hashes before one are near to it; return how many, whether all were looked at, and how many were.
+
+    Hashes that are near by chance have limits of their own, so that they do not take the place of others.
+    """
+    paired, low, compared, whole, found, by_chance = 0, 0, 0, True, 0, 0
     while low < high:
         if low == MOST_COMPARED // 2 and high > MOST_COMPARED:
             low = high - MOST_COMPARED // 2
+            whole = False
         one, other = bucket.rows[low], bucket.rows[high]
-        if _near(entries.hashes, one, other, scheme.distance):
-            found += bucket.bounds[low + 1] - bucket.bounds[low]
-            if _belongs(entries.hashes, one, other, group, scheme):
+        compared += 1
+        apart = _apart(entries.hashes, one, other, scheme.distance)
+        if apart <= scheme.distance:
+            contents = bucket.bounds[low + 1] - bucket.bounds[low]
+            if _by_chance(entries.hashes, one, other, apart):
+                if by_chance >= bucket.most[0]:
+                    whole = False
+                elif _belongs(entries, one, other, scheme, -1):
+                    bucket.near[paired] = low
+                    paired += 1
+                by_chance += contents
+            elif _belongs(entries, one, other, scheme, 1):
                 bucket.near[paired] = low
                 paired += 1
-            if found >= bucket.most[0] and low + 1 < high:
-                return paired, False
+                found += contents
+                if found >= bucket.most[0] and low + 1 < high:
+                    return paired, False, compared
         low += 1
-    return paired, high <= MOST_COMPARED
+    return paired, whole, compared
 
 
 @njit(**INLINE)
@@ -197,9 +240,15 @@ def _most_pairs(bucket: Bucket, high: Scalar, near: Scalar) -> Scalar:
     most += count * min(count, bucket.most[0])
     for place in range(near):
         low = bucket.near[place]
-        other = bucket.bounds[low + 1] - bucket.bounds[low]
-        most += count * other if count + other <= bucket.most[0] else LEADERS * (count + other)
+        most += count * (bucket.bounds[low + 1] - bucket.bounds[low] if _few(bucket, low, high) else LEADERS)
     return most
+
+
+@njit(**INLINE)
+def _few(bucket: Bucket, low: Scalar, high: Scalar) -> Scalar:
+    """Whether all contents of two hashes are paired."""
+    count = bucket.bounds[low + 1] - bucket.bounds[low] + bucket.bounds[high + 1] - bucket.bounds[high]
+    return count <= bucket.most[0]
 
 
 @njit(**INLINE)
@@ -228,16 +277,11 @@ def _pair_own(entries: HashedEntries, bucket: Bucket, high: Scalar, out: Words, 
 
 @njit(**INLINE)
 def _pair_two(bucket: Bucket, low: Scalar, high: Scalar, out: Words, taken: Scalar) -> Scalar:
-    """Pair the contents of two hashes: each with each, or with the first few of the other."""
-    first, last, start, stop = bucket.bounds[low], bucket.bounds[low + 1], bucket.bounds[high], bucket.bounds[high + 1]
-    few = last - first + stop - start <= bucket.most[0]
-    leaders: Scalar = last if few else min(last, first + LEADERS)
-    for other in range(start, stop):
+    """Pair the contents of two hashes: each with each, or those of the second with the first few of the other."""
+    first, last = bucket.bounds[low], bucket.bounds[low + 1]
+    leaders: Scalar = last if _few(bucket, low, high) else min(last, first + LEADERS)
+    for other in range(bucket.bounds[high], bucket.bounds[high + 1]):
         for one in range(first, leaders):
-            out[taken] = _paired(bucket.docs[one], bucket.docs[other])
-            taken += 1
-    for one in range(leaders, last):
-        for other in range(start, min(stop, start + LEADERS)):
             out[taken] = _paired(bucket.docs[one], bucket.docs[other])
             taken += 1
     return taken
@@ -246,7 +290,7 @@ def _pair_two(bucket: Bucket, low: Scalar, high: Scalar, out: Words, taken: Scal
 @njit(**OPTIONS)
 def near_pairs(
     entries: HashedEntries, scheme: Scheme, bucket: Bucket, begin: tuple[int, int], out: Words
-) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+) -> tuple[Scalar, Scalar, Scalar, Scalar, Scalar]:
     """Write the pairs of documents in one bucket whose hashes are within the distance, up to the size of `out`.
 
     A pair is one number: the smaller document in its upper half. A bucket takes time that is linear in its rows, with a
@@ -263,7 +307,7 @@ def near_pairs(
         As `Reached`; if nothing was taken, `out` is too small for the next hash.
     """
     start, first = begin
-    taken, short = 0, 0
+    taken, short, compared = 0, 0, 0
     while start < entries.keys.size:
         stop = _end(entries.keys, start)
         if stop - start > 1:
@@ -271,9 +315,10 @@ def near_pairs(
             bucket.most[0] = SMALL if bucket.bounds[count] <= SMALL else MOST_CONTENTS
             whole = True
             for high in range(first, count):
-                near, complete = _find_near(entries, scheme, bucket, high)
+                near, complete, looked_at = _find_near(entries, scheme, bucket, high)
+                compared += looked_at
                 if taken + _most_pairs(bucket, high, near) > out.size:
-                    return start, high, taken, short + (not whole)
+                    return start, high, taken, short + (not whole), compared
                 contents = bucket.bounds[high + 1] - bucket.bounds[high]
                 whole = whole and complete and (contents <= MOST_CONTENTS // 2 or bucket.most[0] == SMALL)
                 if entries.groups[start] == 0:
@@ -282,4 +327,4 @@ def near_pairs(
                     taken = _pair_two(bucket, bucket.near[place], high, out, taken)
             short += not whole
         start, first = stop, 0
-    return start, 0, taken, short
+    return start, 0, taken, short, compared

@@ -19,6 +19,14 @@ from dcurate.media.errors import MediaError
 _MOST_ROWS = 2**20
 #: Cells that may be empty for each that may not: openpyxl makes them before one in a far column.
 _EMPTY_A_CELL = 20
+#: Namespaces of strict OOXML, and those of the transitional one.
+_STRICT = (
+    (b"http://purl.oclc.org/ooxml/spreadsheetml/main", b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"),
+    (
+        b"http://purl.oclc.org/ooxml/officeDocument/relationships",
+        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships",
+    ),
+)
 #: What a broken archive raises when one of its members is read.
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError)
 
@@ -42,11 +50,14 @@ def extract_xlsx(
     """
     blocks = Blocks(max_characters)
     cells = looked_at = 0
+    main = main_part(package, "xl/workbook.xml")
+    if _STRICT[0][0] in package.read(main):
+        data = _transitional(package)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and extensions that are not read
             book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-            _require_sheets(package, book.sheetnames)
+            _require_sheets(package.xml(main), book.sheetnames)
             for sheet in book.worksheets:
                 if sheet.sheet_state != "visible":
                     continue
@@ -72,9 +83,21 @@ def extract_xlsx(
     return document("xlsx", blocks, **core_properties(package))
 
 
-def _require_sheets(package: Package, found: list[str]) -> None:
+def _transitional(package: Package) -> bytes:
+    """A workbook of strict OOXML with the namespaces of the transitional one, which openpyxl reads."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in package.names:
+            if name.endswith((".xml", ".rels")):
+                part = package.read(name)
+                for strict, transitional in _STRICT:
+                    part = part.replace(strict, transitional)
+                archive.writestr(name, part)
+    return file.getvalue()
+
+
+def _require_sheets(main: Any, found: list[str]) -> None:
     """Refuse a workbook of which `found` are fewer sheets than it names: openpyxl leaves out those without a part."""
-    main = package.xml(main_part(package, "xl/workbook.xml"))
     named = [each.get("name", "") for each in main.iter() if local(each) == "sheet" and attribute_of_relation(each)]
     if len(found) < len(named):
         missing = [name for name in named if name not in found]

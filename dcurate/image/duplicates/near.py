@@ -296,4 +296,4 @@ class FindNearHashes(ProcessingStage[DocumentBatch, DocumentBatch]):
         )
         wanted = (found.left % 2 + found.right % 2 < 2) & (found.left // 2 != found.right // 2)
         left, right = found.left[wanted] // 2, found.right[wanted] // 2
-        return HashPairs(np.minimum(left, right), np.maximum(left, right), found.short)
+        return HashPairs(np.minimum(left, right), np.maximum(left, right), found.short, found.compared)

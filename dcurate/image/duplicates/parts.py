@@ -25,11 +25,17 @@ _ROOM = 2**20
 
 
 class HashPairs(NamedTuple):
-    """Pairs of pictures, each once: ``left[p] < right[p]``; and in how many buckets some pairs were left out."""
+    """Pairs of pictures, each once: ``left[p] < right[p]``.
+
+    Args:
+        short: in how many buckets some pairs were left out.
+        compared: how many pairs of hashes were looked at.
+    """
 
     left: Ints
     right: Ints
-    short: int
+    short: int = 0
+    compared: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,11 @@ class Parts:
         """Return all pairs of hashes within the distance.
 
         Copies, which are equal in hash and content, are each paired with the first of them only. Of more than 512
-        contents that share a key, each is paired with up to 16 of other hashes and 16 of its own, and compared
-        with up to 8,192, so that time stays linear; ``short`` counts the keys where that left some out.
+        contents that share a key, each is compared with up to 512 hashes, and paired with up to 16 contents of its own
+        hash, 16 of others, and 16 of those that are near by chance (hashes with few bits that share no more of them
+        than they differ in, as those of white pictures with noise), so that time stays linear; ``short`` counts the
+        keys where that left some out. Two hashes are paired under the key they share that has the most bits, which
+        few others have; those that are near by chance under the one with the fewest.
 
         Args:
             hashes: of shape (pictures, words).
@@ -119,8 +128,8 @@ class Parts:
 
         Examples:
             >>> hashes = np.array([[0, 0], [7, 0], [2**64 - 1, 0]], np.uint64)
-            >>> left, right, short = Parts(128, 3).pairs(hashes)
-            >>> left.tolist(), right.tolist(), short
+            >>> found = Parts(128, 3).pairs(hashes)
+            >>> found.left.tolist(), found.right.tolist(), found.short
             ([0], [1], 0)
         """
         if contents is None:
@@ -140,7 +149,7 @@ class Parts:
             groups: the number of the key among those of its hash.
         """
         if not len(keys):
-            return HashPairs(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+            return HashPairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
         first = int(docs.min())
         if int(docs.max()) - first < _HALF:
             known, numbers = None, (docs - first).astype(np.uint32)
@@ -156,18 +165,18 @@ class Parts:
             frozen(numbers[order], np.uint32),
             frozen(groups[order], np.uint16),
         )
-        codes, short = _codes(entries, self.scheme)
+        codes, *counts = _codes(entries, self.scheme)
         left, right = (codes >> np.uint64(32)).astype(np.int64), (codes & np.uint64(_HALF - 1)).astype(np.int64)
         if known is None:
-            return HashPairs(left + first, right + first, int(short))
-        return HashPairs(known[left], known[right], int(short))
+            return HashPairs(left + first, right + first, *counts)
+        return HashPairs(known[left], known[right], *counts)
 
 
-def _codes(entries: HashedEntries, scheme: Scheme) -> tuple[Words, int]:
-    """All pairs as numbers, each once, and in how many buckets some were left out."""
+def _codes(entries: HashedEntries, scheme: Scheme) -> tuple[Words, int, int]:
+    """All pairs as numbers, each once; in how many buckets some were left out; and how many were compared."""
     largest = int(largest_bucket(entries.keys))
     bucket = Bucket(*(np.empty(size, np.int64) for size in (largest, largest + 1, largest + 1, SMALL, 1)))
-    found, begin, short = [np.zeros(0, np.uint64)], (0, 0), 0
+    found, begin, short, compared = [np.zeros(0, np.uint64)], (0, 0), 0, 0
     out = np.empty(_ROOM, np.uint64)
     while begin[0] < len(entries.keys):
         reached = Reached(*near_pairs(entries, scheme, bucket, begin, out))
@@ -176,7 +185,8 @@ def _codes(entries: HashedEntries, scheme: Scheme) -> tuple[Words, int]:
         elif reached.start < len(entries.keys):
             out = np.empty(2 * len(out), np.uint64)
         begin, short = (reached.start, reached.hash), short + reached.short
-    return np.unique(np.concatenate(found)), short
+        compared += reached.compared
+    return np.unique(np.concatenate(found)), int(short), int(compared)
 
 
 def _mixed(words: Hashes, number: int) -> npt.NDArray[np.uint64]:

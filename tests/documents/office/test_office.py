@@ -107,6 +107,17 @@ def test_xlsx(made: dict[str, bytes]) -> None:
         extract_office(made["xlsx"], {"max_cells": 3})
 
 
+def test_xlsx_of_strict_ooxml(made: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(io.BytesIO(made["xlsx"])) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    for name, part in parts.items():
+        strict = part.replace(b"schemas.openxmlformats.org/spreadsheetml/2006", b"purl.oclc.org/ooxml/spreadsheetml")
+        parts[name] = strict.replace(
+            b"schemas.openxmlformats.org/officeDocument/2006", b"purl.oclc.org/ooxml/officeDocument"
+        )
+    assert extract_office(files.zipped(parts))["text"] == extract_office(made["xlsx"])["text"]
+
+
 def test_opendocument(made: dict[str, bytes]) -> None:
     found = extract_office(made["odt"])
     assert found["markdown"] == (

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from dcurate.dedup.components import Edges, components
 from dcurate.errors import PipelineError
-from dcurate.image.duplicates.fingerprint import Fingerprints
+from dcurate.image.duplicates.fingerprint import Fingerprints, structure_hash
 from dcurate.image.duplicates.groups import guarded
 from dcurate.image.duplicates.parts import Hashes, Parts
 from dcurate.image.duplicates.thumbnails import ThumbnailSimilarity
-from dcurate.kernels.hamming import FOLLOWERS, LEADERS, MOST_COMPARED
+from dcurate.kernels.hamming import FOLLOWERS, LEADERS, MOST_COMPARED, MOST_CONTENTS
 
 
 def near_hashes(seed: int, bits: int, number: int, most: int) -> Hashes:
@@ -41,7 +41,7 @@ def brute_force(hashes: Hashes, distance: int) -> set[tuple[int, int]]:
 )
 def test_finds_every_pair_within_the_distance(seed: int, bits: int, distance: int, together: int, number: int) -> None:
     hashes = near_hashes(seed, bits, number, distance)
-    left, right, short = Parts(bits, distance, together).pairs(hashes)
+    left, right, short, _ = Parts(bits, distance, together).pairs(hashes)
     assert list(zip(left.tolist(), right.tolist(), strict=True)) == sorted(brute_force(hashes, distance))
     assert not short
 
@@ -51,7 +51,7 @@ def test_finds_every_pair_within_the_distance(seed: int, bits: int, distance: in
 def test_pairs_copies_with_the_first_of_them(seed: int, number: int) -> None:
     draw = np.random.default_rng(seed)
     hashes, contents = near_hashes(seed, 128, number, 0), draw.integers(0, 4, number).astype(np.uint64)
-    left, right, _ = Parts(128, 0, 1).pairs(hashes, contents)
+    left, right, *_ = Parts(128, 0, 1).pairs(hashes, contents)
     firsts: dict[tuple[object, ...], int] = {}
     for row, key in enumerate(zip(*hashes.T.tolist(), contents.tolist(), strict=True)):
         firsts.setdefault(key, row)
@@ -67,7 +67,7 @@ def test_stays_linear_with_many_pictures_of_one_hash(distinct: int) -> None:
     """A million white pictures: one representative for equal ones, a few neighbours for the others."""
     number = 20_000
     contents = np.arange(number).astype(np.uint64) % np.uint64(distinct)
-    left, right, short = Parts(128, 10, 1).pairs(np.zeros((number, 2), np.uint64), contents)
+    left, right, short, _ = Parts(128, 10, 1).pairs(np.zeros((number, 2), np.uint64), contents)
     assert len(left) <= number * (1 if distinct == 1 else LEADERS + FOLLOWERS)
     assert len(components(left, right).members) == number  # all are still connected
     assert len(set(components(left, right).labels.tolist())) == 1
@@ -94,11 +94,59 @@ def test_pictures_of_one_hash_are_paired_and_grouped_in_linear_time() -> None:
     assert few <= 16 * 4_000
     assert many <= 4.1 * few
     prints = noisy_white(700)
-    left, right, short = Parts(128, 10, 2).pairs(prints.hashes, prints.contents)
+    left, right, short, _ = Parts(128, 10, 2).pairs(prints.hashes, prints.contents)
     assert short
     compare = ThumbnailSimilarity(prints)
     groups = guarded(np.arange(700.0), Edges(left, right), compare(left, right).astype(np.float32), compare)
     assert (len(groups.member), groups.kept.sum()) == (700, 1)
+
+
+def noisy_hashes(number: int) -> Hashes:
+    """Hashes of white pictures with noise: some bits are set by chance, so that next to all are near to all."""
+    random = np.random.default_rng(number)
+    return np.stack([structure_hash(np.rint(random.normal(240, 5, (64, 64)))) for _ in range(number)])
+
+
+def test_stays_linear_with_pictures_whose_hashes_are_near_by_chance() -> None:
+    parts, hashes = Parts(128, 10), noisy_hashes(16_000)
+    few, many = parts.pairs(hashes[:8_000]), parts.pairs(hashes)
+    for found, number in ((few, 8_000), (many, 16_000)):
+        assert found.compared <= parts.keys_each * MOST_COMPARED * number
+        assert len(found.left) <= 3 * MOST_CONTENTS * number
+        assert found.short
+    assert many.compared <= 2.5 * few.compared
+    assert len(many.left) <= 2.5 * len(few.left)
+    groups = components(many.left, many.right)
+    assert len(groups.members) > 15_000
+    assert len(set(groups.labels.tolist())) == 1
+
+
+def test_pairs_are_found_among_many_that_are_near_by_chance() -> None:
+    """Pictures with many bits, and copies of them that differ in up to ten."""
+    draw = np.random.default_rng(1)
+    pictures = draw.permuted(np.repeat([[1] * 40 + [0] * 88], 200, axis=0), axis=1).astype(np.uint8)
+    copies = pictures.copy()
+    for row in copies:
+        row[draw.choice(128, 10, replace=False)] ^= 1
+    planted = np.packbits(np.concatenate([pictures, copies]), axis=1).view("<u8").astype(np.uint64)
+    left, right, *_ = Parts(128, 10).pairs(np.concatenate([planted, noisy_hashes(4_000)]))
+    assert {(row, row + 200) for row in range(200)} <= set(zip(left.tolist(), right.tolist(), strict=True))
+
+
+def test_pairs_are_found_under_the_key_that_few_hashes_have() -> None:
+    """All hashes agree in two parts, so that one bucket has all of them; those of a pair agree in others, too."""
+    draw, number = np.random.default_rng(2), 24_000
+    bits = (draw.random((number, 128)) < 0.3).astype(np.uint8)
+    parts = Parts(128, 10)
+    for mask in parts.scheme.masks[:2]:
+        bits[:, np.unpackbits(mask.view(np.uint8), bitorder="little") == 1] = 0
+    copies = bits[:200].copy()
+    for row in copies:
+        row[draw.choice(128, 3, replace=False)] ^= 1
+    hashes = np.packbits(np.concatenate([bits, copies]), axis=1, bitorder="little").view("<u8").astype(np.uint64)
+    left, right, short, _ = parts.pairs(hashes)
+    assert short
+    assert {(row, number + row) for row in range(200)} <= set(zip(left.tolist(), right.tolist(), strict=True))
 
 
 def test_stays_linear_with_many_hashes_in_one_bucket() -> None:
@@ -106,7 +154,7 @@ def test_stays_linear_with_many_hashes_in_one_bucket() -> None:
     hashes = np.zeros((number, 2), np.uint64)
     for bit in range(number.bit_length()):  # they differ in the first of three parts only
         hashes[:, 0] |= (np.arange(number).astype(np.uint64) >> np.uint64(bit) & np.uint64(1)) << np.uint64(3 * bit)
-    left, _, short = Parts(128, 2, 1).pairs(hashes)
+    left, _, short, _ = Parts(128, 2, 1).pairs(hashes)
     assert short
     assert len(left) <= 3 * 16 * number
 
