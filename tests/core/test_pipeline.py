@@ -103,7 +103,7 @@ def test_building_changes_nothing() -> None:
 def test_something_that_is_no_stage_is_refused() -> None:
     with pytest.raises(PipelineError, match="Step is a class; add a stage made of it"):
         PipelineDefinition("test").add_stage(Step)  # type: ignore[arg-type]
-    with pytest.raises(PipelineError, match="str 'x' is not a stage; subclass ProcessingStage"):
+    with pytest.raises(PipelineError, match="str 'x' is not a stage; a path is read by a stage"):
         PipelineDefinition("test").add_stage("x")  # type: ignore[arg-type]
 
 
