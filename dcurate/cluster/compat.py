@@ -8,10 +8,12 @@ replaces a queue of the worker's state machine, and `dcurate.cluster.probe` spea
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import time
-from collections import deque
+from collections import ChainMap, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Any, cast
@@ -35,6 +37,12 @@ __all__ = ["HeapSet", "TaskState", "WorkerStateMachine"]
 
 Message = dict[str, Any]
 
+#: The scheduler's extension with the installations of plugins that workers have not answered yet, by address.
+_PLUGINS = "dcurate-plugins-under-way"
+
+#: Seconds to wait for an answer of a worker; and of one that the scheduler has not heard of for so long.
+ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
+
 #: How processes may send data to each other.
 PROTOCOLS = ("tcp", "ucxx")
 
@@ -45,6 +53,38 @@ PROTOCOLS = ("tcp", "ucxx")
 def identify_workers(client: Client) -> Mapping[str, Mapping[str, Any]]:
     """Ask the scheduler for all workers by address; `Client.scheduler_info` may answer from a copy without them."""
     return cast(Mapping[str, Mapping[str, Any]], client.sync(client.scheduler.identity, n_workers=-1)["workers"])
+
+
+def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
+    """Call a function on all workers, as `Client.run` does; return answers and exceptions by address.
+
+    A worker that does not answer within `ANSWER_S` seconds is left out; it calls the function when it goes on. One that
+    the scheduler has not heard of for that long is waited for shortly.
+    """
+
+    async def ask(workers: Sequence[str], timeout_s: float) -> dict[str, Any]:
+        call = client._run(function, *arguments, workers=list(workers), on_error="return", **options)
+        return cast(dict[str, Any], await asyncio.wait_for(call, timeout_s))
+
+    async def ask_one(worker: str, timeout_s: float) -> dict[str, Any]:
+        with suppress(TimeoutError):
+            return await ask([worker], timeout_s)
+        return {}
+
+    async def ask_all() -> dict[str, Any]:
+        known = (await client.scheduler.identity(n_workers=-1))["workers"]
+        latest = max((one["last_seen"] for one in known.values()), default=0.0)
+        silent = {address for address, one in known.items() if latest - one["last_seen"] > ANSWER_S}
+        each = [ask_one(worker, SILENT_ANSWER_S) for worker in silent]
+        others, *answers = await asyncio.gather(ask_many([one for one in known if one not in silent]), *each)
+        return dict(ChainMap(others, *answers))
+
+    async def ask_many(workers: Sequence[str]) -> dict[str, Any]:
+        with suppress(TimeoutError):
+            return await ask(workers, ANSWER_S) if workers else {}
+        return dict(ChainMap(*await asyncio.gather(*(ask_one(worker, ANSWER_S) for worker in workers))))
+
+    return cast(dict[str, Any], client.sync(ask_all))
 
 
 def retry_tasks(client: Client, keys: Sequence[Any]) -> None:
@@ -140,13 +180,26 @@ def remove_plugin(scheduler: Scheduler, name: str) -> Any:
 async def add_worker_plugin(scheduler: Scheduler, name: str, plugin: bytes) -> bool:
     """Install a pickled worker plugin on all workers, present and future; return False if it was installed before.
 
-    Like `Client.register_plugin`, except that a worker that dies meanwhile is no error.
+    Like `Client.register_plugin`, except that a worker that dies meanwhile is no error, and that one that does not
+    answer is waited for no longer than `ANSWER_S` seconds; see `plugin_under_way`.
     """
-    if name in scheduler.worker_plugins:
-        return False
-    scheduler.worker_plugins[name] = plugin
-    await scheduler.broadcast(msg={"op": "plugin-add", "plugin": plugin, "name": name}, on_error="ignore")
-    return True
+    under_way = extensions(scheduler).setdefault(_PLUGINS, {})
+    first = name not in scheduler.worker_plugins
+    if first:
+        scheduler.worker_plugins[name] = plugin
+        message = {"op": "plugin-add", "plugin": plugin, "name": name}
+        for worker in list(scheduler.workers):
+            installing = scheduler.broadcast(msg=message, workers=[worker], on_error="ignore")
+            under_way[worker] = asyncio.ensure_future(installing)
+            under_way[worker].add_done_callback(lambda _, worker=worker: under_way.pop(worker, None))
+    if under_way:
+        await asyncio.wait(list(under_way.values()), timeout=ANSWER_S)
+    return first
+
+
+def plugin_under_way(scheduler: Scheduler, worker: str) -> asyncio.Future[Any] | None:
+    """The installation of a plugin on a worker that has not answered yet; it would not know messages to the plugin."""
+    return cast("asyncio.Future[Any] | None", extensions(scheduler).get(_PLUGINS, {}).get(worker))
 
 
 def release_keys(scheduler: Scheduler, keys: Sequence[Any], client: str, reason: str) -> None:

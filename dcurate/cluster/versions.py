@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from distributed import Client
 
 import dcurate
+from dcurate.cluster import compat
 from dcurate.errors import ResourceError
 
 #: Packages that exchange messages or pickled objects of their own: any other version is refused.
@@ -61,7 +62,7 @@ def check_versions(client: Client) -> None:
     """
     here = versions()
     there = {"the scheduler": client.run_on_scheduler(versions)}
-    for address, said in sorted(client.run(versions, on_error="return").items()):
+    for address, said in sorted(compat.ask_workers(client, versions).items()):
         if isinstance(said, dict):
             there[f"worker {address}"] = said
         elif any(kind in repr(said) for kind in ("ModuleNotFoundError", "ImportError", "AttributeError")):

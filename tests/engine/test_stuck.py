@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
+
 import pytest
 from distributed import Client, Worker
 from distributed import LocalCluster as DaskCluster
 
 from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
+from dcurate.cluster import compat
+from dcurate.engine.dask.worker_plugin import has_plugin, plugin_on
 from dcurate.engine.policies import StallDetection
 from dcurate.errors import ResourceError, RunError
 from tests.stages import Numbers, Sleep
@@ -56,3 +62,34 @@ def test_a_run_whose_workers_go_and_do_not_come_back_ends_with_one_sentence() ->
         cluster.scale(0)
         with pytest.raises(ResourceError, match="no workers for 2 seconds; start some with 'dask worker' and run"):
             list(stream)
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
+    monkeypatch.setattr(compat, "ANSWER_S", 1.0)  # the scheduler is in this process
+    with LocalCluster(n_workers=3, gpus=False) as cluster:
+        yield cluster
+
+
+def has_run(dask_worker: Worker) -> tuple[int, bool, list[str]]:
+    """The process of a worker, whether it can take part in runs, and the operators that it holds slots of."""
+    return os.getpid(), has_plugin(dask_worker), [operator for _, operator in plugin_on(dask_worker).pools]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("before", [True, False], ids=["before a run", "as a run ends"])
+def test_a_worker_that_does_not_answer_is_not_waited_for_and_takes_part_when_it_goes_on(
+    before: bool, three: LocalCluster
+) -> None:
+    stopped, *others = sorted(three.client.run(os.getpid).values())
+    rows = 0
+    if before:
+        os.kill(stopped, signal.SIGSTOP)
+    for batch in Pipeline("test", stages=[Numbers(12, 5), Sleep(0.01)]).stream(DaskExecutor(cluster=three)):
+        rows += batch.num_items
+        if rows == 60 and not before:
+            os.kill(stopped, signal.SIGSTOP)
+    os.kill(stopped, signal.SIGCONT)
+    result = Pipeline("test", stages=[Numbers(12, 5), Sleep(0.01)]).run(DaskExecutor(cluster=three))
+    assert (rows, result.report.stages[-1].rows_out) == (60, 60)
+    assert sorted(three.client.run(has_run).values()) == [(pid, True, []) for pid in sorted([stopped, *others])]

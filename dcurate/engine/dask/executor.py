@@ -274,7 +274,7 @@ def _measured_rates(backend: DaskBackend, keys: Mapping[str, str]) -> dict[str, 
 def _workers(client: Client) -> list[WorkerState]:
     """Ask the workers for their info, except those that go away meanwhile."""
     workers = []
-    for address, said in client.run(describe, on_error="return").items():
+    for address, said in compat.ask_workers(client, describe).items():
         if isinstance(said, ImportError | AttributeError):
             raise _too_old(said) from said
         if isinstance(said, DcurateError):
@@ -294,9 +294,9 @@ def _check_libraries(client: Client, plan: Plan) -> None:
     wanted = libraries(plan.parts)
     if not wanted:
         return
-    answers = client.run(missing, [library.module for library in wanted], on_error="ignore")
+    answers = compat.ask_workers(client, missing, [library.module for library in wanted])
     for address, absent in sorted(answers.items()):
-        for library in wanted:
+        for library in wanted if isinstance(absent, list) else ():
             if library.module in absent:
                 raise ResourceError(f"worker {address}: {library.error}")
 
@@ -315,7 +315,7 @@ def _install_worker_plugin(client: Client) -> None:
     if not client.run_on_scheduler(install_worker_plugin, plugin=dumps(DcurateWorkerPlugin())):
         return
     for _ in range(ATTEMPTS):
-        answers = client.run(has_plugin, on_error="return").values()
+        answers = compat.ask_workers(client, has_plugin).values()
         for fault in answers:
             if isinstance(fault, ImportError | AttributeError):
                 raise fault
@@ -350,5 +350,5 @@ def _release_run(client: Client, run: str) -> list[str]:
         return []
     answers: dict[str, list[str]] = {}
     with suppress(CommClosedError):
-        answers = client.run(release_run, run=run, on_error="ignore")
+        answers = compat.ask_workers(client, release_run, run=run)
     return [failure for failures in answers.values() if isinstance(failures, list) for failure in failures]

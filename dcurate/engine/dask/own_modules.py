@@ -12,6 +12,7 @@ from types import ModuleType
 import cloudpickle
 from distributed import Client
 
+from dcurate.cluster import compat
 from dcurate.core.extras import missing
 
 _INSTALLED = tuple({os.path.realpath(path) + os.sep for path in sysconfig.get_paths().values()})
@@ -40,8 +41,8 @@ def travelling(client: Client) -> Iterator[None]:
     absent: set[str] = set()
     if own:
         absent.update(client.run_on_scheduler(missing, list(own)))
-        for names in client.run(missing, list(own), on_error="ignore").values():
-            absent.update(names)
+        for names in compat.ask_workers(client, missing, list(own)).values():
+            absent.update(names if isinstance(names, list) else ())
     registered = [module for name in absent for module in own[name]]
     before = cloudpickle.list_registry_pickle_by_value()
     registered = [module for module in registered if module.__name__ not in before]

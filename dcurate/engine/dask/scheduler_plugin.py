@@ -165,7 +165,13 @@ class SlotManager(SchedulerPlugin):
             self.add_worker(scheduler, worker)
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """Ask a worker that joined, or came back after it died, to register."""
+        """Ask a worker that joined, or came back after it died, to register; one that hangs, when it goes on."""
+        if self.ended or worker not in scheduler.workers:
+            return
+        installing = compat.plugin_under_way(scheduler, worker)
+        if installing is not None and not installing.done():
+            installing.add_done_callback(lambda _: self.add_worker(scheduler, worker))
+            return
         compat.shorten_message_logs(scheduler, worker, MESSAGES)
         compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", "run": self.run})
 
