@@ -255,7 +255,7 @@ def test_workers_may_stand_in_for_gpus_that_are_not_there(tmp_path: Path) -> Non
 
 
 def test_a_cluster_of_dask_s_own_serves_and_is_left_running() -> None:
-    with DaskCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as started:
+    with DaskCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as started:
         for cluster in (started, started.scheduler_address):
             assert rows(pipeline(*CHAIN).run(DaskExecutor(cluster=cluster))) == rows(pipeline(*CHAIN).run(INLINE))
         with Client(started, set_as_default=False) as client:

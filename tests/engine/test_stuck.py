@@ -37,7 +37,7 @@ def test_a_run_whose_workers_are_all_full_ends_with_one_sentence() -> None:
 
 def test_a_cluster_without_workers_says_that_some_must_be_there_first() -> None:
     with (
-        DaskCluster(n_workers=0, dashboard_address=None, host="127.0.0.1") as empty,
+        DaskCluster(n_workers=0, dashboard_address="127.0.0.1:0", host="127.0.0.1") as empty,
         Client(empty, set_as_default=False) as client,
     ):
         empty.adapt(minimum=0, maximum=1)
@@ -53,7 +53,7 @@ def test_a_scheduler_that_asks_for_certificates_says_how_to_give_them() -> None:
 @pytest.mark.timeout(60)
 def test_a_run_whose_workers_go_and_do_not_come_back_ends_with_one_sentence() -> None:
     with (
-        DaskCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+        DaskCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         executor = DaskExecutor({"worker_timeout_s": 2}, cluster=client)
