@@ -58,6 +58,7 @@ _PARAGRAPHS = {
 }
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _FONT_OBFUSCATION = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+#: Elements within each other whose structure is followed; of deeper ones there is the text alone.
 _MAX_DEPTH = 200
 _DECLARED = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']([A-Za-z][\w.-]*)["']""", re.ASCII)
 
@@ -120,14 +121,21 @@ def add_html(blocks: Blocks, data: bytes) -> None:
         <BLANKLINE>
         1. One
         2. Two
+
+    Raises:
+        MediaError: "damaged" if elements are nested too deeply to be parsed.
     """
     if not data.strip():
         return
     data, encoding = _recoded(data)
-    parser = html.HTMLParser(encoding=encoding, remove_comments=True, remove_pis=True, no_network=True)
-    try:
+    parser = html.HTMLParser(encoding=encoding, remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
+    root = None
+    with suppress(etree.ParserError, etree.XMLSyntaxError, ValueError, LookupError):
         root = html.document_fromstring(data, parser=parser)
-    except (etree.ParserError, etree.XMLSyntaxError, ValueError, LookupError):
+    limits = [each.message for each in parser.error_log.filter_from_fatals() if each.type_name == "ERR_RESOURCE_LIMIT"]
+    if limits:
+        raise MediaError("damaged", f"a chapter cannot be parsed: {limits[0]}"[:200])
+    if root is None:
         return
     _Html(blocks).walk(root, 0)
 
@@ -160,6 +168,8 @@ class _Html:
         for child in element:
             if depth < _MAX_DEPTH:
                 self._child(child, local(child).lower(), depth + 1)
+            else:
+                self._put(_all_text(child))
             self._put(child.tail)
 
     def _child(self, child: Any, name: str, depth: int) -> None:
@@ -205,8 +215,7 @@ class _Html:
         number = 0
         for item in element:
             if local(item).lower() in ("ul", "ol"):
-                if depth < _MAX_DEPTH:
-                    self._list(item, local(item).lower() == "ol", level + 1, depth + 1)
+                self._inner_list(item, level, depth)
                 continue
             inner = [each for each in item if local(each).lower() in ("ul", "ol")]
             for each in inner:
@@ -215,8 +224,13 @@ class _Html:
             number += bool(text.strip())
             self._blocks.item(text, markdown, level, number if ordered else None)
             for each in inner:
-                if depth < _MAX_DEPTH:
-                    self._list(each, local(each).lower() == "ol", level + 1, depth + 1)
+                self._inner_list(each, level, depth)
+
+    def _inner_list(self, element: Any, level: int, depth: int) -> None:
+        if depth < _MAX_DEPTH:
+            self._list(element, local(element).lower() == "ol", level + 1, depth + 1)
+        else:
+            self._blocks.paragraph(" ".join(_all_text(element).split()))
 
     def _table(self, table: Any, depth: int) -> None:
         rows = []
@@ -246,6 +260,14 @@ class _Html:
         if self._text:
             self._blocks.paragraph("".join(self._text), "".join(self._markdown))
             self._text, self._markdown = [], []
+
+
+def _all_text(element: Any) -> str:
+    """The text of an element that is nested too deeply for its structure to be followed."""
+    if local(element).lower() in _SKIPPED:
+        return ""
+    etree.strip_elements(element, *_SKIPPED, with_tail=False)
+    return "".join(element.itertext())
 
 
 def _rows(table: Any) -> Iterator[Any]:

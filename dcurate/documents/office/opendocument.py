@@ -68,8 +68,19 @@ class _OpenDocument:
         self._numbered = numbered
         self._notes = 0
 
+    def _paragraphs(self, parent: Any) -> None:
+        """Add what is nested too deeply for its structure to be followed."""
+        stack = [parent]
+        while stack:
+            element = stack.pop()
+            if local(element) in ("p", "h"):
+                self.blocks.paragraph(*self._inline(element))
+            elif local(element) not in _SKIPPED:
+                stack.extend(reversed(element))
+
     def walk(self, parent: Any, depth: int = 0) -> None:
         if depth > _MAX_DEPTH:
+            self._paragraphs(parent)
             return
         for element in parent:
             name = local(element)
@@ -109,6 +120,7 @@ class _OpenDocument:
 
     def _list(self, element: Any, level: int, style: str, depth: int) -> None:
         if depth > _MAX_DEPTH:
+            self._paragraphs(element)
             return
         number = 0
         for item in element:

@@ -92,6 +92,9 @@ class _Word:
             for inner in _content(box):
                 if depth < _MAX_DEPTH:
                     self._block(inner, depth + 1)
+                else:
+                    for each in _deep(inner, "p"):
+                        self._blocks.paragraph(*self._inline(each)[:2])
 
     def _table(self, table: Any, depth: int) -> None:
         rows = []

@@ -256,6 +256,11 @@ def test_names_of_parts_are_compared_without_case_and_percent_encoding(made: dic
     assert extract_office(files.zipped(members))["text"] == extract_office(made["pptx"])["text"]
 
 
+def test_a_chapter_with_an_unknown_encoding_in_a_tag_is_read() -> None:
+    page = b"<html><head><meta charset='nonsense'></head><body><p>fish</p></body></html>"
+    assert pages(extract_office(files.replaced(files.epub_file(), **{"book__b.xhtml": page})))[1] == "fish"
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-be", "koi8-r", "unknown"])
 def test_chapters_in_any_encoding(encoding: str) -> None:
     page = f"<?xml version='1.0' encoding='{encoding}'?><html><body><p>рыба</p></body></html>"
@@ -287,10 +292,32 @@ def test_damage_gives_text_or_a_reason(kind: str, changes: list[tuple[float, int
 
 
 def test_deep_nesting_ends(made: dict[str, bytes]) -> None:
-    deep = b"<div>" * 5000 + b"deep" + b"</div>" * 5000
+    deepest = "<div>" * 5000 + "deep" + "</div>" * 5000
+    with pytest.raises(MediaError, match="damaged: a chapter cannot be parsed: Excessive depth"):
+        extract_office(files.epub_file(**{"book/b.xhtml": deepest}))
+    deep = b"<div>" * 1500 + b"deep" + b"</div>" * 1500
     found = extract_office(files.epub_file(**{"book/b.xhtml": deep.decode()}))
     assert found["n_pages"] == 2
     word = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>%s</w:body></w:document>'
     nested = b"<w:tbl><w:tr><w:tc>" * 60 + b"<w:p><w:r><w:t>x</w:t></w:r></w:p>" + b"</w:tc></w:tr></w:tbl>" * 60
     data = files.replaced(made["docx"], word__document_xml=word % nested)
     assert extract_office(data)["text"] == "x"
+
+
+def test_text_that_is_nested_deeply_is_kept(made: dict[str, bytes]) -> None:
+    for tag in ("div", "b", "ul"):
+        deep = f"<{tag}>" * 1500 + "deep<script>run()</script>" + f"</{tag}>" * 1500
+        found = extract_office(files.epub_file(**{"book/b.xhtml": f"<html><body>{deep}<p>after</p></body></html>"}))
+        assert pages(found)[1].split() == ["deep", "after"]
+    with zipfile.ZipFile(io.BytesIO(made["odt"])) as archive:
+        content = archive.read("content.xml")
+    for begin, end in ((b"<text:section>", b"</text:section>"), (b"<text:list><text:list-item>",
+                                                                 b"</text:list-item></text:list>")):  # fmt: skip
+        deep_odt = b"<office:text>" + begin * 115 + b"<text:p>deep</text:p>" + end * 115
+        data = files.replaced(made["odt"], content_xml=content.replace(b"<office:text>", deep_odt, 1))
+        assert extract_office(data)["text"].startswith("deep")
+    word = '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>%s</w:body></w:document>'
+    box, end_box = "<w:p><w:r><w:t>o</w:t></w:r><w:r><w:txbxContent>", "</w:txbxContent></w:r></w:p>"
+    body = box * 40 + "<w:p><w:r><w:t>deep</w:t></w:r></w:p>" + end_box * 40
+    data = files.replaced(made["docx"], word__document_xml=(word % body).encode())
+    assert extract_office(data)["text"].split() == ["o"] * 40 + ["deep"]
