@@ -185,6 +185,16 @@ def test_pictures_whose_pixels_were_changed_are_encoded(tmp_path: Path) -> None:
     assert Image.open(io.BytesIO(members["mine.jpg"])).size == (5, 4)
 
 
+def test_names_that_are_not_utf_8_are_written_byte_for_byte(tmp_path: Path) -> None:
+    members = {"caf\udce9.png": picture(1, kind="PNG"), "caf\udce9.txt": b"tea"}
+    tar(tmp_path / "in.tar", members)
+    task = of("tasks", "FileGroupTask")(dataset_name="x", data=[str(tmp_path / "in.tar")])
+    [batch] = of("stages.image.io.image_reader", "ImageReaderStage")().process(task)
+    made = of("stages.image.io.image_writer", "ImageWriterStage")(str(tmp_path / "out")).process(batch)
+    with tarfile.open(made.data[0]) as archive:
+        assert {name: archive.extractfile(name).read() for name in archive.getnames()} == members
+
+
 DOCUMENT = {"texts": ["Hi there", None, None, "end"], "images": [None, "wide.png", "flat.png", None], "n": [1, None]}
 
 
