@@ -135,7 +135,9 @@ def test_what_speaks_otherwise_is_refused(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["tcp", "ws"])
 def test_a_scheduler_answers_by_the_scheme_that_it_speaks(scheme: str) -> None:
-    with LocalDaskCluster(n_workers=0, processes=False, protocol=f"{scheme}://", dashboard_address="127.0.0.1:0") as cluster:
+    with LocalDaskCluster(
+        n_workers=0, processes=False, protocol=f"{scheme}://", dashboard_address="127.0.0.1:0"
+    ) as cluster:
         assert cluster.scheduler_address.startswith(scheme)
         check_answers(cluster.scheduler_address, 10.0)
 
