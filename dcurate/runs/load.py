@@ -93,7 +93,7 @@ def read_run(address: str, storage_options: Mapping[str, Any] | None = None) -> 
         if finished is None:
             raise DataError(
                 f"there is no report in {folder.url!r}; name the output directory of a run that ended, "
-                "or the folder '.dcurate' of its records beside it"
+                "or the folder of its records, such as 'out.dcurate' of 'out'"
             )
         report = orjson.dumps(_loaded(finished, folder, "finished.json")["report"])
     recorded = None if history is None else _loaded(history, folder, "history.json")
