@@ -40,7 +40,7 @@ Message = dict[str, Any]
 #: The scheduler's extension with the installations of plugins that workers have not answered yet, by address.
 _PLUGINS = "dcurate-plugins-under-way"
 
-#: Seconds to wait for an answer of a worker; and of one that the scheduler has not heard of for so long.
+#: Seconds to wait for an answer of a worker; and of one that has sent the scheduler nothing for so long.
 ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
 
 #: How processes may send data to each other.
@@ -59,7 +59,8 @@ def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any, *
     """Call a function on all workers, as `Client.run` does; return answers and exceptions by address.
 
     A worker that does not answer within `ANSWER_S` seconds is left out; it calls the function when it goes on. One that
-    the scheduler has not heard of for that long is waited for shortly.
+    has sent the scheduler nothing for that long gets `SILENT_ANSWER_S` seconds. If one does not answer, the others may
+    call the function twice.
     """
 
     async def ask(workers: Sequence[str], timeout_s: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -25,13 +26,11 @@ def versions() -> dict[str, str]:
 
     That of dcurate is of the modules that were loaded, which may be others than those that are installed.
     """
-    found = {"Python": ".".join(platform.python_version_tuple()[:2]), "dcurate": dcurate.__version__}
-    for package in (*_SAME[1:], *_SAME_MAJOR):
-        try:
+    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+    for package in (*_SAME, *_SAME_MAJOR):
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    return found | {"dcurate": dcurate.__version__}
 
 
 def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:

@@ -144,8 +144,8 @@ Failure: TypeAlias = CallError | Died
 def attempt(function: Callable[[A], B], argument: A, attempts: int = 1) -> B | CallError:
     """Call a stage's code up to ``attempts`` times until it does not raise; return its answer or the error.
 
-    Errors of the run as a whole, and those that leave the GPU unusable to this process, are not tried again. That a
-    stage ends its process by ``sys.exit()`` is its error, too; that a person does by Ctrl-C is none.
+    Errors of the run as a whole, and those that leave the GPU unusable to this process, are not tried again. A stage
+    that calls ``sys.exit()`` has failed, too; Ctrl-C passes through.
 
     Examples:
         >>> attempt(len, "four", attempts=2)

@@ -21,7 +21,7 @@ MOST_KEYS = 4096
 _MIX, _STIR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 _HALF = 2**32
 #: Pairs that are written at a time.
-_ROOM = 2**20
+_PAIRS = 2**20
 
 
 class HashPairs(NamedTuple):
@@ -177,7 +177,7 @@ def _codes(entries: HashedEntries, scheme: Scheme) -> tuple[Words, int, int]:
     largest = int(largest_bucket(entries.keys))
     bucket = Bucket(*(np.empty(size, np.int64) for size in (largest, largest + 1, largest + 1, SMALL, 1)))
     found, begin, short, compared = [np.zeros(0, np.uint64)], (0, 0), 0, 0
-    out = np.empty(_ROOM, np.uint64)
+    out = np.empty(_PAIRS, np.uint64)
     while begin[0] < len(entries.keys):
         reached = Reached(*near_pairs(entries, scheme, bucket, begin, out))
         if reached.taken:

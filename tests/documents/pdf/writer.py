@@ -63,7 +63,7 @@ def paragraph(lines: Sequence[str], x: float, y: float, size: float = 10, lead: 
 
 
 def squares(count: int) -> bytes:
-    """A TrueType font of so many squares, for texts of which only the places matter."""
+    """A TrueType font whose glyphs are squares, for texts of which only the places matter."""
     square = struct.pack(">5hHH4B8h", 1, 100, 0, 900, 800, 3, 0, *4 * [1], 100, 800, 0, -800, 0, 0, 800, 0)
     square += bytes(-len(square) % 4)
     head = (65536, 65536, 0, 0x5F0F3CF5, 3, 1000, 0, 0, 100, 0, 900, 800, 0, 8, 2, 1, 0)
