@@ -30,10 +30,10 @@ from dcurate.engine.allocate.rate_cache import CachedRate, RateCache, key_of
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_pools
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.backend import DaskBackend
+from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.own_modules import travelling
 from dcurate.engine.dask.scheduler_plugin import (
     RUN_ENDED,
-    RunConfig,
     SlotManager,
     forget_run,
     install_worker_plugin,

@@ -9,9 +9,8 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from distributed import Scheduler, Status
 from distributed.diagnostics.plugin import SchedulerPlugin
@@ -21,21 +20,22 @@ from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, offered_shapes
 from dcurate.cluster.versions import difference
 from dcurate.cluster.versions import versions as own_versions
 from dcurate.cluster.worker_info import WorkerInfo
-from dcurate.cluster.worker_shape import Shape
 from dcurate.engine.allocate.assignment import Assignment, SlotClaim
 from dcurate.engine.allocate.rates import Setup
-from dcurate.engine.allocate.requests import OperatorRequest, WorkerState
+from dcurate.engine.allocate.requests import WorkerState
 from dcurate.engine.dask.event_loop import Pauses, collection_limit, in_thread
 from dcurate.engine.dask.host_samples import host_samples
+from dcurate.engine.dask.observation import Observation, RunConfig, run_view
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
+from dcurate.engine.dask.setup_deaths import SetupDeaths
 from dcurate.engine.dask.worker_plugin import PLUGIN, belongs_to, resource_name, split_prefix, task_prefix, topic
 from dcurate.engine.policies.autoscaling import Autoscaling
 from dcurate.engine.policies.balancing import Balancing
 from dcurate.engine.policies.recycling import Recycling
 from dcurate.engine.policies.runner import Outcome, PolicyRunner
 from dcurate.engine.policies.stalls import StallDetection
-from dcurate.engine.policies.view import OperatorView, Policy, RunView, WorkerView
+from dcurate.engine.policies.view import Policy, RunView
 
 #: Seconds between two samples of the hosts; of many, seconds for each, as their heartbeats are further apart, too.
 HOSTS_INTERVAL_S, HOST_S = 2.0, 0.01
@@ -47,52 +47,12 @@ MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
 REST, MAX_REST_S = 19.0, 6.0
 #: Dask keeps this many of the messages that it sent to a worker or the driver.
 MESSAGES = 10
-#: After this many deaths in a row of a host's workers that set an operator up, which has no slot anywhere, the run
-#: ends. Workers that die within some seconds of each other have died of one cause.
-MAX_SETUP_DEATHS, ONE_DEATH_S = 4, 0.5
 #: The memory of a worker is known of this many ticks.
 MEMORY_TICKS = 20
 #: The scheduler's extension with an event per run that is set when the driver has sent its last message.
 RUN_ENDED = "dcurate-run-ended"
 #: How long to wait for that, in seconds.
 RUN_ENDED_S = 10.0
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """What a `SlotManager` needs to know about a run.
-
-    Args:
-        requests: of the operators, in order.
-        payloads: each operator's pickled `OperatorSpec`, by name.
-        sequential: whether operators run one after the other (batch mode).
-        priors: measurements of earlier runs by operator; only ``setup_s`` is used here.
-        lifetimes: by operator, the minutes that a worker process lives, and the minutes between two restarts.
-        interval_s: the longest time between two decisions on slots, in seconds.
-        worker_timeout_s: how long to wait for workers where there are none, in seconds.
-        policies: of the user, pickled.
-    """
-
-    requests: Sequence[OperatorRequest]
-    payloads: Mapping[str, bytes]
-    sequential: bool = False
-    priors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    lifetimes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    interval_s: float = 180.0
-    worker_timeout_s: float = 600.0
-    policies: bytes = b""
-
-
-class _Observed(NamedTuple):
-    """A copy of what changes in a run; ``workers`` are the arguments of their `WorkerView`."""
-
-    time: float
-    workers: list[tuple[Any, ...]]
-    statistics: Mapping[str, Any]
-    setups: Mapping[str, float | None]
-    kinds: Mapping[str, Shape]
-    starting: int
-    changed: bool
 
 
 class SlotManager(SchedulerPlugin):
@@ -129,8 +89,7 @@ class SlotManager(SchedulerPlugin):
         self._scale: dict[str, int] = {}
         self._pinned: dict[str, int] = {}
         self._notices: set[str] = set()
-        #: By host and operator: deaths in a row of workers that set it up, and when the last one was counted.
-        self._setup_deaths: dict[tuple[str, str], tuple[int, float]] = {}
+        self._setup_deaths = SetupDeaths()
         self.target: Assignment = {}
         self._announced: dict[str, int] = {}
         self._hosts_sent_at = 0.0
@@ -194,25 +153,11 @@ class SlotManager(SchedulerPlugin):
             self.publish({"lost": worker, "name": name})
             for operator, claim in claims.items():
                 if claim.slots > ready.get((worker, operator), 0):
-                    self._count_setup_death(member.host, operator)
+                    works = any(slots for (_, other), slots in self.ready.items() if other == operator)
+                    error = self._setup_deaths.count(member.host, operator, works)
+                    if error:
+                        self.publish({"failed": operator, "error": error, "notes": []})
         self._due.set()
-
-    def _count_setup_death(self, host: str, operator: str) -> None:
-        """Count a worker that died as it set an operator up; end the run if that happens again and again."""
-        count, last = self._setup_deaths.get((host, operator), (0, -ONE_DEATH_S))
-        now = time.monotonic()
-        if now - last < ONE_DEATH_S:
-            return
-        self._setup_deaths[host, operator] = (count + 1, now)
-        if count + 1 >= MAX_SETUP_DEATHS and not any(
-            slots for (_, name), slots in self.ready.items() if name == operator
-        ):
-            error = (
-                f"operator {operator!r}: worker processes end while they set it up, {count + 1} times in a row on host "
-                f"{host}; find what ends them, such as a crash in setup() or too little memory, and start the run "
-                "again with resume=True to go on"
-            )
-            self.publish({"failed": operator, "error": error, "notes": []})
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         """Stop the run if its driver is gone without a word."""
@@ -295,7 +240,7 @@ class SlotManager(SchedulerPlugin):
         self._reassign(worker, more.get("queued", ()))
         if raised:
             if slots >= self.requested.get(worker, {}).get(operator, SlotClaim(0)).slots:
-                self._setup_deaths.pop((self.members[worker].host, operator), None)
+                self._setup_deaths.forget(self.members[worker].host, operator)
             self._setups[operator].record(setup_seconds)
             self._wake(state)
         event = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds}
@@ -334,7 +279,7 @@ class SlotManager(SchedulerPlugin):
             self._due.clear()
             began = time.monotonic()
             try:
-                view = partial(self._view, await self._observe(changed))
+                view = partial(run_view, self.config, await self._observe(changed))
                 outcome = await asyncio.wait_for(in_thread(_run, runner, view), POLICIES_S)
             except TimeoutError:
                 self.fail(f"policy {runner.running} has not ended after {POLICIES_S:g} seconds", runner.running)
@@ -344,7 +289,7 @@ class SlotManager(SchedulerPlugin):
             rest_s = min(REST * (time.monotonic() - began), MAX_REST_S)
             await asyncio.sleep(max(MIN_INTERVAL_S, rest_s))
 
-    async def _observe(self, changed: bool) -> _Observed:
+    async def _observe(self, changed: bool) -> Observation:
         """Copy what changes, so that the thread in which policies run can make a view of it."""
         now, scheduler, pauses = time.monotonic(), self.scheduler, Pauses()
         ready: dict[str, dict[str, int]] = {}
@@ -372,48 +317,21 @@ class SlotManager(SchedulerPlugin):
             await pauses.maybe()
         if scheduler.workers or OFFER in compat.extensions(scheduler):
             self._last_with_workers = now
-        setups = {name: one.seconds for name, one in self._setups.items()}
-        starting = len(scheduler.workers) - len(workers)
-        return _Observed(now, workers, self._statistics, setups, offered_shapes(scheduler), starting, changed)
-
-    def _view(self, seen: _Observed) -> RunView:
-        """Make a view; runs in a thread, on copies."""
-        now, workers = seen.time, seen.workers
         if self._started is None and workers:
             self._started = now
-        wanted: Counter[str] = Counter()
-        ready: Counter[str] = Counter()
-        for one in workers:
-            wanted.update({operator: claim.slots for operator, claim in one[1].items()})
-            ready.update(one[2])
-        operators = {}
-        for request in self.config.requests:
-            name, recycled_at = request.operator, self.recycler.recycled_at.get(request.operator)
-            lifetime_m, restart_m = self.config.lifetimes.get(name, (0.0, 0.0))
-            operators[name] = OperatorView(
-                name,
-                request,
-                wanted[name],
-                ready[name],
-                **_measurements(seen.statistics["operators"].get(name)),
-                first_sample_at=self._first_sample_at.get(name),
-                shifted_at=self._shifts[name][1] if name in self._shifts else None,
-                setup_s=seen.setups[name],
-                lifetime_m=lifetime_m,
-                restart_interval_m=restart_m,
-                recycled_s=None if recycled_at is None else now - recycled_at,
-            )
-        return RunView(
+        return Observation(
             time=now,
-            started=now if self._started is None else self._started,
-            operators=operators,
-            workers={one[0].address: WorkerView(*one) for one in workers},
-            kinds=seen.kinds,
-            starting=seen.starting,
+            started=self._started,
+            workers=workers,
+            statistics=self._statistics,
+            first_sample_at=dict(self._first_sample_at),
+            shifts=self._shifts,
+            setups={name: one.seconds for name, one in self._setups.items()},
+            recycled_at=self.recycler.recycled_at,
+            kinds=offered_shapes(scheduler),
+            starting=len(scheduler.workers) - len(workers),
             workerless_s=now - self._last_with_workers,
-            exhausted=seen.statistics["exhausted"],
-            sequential=self.config.sequential,
-            changed=seen.changed,
+            changed=changed,
         )
 
     def _enact(self, outcome: Outcome) -> None:
@@ -651,12 +569,3 @@ async def total_desired_workers(scheduler: Scheduler, **_: Any) -> dict[str, int
 def _run(runner: PolicyRunner, view: Callable[[], RunView]) -> Outcome:
     """Make a view, and run policies on it."""
     return runner.run(view())
-
-
-def _measurements(statistics: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The measurements of an operator, as an `OperatorView` has them; none if the driver has reported none."""
-    if statistics is None:
-        return {}
-    names = ("seconds", "samples", "cv", "wobble", "cached", "waiting", "running")
-    values = {name: statistics[name] for name in names if name in statistics}
-    return values | {"outputs_per_input": statistics["ratio"], "finished": statistics["ended"]}

@@ -20,7 +20,8 @@ from dcurate.engine.allocate.policy import decide as decide_slots
 from dcurate.engine.allocate.requests import OperatorRequest
 from dcurate.engine.dask import event_loop
 from dcurate.engine.dask.event_loop import SLICE_S, Pauses, in_thread
-from dcurate.engine.dask.scheduler_plugin import RunConfig, SlotManager
+from dcurate.engine.dask.observation import RunConfig
+from dcurate.engine.dask.scheduler_plugin import SlotManager
 from dcurate.engine.policies import Policy, RunView, Suggestion, balancing
 from dcurate.engine.serialization import pickled_policies
 

@@ -1,0 +1,117 @@
+"""What the scheduler knows of a run at one moment, and the view of it that policies get."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dcurate.cluster.worker_shape import Shape
+from dcurate.engine.allocate.requests import OperatorRequest
+from dcurate.engine.policies.view import OperatorView, RunView, WorkerView
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What a `SlotManager` needs to know about a run.
+
+    Args:
+        requests: of the operators, in order.
+        payloads: each operator's pickled `OperatorSpec`, by name.
+        sequential: whether operators run one after the other (batch mode).
+        priors: measurements of earlier runs by operator; only ``setup_s`` is used here.
+        lifetimes: by operator, the minutes that a worker process lives, and the minutes between two restarts.
+        interval_s: the longest time between two decisions on slots, in seconds.
+        worker_timeout_s: how long to wait for workers where there are none, in seconds.
+        policies: of the user, pickled.
+    """
+
+    requests: Sequence[OperatorRequest]
+    payloads: Mapping[str, bytes]
+    sequential: bool = False
+    priors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    lifetimes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    interval_s: float = 180.0
+    worker_timeout_s: float = 600.0
+    policies: bytes = b""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A copy of what changes in a run. Times are of `time.monotonic`, in seconds.
+
+    Args:
+        time: of the copy.
+        started: when the first worker was seen; None if none was.
+        workers: the arguments of their `WorkerView`.
+        statistics: of the driver.
+        first_sample_at: when the first duration of a call was measured, by operator.
+        shifts: how often the seconds of operators have changed for good, and when they did last.
+        setups: seconds of a set-up, by operator; None if not known.
+        recycled_at: when a worker process of an operator was last recycled.
+        kinds: of workers that can be started.
+        starting: number of workers that have not registered yet.
+        workerless_s: how long there has been no worker, in seconds.
+        changed: whether anything has changed since the last copy.
+    """
+
+    time: float
+    started: float | None
+    workers: Sequence[tuple[Any, ...]]
+    statistics: Mapping[str, Any]
+    first_sample_at: Mapping[str, float]
+    shifts: Mapping[str, tuple[int, float]]
+    setups: Mapping[str, float | None]
+    recycled_at: Mapping[str, float]
+    kinds: Mapping[str, Shape]
+    starting: int
+    workerless_s: float
+    changed: bool
+
+
+def run_view(config: RunConfig, seen: Observation) -> RunView:
+    """Return the view of a run that policies get; the scheduler makes it in a thread."""
+    wanted: Counter[str] = Counter()
+    ready: Counter[str] = Counter()
+    for one in seen.workers:
+        wanted.update({operator: claim.slots for operator, claim in one[1].items()})
+        ready.update(one[2])
+    operators = {}
+    for request in config.requests:
+        name, recycled_at = request.operator, seen.recycled_at.get(request.operator)
+        lifetime_m, restart_m = config.lifetimes.get(name, (0.0, 0.0))
+        operators[name] = OperatorView(
+            name,
+            request,
+            wanted[name],
+            ready[name],
+            **_measurements(seen.statistics["operators"].get(name)),
+            first_sample_at=seen.first_sample_at.get(name),
+            shifted_at=seen.shifts[name][1] if name in seen.shifts else None,
+            setup_s=seen.setups[name],
+            lifetime_m=lifetime_m,
+            restart_interval_m=restart_m,
+            recycled_s=None if recycled_at is None else seen.time - recycled_at,
+        )
+    return RunView(
+        time=seen.time,
+        started=seen.time if seen.started is None else seen.started,
+        operators=operators,
+        workers={one[0].address: WorkerView(*one) for one in seen.workers},
+        kinds=seen.kinds,
+        starting=seen.starting,
+        workerless_s=seen.workerless_s,
+        exhausted=seen.statistics["exhausted"],
+        sequential=config.sequential,
+        changed=seen.changed,
+    )
+
+
+def _measurements(statistics: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The measurements of an operator, as an `OperatorView` has them; none if the driver has reported none."""
+    if statistics is None:
+        return {}
+    names = ("seconds", "samples", "cv", "wobble", "cached", "waiting", "running")
+    values = {name: statistics[name] for name in names if name in statistics}
+    return values | {"outputs_per_input": statistics["ratio"], "finished": statistics["ended"]}
