@@ -74,46 +74,50 @@ class HostSpec:
     Args:
         name: of the host.
         cpus: CPU cores, however many worker processes stand for them.
-        seats: CPU workers, of one thread each; no more than that many CPU slots can be used.
-        cards: GPUs; each has as many workers and threads as on a cluster that dcurate starts.
-        card_memory: bytes of each GPU.
+        cpu_workers: CPU workers, of one thread each; no more than that many CPU slots can be used.
+        gpus: GPUs; each has as many workers and threads as on a cluster that dcurate starts.
+        gpu_memory: bytes of each GPU.
     """
 
     name: str
     cpus: int
-    seats: int
-    cards: int = 0
-    card_memory: float = 0.0
+    cpu_workers: int
+    gpus: int = 0
+    gpu_memory: float = 0.0
 
     @property
     def workers(self) -> int:
         """How many Dask workers it holds."""
-        return self.seats + GPU_PROCESSES * self.cards
+        return self.cpu_workers + GPU_PROCESSES * self.gpus
 
-    def announcements(self) -> list[tuple[str, int, WorkerInfo]]:
-        """Name, threads and announcement of each of its workers; their CPUs add up to the host's.
+    def worker_infos(self) -> list[tuple[str, int, WorkerInfo]]:
+        """Name, threads and info of each of its workers; their CPUs add up to the host's.
 
         Examples:
-            >>> [(name, said.cpus) for name, _, said in HostSpec("h", cpus=5, seats=2, cards=1).announcements()][:3]
+            >>> [(name, info.cpus) for name, _, info in HostSpec("h", cpus=5, cpu_workers=2, gpus=1).worker_infos()][:3]
             [('h-cpu-0', 3.0), ('h-cpu-1', 2.0), ('h-gpu-0-0', 0.0)]
         """
-        whole, more = divmod(self.cpus, self.seats)
+        whole, more = divmod(self.cpus, self.cpu_workers)
         on_cpus = [
-            (f"{self.name}-cpu-{seat}", 1, WorkerInfo(self.name, float(whole + (seat < more)), memory=WORKER_MEMORY))
-            for seat in range(self.seats)
-        ]
-        cards = [VisibleGpu(f"{self.name}-card-{card}", self.card_memory) for card in range(self.cards)]
-        on_cards = [
             (
-                f"{self.name}-gpu-{card}-{number}",
+                f"{self.name}-cpu-{worker}",
+                1,
+                WorkerInfo(self.name, float(whole + (worker < more)), memory=WORKER_MEMORY),
+            )
+            for worker in range(self.cpu_workers)
+        ]
+        gpus = [VisibleGpu(f"{self.name}-gpu-{gpu}", self.gpu_memory) for gpu in range(self.gpus)]
+        on_gpus = [
+            (
+                f"{self.name}-gpu-{gpu}-{number}",
                 GPU_THREADS,
                 WorkerInfo(self.name, 0.0, own_first, "gpu", WORKER_MEMORY),
             )
-            for card in range(self.cards)
+            for gpu in range(self.gpus)
             for number in range(GPU_PROCESSES)
-            for own_first in [(*cards[card:], *cards[:card])]
+            for own_first in [(*gpus[gpu:], *gpus[:gpu])]
         ]
-        return on_cpus + on_cards
+        return on_cpus + on_gpus
 
 
 class QuietWorker(Worker):
@@ -127,7 +131,7 @@ class QuietWorker(Worker):
 async def _run_workers(scheduler: str, spec: HostSpec, part: slice) -> None:
     with tempfile.TemporaryDirectory(prefix=f"dcurate-{spec.name}-") as folder:
         workers = []
-        for name, threads, said in spec.announcements()[part]:
+        for name, threads, info in spec.worker_infos()[part]:
             worker = QuietWorker(
                 scheduler,
                 name=name,
@@ -138,7 +142,7 @@ async def _run_workers(scheduler: str, spec: HostSpec, part: slice) -> None:
                 dashboard=False,
                 heartbeat_interval=f"{QUIET_S}s",
             )
-            set_worker_info(worker, said)
+            set_worker_info(worker, info)
             workers.append(worker)
         for start in range(0, len(workers), 16):
             await asyncio.gather(*workers[start : start + 16])
@@ -234,8 +238,8 @@ def busy_cpu() -> float:
 
 def _first_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
-    said, _, _ = select.select([process.stdout], [], [], PATIENCE_S)
-    line = process.stdout.readline().strip() if said else ""
+    ready, _, _ = select.select([process.stdout], [], [], PATIENCE_S)
+    line = process.stdout.readline().strip() if ready else ""
     if not line:
         raise RuntimeError(f"a process of the pretended hosts ended or hung before it was ready: {process.args!s:.300}")
     return line

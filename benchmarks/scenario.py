@@ -152,9 +152,9 @@ class Scenario:
         on_cpus = [place for place, step in enumerate(self.steps) if not step.on_gpu]
         most = [max((phase.counts[place] for phase in self.phases), default=1) for place in on_cpus]
         least = min((self.steps[place].cpus for place in on_cpus), default=1.0)
-        seats = math.ceil((1.5 * sum(most) + 4 * len(on_cpus)) / len(self.hosts))
+        cpu_workers = math.ceil((1.5 * sum(most) + 4 * len(on_cpus)) / len(self.hosts))
         return [
-            HostSpec(f"host-{number}", cpus, max(1, min(seats, int(cpus / least))), gpus, gigabytes * 1e9)
+            HostSpec(f"host-{number}", cpus, max(1, min(cpu_workers, int(cpus / least))), gpus, gigabytes * 1e9)
             for number, (cpus, gpus, gigabytes) in enumerate(self.hosts)
         ]
 

@@ -380,7 +380,7 @@ class Simulation:
         self._set_up()
 
     def _set_up(self) -> None:
-        """Begin on the slots that wait for room: a host on which slots still drain has none."""
+        """Begin on the slots that wait for free resources: a host on which slots still drain has none."""
         if not self.waiting:
             return
         draining = {place.host for pool in self.pools for place in pool.leaving}

@@ -81,8 +81,8 @@ class ShardPlan:
         before = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         row, rows = 0, len(before) - 1
         while row < rows:
-            room = self.most - self.tokens
-            stop = int(np.searchsorted(before, before[row] + room, "right")) - 1
+            left = self.most - self.tokens
+            stop = int(np.searchsorted(before, before[row] + left, "right")) - 1
             if stop > row:
                 version = f"{part.size}:{row}:{stop}"
                 self.parts.append(replace(part, version=version, rows=(row, stop)))

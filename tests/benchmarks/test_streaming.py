@@ -65,19 +65,19 @@ def test_fan_out_makes_every_number_once_and_as_many_as_it_says(numerator: int, 
 # Hosts
 
 
-@given(cpus=st.integers(1, 256), seats=st.integers(1, 64), cards=st.integers(0, 8))
-def test_what_workers_of_a_host_announce_adds_up_to_the_host(cpus: int, seats: int, cards: int) -> None:
-    said = [one for _, _, one in HostSpec("h", cpus, seats, cards, 80e9).announcements()]
-    assert sum(one.cpus for one in said) == cpus
-    assert {one.host for one in said} == {"h"}
-    owned = [one.gpus[0].name for one in said if one.gpus]
-    assert (len(set(owned)), len(owned)) == (cards, GPU_PROCESSES * cards)
+@given(cpus=st.integers(1, 256), cpu_workers=st.integers(1, 64), gpus=st.integers(0, 8))
+def test_infos_of_the_workers_of_a_host_add_up_to_the_host(cpus: int, cpu_workers: int, gpus: int) -> None:
+    infos = [info for _, _, info in HostSpec("h", cpus, cpu_workers, gpus, 80e9).worker_infos()]
+    assert sum(one.cpus for one in infos) == cpus
+    assert {one.host for one in infos} == {"h"}
+    owned = [one.gpus[0].name for one in infos if one.gpus]
+    assert (len(set(owned)), len(owned)) == (gpus, GPU_PROCESSES * gpus)
 
 
 def test_a_host_has_a_seat_for_every_slot_of_the_optimum() -> None:
     steps = (Step("a", 1.0, cpus=0.5), Step("b", 1.0, cpus=0.5))
     many = Scenario("s", steps, ((40, 0, 0.0),), (Phase(1.0, (1.0, 1.0), (40, 40), 40.0),))
-    assert many.host_specs()[0].seats == 80
+    assert many.host_specs()[0].cpu_workers == 80
     assert EXAMPLE.host_specs() == [HostSpec("host-0", 16, 1, 7, 80e9)]
 
 

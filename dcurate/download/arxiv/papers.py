@@ -126,14 +126,14 @@ def _tex_files(data: bytes) -> list[str]:
 
 
 def _members(archive: tarfile.TarFile) -> list[str]:
-    texts, room = [], LARGEST_PAPER
+    texts, left = [], LARGEST_PAPER
     for member in archive:
         if not member.name.lower().endswith(_TEX) or member.isdir():
             continue
         if not _is_safe(member):
             raise _UnsafeError(repr(member.name))
-        text = _read(archive, member, room)
-        room -= len(text)
+        text = _read(archive, member, left)
+        left -= len(text)
         texts.append(_decoded(text))
     return texts
 
@@ -143,9 +143,9 @@ def _is_safe(member: tarfile.TarInfo) -> bool:
     return member.isfile() and not member.name.startswith("/") and ".." not in member.name.split("/")
 
 
-def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, room: int) -> bytes:
-    if member.size > room:
-        raise _TooLargeError(f"{member.name!r} is larger than {room:,} bytes")
+def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -> bytes:
+    if member.size > left:
+        raise _TooLargeError(f"{member.name!r} is larger than {left:,} bytes")
     file = archive.extractfile(member)
     data = file.read() if file else b""
     if len(data) != member.size:
@@ -153,7 +153,7 @@ def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, room: int) -> bytes
     return data
 
 
-def _unpacked(data: bytes, room: int) -> bytes:
+def _unpacked(data: bytes, left: int) -> bytes:
     """The content of a gzip file, or the data itself if it is not gzip.
 
     Each member is given to its unpacker in growing pieces: what follows its end is copied, so that many small members
@@ -167,9 +167,9 @@ def _unpacked(data: bytes, room: int) -> bytes:
             packed = view[at : at + size]
             if not packed:
                 raise EOFError("the compressed file is cut short")
-            pieces.append(unpacker.decompress(packed, room))
-            room -= len(pieces[-1])
-            if room <= 0:
+            pieces.append(unpacker.decompress(packed, left))
+            left -= len(pieces[-1])
+            if left <= 0:
                 raise _TooLargeError("it is larger than the limit when decompressed")
             at, size = at + len(packed), 2 * size
         at -= len(unpacker.unused_data)

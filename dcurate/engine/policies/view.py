@@ -174,7 +174,7 @@ class RunView:
 
 @dataclass(frozen=True)
 class SetSlots:
-    """Give an operator this many slots, or as many as there is room for, until the policy does not repeat it."""
+    """Give an operator this many slots, or as many as fit, until the policy does not repeat it."""
 
     operator: str
     slots: int
