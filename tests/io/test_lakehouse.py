@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import gc
 import importlib
 import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -62,7 +66,8 @@ class Place:
             catalog = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}"}
             self.settings["catalog"] = {"name": "here", **catalog}
             self.path = "db.table"
-            importlib.import_module("pyiceberg.catalog").load_catalog("here", **catalog).create_namespace("db")
+            with importlib.import_module("pyiceberg.catalog").load_catalog("here", **catalog) as opened:
+                opened.create_namespace("db")
 
     def writer(self, **settings: Any) -> TableWriter:
         return TableWriter(self.path, **self.settings, **settings)
@@ -80,11 +85,14 @@ class Place:
             return importlib.import_module("deltalake").DeltaTable(self.path).version() + 1
         if self.kind == "lance":
             return len(importlib.import_module("lance").dataset(self.path).versions())
-        return len(self.iceberg().metadata.snapshots)
+        with self.iceberg() as table:
+            return len(table.metadata.snapshots)
 
-    def iceberg(self) -> Any:
-        catalog = importlib.import_module("pyiceberg.catalog").load_catalog(**self.settings["catalog"])
-        return catalog.load_table(self.path)
+    @contextmanager
+    def iceberg(self) -> Iterator[Any]:
+        """Open the table of Iceberg."""
+        with importlib.import_module("pyiceberg.catalog").load_catalog(**self.settings["catalog"]) as catalog:
+            yield catalog.load_table(self.path)
 
     def append(self, rows: pa.Table) -> None:
         """Add rows as another program does."""
@@ -93,7 +101,8 @@ class Place:
         elif self.kind == "lance":
             importlib.import_module("lance").write_dataset(rows, self.path, mode="append")
         else:
-            self.iceberg().append(rows)
+            with self.iceberg() as table:
+                table.append(rows)
 
     def there(self) -> bool:
         table = self.writer()._table()
@@ -287,6 +296,7 @@ def test_input_that_changed_after_the_commit_is_refused(place: Place, tmp_path: 
 #: A program that writes ten parts, and is killed before or after a call of a method of the writer.
 PROGRAM = """
 import os, sys
+import psutil
 import pyarrow as pa
 from dcurate import DocumentBatch, InlineExecutor, Pipeline, TableWriter
 from dcurate.core.batch import BatchKey
@@ -376,7 +386,8 @@ def test_partitions_of_delta_are_read_with_their_types_and_not_written(tmp_path:
 def test_deleted_rows_are_not_read(place: Place) -> None:
     run(place.writer(), words(*"abcdef"))
     if place.kind == "iceberg":
-        place.iceberg().delete("text == 'b'")
+        with place.iceberg() as table:
+            table.delete("text == 'b'")
     else:
         library = importlib.import_module(LIBRARIES[place.kind])
         (library.DeltaTable(place.path) if place.kind == "delta" else library.dataset(place.path)).delete("text = 'b'")
@@ -384,10 +395,23 @@ def test_deleted_rows_are_not_read(place: Place) -> None:
     assert texts(place, blocksize=50) == list("acdef")
 
 
+def test_connections_to_a_catalog_of_iceberg_are_closed(tmp_path: Path) -> None:
+    place = Place("iceberg", tmp_path)
+    gc.disable()
+    try:
+        for mode in ("overwrite", "append", "overwrite"):
+            run(place.writer(mode=mode), words("a"))
+        place.rows()
+        open_files = [file.path for file in psutil.Process().open_files()]
+    finally:
+        gc.enable()
+    assert not [path for path in open_files if path.startswith(str(tmp_path))]
+
+
 def test_a_column_of_iceberg_that_was_renamed_is_refused(tmp_path: Path) -> None:
     place = Place("iceberg", tmp_path)
     run(place.writer(), words("a"))
-    with place.iceberg().update_schema() as change:
+    with place.iceberg() as table, table.update_schema() as change:
         change.rename_column("text", "body")
     with pytest.raises(
         DataError, match=r"with a renamed column \(body, text\), so its files alone do not say which rows"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,8 @@ class IcebergTable(Table):
             return Directory(found.location(), dict(self.options)).address
         empty = pa.schema([("a", pa.string())])
         try:
-            made = self._catalog().create_table_transaction(self.path, empty)
+            with self._catalog() as catalog:
+                made = catalog.create_table_transaction(self.path, empty)
         except self._errors().NoSuchNamespaceError as error:
             raise DataError(
                 f"the catalog has no namespace for table {self.path!r}; make it, or name one that it has"
@@ -60,10 +61,8 @@ class IcebergTable(Table):
                     f"{self.path!r} is no table of Iceberg that can be read without a catalog ({error}); give its "
                     "newest metadata file (metadata/....metadata.json), or catalog="
                 ) from error
-        errors = self._errors()
-        with suppress(errors.NoSuchTableError, errors.NoSuchNamespaceError):
-            return self._catalog().load_table(self.path)
-        return None
+        with self._catalog() as catalog:
+            return self._loaded(catalog)
 
     def version(self) -> int | None:
         found = self.found()
@@ -126,21 +125,21 @@ class IcebergTable(Table):
 
     def _commit(self, commit: Commit, directory: Directory, paths: list[str]) -> None:
         marks = {_MARK: commit.marker}
-        table = self.found()
-        if table is None:
-            work = self._catalog().create_table_transaction(
-                self.path, commit.schema, location=self._location(directory)
-            )
-        else:
-            work = table.transaction()
-            if commit.replace:
-                with work.update_schema() as change:
-                    change.union_by_name(commit.schema)
-            if commit.replace and table.current_snapshot() is not None:
-                work.delete(importlib.import_module("pyiceberg.expressions").AlwaysTrue(), snapshot_properties=marks)
-        if paths:
-            work.add_files(paths, snapshot_properties=marks, check_duplicate_files=False)
-        work.commit_transaction()
+        with self._catalog() as catalog:
+            table = self._loaded(catalog)
+            if table is None:
+                work = catalog.create_table_transaction(self.path, commit.schema, location=self._location(directory))
+            else:
+                work = table.transaction()
+                if commit.replace:
+                    with work.update_schema() as change:
+                        change.union_by_name(commit.schema)
+                if commit.replace and table.current_snapshot() is not None:
+                    every = importlib.import_module("pyiceberg.expressions").AlwaysTrue()
+                    work.delete(every, snapshot_properties=marks)
+            if paths:
+                work.add_files(paths, snapshot_properties=marks, check_duplicate_files=False)
+            work.commit_transaction()
 
     def stored(self, kind: pa.DataType) -> pa.DataType | None:
         is_ = pa.types
@@ -169,14 +168,27 @@ class IcebergTable(Table):
     def _location(self, directory: Directory) -> str:
         return f"file://{directory.address}" if directory.local else directory.address
 
-    def _catalog(self) -> Any:
+    def _loaded(self, catalog: Any) -> Any | None:
+        """Load the table from its catalog; None if there is none."""
+        errors = self._errors()
+        with suppress(errors.NoSuchTableError, errors.NoSuchNamespaceError):
+            return catalog.load_table(self.path)
+        return None
+
+    @contextmanager
+    def _catalog(self) -> Iterator[Any]:
+        """Open the catalog, and close its connections afterwards."""
         if self.catalog is None:
             raise PipelineError(
                 f"table {self.path!r} of Iceberg is known by its catalog; give catalog={{'type': 'rest', 'uri': ...}}"
             )
         settings = store_settings(self.options) | dict(self.catalog)
         name = settings.pop("name", "default")
-        return importlib.import_module("pyiceberg.catalog").load_catalog(name, **settings)
+        catalog = importlib.import_module("pyiceberg.catalog").load_catalog(name, **settings)
+        try:
+            yield catalog
+        finally:
+            catalog.close()
 
     def _errors(self) -> Any:
         return importlib.import_module("pyiceberg.exceptions")
