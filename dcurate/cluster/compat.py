@@ -23,6 +23,7 @@ import distributed.protocol
 import distributed.utils
 from distributed import Client, Nanny, Scheduler, SpecCluster, Status, Worker, as_completed
 from distributed.collections import HeapSet
+from distributed.comm import CommClosedError
 from distributed.comm.registry import get_backend
 from distributed.core import error_message
 from distributed.deploy import Cluster as DaskCluster
@@ -53,6 +54,18 @@ PROTOCOLS = ("tcp", "ucxx")
 def identify_workers(client: Client) -> Mapping[str, Mapping[str, Any]]:
     """Ask the scheduler for all workers by address; `Client.scheduler_info` may answer from a copy without them."""
     return cast(Mapping[str, Mapping[str, Any]], client.sync(client.scheduler.identity, n_workers=-1)["workers"])
+
+
+def is_lost_connection(error: OSError) -> bool:
+    """Whether Dask raised an error because a process is gone or accepts no connections.
+
+    Examples:
+        >>> is_lost_connection(OSError("Timed out trying to connect to tcp://host:1 after 30 s"))
+        True
+        >>> is_lost_connection(FileNotFoundError(2, "No such file or directory"))
+        False
+    """
+    return isinstance(error, CommClosedError) or str(error).startswith("Timed out trying to connect to")
 
 
 def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:

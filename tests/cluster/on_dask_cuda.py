@@ -107,14 +107,14 @@ def two_slots(cluster: LocalCluster) -> dict[str, Any]:
 
 def main() -> None:
     vars(cuda)["GPU_PROCESSES"] = 2  # two processes show what four would
-    with LocalCluster(n_workers=1, memory_limit=2**30, gpus=True, device_memory_limit=0.5) as cluster:
+    with LocalCluster(n_workers=1, memory_limit=2**31, gpus=True, device_memory_limit=0.5) as cluster:
         every = cluster.client.run(seen)
         local = sorted(every.values(), key=lambda one: (one["kind"], one["visible"]))
         own = next(address for address, one in every.items() if one["kind"] == "gpu")
         (results,) = cluster.client.run(kept, workers=[own]).values()
         slots = two_slots(cluster)
     settings = GpuMemorySettings(rmm_pool_size="8GB", enable_cudf_spill=True)
-    kinds = {"card": Kind.gpus_here(minimum=1, memory_limit=2**30, gpu_memory=settings)}
+    kinds = {"card": Kind.gpus_here(minimum=1, memory_limit=2**31, gpu_memory=settings)}
     with ElasticCluster(kinds) as elastic:
         client = elastic.client
         client.wait_for_workers(1)

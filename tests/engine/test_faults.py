@@ -17,6 +17,7 @@ from distributed import Client, Worker
 from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
 from dcurate.engine.dask import executor
 from dcurate.engine.dask.backend import DaskBackend
+from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin
 from dcurate.errors import RunError
 from tests.conftest import ROOT, scheduler_and_workers
@@ -36,6 +37,23 @@ def test_a_scheduler_that_goes_away_ends_the_run_with_one_sentence(tmp_path: Pat
         threading.Timer(0.5, os.kill, (scheduler, signal.SIGKILL)).start()
         with pytest.raises(RunError, match="scheduler .* start the run again with resume=True to go on"):
             list(stream)
+
+
+def test_a_scheduler_that_is_gone_does_not_hide_the_error_of_the_run(tmp_path: Path) -> None:
+    short = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
+    with (
+        scheduler_and_workers(tmp_path, "--nworkers", "1") as address,
+        short,
+        Client(address, set_as_default=False) as client,
+    ):
+        scheduler = client.run_on_scheduler(os.getpid)
+        busy = threading.Event()
+        client.loop.add_callback(client.rpc.collect)
+        client.loop.add_callback(busy.wait, 60)  # the client does not notice that the scheduler is gone
+        os.kill(scheduler, signal.SIGKILL)
+        threading.Timer(0.5, busy.set).start()
+        assert client.status == "running"
+        executor._unregister(client, executor.SlotManager("run", RunConfig([], {}), client.id))
 
 
 def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from distributed import Client
-from distributed.comm import CommClosedError
 from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
@@ -207,7 +206,9 @@ class DaskSession:
             try:
                 _register(self.client, SlotManager(job.run_key, config, self.client.id), stack)
                 yield from DriverLoop(flow, accounting, backend).run()
-            except CommClosedError as error:  # in the middle of a question to it
+            except OSError as error:
+                if not compat.is_lost_connection(error):
+                    raise
                 raise RunError(
                     "the scheduler does not answer any more; start the run again with resume=True to go on"
                 ) from error
@@ -333,13 +334,13 @@ def _too_old(error: Exception) -> ResourceError:
 
 def _unregister(client: Client, scaler: SlotManager) -> None:
     if client.status == "running":
-        with suppress(CommClosedError):
+        with suppress(OSError):  # it is gone, or does not accept connections
             client.run_on_scheduler(stop_run, name=scaler.name)
 
 
 def _forget_run(client: Client, run: str) -> None:
     if client.status == "running":
-        with suppress(CommClosedError):
+        with suppress(OSError):
             compat.send_to_scheduler(client, {"op": RUN_ENDED, "run": run})
             client.run_on_scheduler(forget_run, run=run, client=client.id)
 
@@ -349,6 +350,6 @@ def _release_run(client: Client, run: str) -> list[str]:
     if client.status != "running":
         return []
     answers: dict[str, list[str]] = {}
-    with suppress(CommClosedError):
+    with suppress(OSError):
         answers = compat.ask_workers(client, release_run, run=run)
     return [failure for failures in answers.values() if isinstance(failures, list) for failure in failures]
