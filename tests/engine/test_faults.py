@@ -18,6 +18,7 @@ from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
 from dcurate.engine.dask import executor
 from dcurate.engine.dask.backend import DaskBackend
 from dcurate.engine.dask.observation import RunConfig
+from dcurate.engine.dask.scheduler_plugin import SlotManager
 from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin
 from dcurate.errors import RunError
 from tests.conftest import ROOT, scheduler_and_workers
@@ -53,7 +54,7 @@ def test_a_scheduler_that_is_gone_does_not_hide_the_error_of_the_run(tmp_path: P
         os.kill(scheduler, signal.SIGKILL)
         threading.Timer(0.5, busy.set).start()
         assert client.status == "running"
-        executor._unregister(client, executor.SlotManager("run", RunConfig([], {}), client.id))
+        executor._unregister(client, SlotManager("run", RunConfig([], {}), client.id))
 
 
 def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
