@@ -68,35 +68,55 @@ def is_lost_connection(error: OSError) -> bool:
     return isinstance(error, CommClosedError) or str(error).startswith("Timed out trying to connect to")
 
 
-def ask_workers(client: Client, function: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
+def ask_workers(
+    client: Client, function: Callable[..., Any], *arguments: Any, answer_s: float | None = None, **options: Any
+) -> dict[str, Any]:
     """Call a function on all workers, as `Client.run` does; return answers and exceptions by address.
 
-    A worker that does not answer within `ANSWER_S` seconds is left out; it calls the function when it goes on. One that
-    has sent the scheduler nothing for that long gets `SILENT_ANSWER_S` seconds. If one does not answer, the others may
-    call the function twice.
+    A worker that does not answer is left out; it calls the function when it goes on. Then the others may be asked
+    twice.
+
+    Args:
+        client: of the cluster.
+        function: to call.
+        arguments: of the function; ``options``, too.
+        answer_s: how long to wait for the answer of a worker, in seconds; None for `ANSWER_S`. A worker that has sent
+            the scheduler nothing for `ANSWER_S` seconds gets no longer than that, and `SILENT_ANSWER_S` seconds if it
+            was silent before.
     """
+    limit_s = ANSWER_S if answer_s is None else answer_s
 
-    async def ask(workers: Sequence[str], timeout_s: float) -> dict[str, Any]:
+    async def silent() -> tuple[set[str], set[str]]:
+        """All workers, and those that have sent the scheduler nothing for some time."""
+        known = (await client.scheduler.identity(n_workers=-1))["workers"]
+        latest = max((one["last_seen"] for one in known.values()), default=0.0)
+        return {*known}, {address for address, one in known.items() if latest - one["last_seen"] > ANSWER_S}
+
+    async def ask(workers: Collection[str], limit_s: float) -> dict[str, Any]:
         call = client._run(function, *arguments, workers=list(workers), on_error="return", **options)
-        return cast(dict[str, Any], await asyncio.wait_for(call, timeout_s))
+        task, end = asyncio.ensure_future(call), time.monotonic() + limit_s
+        while not task.done():
+            await asyncio.wait({task}, timeout=min(ANSWER_S, max(0.0, end - time.monotonic())))
+            if not task.done() and (time.monotonic() >= end or (await silent())[1] & {*workers}):
+                task.cancel()
+                raise TimeoutError
+        return cast(dict[str, Any], task.result())
 
-    async def ask_one(worker: str, timeout_s: float) -> dict[str, Any]:
+    async def ask_one(worker: str, limit_s: float) -> dict[str, Any]:
         with suppress(TimeoutError):
-            return await ask([worker], timeout_s)
+            return await ask([worker], limit_s)
         return {}
 
     async def ask_all() -> dict[str, Any]:
-        known = (await client.scheduler.identity(n_workers=-1))["workers"]
-        latest = max((one["last_seen"] for one in known.values()), default=0.0)
-        silent = {address for address, one in known.items() if latest - one["last_seen"] > ANSWER_S}
-        each = [ask_one(worker, SILENT_ANSWER_S) for worker in silent]
-        others, *answers = await asyncio.gather(ask_many([one for one in known if one not in silent]), *each)
+        known, quiet = await silent()
+        each = [ask_one(worker, SILENT_ANSWER_S) for worker in quiet]
+        others, *answers = await asyncio.gather(ask_many(known - quiet), *each)
         return dict(ChainMap(others, *answers))
 
-    async def ask_many(workers: Sequence[str]) -> dict[str, Any]:
+    async def ask_many(workers: Collection[str]) -> dict[str, Any]:
         with suppress(TimeoutError):
-            return await ask(workers, ANSWER_S) if workers else {}
-        return dict(ChainMap(*await asyncio.gather(*(ask_one(worker, ANSWER_S) for worker in workers))))
+            return await ask(workers, limit_s) if workers else {}
+        return dict(ChainMap(*await asyncio.gather(*(ask_one(worker, limit_s) for worker in workers))))
 
     return cast(dict[str, Any], client.sync(ask_all))
 

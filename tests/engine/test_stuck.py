@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from distributed import Client, Worker
 from distributed import LocalCluster as DaskCluster
 
-from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
+from dcurate import (
+    AttachedCluster,
+    DaskExecutor,
+    DocumentBatch,
+    LocalCluster,
+    Pipeline,
+    ProcessingStage,
+    Resources,
+)
 from dcurate.cluster import compat
 from dcurate.engine.dask.worker_plugin import has_plugin, plugin_on
 from dcurate.engine.policies import StallDetection
-from dcurate.errors import ResourceError, RunError
+from dcurate.errors import ResourceError, RunError, StageError
 from tests.stages import Numbers, Sleep
 
 pytestmark = pytest.mark.cluster
@@ -93,3 +103,30 @@ def test_a_worker_that_does_not_answer_is_not_waited_for_and_takes_part_when_it_
     result = Pipeline("test", stages=[Numbers(12, 5), Sleep(0.01)]).run(DaskExecutor(cluster=three))
     assert (rows, result.report.stages[-1].rows_out) == (60, 60)
     assert sorted(three.client.run(has_run).values()) == [(pid, True, []) for pid in sorted([stopped, *others])]
+
+
+@dataclass
+class SlowTeardown(ProcessingStage):
+    """Takes longer to tear down than a worker may take to answer, and fails then."""
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task
+
+    def teardown(self) -> None:
+        time.sleep(2.5)
+        raise ValueError("not uploaded")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("stopped", [False, True], ids=["all answer", "one does not"])
+def test_a_teardown_is_waited_for_and_its_error_known(stopped: bool, three: LocalCluster) -> None:
+    processes = sorted(three.client.run(os.getpid).values())
+    stage = SlowTeardown().with_(resources=Resources(cpus=1))
+    stream = Pipeline("test", stages=[Numbers(40, 5), Sleep(0.01), stage]).stream(DaskExecutor(cluster=three))
+    rows = sum(next(stream).num_items for _ in range(40))
+    if stopped:
+        os.kill(processes[0], signal.SIGSTOP)
+    with pytest.raises(StageError, match="the output is complete, but .*not uploaded"):
+        next(stream)
+    os.kill(processes[0], signal.SIGCONT)
+    assert rows == 200

@@ -47,6 +47,8 @@ from dcurate.engine.serialization import pickled, pickled_policies
 from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError
 from dcurate.plan.operators import Plan
 
+#: How long a worker may take to tear down the slots of a run, in seconds.
+TEARDOWN_S = 600.0
 #: How often workers are asked again that die or start meanwhile, and seconds between two attempts.
 ATTEMPTS, RETRY_S = 50, 0.2
 
@@ -351,5 +353,5 @@ def _release_run(client: Client, run: str) -> list[str]:
         return []
     answers: dict[str, list[str]] = {}
     with suppress(OSError):
-        answers = compat.ask_workers(client, release_run, run=run)
+        answers = compat.ask_workers(client, release_run, answer_s=TEARDOWN_S, run=run)
     return [failure for failures in answers.values() if isinstance(failures, list) for failure in failures]

@@ -155,6 +155,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
         self.pools: dict[tuple[str, str], SlotQueue] = {}
         self.counters = CallCounters()
         self.ended_runs: deque[str] = deque(maxlen=MAX_ENDED_RUNS)
+        self.releases: dict[str, asyncio.Task[list[str]]] = {}
         self.locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self.threads = ThreadPoolExecutor(MAX_SETUPS, thread_name_prefix="dcurate-setup")
         self.background: set[asyncio.Task[None]] = set()
@@ -273,7 +274,14 @@ class DcurateWorkerPlugin(WorkerPlugin):
         return result
 
     async def release_run(self, run: str) -> list[str]:
-        """Tear down the slots of a run; return error messages."""
+        """Tear down the slots of a run, once; return error messages, again when called again."""
+        if run not in self.releases:
+            self.releases[run] = asyncio.ensure_future(self._release_run(run))
+            for ended in list(self.releases)[:-MAX_ENDED_RUNS]:
+                del self.releases[ended]
+        return await asyncio.shield(self.releases[run])
+
+    async def _release_run(self, run: str) -> list[str]:
         failures: list[str] = []
         self.ended_runs.append(run)
         for key in [key for key in self.locks if key[0] == run]:
