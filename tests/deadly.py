@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from dcurate import DocumentBatch, DocumentReader, JsonlReader, ParquetReader, ProcessingStage
+from dcurate import CsvReader, DocumentBatch, DocumentReader, JsonlReader, ParquetReader, ProcessingStage
 from dcurate.core.batch import FileGroup, Rejection
 from dcurate.io.source import FileReader
 from dcurate.io.warc_reader import WetReader
@@ -31,6 +31,11 @@ class _Deadly(FileReader):
 @dataclass
 class DeadlyJsonl(_Deadly, JsonlReader):
     name: str = "deadly_jsonl"
+
+
+@dataclass
+class DeadlyCsv(_Deadly, CsvReader):
+    name: str = "deadly_csv"
 
 
 @dataclass

@@ -56,10 +56,10 @@ def patterns(tokens: Sequence[str], together: Sequence[str] | None = None) -> It
     yield from pairs(tokens if together is None else together)
 
 
-def beyond(longest: int) -> Iterator[int]:
+def beyond(longest: int, bytes_each: int) -> Iterator[int]:
     """Lengths above one, up to `BYTES`; no more than ten times the last, as one that grows too fast takes for ever."""
-    while longest < BYTES:
-        longest = min(10 * longest, BYTES)
+    while longest < BYTES // bytes_each:
+        longest = min(10 * longest, BYTES // bytes_each)
         yield longest
 
 
@@ -68,6 +68,7 @@ def assert_linear(
     made: Iterable[Callable[[int], Any]],
     lengths: Sequence[int] = LENGTHS,
     before: str = "",
+    bytes_each: int = 1,
 ) -> None:
     """Fail for a pattern that takes more than twice as long as its length explains: 20 times for 10 times the text.
 
@@ -77,8 +78,9 @@ def assert_linear(
     Args:
         lengths: in ascending order; the first is compared with a quarter of it.
         before: what each text begins with.
+        bytes_each: how many bytes one of the length is, where it is the number of members or keys, say.
     """
-    lengths = (*lengths, *beyond(lengths[-1]))
+    lengths = (*lengths, *beyond(lengths[-1], bytes_each))
     warm = True
     for pattern in made:
         for shorter, longer in zip((lengths[0] // 4, *lengths), lengths, strict=False):

@@ -181,6 +181,14 @@ def test_plan_shows_params_operators_and_columns(here):
     assert not (here / "out").exists()
 
 
+def test_plan_says_that_many_small_files_should_be_packed(here):
+    (here / "r.yaml").write_text(RECIPE.replace("files_per_partition: 1, ", ""))
+    for number in range(1000):
+        (here / "in" / f"small-{number}.jsonl").write_text('{"url": "1", "text": "small"}\n')
+    said = "blocksize='32MiB' packs them, which takes a fraction of the time, and writes fewer files"
+    assert said in run("plan", "r.yaml", cwd=here).stdout
+
+
 @pytest.mark.parametrize("mode", ["inline", "batch", "streaming"])
 def test_a_run_writes_the_documents_and_reports(here, mode):
     done = run("run", "r.yaml", "--mode", mode, "--set", "min_words=2", "--output", "there", cwd=here)

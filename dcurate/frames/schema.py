@@ -307,6 +307,16 @@ def _common_field(column: pa.Field, schemas: Sequence[pa.Schema]) -> pa.Field:
     return common if len(found) == len(schemas) else unmarked(common)  # a table may have dropped it
 
 
+def without_notes(table: pa.Table) -> pa.Table:
+    """The table without metadata that begins with `NOTE`: in a file that was read, anybody may have written it."""
+
+    def own(pairs: Mapping[bytes, bytes] | None) -> dict[bytes, bytes] | None:
+        return {key: value for key, value in (pairs or {}).items() if not key.startswith(NOTE)} or None
+
+    fields = [column.with_metadata(own(column.metadata)) for column in table.schema]
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, own(table.schema.metadata)))
+
+
 def _agreed(all_pairs: Sequence[Mapping[bytes, bytes] | None]) -> dict[bytes, bytes] | None:
     """Return the pairs that are the same in all of the mappings."""
     first, *others = [pairs or {} for pairs in all_pairs] or [{}]

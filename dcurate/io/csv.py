@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 
-from dcurate.core.batch import FileGroup, FilePart, FileRows, Rejection
+from dcurate.core.batch import FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import fitted, one_chunk
@@ -16,13 +16,24 @@ from dcurate.fs.compression import Lost, ending_of, head, salvage, unpack
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import unchanged
 from dcurate.io import files
-from dcurate.io.csv_rows import BadRow, Dialect, first_record, parse
+from dcurate.io.csv_rows import BadRow, Dialect, first_record, parse, records
 from dcurate.io.lines import check_lines, read_lines_of_range, read_whole
 from dcurate.io.source import FileReader
 
 _BOM = b"\xef\xbb\xbf"
 _HEAD, _LONGEST_HEAD = 2**18, 2**26
+#: Bytes up to which rows that cannot be read are kept in quarantine.
+_SHOWN = 2**20
 _FAULTS = pa.schema([("file", pa.string()), ("line", pa.int64()), ("error", pa.string()), ("raw", pa.string())])
+
+
+class _Body(NamedTuple):
+    """What a part holds besides a header: records, the line from 0 of the first, and damaged lines after them."""
+
+    names: list[str]
+    data: bytes
+    line: int
+    bad: list[BadRow]
 
 
 @dataclass
@@ -129,12 +140,30 @@ class CsvReader(FileReader):
         )
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=rejections)
 
-    def divided(self, task: FileGroup) -> FileRows | None:
-        """Return None: rows of CSV cannot be counted without parsing."""
-        return None
+    def unread(self, task: FileGroup) -> list[dict[str, Any]]:
+        """Return the positions of rows that cannot be read, and their content if short, for quarantine."""
+        found = super().unread(task)
+        for record, part in zip(found, task.parts, strict=True):
+            if part.rows is not None:
+                body = self._body(part, self._named(part))
+                raw = body.data or b"\n".join(row.raw for row in body.bad)
+                record["line"] = None if part.start else (body.line if body.data else body.bad[0].line) + 1
+                record["raw"] = raw.decode(errors="backslashreplace") if len(raw) <= _SHOWN else None
+        return found
 
     def _rows(self, part: FilePart, name: str) -> tuple[pa.Table, list[BadRow]]:
         """Return the rows of a part, and those that cannot be read."""
+        body = self._body(part, name)
+        if not body.names:
+            return pa.table({}), body.bad
+        try:
+            table, found = parse(body.data, body.names, self._declared(), self._dialect(part.path))
+        except DataError as error:
+            raise DataError(f"{name} has {error}; use smaller files, or newlines_in_values=False") from error
+        return table, [*(row._replace(line=row.line + body.line) for row in found), *body.bad]
+
+    def _body(self, part: FilePart, name: str) -> _Body:
+        """Return the records of a part, of all or of those that it counts."""
         dialect = self._dialect(part.path)
         data, lost = self._content(part, name)
         bad: list[BadRow] = []
@@ -147,17 +176,20 @@ class CsvReader(FileReader):
             names, begin = self._names(data, name, dialect)
             line = len(data[:begin].splitlines())
             data = data[begin:]
-        try:
-            table, found = parse(data, names, self._declared(), dialect) if names else (pa.table({}), [])
-        except DataError as error:
-            raise DataError(f"{name} has {error}; use smaller files, or newlines_in_values=False") from error
-        bad += [row._replace(line=row.line + line) for row in found]
         if lost is not None:
-            line += len(data.splitlines())
+            last = line + len(data.splitlines())
             damage = f"in the damaged {ending_of(part.path)} stream at byte {lost.at:,} of the file ({lost.reason})"
             rest = lost.doubtful.splitlines() or [b""]
-            bad += [BadRow(line + number, "damaged stream", damage, raw) for number, raw in enumerate(rest)]
-        return table, bad
+            bad = [BadRow(last + number, "damaged stream", damage, raw) for number, raw in enumerate(rest)]
+        if part.rows is None:
+            return _Body(names, data, line, bad)
+        first, stop = part.rows
+        all_records = list(records(data, dialect))
+        some = all_records[first:stop]
+        bad = bad[max(0, first - len(all_records)) : max(0, stop - len(all_records))]
+        if not some:
+            return _Body(names, b"", line, bad)
+        return _Body(names, data[some[0].start : some[-1].start + len(some[-1].raw)], line + some[0].line, bad)
 
     def _content(self, part: FilePart, name: str) -> tuple[bytes, Lost | None]:
         """Return the content of a part, unpacked; without what is lost in a damaged stream."""
@@ -216,7 +248,9 @@ class CsvReader(FileReader):
             size *= 16
 
     def _counted(self, part: FilePart) -> list[FilePart]:
-        return [part]
+        body = self._body(part, self._named(part))
+        count = sum(1 for _ in records(body.data, self._dialect(part.path)))
+        return [replace(part, rows=(0, count + len(body.bad)))]
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         if self.newlines_in_values or ending_of(file.path):

@@ -45,8 +45,9 @@ class BadRow(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """A record: its line from 0, its bytes with the line break, the number of its values, whether a quote is open."""
+    """A record: its first byte and line, both from 0, its bytes, the number of its values, whether a quote is open."""
 
+    start: int
     line: int
     raw: bytes
     values: int
@@ -63,7 +64,7 @@ def _value(dialect: Dialect) -> re.Pattern[bytes]:
     return re.compile(rb"(?:%b|(?!%b)%b)(?P<end>%b|\r\n|\n|\r|\Z)" % (quoted, quote, plain, delimiter))
 
 
-def _records(data: bytes, dialect: Dialect) -> Iterator[_Record]:
+def records(data: bytes, dialect: Dialect) -> Iterator[_Record]:
     """Yield the records of the data; none for blank lines."""
     pattern, delimiter = _value(dialect), dialect.delimiter.encode()
     start = at = line = 0
@@ -73,14 +74,14 @@ def _records(data: bytes, dialect: Dialect) -> Iterator[_Record]:
         if found is None:  # from here to the end of the line, as nobody knows where the value ends
             broken = _BREAKS.search(data, at)
             at = broken.end() if broken else len(data)
-            yield _Record(line, data[start:at], values, True)
+            yield _Record(start, line, data[start:at], values, True)
         elif found["end"] == delimiter:
             at, values = found.end(), values + 1
             continue
         else:
             at = found.end()
             if data[start : found.start("end")]:
-                yield _Record(line, data[start:at], values, False)
+                yield _Record(start, line, data[start:at], values, False)
         line += len(_BREAKS.findall(data, start, at))
         start, values = at, 1
 
@@ -95,7 +96,7 @@ def first_record(data: bytes, dialect: Dialect) -> tuple[list[str], int]:
         >>> first_record(b'\nid,"a ""b"" c"\n1,2\n', Dialect())
         (['id', 'a "b" c'], 16)
     """
-    for record in _records(data, dialect):
+    for record in records(data, dialect):
         if record.is_open:
             raise ValueError("a quote is not closed")
         begin = 0
@@ -182,11 +183,11 @@ def parse(
     if len(data) > _LARGEST:
         raise DataError("more than 2 GiB of records at once")
     bad: list[BadRow] = []
-    records: list[_Record] | None = None
+    good: list[_Record] | None = None
     parsed = _parsed(data, names, dialect) if _is_text(data) else None
     if parsed is None or not parsed.whole:
-        records, bad = _sorted_out(data, len(names), dialect)
-        parsed = _parsed(b"".join(_terminated(record.raw) for record in records), names, dialect)
+        good, bad = _sorted_out(data, len(names), dialect)
+        parsed = _parsed(b"".join(_terminated(record.raw) for record in good), names, dialect)
     columns = [column.cast(pa.string()) for column in parsed.table.columns]
     faults: dict[int, BadRow] = {}
     for place, name in enumerate(names):
@@ -196,13 +197,13 @@ def parse(
         try:
             columns[place] = texts.cast(types[name])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            if records is None:
-                records = _sorted_out(data, len(names), dialect)[0]
+            if good is None:
+                good = _sorted_out(data, len(names), dialect)[0]
             columns[place], wrong = _cast_each(texts, types[name])
             for row, text in wrong.items():
                 error = f"column {name!r} is to be {types[name]}, and this is {text[:80]!r}"
                 reason = f"column {name!r} of another type"
-                faults.setdefault(row, BadRow(records[row].line, reason, error, records[row].raw))
+                faults.setdefault(row, BadRow(good[row].line, reason, error, good[row].raw))
     table = pa.Table.from_arrays(columns, list(names))
     if faults:
         table = table.filter(pa.array([row not in faults for row in range(table.num_rows)], pa.bool_()))
@@ -225,7 +226,7 @@ def _sorted_out(data: bytes, columns: int, dialect: Dialect) -> tuple[list[_Reco
     """Return the records that Arrow can parse, and the others."""
     good: list[_Record] = []
     bad: list[BadRow] = []
-    for record in _records(data, dialect):
+    for record in records(data, dialect):
         reason = "malformed row"
         if record.is_open:
             error = "a quote is not closed"

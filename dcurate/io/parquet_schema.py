@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dcurate.frames.columns import column_of
-from dcurate.frames.schema import NOTE, fitted, without
+from dcurate.frames.schema import NOTE, fitted, without, without_notes
 
 _TYPE, _VALUES = NOTE + b"type", NOTE + b"values"
 _PANDAS, _HUGGINGFACE, _RANGE = b"pandas", b"huggingface", NOTE + b"range"
@@ -50,6 +50,7 @@ def unpacked(table: pa.Table, about: pq.FileMetaData | None = None) -> pa.Table:
         >>> table.schema.field("lang").type, packed(table).schema.field("lang").type
         (DataType(string), DictionaryType(dictionary<values=string, indices=int32, ordered=0>))
     """
+    table = without_notes(table)
     notes: dict[str, _Pairs] = {name: {} for name in table.column_names}
     pairs = dict(table.schema.metadata or {})
     _note_pandas(pairs, notes)

@@ -11,12 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcurate import CsvReader, InlineExecutor, JsonlWriter, ParquetReader, ParquetWriter, Pipeline
+from dcurate.core.batch import FileGroup
 from dcurate.errors import DataError, PipelineError
-from dcurate.io.csv_rows import Dialect, _records, parse
+from dcurate.io.csv_rows import Dialect, parse, records
 
 TEXTS = st.text(st.sampled_from("a,\"\n\r ;\t'é€0\\"), max_size=6)
 BYTES = st.lists(st.sampled_from([b"a", b",", b'"', b"\n", b"\r", b"\r\n", b"\xff", "é".encode(), b"1"])).map(b"".join)
@@ -60,10 +61,10 @@ def test_null_is_told_from_empty_text(rows: list[tuple[str | None, int | None]])
 def test_every_record_is_a_row_or_a_bad_row(data: bytes, dialect: Dialect, columns: int) -> None:
     names = [f"c{number}" for number in range(columns)]
     table, bad = parse(data, names, {}, dialect)
-    records = list(_records(data, dialect))
-    assert table.num_rows + len(bad) == len(records)
-    assert {row.line for row in bad} <= {record.line for record in records}
-    assert b"".join(record.raw for record in records).replace(b"\r", b"").replace(b"\n", b"") == data.replace(
+    found = list(records(data, dialect))
+    assert table.num_rows + len(bad) == len(found)
+    assert {row.line for row in bad} <= {record.line for record in found}
+    assert b"".join(record.raw for record in found).replace(b"\r", b"").replace(b"\n", b"") == data.replace(
         b"\r", b""
     ).replace(b"\n", b"")
     if not bad and b'"' not in data and b"'" not in data:
@@ -90,6 +91,39 @@ def test_rows_do_not_depend_on_how_files_are_cut(tmp_path_factory: Any, rows: An
     whole = read(path)
     assert len(whole) == len(rows)
     assert read(path, blocksize=size, newlines_in_values=False) == whole == read(packed)
+
+
+def outcome(reader: CsvReader, split: FileGroup) -> list[tuple[Any, ...]]:
+    """The rows of a split, and after them what is in quarantine."""
+    batch: Any = reader.process(split)
+    if batch is None:
+        return []
+    bad = [tuple(row.values()) for one in batch.rejections for row in one.data.to_pylist()]
+    return [*((tuple(row.values())) for row in batch.to_arrow().to_pylist()), *bad]
+
+
+@settings(max_examples=100, deadline=None)
+@given(BYTES, DIALECTS, st.integers(1, 3), st.sampled_from([None, 0, 1]))
+@example(b'1\n\n"2\n\n3', Dialect(), 1, None)
+@example(b"1\n2\n\n3\n", Dialect(), 1, 1)
+def test_rows_that_are_read_one_by_one_are_those_of_the_file(
+    tmp_path_factory: Any, data: bytes, dialect: Dialect, columns: int, damaged: int | None
+) -> None:
+    if damaged is not None:
+        packed = gzip.compress(data)
+        data = packed + packed[: len(packed) - 9 * damaged]
+    path = put(tmp_path_factory.mktemp("csv") / ("in.csv" if damaged is None else "in.csv.gz"), data)
+    header = [f"c{number}" for number in range(columns)]
+    form: Any = {"delimiter": dialect.delimiter, "quote": dialect.quote, "newlines_in_values": dialect.multiline}
+    reader = CsvReader(path, header=header, on_bad_line="quarantine", **form)
+    [split] = reader.splits()
+    counted: Any = reader.divided(split)
+    alone = [counted.rows(row, row + 1) for row in range(counted.num_items if counted else 0)]
+    found = [outcome(reader, one) for one in alone]
+    assert all(len(each) == 1 for each in found)
+    assert sorted(repr(row) for each in found for row in each) == sorted(map(repr, outcome(reader, split)))
+    lines = [record["line"] for one in alone for record in reader.unread(one)]
+    assert lines == sorted(lines)
 
 
 BAD = b'id,text\n1,"two\nlines"\n\n2\n3,good\n4,\xff\n5,a,b\nx,good\n6,"open\n7,good\n'

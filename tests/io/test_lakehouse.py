@@ -32,6 +32,7 @@ from dcurate import (
 )
 from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError
+from dcurate.frames.schema import NOTE
 
 LIBRARIES = {"delta": "deltalake", "iceberg": "pyiceberg", "lance": "lance"}
 FORMATS = [name for name, library in LIBRARIES.items() if importlib.util.find_spec(library) is not None]
@@ -233,6 +234,13 @@ def test_json_in_a_column_of_lance_is_read_as_it_was(tmp_path: Path) -> None:
     place = Place("lance", tmp_path)
     run(place.writer(), pa.table({"n": pa.array(['{"a": 1}']).cast(pa.json_())}))
     assert place.rows()["n"].to_pylist() == ['{"a": 1}']
+
+
+def test_what_a_table_of_lance_says_under_the_names_of_notes_is_not_believed(tmp_path: Path) -> None:
+    field = pa.field("n", pa.int64(), metadata={NOTE + b"type": b"x", b"unit": b"m"})
+    place = Place("lance", tmp_path)
+    importlib.import_module("lance").write_dataset(pa.table({"n": [1]}, schema=pa.schema([field])), place.path)
+    assert place.rows().schema.field("n").metadata == {b"unit": b"m"}
 
 
 def test_a_table_that_another_program_changed_meanwhile_is_not_replaced(place: Place) -> None:

@@ -44,6 +44,7 @@ from dcurate import (
 from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError
 from dcurate.frames.schema import NOTE, without
+from dcurate.io.parquet_schema import unpacked
 from tests.places import is_data
 
 WORDS = pa.dictionary(pa.int8(), pa.string())
@@ -852,6 +853,26 @@ def test_a_changed_column_and_given_settings_have_encodings_of_their_own(tmp_pat
     run(ParquetReader(str(tmp_path / "in")), given)
     [path] = (tmp_path / "given").glob("*.parquet")
     assert encodings(path)["s"][0] == {"PLAIN", "RLE_DICTIONARY"}
+
+
+def int32_note() -> bytes:
+    """A note of another type, as a reader makes it."""
+    made = unpacked(pa.table({"n": pa.array([1, 2], pa.int32()).dictionary_encode()}))
+    return bytes(made.schema.field("n").metadata[NOTE + b"type"])
+
+
+@pytest.mark.parametrize(
+    "note", [b"x", b"{}", b"null", b"\xff", b'{"n": "RLE"}', pytest.param(int32_note(), id="int32")]
+)
+def test_what_a_file_says_under_the_names_of_notes_is_not_believed(note: bytes, tmp_path: Path) -> None:
+    names = [b"type", b"values", b"encoding", b"range", b"pandas", b"huggingface", b"page index"]
+    notes = {NOTE + name: note for name in names}
+    fields = [pa.field("n", pa.int64(), metadata={**notes, b"unit": b"m"})]
+    before = pa.table({"n": [1, 2]}, schema=pa.schema(fields, {**notes, b"by": b"A"}))
+    save(before, tmp_path / "in" / "a.parquet")
+    run(ParquetReader(str(tmp_path / "in")), ParquetWriter(str(tmp_path / "out")))
+    fields = [pa.field("n", pa.int64(), metadata={b"unit": b"m"})]
+    assert_kept(tmp_path / "out", pa.table({"n": [1, 2]}, schema=pa.schema(fields, {b"by": b"A"})))
 
 
 def test_notes_are_not_in_files(tmp_path: Path) -> None:

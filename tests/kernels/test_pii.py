@@ -189,9 +189,11 @@ def test_what_only_looks_like_personal_data_is_left(text: str) -> None:
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
+@example(int(ipaddress.IPv4Address("1.3.6.1")))
 def test_an_ipv4_address_is_found_if_the_world_can_reach_it(number: int) -> None:
     address = ipaddress.IPv4Address(number)
     reached = address.is_global and not address.is_multicast and not 0xC0000000 <= number < 0xC0000100
+    reached = reached and str(address) != "1.3.6.1"  # with which object identifiers begin
     assert found(f"at {address}, ", public=True) == ([(IP, str(address))] if reached else [])
     assert found(f"at {address}, ", public=False) == [(IP, str(address))]
 

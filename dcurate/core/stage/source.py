@@ -64,6 +64,10 @@ class SourceStage(ProcessingStage[X, Y]):
         """Return sentences about the input for the report; called after `splits`."""
         return []
 
+    def forecast(self) -> list[str]:
+        """Return the notices, as far as the columns are known from the input."""
+        return self.notices()
+
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences for the report about what was counted while reading.
 

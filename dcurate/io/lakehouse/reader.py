@@ -14,6 +14,7 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import CompositeStage, SourceStage, Stage
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.schema import without_notes
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import file_entry
 from dcurate.fs.paths import full_address, open_store
@@ -213,7 +214,7 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
         [part] = task.parts
         fragment = self._dataset().get_fragment(int(part.path.rpartition("#")[2]))
         rows = fragment.to_table(columns=self.fields, offset=part.start, limit=(part.stop or 0) - part.start)
-        return DocumentBatch(data=rows, key=task.key) if rows.num_rows else None
+        return DocumentBatch(data=without_notes(rows), key=task.key) if rows.num_rows else None
 
     def _target(self) -> int:
         return LARGE if self.blocksize is None else parse_bytes(self.blocksize, f"{self.name}: blocksize")

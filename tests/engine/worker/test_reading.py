@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import JsonlReader, ParquetReader
+from dcurate import CsvReader, JsonlReader, ParquetReader
 from dcurate.core.batch import FileGroup, FilePart, FileRows
 from dcurate.datasets.blend import Readers
 from dcurate.engine.serialization import pickled
@@ -29,7 +29,7 @@ from dcurate.io.rejections import DirectoryRejections
 from dcurate.io.source import FileReader
 from dcurate.io.warc_reader import WetReader
 from tests.archives import PACK, archive, warc_record
-from tests.deadly import DeadlyDocuments, DeadlyJsonl, DeadlyParquet, DeadlyWet, ReadsAll, Undivided
+from tests.deadly import DeadlyCsv, DeadlyDocuments, DeadlyJsonl, DeadlyParquet, DeadlyWet, ReadsAll, Undivided
 
 Write = Callable[[Path, list[dict[str, Any]]], None]
 
@@ -40,6 +40,10 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def write_gzip(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_bytes(gzip.compress("".join(f"{json.dumps(row)}\n" for row in rows).encode()))
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("id,text\n" + "".join(f'{row["id"]},"{row["text"]}"\n\n' for row in rows))
 
 
 def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -54,6 +58,7 @@ def write_wet(path: Path, rows: list[dict[str, Any]]) -> None:
 FORMATS: dict[str, tuple[str, type[FileReader], type[FileReader], Write]] = {
     "jsonl": ("a.jsonl", DeadlyJsonl, JsonlReader, write_jsonl),
     "gzip": ("a.jsonl.gz", DeadlyJsonl, JsonlReader, write_gzip),
+    "csv": ("a.csv", DeadlyCsv, CsvReader, write_csv),
     "parquet": ("a.parquet", DeadlyParquet, ParquetReader, write_parquet),
     "wet": ("a.wet.gz", DeadlyWet, WetReader, write_wet),
     "documents": ("a.jsonl", DeadlyDocuments, JsonlReader, write_jsonl),
