@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 from dcurate import ImageInfo, ImageSignals
 from dcurate.errors import PipelineError
 from dcurate.image.signals import measured_picture
-from dcurate.kernels.pictures import MEASURED
+from dcurate.kernels.pictures import MEASURED, _border
 from dcurate.media.headers import Header
 from dcurate.media.pixels import Picture
 from tests.image.pictures import batch_of, blurred, photo, saved
@@ -201,3 +201,18 @@ def test_columns_and_limits_are_checked():
     with pytest.raises(PipelineError, match="read the files with MediaReader or WebDatasetReader"):
         ImageInfo().check_columns(["text"])
     assert "image_pdq" not in ImageSignals(hashes=False).outputs()[1]
+
+
+@pytest.mark.parametrize("rows", [(100, 115, 110), (95, 106, 104)])
+def test_rows_of_a_border_are_counted_within_the_picture(rows):
+    """All rows are even with the last one, but not with the first one; interpreted, so that indices are checked."""
+    plane = np.repeat(np.array(rows, np.uint8)[:, None], 50, axis=1)
+    assert _border.py_func(plane) == 1.0
+
+
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (3, 0), (0, 40), (32, 33), (70, 1)])
+def test_even_columns_are_counted_from_both_sides(left, right):
+    plane = np.random.default_rng(1).permuted(np.tile(np.arange(0, 200, 20, dtype=np.uint8), (150, 15)), axis=1)
+    plane[:, :left], plane[:, 150 - right :] = 250, 230
+    plane[:, left], plane[:, 149 - right] = np.arange(150), np.arange(150)[::-1]
+    assert _border(plane) == pytest.approx(1 - (150 - left - right) / 150)
