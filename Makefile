@@ -1,10 +1,13 @@
 # make demo   curate the bundled sample        make check       style, types, import rules
 # make test   run the whole suite              make docs        build the documentation into site/
 # make notebooks   execute them in place       make check-cuda  compile and run every kernel for a GPU, without one
+#                                              make check-wheels  fit the wheels of a GPU machine together, without one
 #
 # Needs Python 3.11 or newer with venv and pip. Another interpreter: make PYTHON=python3.12 demo
 
 PYTHON ?= python3
+# That of a GPU machine's image.
+GPU_PYTHON ?= python3.12
 # Those of errors of GPUs raise the exceptions of Torch, which is not installed there.
 LOWEST_TESTS ?= tests/core tests/plan tests/engine --ignore=tests/engine/worker/test_reading.py \
   --ignore=tests/core/test_gpu_errors.py --ignore=tests/core/test_gpu_memory.py \
@@ -14,9 +17,11 @@ READY  := .venv/.ready
 DEV    := .venv/.ready-dev
 LOWEST := .venv-lowest/.ready
 CUDA   := .venv-cuda/.ready
+WHEELS := .venv-wheels/.ready
+SITE   := .venv-wheels/.ready-site
 PEERS  := .venv-datatrove/.ready .venv-text-dedup/.ready .venv-datasketch/.ready .venv-rensa/.ready
 
-.PHONY: demo test test-lowest check check-cuda docs notebooks tools bench-peers clean
+.PHONY: demo test test-lowest check check-cuda check-wheels docs notebooks tools bench-peers clean
 
 demo: $(READY)
 	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
@@ -51,6 +56,10 @@ check-cuda: $(CUDA)
 	.venv-cuda/bin/python -m benchmarks.device.compiled
 	.venv-cuda/bin/python -m benchmarks.device.native
 
+# It needs the package index, for 700 MB once.
+check-wheels: $(SITE)
+	PYTHONPATH=.venv-wheels/site .venv-wheels/bin/python -m benchmarks.device.wheels
+
 notebooks: $(DEV)
 	.venv/bin/python notebooks/execute.py
 
@@ -60,7 +69,7 @@ docs: $(DEV)
 bench-peers: $(PEERS)
 
 clean:
-	rm -rf .venv .venv-lowest .venv-cuda .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-cuda .venv-wheels .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find dcurate dcurate_testing tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so that setting up again costs nothing.
@@ -90,6 +99,21 @@ $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 $(CUDA): pyproject.toml constraints.txt | .venv-cuda/bin/pip
 	@echo "Installing what compiles kernels for a GPU into .venv-cuda; this is done once."
 	.venv-cuda/bin/pip install --quiet -c constraints.txt -e . 'numba-cuda==0.30.4' nvidia-nvvm nvidia-cuda-nvrtc nvidia-cuda-nvcc
+	@touch $@
+
+# What the image of a GPU machine has, and the compiler of its CUDA; the pip of Python 3.12 itself cannot resolve dcurate[cuda13].
+$(WHEELS): benchmarks/device/image.txt benchmarks/device/nvvm.txt
+	@echo "Installing the packages of a GPU machine's image into .venv-wheels; this is done once."
+	$(GPU_PYTHON) -m venv --clear .venv-wheels
+	.venv-wheels/bin/pip install --quiet --no-compile 'pip>=24'
+	.venv-wheels/bin/pip install --quiet --no-compile -r benchmarks/device/image.txt -r benchmarks/device/nvvm.txt
+	@touch $@
+
+# The wheels that are carried there, as they arrive: slim, cut, joined and installed into a folder.
+$(SITE): benchmarks/device/base.txt benchmarks/device/cudf.txt $(WHEELS)
+	rm -rf .venv-wheels/store .venv-wheels/site
+	.venv-wheels/bin/python -m benchmarks.device.stage --slim
+	.venv-wheels/bin/python -m benchmarks.device.receive .stage[0-9]* --store .venv-wheels/store --site .venv-wheels/site
 	@touch $@
 
 .venv-datatrove/.ready: PACKAGES = 'datatrove[processing,io]==0.10.1' 'spacy>=3.8' \

@@ -106,13 +106,13 @@ def faults(made: dict[str, Any]) -> list[str]:
 
 
 def compile_all(
-    architectures: tuple[int, ...], ptxas: str, folder: Path | None = None, only: str = ""
+    architectures: tuple[int, ...], ptxas: str | None = None, folder: Path | None = None, only: str = ""
 ) -> list[dict[str, Any]]:
     """Compile every kernel for every architecture: sizes, CPU-seconds and what ptxas says.
 
     Args:
         architectures: compute capability times ten.
-        ptxas: path of the assembler.
+        ptxas: path of the assembler; PTX is not assembled without it.
         folder: where to write the PTX.
         only: part of the names of the kernels to compile.
     """
@@ -130,7 +130,7 @@ def compile_all(
         return [one.result() for one in made]
 
 
-def _made(kernel: Kernel, front: float, arch: int, ptxas: str, folder: Path | None) -> dict[str, Any]:
+def _made(kernel: Kernel, front: float, arch: int, ptxas: str | None, folder: Path | None) -> dict[str, Any]:
     start = time.thread_time()
     ptx = kernel.library.get_asm_str(cc=divmod(arch, 10))
     nvvm = time.thread_time() - start
@@ -140,7 +140,7 @@ def _made(kernel: Kernel, front: float, arch: int, ptxas: str, folder: Path | No
     return {
         "kernel": kernel.name,
         "arch": arch,
-        **assembled(ptx, arch, ptxas),
+        **(assembled(ptx, arch, ptxas) if ptxas else {}),
         "constant_bytes": sum(map(int, _CONSTANTS.findall(ptx))),
         "table_bytes": sum(map(int, _TABLES.findall(ptx))),
         "ptx_bytes": len(ptx),

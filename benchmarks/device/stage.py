@@ -33,6 +33,8 @@ _PLATFORMS = [
     *(f"manylinux{year}_x86_64" for year in (2014, 2010, 1)),
 ]
 _PIECE = 2**20
+#: What can be carried at a time, with the checkout; the least that is worth the way; and the plan in each folder.
+_CARRIED, _LEAST, _PLAN = 62 * 2**20, 10**7, 2**16
 
 
 def pins(lists: Iterable[Path]) -> dict[str, str]:
@@ -57,6 +59,22 @@ def found(wanted: dict[str, str], folder: Path) -> list[tuple[str, Path]]:
         raise SystemExit(f"no wheel in {folder} for {', '.join('=='.join(key) for key in keys)}")
     order = list(dict.fromkeys(wanted.values()))
     return sorted(named, key=lambda pair: (order.index(pair[0]), pair[1].stat().st_size))
+
+
+def what_fits(root: Path) -> int:
+    """Bytes of a folder that is carried together with the files of a checkout which Git does not ignore.
+
+    Raises:
+        SystemExit: they leave too little.
+    """
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=root, capture_output=True, check=True).stdout.decode().split("\0")
+    size = sum(path.stat().st_size for name in set(names) if name and (path := root / name).is_file())
+    if _CARRIED - size < _LEAST:
+        raise SystemExit(
+            f"the checkout has {size / 1e6:.1f} MB, and {_CARRIED / 1e6:.1f} can be carried: make it smaller"
+        )
+    return _CARRIED - size - _PLAN
 
 
 def _key(wheel: Path) -> tuple[str, ...]:
@@ -102,11 +120,12 @@ def write(wheels: Iterable[tuple[str, Path]], limit: int, root: Path) -> list[Pa
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lists", nargs="*", type=Path, default=LISTS)
-    parser.add_argument("--limit", type=float, default=50.0, help="MB of a folder")
+    parser.add_argument("--limit", type=float, help="MB of a folder; what the checkout leaves of 62 MiB if not given")
     parser.add_argument("--slim", action="store_true", help="leave out machine code of other architectures")
     parser.add_argument("--arch", type=int, default=90, help="compute capability times ten, for --slim")
     parser.add_argument("--python", default="3.12", help="Python of the GPU machine")
     options = parser.parse_args()
+    limit = int(options.limit * 1e6) if options.limit else what_fits(ROOT)
     wanted, store = pins(options.lists), ROOT / ".whl"
     download(wanted, store, options.python)
     wheels = found(wanted, store)
@@ -115,7 +134,7 @@ def main() -> int:
             (name, slim(path, store / "slim", options.arch) if path.name.startswith(_LARGE) else path)
             for name, path in wheels
         ]
-    folders = write(wheels, int(options.limit * 1e6), ROOT)
+    folders = write(wheels, limit, ROOT)
     size = sum(path.stat().st_size for _, path in wheels) / 1e6
     print(f"{len(wheels)} wheels, {size:.1f} MB in {len(folders)} folders; carry each in turn, and run there:")
     for folder in folders:

@@ -116,6 +116,21 @@ def test_wheels_that_are_cut_arrive_whole_and_lists_are_installed_when_they_are_
     assert done.stdout == "1 True\n"
 
 
+def test_a_folder_is_as_large_as_what_is_carried_with_it_leaves(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    (tmp_path / ".gitignore").write_text("ignored\n")
+    whole = stage.what_fits(tmp_path)
+    assert 64_000_000 < whole < 62 * 2**20
+    for name in ("ignored", "new", "known"):
+        (tmp_path / name).write_bytes(bytes(1000))
+    subprocess.run(["git", "add", "known"], cwd=tmp_path, check=True)
+    assert stage.what_fits(tmp_path) == whole - 2000
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(60_000_000)
+    with pytest.raises(SystemExit, match=r"the checkout has 60\.0 MB, and 65\.0 can be carried: make it smaller"):
+        stage.what_fits(tmp_path)
+
+
 def test_a_wheel_that_was_harmed_on_the_way_is_not_installed(tmp_path: Path) -> None:
     (folder,) = stage.write([("base", wheel(tmp_path, "small", b"x = 1"))], 10**6, tmp_path)
     piece = next(folder.glob("small*"))

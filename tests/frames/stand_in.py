@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dcurate_testing.gpu_calls import bound
+
 RECORD = json.loads(Path(__file__).with_name("cudf_signatures.json").read_text("utf-8"))
 #: The names of the functions that were called.
 CALLS: list[str] = []
@@ -28,14 +30,7 @@ COPIED: list[tuple[tuple[str, ...], int]] = []
 
 def signature_of(name: str) -> inspect.Signature:
     """The recorded signature of a function of cuDF, CuPy or dask-cuda."""
-    empty = inspect.Parameter.empty
-    parameters = [
-        inspect.Parameter(
-            one, getattr(inspect.Parameter, kind), default=None if optional and "VAR" not in kind else empty
-        )
-        for one, kind, optional in RECORD["signatures"][name]
-    ]
-    return inspect.Signature(parameters)
+    return bound(RECORD["signatures"][name])
 
 
 def like(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
