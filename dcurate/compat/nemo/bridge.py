@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from dcurate.compat.nemo.cpus import without_gpus
 from dcurate.compat.nemo.stages import NodeInfo, ProcessingStage, WorkerMetadata
 from dcurate.compat.nemo.tasks import FailedTask, NoneTask, Task, engine_batch, nemo_task
 from dcurate.core import stage as ours
@@ -50,9 +51,9 @@ def restored(kind: type[Any]) -> Any:
 def engine_resources(given: Any) -> Resources:
     """The resources of a stage as dcurate has them."""
     if isinstance(given, Resources):
-        return given
+        return without_gpus(given)
     memory = float(getattr(given, "gpu_memory_gb", 0.0))
-    return Resources(cpus=given.cpus, gpus=0.0 if memory else given.gpus, gpu_memory_gb=memory)
+    return without_gpus(Resources(cpus=given.cpus, gpus=0.0 if memory else given.gpus, gpu_memory_gb=memory))
 
 
 def engine_spec(stage: Any, spec: StageSpec) -> StageSpec:
