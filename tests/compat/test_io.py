@@ -126,6 +126,21 @@ def test_fields_keep_absent_keys_absent_and_other_columns_out(tmp_path: Path) ->
     ]
 
 
+def test_chosen_fields_keep_numbers_as_they_are_written(tmp_path: Path) -> None:
+    lines = [
+        '{"no": 1, "id": 1.0e3, "more": {"a": 1.50}}',
+        '{"id": 12345678901234567890123, "more": {"b": [1E2, -0.0]}, "no": 2}',
+        r'{"more": {"c": "\u00e9"}, "id": 3}',
+    ]
+    source, fields = write(tmp_path / "in", "a.jsonl", lines), ["id", "more"]
+    run(io.JsonlReader(str(source), fields=fields), See(), io.JsonlWriter(str(tmp_path / "out"), fields=fields))
+    assert read(tmp_path / "out") == [
+        '{"id":1.0e3,"more":{"a": 1.50}}',
+        '{"id":12345678901234567890123,"more":{"b": [1E2, -0.0]}}',
+        r'{"id":3,"more":{"c": "\u00e9"}}',
+    ]
+
+
 def test_rows_go_from_json_to_parquet_and_back_through_a_stage(tmp_path: Path) -> None:
     source = write(tmp_path / "in", "a.jsonl", CHAT)
     made = run(io.JsonlReader(str(source), fields=["id", "more"]), See(), io.ParquetWriter(str(tmp_path / "out")))
