@@ -136,6 +136,29 @@ def test_own_stages_stand_between_them_and_all_run_by_hand(client: RayClient, ad
     assert (batch.dataset_name, list(batch.data.text)) == ("mine", ["ONE", "TWO"])
 
 
+@pytest.mark.parametrize(("column", "name"), [(True, "file_name"), ("source", "source"), (False, None)])
+def test_records_are_read_and_extracted_apart_as_in_25_09(
+    client: RayClient, address: str, tmp_path: Path, column: bool | str, name: str | None
+) -> None:
+    extract = download.DocumentExtractStage(extractor=Words(), add_filename_column=column)
+    names = [name] if name else []
+    assert (extract.name, extract.inputs()) == ("extract_words", (["data"], ["line", *names]))
+    assert extract.outputs() == (["data"], ["text", *names])
+    stages = [
+        download.URLGenerationStage(Urls(address)),
+        download.DocumentDownloadStage(Downloader(str(tmp_path / "files"))),
+        download.DocumentIterateStage(Lines(), add_filename_column=column),
+        extract,
+    ]
+    tasks = Pipeline("apart", stages=stages).run() or []
+    assert {tuple(task.data) for task in tasks} == {("text", *names)}
+    rows = sorted(tuple(row) for task in tasks for row in task.data.to_numpy())
+    assert rows == sorted(row[: 1 + len(names)] for row in EXPECTED)
+    records = pd.DataFrame({"line": ["a", "skip"], **({name: ["f", "f"]} if name else {})})
+    made = extract.process(DocumentBatch(dataset_name="mine", data=records))
+    assert made.data.to_dict("records") == [{"text": "A", **({name: "f"} if name else {})}]
+
+
 def test_archives_are_cut_and_pages_extracted_apart(tmp_path: Path) -> None:
     crawl = download.CommonCrawlDownloadExtractStage("2021-23", "2021-26", str(tmp_path))
     assert [inner.name for inner in crawl.decompose()] == [
