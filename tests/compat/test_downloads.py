@@ -15,8 +15,9 @@ import pandas as pd
 import pytest
 
 import dcurate
-from dcurate.compat.nemo import download, math
+from dcurate.compat.nemo import download
 from dcurate.compat.nemo.executors import RayClient
+from dcurate.compat.nemo.math_stages.content import LynxExtractor, MathContentExtractor, MathExtractStage
 from dcurate.compat.nemo.pipeline import Pipeline
 from dcurate.compat.nemo.stages import ProcessingStage, Resources
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask
@@ -141,19 +142,19 @@ def test_records_are_read_and_extracted_apart_as_in_25_09(
     client: RayClient, address: str, tmp_path: Path, column: bool | str, name: str | None
 ) -> None:
     extract = download.DocumentExtractStage(extractor=Words(), add_filename_column=column)
-    names = [name] if name else []
-    assert (extract.name, extract.inputs()) == ("extract_words", (["data"], ["line", *names]))
-    assert extract.outputs() == (["data"], ["text", *names])
+    added = [name] if name else []
+    assert (extract.name, extract.inputs()) == ("extract_words", (["data"], ["line", *added]))
+    assert extract.outputs() == (["data"], ["text", *added])
     stages = [
         download.URLGenerationStage(Urls(address)),
         download.DocumentDownloadStage(Downloader(str(tmp_path / "files"))),
-        download.DocumentIterateStage(Lines(), add_filename_column=column),
+        download.DocumentIterateStage(Lines(), None, column),
         extract,
     ]
     tasks = Pipeline("apart", stages=stages).run() or []
-    assert {tuple(task.data) for task in tasks} == {("text", *names)}
+    assert {tuple(task.data) for task in tasks} == {("text", *added)}
     rows = sorted(tuple(row) for task in tasks for row in task.data.to_numpy())
-    assert rows == sorted(row[: 1 + len(names)] for row in EXPECTED)
+    assert rows == sorted(row[: 1 + len(added)] for row in EXPECTED)
     records = pd.DataFrame({"line": ["a", "skip"], **({name: ["f", "f"]} if name else {})})
     made = extract.process(DocumentBatch(dataset_name="mine", data=records))
     assert made.data.to_dict("records") == [{"text": "A", **({name: "f"} if name else {})}]
@@ -194,7 +195,7 @@ def test_pages_with_mathematics_become_text(tmp_path: Path, monkeypatch: pytest.
     frame = pd.DataFrame(
         {"binary_content": pages, "url": list("abcde"), "mime_type": ["text/plain", "", "", "", "text/plain"]}
     )
-    made = math.MathExtractStage(math.MathContentExtractor()).process(DocumentBatch(dataset_name="mine", data=frame))
+    made = MathExtractStage(MathContentExtractor()).process(DocumentBatch(dataset_name="mine", data=frame))
     rows = made.data.to_dict("records")
     assert [(row["url"], row["type"], row["text"]) for row in rows] == [
         ("a", "text", "plain text"),
@@ -204,4 +205,4 @@ def test_pages_with_mathematics_become_text(tmp_path: Path, monkeypatch: pytest.
     ]
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RuntimeError, match="lynx"):
-        math.LynxExtractor()
+        LynxExtractor()
