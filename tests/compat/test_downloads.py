@@ -18,6 +18,7 @@ import dcurate
 from dcurate.compat.nemo import download
 from dcurate.compat.nemo.executors import RayClient
 from dcurate.compat.nemo.math_stages.content import LynxExtractor, MathContentExtractor, MathExtractStage
+from dcurate.compat.nemo.names import names
 from dcurate.compat.nemo.pipeline import Pipeline
 from dcurate.compat.nemo.stages import ProcessingStage, Resources
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask
@@ -141,14 +142,17 @@ def test_own_stages_stand_between_them_and_all_run_by_hand(client: RayClient, ad
 def test_records_are_read_and_extracted_apart_as_in_25_09(
     client: RayClient, address: str, tmp_path: Path, column: bool | str, name: str | None
 ) -> None:
-    extract = download.DocumentExtractStage(extractor=Words(), add_filename_column=column)
+    base = "nemo_curator.stages.text.download.base"
+    iterate_stage = names().get(f"{base}.iterator", "DocumentIterateStage")
+    extract_stage = names().get(f"{base}.extract", "DocumentExtractStage")
+    extract = extract_stage(extractor=Words(), add_filename_column=column)
     added = [name] if name else []
     assert (extract.name, extract.inputs()) == ("extract_words", (["data"], ["line", *added]))
     assert extract.outputs() == (["data"], ["text", *added])
     stages = [
         download.URLGenerationStage(Urls(address)),
         download.DocumentDownloadStage(Downloader(str(tmp_path / "files"))),
-        download.DocumentIterateStage(Lines(), None, column),
+        iterate_stage(Lines(), None, column),
         extract,
     ]
     tasks = Pipeline("apart", stages=stages).run() or []
