@@ -15,12 +15,13 @@ from dcurate.compat.nemo.script import NOT_READ, NotReadError, run_module, run_s
     context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
 )
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is the name of a module.")
+@click.option("--cpu", is_flag=True, help="Run what asks for a GPU on CPUs.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def nemo(*, script: str, arguments: tuple[str, ...], as_module: bool) -> None:
+def nemo(*, script: str, arguments: tuple[str, ...], as_module: bool, cpu: bool) -> None:
     """Run SCRIPT with ARGUMENTS as python does. In it, nemo_curator is dcurate."""
     try:
-        sys.exit((run_module if as_module else run_script)(script, arguments))
+        sys.exit((run_module if as_module else run_script)(script, arguments, cpu=cpu))
     except NotReadError as error:
         click.echo(f"dcurate nemo: {error}", err=True)
         sys.exit(NOT_READ)

@@ -12,7 +12,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dcurate.compat.nemo import dedup, models
+from dcurate.compat.nemo import models
+from dcurate.compat.nemo.dedup_stages.exact import ExactDeduplicationWorkflow, ExactDuplicateIdentification
+from dcurate.compat.nemo.dedup_stages.fuzzy import BucketsToEdgesStage, LSHStage, MinHashStage
+from dcurate.compat.nemo.dedup_stages.fuzzy_workflow import FuzzyDeduplicationWorkflow
+from dcurate.compat.nemo.dedup_stages.kmeans import KMeansStage
+from dcurate.compat.nemo.dedup_stages.pairwise import IdentifyDuplicatesStage, PairwiseStage, RankingStrategy
+from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalWorkflow
+from dcurate.compat.nemo.dedup_stages.semantic_workflow import SemanticDeduplicationWorkflow
+from dcurate.compat.nemo.dedup_stages.text_semantic import TextSemanticDeduplicationWorkflow
 from dcurate.compat.nemo.executors import RayActorPoolExecutor, RayClient, XennaExecutor
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowRunResult
 from dcurate.compat.nemo.stages import Resources
@@ -66,7 +74,7 @@ def read(path: Path | str) -> pd.DataFrame:
 
 def clean(source: str, found: Path, target: Path, kind: str = "Fuzzy", **settings: Any) -> WorkflowRunResult:
     """Remove the duplicates that a workflow found."""
-    removal = dedup.TextDuplicatesRemovalWorkflow(
+    removal = TextDuplicatesRemovalWorkflow(
         input_path=source,
         ids_to_remove_path=str(found / f"{kind}DuplicateIds"),
         output_path=str(target),
@@ -79,7 +87,7 @@ def clean(source: str, found: Path, target: Path, kind: str = "Fuzzy", **setting
 
 def test_exact_duplicates_are_found_and_removed_by_the_ids_of_the_id_generator(tmp_path: Path) -> None:
     source, out = written(tmp_path / "in", TEXTS), tmp_path / "out"
-    workflow = dedup.ExactDeduplicationWorkflow(
+    workflow = ExactDeduplicationWorkflow(
         output_path=str(out), input_path=source, input_blocksize="1KiB", text_field="text", total_nparts=2
     )
     result = workflow.run(executor=RayActorPoolExecutor())
@@ -102,31 +110,31 @@ def test_exact_duplicates_are_found_and_removed_by_the_ids_of_the_id_generator(t
 def test_duplicates_of_a_folder_without_files_of_the_type_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jsonl").write_text('{"text": "a"}\n')
-    workflow = dedup.ExactDeduplicationWorkflow(input_path=str(tmp_path / "in"), output_path=str(tmp_path / "out"))
+    workflow = ExactDeduplicationWorkflow(input_path=str(tmp_path / "in"), output_path=str(tmp_path / "out"))
     with pytest.raises(ValueError, match=r"no parquet files in '.*/in'; name another folder, or .* input_filetype="):
         workflow.run()
-    semantic = dedup.SemanticDeduplicationWorkflow(str(tmp_path / "in"), str(tmp_path / "out"), 2)
+    semantic = SemanticDeduplicationWorkflow(str(tmp_path / "in"), str(tmp_path / "out"), 2)
     with pytest.raises(ValueError, match=r"no parquet files in '.*/in'"):
         semantic.run()
 
 
 def test_exact_duplicates_by_a_column_of_ids(tmp_path: Path) -> None:
     source = written(tmp_path / "in", TEXTS)
-    workflow = dedup.ExactDeduplicationWorkflow(
+    workflow = ExactDeduplicationWorkflow(
         output_path=str(tmp_path / "out"), input_path=source, assign_id=False, id_field="doc"
     )
     result = workflow.run()
     assert read(tmp_path / "out" / "ExactDuplicateIds").doc.tolist() in (["0-0"], ["2-0"])
     assert result.get_metadata("id_generator_path") is None
     with pytest.raises(NotImplementedError, match="TextDuplicatesRemovalWorkflow"):
-        dedup.ExactDeduplicationWorkflow(output_path="x", perform_removal=True)
+        ExactDeduplicationWorkflow(output_path="x", perform_removal=True)
     with pytest.raises(ValueError, match="input_path"):
-        dedup.ExactDeduplicationWorkflow(output_path="x").run()
+        ExactDeduplicationWorkflow(output_path="x").run()
 
 
 def test_fuzzy_duplicates_leave_what_the_tutorial_reads(tmp_path: Path) -> None:
     source, cache, out = written(tmp_path / "in", TEXTS), tmp_path / "cache", tmp_path / "out"
-    workflow = dedup.FuzzyDeduplicationWorkflow(
+    workflow = FuzzyDeduplicationWorkflow(
         cache_path=str(cache),
         output_path=str(out),
         input_path=source,
@@ -161,7 +169,7 @@ def test_fuzzy_duplicates_leave_what_the_tutorial_reads(tmp_path: Path) -> None:
 def test_fuzzy_without_duplicates_ends_after_the_buckets(tmp_path: Path) -> None:
     source = written(tmp_path / "in", [STORY, OTHER], 2)
     cache, out = tmp_path / "cache", tmp_path / "out"
-    result = dedup.FuzzyDeduplicationWorkflow(str(cache), str(out), source).run()
+    result = FuzzyDeduplicationWorkflow(str(cache), str(out), source).run()
     assert result.get_metadata("num_duplicates") == 0
     assert not (out / "FuzzyDuplicateIds").exists()
 
@@ -184,8 +192,8 @@ def test_semantic_duplicates_leave_what_the_tutorial_reads(tmp_path: Path, how: 
     source, frame = clouds(tmp_path / "in")
     chosen: dict[str, Any] = {"which_to_keep": how}
     if how == "score":
-        chosen = {"ranking_strategy": dedup.RankingStrategy(metadata_cols=["score"], ascending=False)}
-    workflow = dedup.SemanticDeduplicationWorkflow(
+        chosen = {"ranking_strategy": RankingStrategy(metadata_cols=["score"], ascending=False)}
+    workflow = SemanticDeduplicationWorkflow(
         source, str(tmp_path / "out"), 4, str(tmp_path / "cache"), metadata_fields=["score"], eps=0.1, **chosen
     )
     result = workflow.run(kmeans_executor=RayActorPoolExecutor(), pairwise_executor=XennaExecutor())
@@ -218,7 +226,7 @@ def test_semantic_duplicates_of_texts_in_one_call(tmp_path: Path) -> None:
         frame = pd.DataFrame({"id": [number], "text": [text]})
         frame.to_parquet(tmp_path / "in" / f"{number}.parquet", index=False)
     out, cache = tmp_path / "out", tmp_path / "cache"
-    result = dedup.TextSemanticDeduplicationWorkflow(
+    result = TextSemanticDeduplicationWorkflow(
         input_path=str(tmp_path / "in"),
         output_path=str(out),
         cache_path=str(cache),
@@ -244,7 +252,7 @@ def test_semantic_duplicates_of_texts_in_one_call(tmp_path: Path) -> None:
 
 def test_stages_can_be_used_one_by_one(tmp_path: Path) -> None:
     source, _ = clouds(tmp_path / "in")
-    kmeans = dedup.KMeansStage(
+    kmeans = KMeansStage(
         n_clusters=4,
         id_field="id",
         embedding_field="embeddings",
@@ -256,18 +264,18 @@ def test_stages_can_be_used_one_by_one(tmp_path: Path) -> None:
     Pipeline("kmeans", stages=[kmeans]).run(RayActorPoolExecutor())
     centroids = np.load(tmp_path / "centroids" / "kmeans_centroids.npy")
     assert centroids == pytest.approx(np.eye(4, 8), abs=0.05)
-    compare = dedup.PairwiseStage("id", "embeddings", str(tmp_path / "kmeans"), str(tmp_path / "pairs"))
+    compare = PairwiseStage("id", "embeddings", str(tmp_path / "kmeans"), str(tmp_path / "pairs"))
     made = Pipeline("pairs", stages=[compare]).run()
     assert made is not None
     assert sorted(task._metadata["centroid_id"] for task in made) == [0, 1, 2, 3]
-    identify = dedup.IdentifyDuplicatesStage(output_path=str(tmp_path / "ids"), eps=0.1)
+    identify = IdentifyDuplicatesStage(output_path=str(tmp_path / "ids"), eps=0.1)
     found = Pipeline("ids", stages=[identify]).run(initial_tasks=made)
     assert found is not None
     assert sum(task._metadata["num_removed"] for task in found) == 116
 
 
 def test_signatures_of_documents_that_have_ids(tmp_path: Path) -> None:
-    stage = dedup.MinHashStage(str(tmp_path))
+    stage = MinHashStage(str(tmp_path))
     batch = DocumentBatch(dataset_name="mine", data=pd.DataFrame({IDS: [7, 8], "text": [STORY, STORY]}))
     made = Pipeline("sign", stages=[stage]).run(initial_tasks=[batch])
     assert made is not None
@@ -289,26 +297,26 @@ def test_signatures_of_documents_that_have_ids(tmp_path: Path) -> None:
 )
 def test_edges_join_neighbours_of_a_bucket(tmp_path: Path, buckets: list[Any], edges: list[Any]) -> None:
     pd.DataFrame({IDS: buckets}).to_parquet(tmp_path / "buckets.parquet")
-    stage = dedup.BucketsToEdgesStage(str(tmp_path / "out"))
+    stage = BucketsToEdgesStage(str(tmp_path / "out"))
     task = stage.process(FileGroupTask(dataset_name="mine", data=[str(tmp_path / "buckets.parquet")], task_id="0_1"))
     assert pd.read_parquet(task.data[0]).to_numpy().tolist() == edges
 
 
 def test_unfit_settings_are_refused_as_in_nemo(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="bands_per_iteration"):
-        dedup.FuzzyDeduplicationWorkflow("cache", "out", "in", bands_per_iteration=21)
+        FuzzyDeduplicationWorkflow("cache", "out", "in", bands_per_iteration=21)
     with pytest.raises(ValueError, match="which_to_keep"):
-        dedup.PairwiseStage("id", "embeddings", "in", "out", which_to_keep="best")  # type: ignore[arg-type]
+        PairwiseStage("id", "embeddings", "in", "out", which_to_keep="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Length of ascending"):
-        dedup.RankingStrategy(["a", "b"], [True])
+        RankingStrategy(["a", "b"], [True])
     with pytest.raises(ValueError, match="must match|not found"):
-        dedup.RankingStrategy(["a"]).rank_cluster(pd.DataFrame({"b": [1]}))
+        RankingStrategy(["a"]).rank_cluster(pd.DataFrame({"b": [1]}))
     with pytest.raises(ValueError, match="perform_removal"):
-        dedup.TextSemanticDeduplicationWorkflow("in", "out", eps=None)
+        TextSemanticDeduplicationWorkflow("in", "out", eps=None)
     with pytest.raises(ValueError, match="id_field"):
-        dedup.ExactDuplicateIdentification("text", str(tmp_path), assign_id=False)
+        ExactDuplicateIdentification("text", str(tmp_path), assign_id=False)
     with pytest.raises(NotImplementedError):
-        dedup.LSHStage(5, 2, output_path=str(tmp_path)).process(FileGroupTask(dataset_name="", data=["a"]))
+        LSHStage(5, 2, output_path=str(tmp_path)).process(FileGroupTask(dataset_name="", data=["a"]))
 
 
 def test_a_vllm_stage_embeds_without_vllm(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ import pandas as pd
 import pytest
 
 import dcurate
-from dcurate.compat.nemo import download, math
+from dcurate.compat.nemo import download
 from dcurate.compat.nemo.executors import RayClient
+from dcurate.compat.nemo.math_stages.content import LynxExtractor, MathContentExtractor, MathExtractStage
+from dcurate.compat.nemo.names import names
 from dcurate.compat.nemo.pipeline import Pipeline
 from dcurate.compat.nemo.stages import ProcessingStage, Resources
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask
@@ -136,6 +138,32 @@ def test_own_stages_stand_between_them_and_all_run_by_hand(client: RayClient, ad
     assert (batch.dataset_name, list(batch.data.text)) == ("mine", ["ONE", "TWO"])
 
 
+@pytest.mark.parametrize(("column", "name"), [(True, "file_name"), ("source", "source"), (False, None)])
+def test_records_are_read_and_extracted_apart_as_in_25_09(
+    client: RayClient, address: str, tmp_path: Path, column: bool | str, name: str | None
+) -> None:
+    base = "nemo_curator.stages.text.download.base"
+    iterate_stage = names().get(f"{base}.iterator", "DocumentIterateStage")
+    extract_stage = names().get(f"{base}.extract", "DocumentExtractStage")
+    extract = extract_stage(extractor=Words(), add_filename_column=column)
+    added = [name] if name else []
+    assert (extract.name, extract.inputs()) == ("extract_words", (["data"], ["line", *added]))
+    assert extract.outputs() == (["data"], ["text", *added])
+    stages = [
+        download.URLGenerationStage(Urls(address)),
+        download.DocumentDownloadStage(Downloader(str(tmp_path / "files"))),
+        iterate_stage(Lines(), None, column),
+        extract,
+    ]
+    tasks = Pipeline("apart", stages=stages).run() or []
+    assert {tuple(task.data) for task in tasks} == {("text", *added)}
+    rows = sorted(tuple(row) for task in tasks for row in task.data.to_numpy())
+    assert rows == sorted(row[: 1 + len(added)] for row in EXPECTED)
+    records = pd.DataFrame({"line": ["a", "skip"], **({name: ["f", "f"]} if name else {})})
+    made = extract.process(DocumentBatch(dataset_name="mine", data=records))
+    assert made.data.to_dict("records") == [{"text": "A", **({name: "f"} if name else {})}]
+
+
 def test_archives_are_cut_and_pages_extracted_apart(tmp_path: Path) -> None:
     crawl = download.CommonCrawlDownloadExtractStage("2021-23", "2021-26", str(tmp_path))
     assert [inner.name for inner in crawl.decompose()] == [
@@ -171,7 +199,7 @@ def test_pages_with_mathematics_become_text(tmp_path: Path, monkeypatch: pytest.
     frame = pd.DataFrame(
         {"binary_content": pages, "url": list("abcde"), "mime_type": ["text/plain", "", "", "", "text/plain"]}
     )
-    made = math.MathExtractStage(math.MathContentExtractor()).process(DocumentBatch(dataset_name="mine", data=frame))
+    made = MathExtractStage(MathContentExtractor()).process(DocumentBatch(dataset_name="mine", data=frame))
     rows = made.data.to_dict("records")
     assert [(row["url"], row["type"], row["text"]) for row in rows] == [
         ("a", "text", "plain text"),
@@ -181,4 +209,4 @@ def test_pages_with_mathematics_become_text(tmp_path: Path, monkeypatch: pytest.
     ]
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RuntimeError, match="lynx"):
-        math.LynxExtractor()
+        LynxExtractor()

@@ -14,10 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import dcurate
-from dcurate.compat.nemo import builtin, ids, io, stages, tasks
+from dcurate.compat.nemo import builtin, ids, stages, tasks
 from dcurate.compat.nemo.bridge import ForeignStage, engine_stages
 from dcurate.compat.nemo.executors import RayClient
+from dcurate.compat.nemo.partitioning import FilePartitioningStage
 from dcurate.compat.nemo.pipeline import Pipeline
+from dcurate.compat.nemo.readers import BaseReader, JsonlReader, JsonlReaderStage, ParquetReader
+from dcurate.compat.nemo.writers import BaseWriter, JsonlWriter, ParquetWriter
 
 pytestmark = pytest.mark.cluster
 
@@ -80,7 +83,7 @@ class Append(stages.ProcessingStage[tasks.DocumentBatch, tasks.DocumentBatch]):
 
 def test_a_stage_sees_the_values_of_the_lines_and_rows_leave_as_they_came(tmp_path: Path) -> None:
     source = write(tmp_path / "Chat", "a.jsonl", CHAT)
-    run(io.JsonlReader(str(source)), See(), io.JsonlWriter(str(tmp_path / "out")))
+    run(JsonlReader(str(source)), See(), JsonlWriter(str(tmp_path / "out")))
     written = read(tmp_path / "out")
     for line, before in zip(written, CHAT, strict=True):
         assert line.startswith(before[:-1] + ',"seen":')
@@ -90,7 +93,7 @@ def test_a_stage_sees_the_values_of_the_lines_and_rows_leave_as_they_came(tmp_pa
 
 def test_changed_values_are_written_as_the_stage_left_them(tmp_path: Path) -> None:
     source = write(tmp_path / "in", "a.jsonl", CHAT)
-    run(io.JsonlReader(str(source)), Append(), See(), io.JsonlWriter(str(tmp_path / "out")))
+    run(JsonlReader(str(source)), Append(), See(), JsonlWriter(str(tmp_path / "out")))
     first, second, third = read(tmp_path / "out")
     messages = json.loads(CHAT[0])["messages"]
     assert json.loads(first)["messages"] == [*messages, {"role": "c", "new": True}]
@@ -102,7 +105,7 @@ def test_changed_values_are_written_as_the_stage_left_them(tmp_path: Path) -> No
 def test_returned_tasks_hold_the_values_of_the_lines(tmp_path: Path) -> None:
     source = write(tmp_path / "in", "a.jsonl", CHAT)
     for parts in ([], [See()], [builtin.AddId("number")]):
-        [task] = run(io.JsonlReader(str(source), fields=["messages", "more", "absent"]), *parts)
+        [task] = run(JsonlReader(str(source), fields=["messages", "more", "absent"]), *parts)
         assert list(task.data)[:2] == ["messages", "more"]
         assert task.data["messages"].tolist() == [json.loads(line)["messages"] for line in CHAT]
         assert task.data["more"].tolist()[1:] == [{"k": 1.5}, {"other": [1, "x", None]}]
@@ -112,13 +115,13 @@ def test_returned_tasks_hold_the_values_of_the_lines(tmp_path: Path) -> None:
 def test_a_type_that_comes_late_makes_a_column_mixed(tmp_path: Path) -> None:
     lines = [json.dumps({"n": number, "text": "x" * 1000}) for number in range(600)]
     source = write(tmp_path / "in", "a.jsonl", [*lines, '{"n": "late", "text": "y"}'])
-    [task] = run(io.JsonlReader(str(source)), See())
+    [task] = run(JsonlReader(str(source)), See())
     assert task.data["n"].tolist() == [*range(600), "late"]
 
 
 def test_fields_keep_absent_keys_absent_and_other_columns_out(tmp_path: Path) -> None:
     source = write(tmp_path / "in", "a.jsonl", CHAT)
-    run(io.JsonlReader(str(source), fields=["more"]), See(), io.JsonlWriter(str(tmp_path / "out"), fields=["more"]))
+    run(JsonlReader(str(source), fields=["more"]), See(), JsonlWriter(str(tmp_path / "out"), fields=["more"]))
     assert [json.loads(line) for line in read(tmp_path / "out")] == [
         {},
         {"more": {"k": 1.5}},
@@ -126,13 +129,28 @@ def test_fields_keep_absent_keys_absent_and_other_columns_out(tmp_path: Path) ->
     ]
 
 
+def test_chosen_fields_keep_numbers_as_they_are_written(tmp_path: Path) -> None:
+    lines = [
+        '{"no": 1, "id": 1.0e3, "more": {"a": 1.50}}',
+        '{"id": 12345678901234567890123, "more": {"b": [1E2, -0.0]}, "no": 2}',
+        r'{"more": {"c": "\u00e9"}, "id": 3}',
+    ]
+    source, fields = write(tmp_path / "in", "a.jsonl", lines), ["id", "more"]
+    run(JsonlReader(str(source), fields=fields), See(), JsonlWriter(str(tmp_path / "out"), fields=fields))
+    assert read(tmp_path / "out") == [
+        '{"id":1.0e3,"more":{"a": 1.50}}',
+        '{"id":12345678901234567890123,"more":{"b": [1E2, -0.0]}}',
+        r'{"id":3,"more":{"c": "\u00e9"}}',
+    ]
+
+
 def test_rows_go_from_json_to_parquet_and_back_through_a_stage(tmp_path: Path) -> None:
     source = write(tmp_path / "in", "a.jsonl", CHAT)
-    made = run(io.JsonlReader(str(source), fields=["id", "more"]), See(), io.ParquetWriter(str(tmp_path / "out")))
+    made = run(JsonlReader(str(source), fields=["id", "more"]), See(), ParquetWriter(str(tmp_path / "out")))
     [path] = made[0].data
     assert path.endswith(".parquet")
     assert pq.read_table(path).column_names == ["id", "more", "seen"]
-    [task] = run(io.ParquetReader(str(tmp_path / "out")), See())
+    [task] = run(ParquetReader(str(tmp_path / "out")), See())
     assert json.loads(task.data["seen"][0])["id"] == "7"
     assert task.dataset_name == "out"
     assert task._metadata["source_files"] == [path]
@@ -142,17 +160,17 @@ def test_batches_carry_the_name_of_the_dataset_and_their_files(tmp_path: Path) -
     source = write(tmp_path / "Books", "a.jsonl", ['{"text": "a"}'])
     write(source / "inner", "b.json", ['{"text": "b"}'])
     write(source, "c.txt", ["no data"])
-    made = run(io.JsonlReader(str(source)))
+    made = run(JsonlReader(str(source)))
     assert [task._metadata["source_files"] for task in made] == [[f"{source}/a.jsonl"], [f"{source}/inner/b.json"]]
     assert {task.dataset_name for task in made} == {"books"}
-    assert len(run(io.JsonlReader([str(source)]))) == 1  # folders within those of a list are left out
-    [text] = run(io.JsonlReader(str(write(tmp_path / "t", "a.TXT", ['{"text": 1}'])), file_extensions=[".txt"]))
+    assert len(run(JsonlReader([str(source)]))) == 1  # folders within those of a list are left out
+    [text] = run(JsonlReader(str(write(tmp_path / "t", "a.TXT", ['{"text": 1}'])), file_extensions=[".txt"]))
     assert text.data["text"].tolist() == [1]
 
 
 def test_a_reader_is_dcurates_unless_pandas_is_needed(tmp_path: Path) -> None:
     def forms(**options: Any) -> list[str]:
-        reader = io.JsonlReader("in", **options).with_({"jsonl_reader": {"num_workers": 2, "batch_size": 3}})
+        reader = JsonlReader("in", **options).with_({"jsonl_reader": {"num_workers": 2, "batch_size": 3}})
         parts = engine_stages(reader.decompose_and_apply_with())
         assert parts[-1].num_workers() == 2
         return [type(part).__name__ for part in parts]
@@ -168,18 +186,18 @@ def test_a_reader_is_dcurates_unless_pandas_is_needed(tmp_path: Path) -> None:
 
 def test_arguments_that_change_the_rows_are_carried_out(tmp_path: Path) -> None:
     source = write(tmp_path / "in", "a.jsonl", [json.dumps({"id": f"00{n}", "n": n}) for n in range(5)])
-    [task] = run(io.JsonlReader(str(source), read_kwargs={"nrows": 2, "dtype": {"id": str}}), See())
+    [task] = run(JsonlReader(str(source), read_kwargs={"nrows": 2, "dtype": {"id": str}}), See())
     assert task.data["id"].tolist() == ["000", "001"]
     assert task._metadata["source_files"] == [f"{source}/a.jsonl"]
     pd.DataFrame({"n": range(10), "text": "x"}).to_parquet(tmp_path / "a.parquet")
-    reader = io.ParquetReader(str(tmp_path / "a.parquet"), read_kwargs={"filters": [("n", ">", 7)], "columns": ["n"]})
+    reader = ParquetReader(str(tmp_path / "a.parquet"), read_kwargs={"filters": [("n", ">", 7)], "columns": ["n"]})
     [rows] = run(reader)
     assert rows.data.to_dict("list") == {"n": [8, 9]}
-    [rows] = run(io.ParquetReader(str(tmp_path / "a.parquet"), read_kwargs={"columns": ["n"]}))
+    [rows] = run(ParquetReader(str(tmp_path / "a.parquet"), read_kwargs={"columns": ["n"]}))
     assert rows.get_columns() == ["n"]
 
 
-class Lines(io.BaseReader):
+class Lines(BaseReader):
     """Read lines of text: a reader of a person's own."""
 
     def read_data(self, paths: list[str], read_kwargs: Any = None, fields: Any = None) -> pd.DataFrame:
@@ -189,7 +207,7 @@ class Lines(io.BaseReader):
 def test_a_reader_of_a_persons_own_reads_groups_of_files(tmp_path: Path) -> None:
     for name in "cab":
         write(tmp_path / "in", f"{name}.txt", [name] * 2)
-    groups = io.FilePartitioningStage(str(tmp_path / "in"), files_per_partition=2, file_extensions=[".txt"])
+    groups = FilePartitioningStage(str(tmp_path / "in"), files_per_partition=2, file_extensions=[".txt"])
     made = run(groups, Lines(name="lines"))
     assert sorted(task.data["text"].tolist() for task in made) == [["a", "a", "b", "b"], ["c", "c"]]
     assert made[0]._metadata["total_partitions"] == 2
@@ -212,37 +230,37 @@ def test_ids_are_whole_numbers_in_the_order_of_the_files(tmp_path: Path, generat
     for n, name in enumerate("dbca"):
         write(tmp_path / "in", f"{name}.jsonl", [json.dumps({"text": f"{name}{m}"}) for m in range(n + 1)] + ["", " "])
     source = str(tmp_path / "in")
-    made = numbers(run(io.JsonlReader(source, files_per_partition=2, _generate_ids=True)))
+    made = numbers(run(JsonlReader(source, files_per_partition=2, _generate_ids=True)))
     expected = {"a0": 0, "a1": 1, "a2": 2, "a3": 3, "b0": 4, "b1": 5, "c0": 6, "c1": 7, "c2": 8, "d0": 9}
     assert made == expected
     write(tmp_path / "in", "e.jsonl", ['{"text": "e0"}', '{"text": "e1"}'])
-    later = numbers(run(io.JsonlReader(source, files_per_partition=1, _generate_ids=True)))
+    later = numbers(run(JsonlReader(source, files_per_partition=1, _generate_ids=True)))
     assert sorted(later.values()) == list(range(10, 22))  # other groups have other ids
     ids.write_id_generator_to_disk(str(tmp_path / "ids.json"))
     ids.kill_id_generator_actor()
     ids.create_id_generator_actor(str(tmp_path / "ids.json"))
     (tmp_path / "in" / "e.jsonl").unlink()
-    assert numbers(run(io.JsonlReader(source, files_per_partition=2, _assign_ids=True))) == expected
+    assert numbers(run(JsonlReader(source, files_per_partition=2, _assign_ids=True))) == expected
     assert ids.get_id_generator_actor().next_id == 22
     with pytest.raises(ValueError, match="have no ids"):
-        run(io.JsonlReader(source, files_per_partition=3, _assign_ids=True))
+        run(JsonlReader(source, files_per_partition=3, _assign_ids=True))
 
 
 def test_ids_of_parquet_and_of_readers_of_a_persons_own(tmp_path: Path, generator: None) -> None:
     for n, name in enumerate("ab"):
         pd.DataFrame({"text": [f"{name}{m}" for m in range(n + 1)]}).to_parquet(tmp_path / f"{name}.parquet")
-    read_parquet = io.ParquetReader(str(tmp_path), _generate_ids=True)
+    read_parquet = ParquetReader(str(tmp_path), _generate_ids=True)
     assert numbers(run(read_parquet)) == {"a0": 0, "b0": 1, "b1": 2}
     write(tmp_path / "in", "a.txt", ["x", "y"])
     write(tmp_path / "in", "b.txt", ["z"])
-    groups = io.FilePartitioningStage(str(tmp_path / "in"), file_extensions=["txt"])
+    groups = FilePartitioningStage(str(tmp_path / "in"), file_extensions=["txt"])
     assert numbers(run(groups, Lines(_generate_ids=True))) == {"x": 3, "y": 4, "z": 5}
     assert numbers(run(groups, Lines(_assign_ids=True))) == {"x": 3, "y": 4, "z": 5}
 
 
 def test_ids_go_into_the_lines_of_rows(tmp_path: Path, generator: None) -> None:
     source = write(tmp_path / "in", "a.jsonl", CHAT)
-    run(io.JsonlReader(str(source), _generate_ids=True), io.JsonlWriter(str(tmp_path / "out")))
+    run(JsonlReader(str(source), _generate_ids=True), JsonlWriter(str(tmp_path / "out")))
     expected = [f'{line[:-1]},"_curator_dedup_id":{n}}}' for n, line in enumerate(CHAT)]
     assert read(tmp_path / "out") == expected
 
@@ -251,9 +269,9 @@ def test_ids_of_tasks_to_begin_with(tmp_path: Path, generator: None) -> None:
     for name in "ab":
         write(tmp_path, f"{name}.jsonl", [json.dumps({"text": f"{name}{n}"}) for n in range(2)])
     given = [tasks.FileGroupTask(dataset_name="d", data=[str(tmp_path / f"{name}.jsonl")]) for name in "ba"]
-    made = run(io.JsonlReaderStage(_generate_ids=True), initial_tasks=given)
+    made = run(JsonlReaderStage(_generate_ids=True), initial_tasks=given)
     assert numbers(made) == {"b0": 0, "b1": 1, "a0": 2, "a1": 3}
-    stage = io.JsonlReaderStage(_generate_ids=True)
+    stage = JsonlReaderStage(_generate_ids=True)
     stage.setup()
     assert numbers([stage.process(given[1])]) == {"a0": 2, "a1": 3}
 
@@ -269,55 +287,55 @@ def test_ids_are_kept_in_a_store() -> None:
 def test_without_an_id_generator_a_reader_with_ids_says_so(tmp_path: Path) -> None:
     source = write(tmp_path / "in", "a.jsonl", ['{"text": "a"}'])
     with pytest.raises(RuntimeError, match="call create_id_generator_actor"):
-        run(io.JsonlReader(str(source), _generate_ids=True))
+        run(JsonlReader(str(source), _generate_ids=True))
 
 
 def test_files_that_changed_do_not_get_the_ids_of_others(tmp_path: Path, generator: None) -> None:
     source = write(tmp_path / "in", "a.jsonl", ['{"text": "a"}'])
-    run(io.JsonlReader(str(source), _generate_ids=True))
+    run(JsonlReader(str(source), _generate_ids=True))
     write(source, "a.jsonl", ['{"text": "a"}', '{"text": "b"}'])
     with pytest.raises(ValueError, match="have changed since"):
-        run(io.JsonlReader(str(source), _generate_ids=True))
+        run(JsonlReader(str(source), _generate_ids=True))
 
 
 def test_a_writer_takes_pandas_arguments_and_an_ending(tmp_path: Path) -> None:
     source = write(tmp_path / "in", "a.jsonl", ['{"text": "Grüße", "when": "2024-01-01", "n": 1}'])
-    reader = io.JsonlReader(str(source))
-    [files] = run(reader, io.JsonlWriter(str(tmp_path / "a"), write_kwargs={"force_ascii": True}))
+    reader = JsonlReader(str(source))
+    [files] = run(reader, JsonlWriter(str(tmp_path / "a"), write_kwargs={"force_ascii": True}))
     assert Path(files.data[0]).read_text() == '{"text":"Gr\\u00fc\\u00dfe","when":"2024-01-01","n":1}\n'
     assert files._metadata["format"] == "jsonl"
-    [files] = run(reader, io.JsonlWriter(str(tmp_path / "b"), file_extension="ndjson", write_kwargs={"index": False}))
+    [files] = run(reader, JsonlWriter(str(tmp_path / "b"), file_extension="ndjson", write_kwargs={"index": False}))
     assert files.data[0].endswith(".ndjson")
     assert Path(files.data[0]).read_text() == (source / "a.jsonl").read_text()
-    [files] = run(reader, io.JsonlWriter(str(tmp_path / "c"), file_extension="jsonl.gz"))
+    [files] = run(reader, JsonlWriter(str(tmp_path / "c"), file_extension="jsonl.gz"))
     assert pd.read_json(files.data[0], lines=True).n.tolist() == [1]
     options = {"engine": "pyarrow", "index": False, "partition_cols": ["n"], "row_group_size": 10}
-    [files] = run(reader, io.ParquetWriter(str(tmp_path / "d"), write_kwargs=options))
+    [files] = run(reader, ParquetWriter(str(tmp_path / "d"), write_kwargs=options))
     assert "/n=1/" in files.data[0]
-    [files] = run(reader, io.ParquetWriter(str(tmp_path / "e"), write_kwargs={"index": True}, file_extension="pq"))
+    [files] = run(reader, ParquetWriter(str(tmp_path / "e"), write_kwargs={"index": True}, file_extension="pq"))
     assert pd.read_parquet(files.data[0]).index.tolist() == [0]
 
 
 def test_the_modes_of_a_writer(tmp_path: Path) -> None:
     out = write(tmp_path / "out", "old.txt", ["old"])
-    io.JsonlWriter(str(out))
+    JsonlWriter(str(out))
     assert (out / "old.txt").exists()
     with pytest.raises(FileExistsError):
-        io.JsonlWriter(str(out), mode="error")
+        JsonlWriter(str(out), mode="error")
     with pytest.raises(NotImplementedError):
-        io.ParquetWriter(str(out), mode="append")
+        ParquetWriter(str(out), mode="append")
     with pytest.raises(ValueError, match="Invalid mode"):
-        io.ParquetWriter(str(out), mode="never")  # type: ignore[arg-type]
+        ParquetWriter(str(out), mode="never")  # type: ignore[arg-type]
     source = write(tmp_path / "in", "a.jsonl", ['{"text": "a"}'])
     for _ in range(2):
-        run(io.JsonlReader(str(source)), io.JsonlWriter(str(out), mode="overwrite"))
+        run(JsonlReader(str(source)), JsonlWriter(str(out), mode="overwrite"))
         assert not (out / "old.txt").exists()
     assert read(out) == ['{"text": "a"}']
-    run(io.JsonlReader(str(source)), io.JsonlWriter(str(out), mode="append", append_mode_implemented=True))
+    run(JsonlReader(str(source)), JsonlWriter(str(out), mode="append", append_mode_implemented=True))
     assert len(read(out)) == 2
 
 
-class Shouter(io.BaseWriter):
+class Shouter(BaseWriter):
     """A writer of a person's own."""
 
     def write_data(self, task: tasks.DocumentBatch, file_path: str) -> None:
@@ -330,14 +348,14 @@ class Shouter(io.BaseWriter):
 def test_a_writer_of_a_persons_own_names_files_alike_in_every_run(tmp_path: Path) -> None:
     source = write(tmp_path / "in", "a.jsonl", ['{"text": "a"}'])
     for _ in range(2):
-        [files] = run(io.JsonlReader(str(source)), Shouter(str(tmp_path / "out"), "txt"))
+        [files] = run(JsonlReader(str(source)), Shouter(str(tmp_path / "out"), "txt"))
     assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["A"]
     assert files.data[0].endswith(".loud")
 
 
 def test_a_writer_writes_by_hand_without_a_key(tmp_path: Path) -> None:
     batch = tasks.DocumentBatch(dataset_name="mine", data=pd.DataFrame({"meta": [{"a": 1}, {"b": 2}]}), task_id="0_1")
-    [path] = io.JsonlWriter(str(tmp_path)).process(batch).data
+    [path] = JsonlWriter(str(tmp_path)).process(batch).data
     assert Path(path).read_text() == '{"meta":{"a":1}}\n{"meta":{"b":2}}\n'
 
 
@@ -345,8 +363,8 @@ def test_lines_pass_stages_that_need_all_rows(tmp_path: Path) -> None:
     rows = [json.dumps({"text": f"text {n % 3}", "meta": {f"key{n % 2}": n}}) for n in range(6)]
     source = write(tmp_path / "in", "a.jsonl", rows[:4])
     write(source, "b.jsonl", ['{"text": "plain"}', *rows[4:]])
-    for writer in (io.JsonlWriter(str(tmp_path / "out")), None, io.ParquetWriter(str(tmp_path / "parquet"))):
-        parts = [io.JsonlReader(str(source)), See(), builtin.ExactDuplicates("text", action="drop"), See()]
+    for writer in (JsonlWriter(str(tmp_path / "out")), None, ParquetWriter(str(tmp_path / "parquet"))):
+        parts = [JsonlReader(str(source)), See(), builtin.ExactDuplicates("text", action="drop"), See()]
         made = run(*parts, *([writer] if writer else []))
         if writer is not None:
             assert all(len(task.data) == 1 and task.dataset_name == "in" for task in made)

@@ -11,12 +11,18 @@ import pandas as pd
 import pytest
 
 import dcurate
-from dcurate.compat.nemo import math, synthetic, translation
+from dcurate.compat.nemo import synthetic
 from dcurate.compat.nemo.asking import AsyncLLMClient
 from dcurate.compat.nemo.executors import RayClient
+from dcurate.compat.nemo.math_stages.cleanup import LLMCleanupStage
 from dcurate.compat.nemo.pipeline import Pipeline
 from dcurate.compat.nemo.stages import Resources
 from dcurate.compat.nemo.tasks import DocumentBatch
+from dcurate.compat.nemo.translating.backends import TranslationBackend, get_backend, register_backend
+from dcurate.compat.nemo.translating.composite import TranslationStage
+from dcurate.compat.nemo.translating.reassembly import ReassemblyStage
+from dcurate.compat.nemo.translating.segmentation import SegmentationStage
+from dcurate.compat.nemo.translating.translate import SegmentTranslationStage
 from dcurate_testing.llm_server import Endpoint
 
 pytestmark = pytest.mark.cluster
@@ -45,9 +51,7 @@ def run(stages: list[Any], **columns: Any) -> list[dict[str, Any]]:
 def translated(endpoint: Endpoint, **settings: Any) -> Any:
     endpoint.behave(replies=REPLIES)
     client = asked(endpoint)
-    return translation.TranslationStage(
-        source_lang="en", target_lang="de", client=client, model_name="made-up", **settings
-    )
+    return TranslationStage(source_lang="en", target_lang="de", client=client, model_name="made-up", **settings)
 
 
 def test_texts_are_translated_evaluated_and_described(client: RayClient, endpoint: Endpoint) -> None:
@@ -78,14 +82,14 @@ def test_rows_with_a_translation_are_left_alone_in_their_order(client: RayClient
 
 def test_sentences_are_segments_and_joined_as_they_were() -> None:
     text = "  One. Two!\n\n```\nCode. Code.\n```\n三。四。"
-    stage = translation.SegmentationStage(source_lang="en", mode="fine")
+    stage = SegmentationStage(source_lang="en", mode="fine")
     batch = stage.process(DocumentBatch(dataset_name="mine", data=pd.DataFrame({"text": [text]})))
     assert list(batch.data["_seg_segments"]) == ["One.", "Two!", "三。", "四。"]
     batch.data["_translated"] = batch.data["_seg_segments"]
-    assert translation.ReassemblyStage().process(batch).data["translated_text"][0] == text
+    assert ReassemblyStage().process(batch).data["translated_text"][0] == text
 
 
-class Reverse(translation.TranslationBackend):
+class Reverse(TranslationBackend):
     """A backend of a person's own, which refuses one text."""
 
     def setup(self) -> None:
@@ -101,15 +105,15 @@ class Reverse(translation.TranslationBackend):
 
 
 def test_a_backend_of_ones_own_translates_what_it_can() -> None:
-    translation.register_backend("reverse", Reverse)
-    stage = translation.SegmentTranslationStage(source_lang="en", target_lang="de", backend_type="reverse")
+    register_backend("reverse", Reverse)
+    stage = SegmentTranslationStage(source_lang="en", target_lang="de", backend_type="reverse")
     stage.setup()
     frame = pd.DataFrame({"_seg_segments": ["abc", "no", "42"]})
     made = stage.process(DocumentBatch(dataset_name="mine", data=frame)).data
     assert list(made["_translated"]) == ["cba", "", "42"]
     assert list(made["_translation_error"]) == ["", "refused", ""]
     with pytest.raises(NotImplementedError, match="register_backend"):
-        translation.get_backend("google", {})
+        get_backend("google", {})
 
 
 @dataclass
@@ -142,10 +146,10 @@ def test_texts_are_cleaned_by_an_endpoint_without_a_gpu(
 ) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(ValueError, match="vllm serve"):
-        math.LLMCleanupStage("made-up", "Clean: {text}")
+        LLMCleanupStage("made-up", "Clean: {text}")
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    made = math.LLMCleanupStage("made-up", "Clean: {text}", client=asked(endpoint), cache_dir="unused", max_model_len=9)
+    made = LLMCleanupStage("made-up", "Clean: {text}", client=asked(endpoint), cache_dir="unused", max_model_len=9)
     stage = made.with_(resources=Resources(cpus=1.0, gpus=1.0))
     rows = run([stage], text=["one", "two", "long"], n_tokens=[1, 2, 8])
     assert rows == [{"text": text, "cleaned_text": f"echo: Clean: {text}"} for text in ("one", "two")]

@@ -146,3 +146,31 @@ def test_a_failed_stage_raises_what_nemo_scripts_catch(client: RayClient) -> Non
     assert isinstance(raised.value, dcurate.StageError)
     with pytest.raises(ValueError, match="has no stages"):
         Pipeline("empty").run()
+
+
+class Perf(stages.ProcessingStage[tasks.DocumentBatch, tasks.DocumentBatch]):
+    """Add a column with the figures of the stages before; log a metric."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def process(self, task: tasks.DocumentBatch) -> tasks.DocumentBatch:
+        before = [(each.stage_name, each.num_items_processed, each.custom_metrics) for each in task._stage_perf]
+        assert all(each.process_time > 0 for each in task._stage_perf)
+        self._log_metric("rows", len(task.data))
+        return tasks.DocumentBatch(
+            dataset_name=task.dataset_name,
+            data=task.data.assign(**{self.name: repr(before)}),
+            _metadata=task._metadata,
+            _stage_perf=task._stage_perf,
+        )
+
+
+def test_a_stage_finds_the_figures_of_the_own_stages_before(client: RayClient) -> None:
+    data = pd.DataFrame({"text": ["one", "two words"]})
+    words = builtin.ScoreFilter(dcurate.WordCountFilter(min_words=2), text_field="text")
+    pipeline = Pipeline("perf", stages=[Perf("first"), words, Perf("second"), Perf("third")])
+    [task] = pipeline.run(initial_tasks=[tasks.DocumentBatch(dataset_name="mine", data=data)]) or []
+    first, second = ("first", 2, {"rows": 2.0}), ("second", 1, {"rows": 1.0})
+    assert task.data[["first", "second", "third"]].iloc[0].tolist() == ["[]", repr([first]), repr([first, second])]
+    assert [each.stage_name for each in task._stage_perf] == ["first", words.name, "second", "third"]

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 import dcurate
-from dcurate.compat.nemo import math, models
+from dcurate.compat.nemo import models
 from dcurate.compat.nemo.executors import RayClient
+from dcurate.compat.nemo.math_stages.chunks import ChunkMergeStage, TokenSplitterStage
+from dcurate.compat.nemo.math_stages.finemath import FineMathClassifier
 from dcurate.compat.nemo.pipeline import Pipeline
 from dcurate.compat.nemo.tasks import DocumentBatch
 from tests.models.classifiers import checkpoints
@@ -82,7 +84,7 @@ def test_rows_are_cut_and_padded_at_the_side_that_is_asked_for(padding_side: str
 
 
 def test_finemath_scores_the_middle_and_puts_it_in_the_place_of_the_text(client: RayClient, scorer: str) -> None:
-    frame = run([math.FineMathClassifier(model_identifier=scorer, center_crop_chars=5, sort_by_length=True)])
+    frame = run([FineMathClassifier(model_identifier=scorer, center_crop_chars=5, sort_by_length=True)])
     assert list(frame.text) == ["xt with se", "short", "iddling le", ""]
     ours = dcurate.Pipeline("ours", stages=[dcurate.FineMathClassifier(model_identifier=scorer, center_crop_chars=5)])
     given = dcurate.DocumentBatch(data=pd.DataFrame({"text": TEXTS}))
@@ -95,10 +97,10 @@ def test_finemath_scores_the_middle_and_puts_it_in_the_place_of_the_text(client:
 def test_texts_are_split_by_tokens_and_joined_again(client: RayClient, scorer: str) -> None:
     text = "one two three\n\nfour five six\n\n \n\nseven"
     batch = DocumentBatch(dataset_name="mine", data=pd.DataFrame({"text": [text, ""], "url": ["u", "v"]}))
-    stage = math.TokenSplitterStage(scorer, max_length_tokens=1)
+    stage = TokenSplitterStage(scorer, max_length_tokens=1)
     stage.setup()
     parts = stage.process(batch)
     assert list(parts.data.text) == ["one two three\n\n", "four five six\n\n", "seven"]
     assert list(parts.data.chunk_id) == [0, 1, 2]
-    merged = math.ChunkMergeStage(text_field="text", raw_text_field=None, separator="").process(parts)
+    merged = ChunkMergeStage(text_field="text", raw_text_field=None, separator="").process(parts)
     assert merged.data[["url", "text"]].to_dict("records") == [{"url": "u", "text": text.replace(" \n\n", "")}]

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import fsspec
 import pytest
 
-from dcurate.compat.nemo import ids, io, stages, tasks
+from dcurate.compat.nemo import ids, stages, tasks
 from dcurate.compat.nemo.executors import RayClient
 from dcurate.compat.nemo.pipeline import Pipeline
+from dcurate.compat.nemo.readers import JsonlReader
+from dcurate.compat.nemo.writers import BaseWriter, JsonlWriter
 
 pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 
@@ -25,7 +27,7 @@ class Shout(stages.ProcessingStage[tasks.DocumentBatch, tasks.DocumentBatch]):
 
 
 @dataclass
-class TextWriter(io.BaseWriter):
+class TextWriter(BaseWriter):
     """A writer of a person's own, in the form of version 25.09."""
 
     file_extension: str = "txt"
@@ -46,14 +48,14 @@ def test_a_pipeline_reads_and_writes_in_a_store(bucket) -> None:
     ids.create_id_generator_actor()
     try:
         with RayClient(num_cpus=2, num_gpus=0):
-            reader = io.JsonlReader(f"{url}/in", read_kwargs=kwargs, _generate_ids=True)
-            made = Pipeline("s3", stages=[reader, Shout(), io.JsonlWriter(f"{url}/out", write_kwargs=kwargs)]).run()
+            reader = JsonlReader(f"{url}/in", read_kwargs=kwargs, _generate_ids=True)
+            made = Pipeline("s3", stages=[reader, Shout(), JsonlWriter(f"{url}/out", write_kwargs=kwargs)]).run()
             assert made is not None
             assert [store.cat_file(task.data[0]) for task in made] == [
                 b'{"text": "OWN%d", "more": {"k": 1.50},"_curator_dedup_id":%d}\n' % (number, number)
                 for number in range(2)
             ]
-            slow = io.JsonlReader([f"{url}/in/0.jsonl"], read_kwargs={**kwargs, "nrows": 1})
+            slow = JsonlReader([f"{url}/in/0.jsonl"], read_kwargs={**kwargs, "nrows": 1})
             writer = TextWriter(f"{url}/text", write_kwargs=kwargs)
             assert writer.name == "text_writer"
             [task] = Pipeline("own", stages=[slow, Shout(), writer]).run() or []

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from dcurate.compat.nemo.cpus import without_gpus
+from dcurate.compat.nemo.perf import RunningPerfStats
 from dcurate.compat.nemo.stages import NodeInfo, ProcessingStage, WorkerMetadata
-from dcurate.compat.nemo.tasks import FailedTask, NoneTask, Task, engine_batch, nemo_task
+from dcurate.compat.nemo.tasks import FailedTask, NoneTask, Task, TaskBatch, engine_batch, nemo_task
 from dcurate.core import stage as ours
 from dcurate.core.batch import Batch, Rejection
 from dcurate.core.resources import Resources
@@ -50,9 +53,9 @@ def restored(kind: type[Any]) -> Any:
 def engine_resources(given: Any) -> Resources:
     """The resources of a stage as dcurate has them."""
     if isinstance(given, Resources):
-        return given
+        return without_gpus(given)
     memory = float(getattr(given, "gpu_memory_gb", 0.0))
-    return Resources(cpus=given.cpus, gpus=0.0 if memory else given.gpus, gpu_memory_gb=memory)
+    return without_gpus(Resources(cpus=given.cpus, gpus=0.0 if memory else given.gpus, gpu_memory_gb=memory))
 
 
 def engine_spec(stage: Any, spec: StageSpec) -> StageSpec:
@@ -128,7 +131,21 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         return self.process_batch([task])[0]
 
     def process_batch(self, tasks: list[Batch]) -> Sequence[Any]:
-        given = [nemo_task(task) for task in tasks]
+        given, start = [nemo_task(task) for task in tasks], time.perf_counter()
+        figures = RunningPerfStats(
+            self.name,
+            input_data_size_mb=sum(task.nbytes for task in tasks) / 2**20,
+            num_items_processed=sum(task.num_items for task in given),
+        )
+        answers = self._answers(tasks, given)
+        figures.process_time = time.perf_counter() - start
+        figures.custom_metrics = dict(vars(self.stage).get("_custom_metrics") or {})
+        for answer in answers:
+            for batch in answer if isinstance(answer, list) else [answer]:
+                _add_figures(batch, figures)
+        return answers
+
+    def _answers(self, tasks: list[Batch], given: list[Task[Any]]) -> list[Any]:
         if type(self.stage).process_batch is ProcessingStage.process_batch:
             return [self._answer(task, self._process(one)) for task, one in zip(tasks, given, strict=True)]
         results = list(self.stage.process_batch(given) or ())
@@ -169,6 +186,13 @@ def _node(info: Any) -> NodeInfo:
 
 def _worker(metadata: Any) -> WorkerMetadata:
     return WorkerMetadata(getattr(metadata, "worker_id", ""), getattr(metadata, "allocation", None))
+
+
+def _add_figures(batch: Any, figures: RunningPerfStats) -> None:
+    """Give the figures of the stage to what it returned; lists of them may be shared by several."""
+    task = batch.task if isinstance(batch, TaskBatch) else batch
+    if isinstance(task, Task | DocumentBatch):
+        task._stage_perf = [*task._stage_perf, figures]
 
 
 def _without_lines(batch: Any) -> Any:

@@ -15,11 +15,11 @@ import pandas as pd
 
 import dcurate
 from dcurate.compat.nemo import builtin
+from dcurate.compat.nemo.files import resolve_filename_column
 from dcurate.compat.nemo.stages import CompositeStage, Resources, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask, TaskBatch
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.download.common_crawl.crawls import BaseCommonCrawlUrlGenerator
-from dcurate.download.extract import DocumentExtractStage
 from dcurate.download.iterate import FileCutStage, RangeIterator
 from dcurate.download.transfer import RemoteFile, TransferError
 from dcurate.download.urls import WAITING
@@ -33,6 +33,7 @@ _log = logging.getLogger("dcurate.compat.nemo")
 _URLGenerationStage: type[Any] = builtin.URLGenerationStage
 _DocumentDownloadStage: type[Any] = builtin.DocumentDownloadStage
 _DocumentIterateExtractStage: type[Any] = builtin.DocumentIterateExtractStage
+_DocumentExtractStage: type[Any] = builtin.DocumentExtractStage
 
 #: Archives are cut into ranges of about this many bytes, which several workers read.
 _BLOCKSIZE = "32MiB"
@@ -215,6 +216,31 @@ class DocumentIterateStage(DocumentIterateExtractStage):
         super().__init__(iterator, None, record_limit, add_filename_column)
 
 
+class DocumentExtractStage(_DocumentExtractStage):  # type: ignore[misc]
+    """Make a row of each record of a batch, as version 25.09 has it.
+
+    Args:
+        extractor: makes a row of a record.
+        add_filename_column: keep the name of the file: True for ``file_name``, or the name of the column.
+    """
+
+    def __init__(self, extractor: Any, add_filename_column: bool | str = True) -> None:
+        self.filename_col = resolve_filename_column(add_filename_column)
+        super().__init__(extractor, [self.filename_col] if self.filename_col else [])
+        self.add_filename_column = add_filename_column
+
+    def inputs(self) -> Spec:
+        return ["data"], super().inputs()[1]
+
+    def outputs(self) -> Spec:
+        return ["data"], super().outputs()[1]
+
+    def process(self, task: Any) -> Any:
+        """The rows of a batch; a pandas frame if called by hand."""
+        made = super().process(task)
+        return made.with_data(made.to_pandas()) if isinstance(task, DocumentBatch) else made
+
+
 @dataclass
 class DocumentDownloadExtractStage(CompositeStage[EmptyTask, DocumentBatch]):
     """List files, download them, read their records, and make a row of each.
@@ -275,7 +301,7 @@ class DocumentDownloadExtractStage(CompositeStage[EmptyTask, DocumentBatch]):
             return [urls, download, *cut, reading]
         whole, reading = reading, copy.copy(reading)
         reading.extractor, reading.name = None, f"iterate_{type(self.iterator).__name__.lower()}"
-        extract = DocumentExtractStage(self.extractor, [whole.filename_col] if whole.filename_col else [])
+        extract = DocumentExtractStage(self.extractor, whole.filename_col or False)
         extract.resources = whole.resources
         return [urls, download, *cut, reading, extract]
 

@@ -17,7 +17,7 @@ from dcurate.cluster.local import LocalCluster
 from dcurate.compat.nemo.bridge import engine_stages
 from dcurate.compat.nemo.checkpoint import CheckpointSink
 from dcurate.compat.nemo.errors import as_nemo_raises
-from dcurate.compat.nemo.perf import StagePerfStats, WrittenFigures, stats_of
+from dcurate.compat.nemo.perf import RunningPerfStats, StagePerfStats, WrittenFigures, stats_of
 from dcurate.compat.nemo.reader_ids import numbered
 from dcurate.compat.nemo.tasks import EmptyTask, TaskBatch, engine_batches, nemo_task
 from dcurate.compat.nemo.writers import WritesAsNemo, written_tasks
@@ -118,7 +118,8 @@ class XennaExecutor(BaseExecutor):
             written.add_to(tasks)
         for number, task in enumerate(tasks):
             own = [StagePerfStats(each.stage_name) for each in stats] if number else stats
-            task._stage_perf = [*task._stage_perf, *own]
+            before = [each for each in task._stage_perf if not isinstance(each, RunningPerfStats)]
+            task._stage_perf = [*before, *own]
         return tasks
 
     def _counted(self, batches: Sequence[Any] | None, stages: Sequence[Any]) -> Sequence[Any]:

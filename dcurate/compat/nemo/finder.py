@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 from typing import Any
 
+from dcurate.compat.nemo import cpus
 from dcurate.compat.nemo.missing import missing
 from dcurate.compat.nemo.names import names
 from dcurate.errors import nearest
@@ -92,8 +93,15 @@ def _forget_modules() -> None:
         del sys.modules[name]
 
 
-def install() -> None:
-    """Let ``import nemo_curator`` give dcurate's names, from now on and in this process, also if it is installed."""
+def install(*, cpu: bool = False) -> None:
+    """Let ``import nemo_curator`` give dcurate's names, from now on and in this process, also if it is installed.
+
+    Args:
+        cpu: also run what asks for a GPU on CPUs, until the process ends; see `dcurate.compat.nemo.cpus`.
+    """
+    if cpu:
+        cpus.install()
+    cpus.join()
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         _forget_modules()
         sys.meta_path.insert(0, _Finder())

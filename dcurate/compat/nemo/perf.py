@@ -74,6 +74,14 @@ class StagePerfStats:
         return [*figures.items(), *((f"custom.{name}", value) for name, value in custom.items())]
 
 
+@dataclass
+class RunningPerfStats(StagePerfStats):
+    """What a person's stage did with one batch: later stages of the run find it at their tasks.
+
+    At the end of the run, the figures of the whole run take its place.
+    """
+
+
 def stats_of(report: RunReport) -> list[StagePerfStats]:
     """The figures of a run, stage by stage: its first task carries them, the others zeros, so that sums are right."""
     return [

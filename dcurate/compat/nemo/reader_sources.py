@@ -24,14 +24,15 @@ from dcurate.compat.nemo.values import has_objects
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames import document
-from dcurate.frames.lines import LINE, storage_of, with_lines, without_lines
+from dcurate.frames.lines import LINE, lines_of, with_lines, without_lines
 from dcurate.frames.schema import TypeConflict
 from dcurate.fs.paths import full_address
 from dcurate.io import files, jsonl, parquet
-from dcurate.io.json_parse import BadLine
+from dcurate.io.json_parse import DEEPEST, BadLine
 from dcurate.io.lines import count_rows
 from dcurate.io.partition import group_name
 from dcurate.io.source import FileReader
+from dcurate.kernels.json_rows import ABSENT, scan
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -306,12 +307,18 @@ class JsonlSource(Source, jsonl.JsonlReader):
         return any(has_objects(field.type) or field.name in self._mixed for field in table.schema)
 
     def _of_chosen_columns(self, table: pa.Table) -> pa.Table:
-        """The rows, with lines of the chosen columns alone."""
-        if LINE not in table.column_names or self._chosen is None:
+        """The rows, with lines of the chosen columns alone, their values as they are written in the file."""
+        found = None if self._chosen is None or LINE not in table.column_names else lines_of(table)
+        if found is None:
             return table
-        names = [name for name in table.column_names if name != LINE]
-        rows = map(orjson.loads, storage_of(table).to_pylist())
-        lines = [orjson.dumps({name: row[name] for name in names if name in row}) + b"\n" for row in rows]
+        data, names = found[1], [name for name in table.column_names if name != LINE]
+        rows, keys = scan(data, names, DEEPEST), [orjson.dumps(name) + b":" for name in names]
+        spans = zip(rows.kinds.tolist(), rows.value_starts.tolist(), rows.value_stops.tolist(), strict=True)
+        members = (
+            [key + data[start:stop] for key, kind, start, stop in zip(keys, *of_row, strict=True) if kind != ABSENT]
+            for of_row in spans
+        )
+        lines = [b"{" + b",".join(each) + b"}\n" for each in members]
         return with_lines(without_lines(table), pa.array(lines, pa.large_binary()), names)
 
     def _complaint(self, name: str, piece: Any, bad: BadLine) -> str:

@@ -12,6 +12,7 @@ from multiprocessing import spawn
 from types import CodeType, ModuleType
 from typing import Any
 
+from dcurate.compat.nemo import cpus
 from dcurate.compat.nemo.finder import install
 
 #: Exit codes of ``python``: for an uncaught error, for a script that cannot be read, and after Ctrl-C.
@@ -31,14 +32,16 @@ _PACKAGES = {
     "transformers": "'dcurate[models]'",
     "torch": "'dcurate[models]'",
 }
+#: What errors say where there is no GPU: of dcurate, of Python without cuDF, and of Torch.
+_NO_GPU = ("but the workers have none", "named 'cudf'", "compiled with CUDA", "NVIDIA driver", "No CUDA GPUs")
 
 
 class NotReadError(Exception):
     """A script or module that is not there."""
 
 
-def run_script(path: str, arguments: Sequence[str]) -> int:
-    """Run a file of Python, and return the exit code.
+def run_script(path: str, arguments: Sequence[str], *, cpu: bool = False) -> int:
+    """Run a file of Python, without GPUs if `cpu` is set, and return the exit code.
 
     Raises:
         NotReadError: the file cannot be read.
@@ -51,18 +54,19 @@ def run_script(path: str, arguments: Sequence[str]) -> int:
             source = opened.read()
     except OSError as error:
         raise NotReadError(f"can't open file {file!r}: {error.strerror}") from error
+    install(cpu=cpu)
     return _run(lambda: compile(source, file, "exec"), [path, *arguments], {"__file__": file})
 
 
-def run_module(name: str, arguments: Sequence[str]) -> int:
-    """Run a module, or the ``__main__`` of a package, and return the exit code.
+def run_module(name: str, arguments: Sequence[str], *, cpu: bool = False) -> int:
+    """Run a module, or the ``__main__`` of a package, without GPUs if `cpu` is set, and return the exit code.
 
     Raises:
         NotReadError: there is no such module.
     """
     if not sys.flags.safe_path:
         sys.path[0] = os.getcwd()
-    install()
+    install(cpu=cpu)
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -81,7 +85,6 @@ def run_module(name: str, arguments: Sequence[str]) -> int:
 
 def _run(read: Any, arguments: list[str], attributes: dict[str, Any]) -> int:
     """Run code as ``__main__``. An error prints its traceback, without the lines that are not the script's."""
-    install()
     _keep_from_workers()
     sys.argv[:] = arguments
     main = ModuleType("__main__")
@@ -102,6 +105,8 @@ def _run(read: Any, arguments: list[str], attributes: dict[str, Any]) -> int:
 def _print(error: BaseException) -> None:
     if isinstance(error, ModuleNotFoundError) and error.name in _PACKAGES:
         error.add_note(f"NeMo Curator installs {error.name}, dcurate does not: pip install {_PACKAGES[error.name]}")
+    if not cpus.is_installed() and any(sign in str(error) for sign in _NO_GPU):
+        error.add_note("dcurate nemo --cpu SCRIPT runs what asks for a GPU on CPUs")
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next

@@ -17,6 +17,7 @@ from inspect import isabstract
 from types import UnionType
 from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from dcurate.compat.nemo import cpus
 from dcurate.compat.nemo.tasks import NoneTask, Task
 from dcurate.core import stage as ours
 
@@ -98,7 +99,7 @@ class Resources:
             raise ValueError("Cannot specify both gpus and gpu_memory_gb: give one of them")
         if self.gpu_memory_gb > 0:
             self.gpus = round(self.gpu_memory_gb / _get_gpu_memory_gb(), 1)
-            if self.gpus > 1:
+            if self.gpus > 1 and not cpus.is_installed():
                 raise ValueError("gpu_memory_gb is too large for a single GPU: give gpus instead")
 
     @property

@@ -1,1 +1,1 @@
-"""The parts of deduplication under NeMo Curator's names; `dcurate.compat.nemo.dedup` has them all."""
+"""Deduplication under NeMo Curator's names and arguments, through dcurate's own engine and kernels."""

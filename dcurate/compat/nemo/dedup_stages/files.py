@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dcurate.compat.nemo.bridge import engine_stage, with_settings
-from dcurate.compat.nemo.io import FilePartitioningStage, JsonlReaderStage, ParquetReaderStage
-from dcurate.compat.nemo.partitioning import PartitionSource
+from dcurate.compat.nemo.partitioning import FilePartitioningStage, PartitionSource
+from dcurate.compat.nemo.readers import JsonlReaderStage, ParquetReaderStage
 from dcurate.compat.nemo.tasks import FileGroupTask
 from dcurate.errors import listed
 from dcurate.fs.errors import storage_errors

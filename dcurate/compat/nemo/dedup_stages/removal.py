@@ -12,9 +12,9 @@ from dcurate.compat.nemo.builtin import BuiltIn
 from dcurate.compat.nemo.dedup_stages.files import groups_of_files, reader_of
 from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
 from dcurate.compat.nemo.earlier import earlier_names
-from dcurate.compat.nemo.io import JsonlWriter, ParquetWriter
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
 from dcurate.compat.nemo.tasks import FileGroupTask
+from dcurate.compat.nemo.writers import JsonlWriter, ParquetWriter
 from dcurate.dedup import removal
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.frames.document import DocumentBatch

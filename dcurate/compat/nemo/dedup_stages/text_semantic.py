@@ -15,8 +15,9 @@ from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalWorkfl
 from dcurate.compat.nemo.dedup_stages.semantic_workflow import SemanticDeduplicationWorkflow
 from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
 from dcurate.compat.nemo.ids import write_id_generator_to_disk
-from dcurate.compat.nemo.io import JsonlReader, ParquetReader, ParquetWriter
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowRunResult
+from dcurate.compat.nemo.readers import JsonlReader, ParquetReader
+from dcurate.compat.nemo.writers import ParquetWriter
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.workflows import semantic as workflow
 
