@@ -49,7 +49,7 @@ def profile(
 ) -> None:
     """Profile the documents under PATHS, and show what filters would drop.
 
-    PATHS are files, directories or globs of JSONL or Parquet. Nothing is changed.
+    PATHS are files, directories or globs of JSONL, Parquet or CSV. Nothing is changed.
     """
     with Progress(interval=LINE_INTERVAL) as progress:
         found = dcurate.profile(
@@ -103,8 +103,8 @@ def dedup_report(
 ) -> None:
     """Measure how duplicated a sample is, and how well near-duplicates are found in it.
 
-    PATHS are files, directories or globs of JSONL or Parquet. All pairs of documents are found by an exhaustive search,
-    and what MinHash finds with several settings is held against them. Nothing is changed.
+    PATHS are files, directories or globs of JSONL, Parquet or CSV. All pairs of documents are found by an exhaustive
+    search, and what MinHash finds with several settings is held against them. Nothing is changed.
     """
     if words and characters:
         raise click.UsageError("--words and --characters exclude each other; give one of them")

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
-import lazy_loader  # type: ignore[import-untyped]
 import orjson
 from rich.text import Text
 
 import dcurate
 from dcurate.cli.group import cli, console, debug_option
+from dcurate.core.lazy import lazy
 from dcurate.errors import listed, without_secrets
 from dcurate.fs.temporary import scratch_folder
 from dcurate.ui.compare import comparison_page
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from dcurate.ui.explore import corpus as corpora
     from dcurate.ui.explore import server as servers
 else:  # what these import is heavy, and other commands need none of it
-    corpora, servers = (
-        lazy_loader.load(f"dcurate.ui.explore.{name}", suppress_warning=True) for name in ("corpus", "server")
-    )
+    corpora, servers = (lazy(f"dcurate.ui.explore.{name}") for name in ("corpus", "server"))
 
 _HTML = click.option("--html", metavar="FILE", help="Write a self-contained page.")
 _JSON = click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")

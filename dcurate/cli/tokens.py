@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, Any
 
 import click
-import lazy_loader  # type: ignore[import-untyped]
 from rich.table import Table
 
 import dcurate
 from dcurate.cli.group import cli, console, debug_option, local_executor
 from dcurate.cli.runs import write_json
+from dcurate.core.lazy import lazy
 from dcurate.core.stage import Stage
 from dcurate.errors import DataError, PipelineError
 from dcurate.fs.stores import Directory
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from dcurate.tokens import folder as folders
     from dcurate.tokens import tokenizer as tokenizers
 else:  # what these import is heavy, and other commands need none of it
-    columns = lazy_loader.load("dcurate.frames.columns", suppress_warning=True)
+    columns = lazy("dcurate.frames.columns")
     check, counting, dropping, folders, pairs, rewrite, show, tokenizers = (
-        lazy_loader.load(f"dcurate.tokens.{name}", suppress_warning=True)
+        lazy(f"dcurate.tokens.{name}")
         for name in ("check", "count", "drop", "folder", "pairs", "rewrite", "show", "tokenizer")
     )
 

@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 from contextlib import suppress
+from typing import Any
 
 from dcurate.cluster.fork_server import SAFE_PATH
 
@@ -29,9 +30,26 @@ def load() -> None:
         del os.environ["PYTHONSAFEPATH"]
     for module in MODULES:
         importlib.import_module(module)
+    _load_numba_without_scipy()
     nesting = importlib.import_module("dcurate.kernels.nesting")
     nesting.line_ends(b"{}\n", 9)
     gc.freeze()  # no worker looks for garbage in all this, which would also copy its pages
+
+
+def _load_numba_without_scipy() -> None:
+    """Have numba import ``scipy.linalg`` with the first kernel that needs it: few do, and it takes a fifth of a second.
+
+    Numba imports it with the first kernel of any kind, to learn whether it is installed. It asks again as it compiles
+    a product of matrices, and says then if it is not.
+    """
+    linalg: Any = importlib.import_module("numba.np.linalg")
+    ensure_blas = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        arrays: Any = importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = ensure_blas
+    arrays.ensure_blas = ensure_blas
 
 
 _before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the driver acts

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 
 from dcurate.errors import DataError, listed
+from dcurate.frames.libraries import pd
 from dcurate.frames.schema import without
 from dcurate.frames.text import text_array
 

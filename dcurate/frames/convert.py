@@ -5,29 +5,17 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 
 from dcurate.errors import DataError, ResourceError
+from dcurate.frames.libraries import pd
 from dcurate.frames.schema import with_fields_of, without
 from dcurate.kernels.cuda import usable
-
-#: Nullable integers, in pandas.
-_WITH_GAPS = {
-    pa.int8(): pd.Int8Dtype(),
-    pa.int16(): pd.Int16Dtype(),
-    pa.int32(): pd.Int32Dtype(),
-    pa.int64(): pd.Int64Dtype(),
-    pa.uint8(): pd.UInt8Dtype(),
-    pa.uint16(): pd.UInt16Dtype(),
-    pa.uint32(): pd.UInt32Dtype(),
-    pa.uint64(): pd.UInt64Dtype(),
-}
-
 
 #: Types whose values are the same objects in pandas.
 _FAMILIES = (
@@ -48,9 +36,6 @@ _FAMILIES = (
 )
 #: What Arrow and pandas raise for values that Arrow has no one type for, or that do not fit a type.
 NO_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
-
-#: Timestamps without a Python type, which ends at microseconds.
-_WITHOUT_OBJECTS = {pa.time64("ns"): pd.ArrowDtype(pa.time64("ns"))}
 
 
 def is_cudf(frame: Any) -> bool:
@@ -191,12 +176,12 @@ def to_pandas(frame: Any) -> pd.DataFrame:
         return cast(pd.DataFrame, frame.to_pandas())
     table = to_arrow(frame)
     try:
-        rows = _as_objects(table, _WITHOUT_OBJECTS)
+        rows = _as_objects(table, _without_objects())
     except (pa.ArrowNotImplementedError, ValueError, OverflowError):
-        rows = _as_objects(table, _WITHOUT_OBJECTS | _kept_as_arrow(table))
+        rows = _as_objects(table, _without_objects() | _kept_as_arrow(table))
     for place, column in enumerate(table.columns):
         if pa.types.is_integer(column.type) and column.null_count:
-            rows.isetitem(place, column.to_pandas(types_mapper=_WITH_GAPS.get))
+            rows.isetitem(place, column.to_pandas(types_mapper=_with_gaps().get))
     return rows
 
 
@@ -209,10 +194,24 @@ def _kept_as_arrow(table: pa.Table) -> dict[pa.DataType, pd.ArrowDtype]:
     dtypes = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
-            _as_objects(pa.table({name: column}), _WITHOUT_OBJECTS)
+            _as_objects(pa.table({name: column}), _without_objects())
         except (pa.ArrowNotImplementedError, ValueError, OverflowError):
             dtypes[column.type] = pd.ArrowDtype(column.type)
     return dtypes
+
+
+@cache
+def _with_gaps() -> dict[pa.DataType, Any]:
+    """Nullable integers, in pandas."""
+    signed = (pd.Int8Dtype(), pd.Int16Dtype(), pd.Int32Dtype(), pd.Int64Dtype())
+    unsigned = (pd.UInt8Dtype(), pd.UInt16Dtype(), pd.UInt32Dtype(), pd.UInt64Dtype())
+    return {pa.type_for_alias(dtype.name.lower()): dtype for dtype in signed + unsigned}
+
+
+@cache
+def _without_objects() -> dict[pa.DataType, pd.ArrowDtype]:
+    """Times without a Python type, which ends at microseconds."""
+    return {pa.time64("ns"): pd.ArrowDtype(pa.time64("ns"))}
 
 
 def to_python(frame: Any) -> pd.DataFrame:

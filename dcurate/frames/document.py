@@ -8,12 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 
 from dcurate.core.batch import Batch, Rejection
 from dcurate.errors import DataError
 from dcurate.frames import convert
+from dcurate.frames.libraries import pd
 from dcurate.frames.lines import LINE, marked_as, with_same_line_type
 from dcurate.frames.origins import EPOCH, FILE, ROW
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 
 from dcurate.frames.columns import python_rows
 from dcurate.frames.convert import to_arrow
+from dcurate.frames.libraries import pd
 from dcurate.frames.lines import LINE, whole_rows
 from dcurate.frames.origins import without_origins
 

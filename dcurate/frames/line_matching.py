@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.core.batch import Batch, Rejection
 from dcurate.frames import convert
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.libraries import pd
 from dcurate.frames.lines import LINE, with_lines_at, without_lines
 
 _Rows = npt.NDArray[np.int64]

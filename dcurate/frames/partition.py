@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 
 from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames import convert
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.libraries import pd
 
 #: The column of a batch that numbers the rows of its partition; it is gone from the result.
 ROW = "_dcurate_row"

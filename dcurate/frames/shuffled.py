@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from dcurate.frames.convert import to_arrow
+from dcurate.frames.libraries import pd
 
 _WORD = 4
 

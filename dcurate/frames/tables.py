@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
+from dcurate.frames.libraries import pd
 
 
 def frame_of(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

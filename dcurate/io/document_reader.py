@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 
-from dcurate.core.batch import FileGroup, FilePart
+from dcurate.core.batch import FileGroup, FilePart, FileRows
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, fitted, one_chunk
 from dcurate.fs.errors import storage_errors
-from dcurate.io import files, jsonl, parquet
+from dcurate.io import csv, files, jsonl, parquet
 from dcurate.io.json_parse import remarks_on_rounded
 from dcurate.io.source import FileReader, Frames
 
@@ -42,17 +42,19 @@ class _Readable(NamedTuple):
 _READABLE = (
     _Readable(jsonl.JsonlReader, ("on_bad_line",), jsonl.READ_KWARGS, None),
     _Readable(parquet.ParquetReader, (), parquet.READ_KWARGS, b"PAR1"),
+    _Readable(csv.CsvReader, ("on_bad_line",), (), None),
 )
 
 
 @dataclass
 class DocumentReader(FileReader):
-    """Read JSON Lines and Parquet, by the ending of each file name, with common column types.
+    """Read JSON Lines, Parquet and CSV, by the ending of each file name, with common column types.
 
-    Files are read and cut as `JsonlReader` and `ParquetReader` do, in path order; a split may hold files of both. A
-    column has one type in all files, by the same rule as among files of one format: whole numbers in one and floats in
-    another become floats, a column that is missing in a file is null there. A file that is named directly may have
-    any ending: its first bytes decide whether it is Parquet; otherwise it is JSON Lines.
+    Files are read and cut as `JsonlReader`, `ParquetReader` and `CsvReader` do, in path order; a split may hold files
+    of several formats. A column has one type in all files, by the same rule as among files of one format: whole numbers
+    in one and floats in another become floats, a column that is missing in a file is null there. Columns of CSV are
+    text unless `schema` says otherwise. A file that is named directly may have any ending: its first bytes decide
+    whether it is Parquet; otherwise it is JSON Lines.
 
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
@@ -64,7 +66,7 @@ class DocumentReader(FileReader):
         schema: types of columns by name where they are not to be guessed, or differ: ``{"id": "string"}``.
             The order of columns is that of the files.
         limit: read only the first `limit` splits.
-        on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON that cannot be read and
+        on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON or CSV that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one. Untested on a GPU.
 
@@ -124,6 +126,12 @@ class DocumentReader(FileReader):
         faults = tuple(chain.from_iterable(batch.rejections for batch in batches))
         found = sum((Counter(batch.found) for batch in batches), Counter[str]())
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults, found=found)
+
+    def divided(self, task: FileGroup) -> FileRows | None:
+        """Return the split with its rows counted; None if one of its files is CSV, whose rows cannot be counted."""
+        if any(self._format(part.path).make is csv.CsvReader for part in task.parts):
+            return None
+        return super().divided(task)
 
     def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
         """Return the reader with these columns alone parsed, or all, and rows kept as lines; only of JSON Lines."""

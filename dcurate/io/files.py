@@ -70,7 +70,8 @@ class Formats(Format):
     def of(cls, *kinds: Format) -> Self:
         """The kinds as one."""
         suffixes = tuple(suffix for kind in kinds for suffix in kind.suffixes)
-        return cls(" or ".join(kind.name for kind in kinds), suffixes, compressed=False, kinds=kinds)
+        *names, last = (kind.name for kind in kinds)
+        return cls(f"{', '.join(names)} or {last}", suffixes, compressed=False, kinds=kinds)
 
     def matches(self, path: str) -> bool:
         return any(kind.matches(path) for kind in self.kinds)
@@ -285,13 +286,14 @@ def left_out(others: list[str], kind: Format) -> str:
     """A sentence on files of another kind in the input.
 
     Examples:
-        >>> left_out(["a.csv", "b.csv", "c.txt"], JSONL)
-        "left out 3 files whose names are not those of JSONL files, of '.csv', '.txt'"
-        >>> left_out(["a.parquet"], JSONL)
-        "left out 'a.parquet', whose name is not that of a JSONL file; DocumentReader reads JSONL and Parquet together"
+        >>> left_out(["a.md", "b.md", "c.txt"], JSONL)
+        "left out 3 files whose names are not those of JSONL files, of '.md', '.txt'"
+        >>> left_out(["a.csv"], JSONL)
+        "left out 'a.csv', whose name is not that of a JSONL file; DocumentReader reads JSONL, Parquet and CSV together"
     """
-    known = kind in (JSONL, PARQUET) and any(JSONL.matches(other) or PARQUET.matches(other) for other in others)
-    advice = "; DocumentReader reads JSONL and Parquet together" if known else ""
+    together = (JSONL, PARQUET, CSV)
+    known = kind in together and any(each.matches(other) for each in together for other in others)
+    advice = "; DocumentReader reads JSONL, Parquet and CSV together" if known else ""
     if len(others) == 1:
         return f"left out {others[0]!r}, whose name is not that of a {kind.name} file{advice}"
     return (

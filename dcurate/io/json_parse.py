@@ -25,6 +25,9 @@ from dcurate.kernels.nesting import line_ends
 #: levels on between processes, and reads a Parquet file back with no more than 49 lists within one another.
 DEEPEST = 40
 
+#: Returns the number of line ends, or -1, as `line_ends` does.
+LineEnds = Callable[[bytes, int], int]
+
 _OBJECT = re.compile(rb"\s*\{")
 _NULL_LINE = re.compile(rb"(?m)^[ \t\r]*null[ \t\r]*$")
 #: Floats hold all whole numbers up to here.
@@ -85,7 +88,7 @@ class Wanted:
         return self.fields is not None and len(self.known()) == len(self.fields)
 
 
-def parse_clean(data: bytes, wanted: Wanted, count: Callable[[bytes, int], int] = line_ends) -> pa.Table | None:
+def parse_clean(data: bytes, wanted: Wanted, count: LineEnds = line_ends) -> pa.Table | None:
     """The rows of clean JSON Lines; None if a line is no JSON object, not UTF-8, too deep, or types clash.
 
     The quick way: one pass in C++, and UTF-8 is checked. Texts that look like dates stay text.
@@ -266,7 +269,9 @@ def _is_whole(data: bytes, ends: int, table: pa.Table) -> bool:
     return lines == table.num_rows and not (could_be_null and _NULL_LINE.search(data))
 
 
-def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, list[BadLine]]:
+def parse_lines(
+    data: bytes, wanted: Wanted, origin: str, count: LineEnds = line_ends
+) -> tuple[pa.Table, list[BadLine]]:
     """Return the rows of the good lines, and the bad lines with their errors: slower, but exact.
 
     A line is bad if it is no JSON object, is not UTF-8, or holds a value that does not go with the
@@ -277,7 +282,7 @@ def parse_lines(data: bytes, wanted: Wanted, origin: str) -> tuple[pa.Table, lis
     rows, bad = [], []
     for number, offset, line in each_line(data):
         try:
-            row = row_of(line)
+            row = row_of(line, count)
             if text and _MANY_DIGITS.search(line):
                 row.update(_as_written(line, row, text))
             fresh = _new_types(row, types, origins, wanted)
@@ -327,13 +332,16 @@ def each_line(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         offset += len(line) + 1
 
 
-def row_of(line: bytes) -> dict[str, Any]:
+def row_of(line: bytes, count: LineEnds = line_ends) -> dict[str, Any]:
     """Parse a line.
+
+    Args:
+        count: returns the number of line ends, or -1, as `line_ends` does.
 
     Raises:
         ValueError: it is no JSON object, or nested too deep.
     """
-    if line.count(b"[") + line.count(b"{") > DEEPEST and line_ends(line, DEEPEST) < 0:
+    if line.count(b"[") + line.count(b"{") > DEEPEST and count(line, DEEPEST) < 0:
         raise _BadRowError(f"values within values to a depth of more than {DEEPEST}")
     try:
         value = _loads(line)

@@ -403,9 +403,10 @@ class JsonlReader(FileReader):
         check_lines(data, file.name)
         wanted = Wanted(ColumnTypes(fixed := self._declared()), fixed)
         data = data.removeprefix(_BOM)
-        table = parse_clean(data, wanted, line_ends_interpreted if len(data) <= _HEAD else line_ends)
+        count = line_ends_interpreted if len(data) <= _HEAD else line_ends
+        table = parse_clean(data, wanted, count)
         while table is None:
-            table, bad = parse_lines(data, wanted, file.name)
+            table, bad = parse_lines(data, wanted, file.name, count)
             mixed = {line.column for line in bad if line.column is not None and self.on_bad_line == "raise"} - set(
                 fixed
             )

@@ -56,6 +56,53 @@ def test_workers_are_forked_while_the_environment_is_the_same(tmp_path: Path) ->
     subprocess.run([sys.executable, "-P", script], cwd=tmp_path, check=True, timeout=240)
 
 
+START = """
+import sys
+from multiprocessing import forkserver
+from numba import njit
+import numpy as np
+from dcurate.cli import main
+
+@njit
+def product(a):
+    return np.dot(a, a)
+
+def loaded():
+    return {"pandas", "numba.np.arraymath", "scipy.linalg"} & set(sys.modules), product(np.full((1, 1), 3.0)).item()
+
+if __name__ == "__main__":
+    sys.argv = ["dcurate", "run", "demo", "--input", "a.jsonl", "--output", "out", "--workers", "1", "--quiet"]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+    assert not {"pandas", "numba.np.arraymath", "scipy.linalg", "urllib3"} & set(sys.modules)
+    from dcurate import LocalCluster
+    with LocalCluster(n_workers=1, gpus=False) as cluster:
+        ((there, nine),) = cluster.client.run(loaded).values()
+        assert there == {"pandas", "numba.np.arraymath"} and nine == 9.0, (there, nine)
+"""
+
+
+def test_each_process_of_a_run_loads_only_the_libraries_that_it_needs(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(START)
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n' * 3)
+    subprocess.run([sys.executable, script], cwd=tmp_path, check=True, timeout=240)
+
+
+def test_a_process_that_starts_a_run_loads_no_kernel_to_find_the_columns(tmp_path: Path) -> None:
+    nested = '{"text": "two", "deep": ' + "[" * 50 + "]" * 50 + "}"
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n' + nested + "\n")
+    code = (
+        "import sys, dcurate\n"
+        "reader = dcurate.JsonlReader('a.jsonl', on_bad_line='quarantine')\n"
+        "print(*reader.columns(), 'numba.np.arraymath' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout == "text False\n"
+
+
 def test_workers_come_back_after_the_process_that_they_are_forked_from_is_killed() -> None:
     with LocalCluster(n_workers=2, memory_limit=2**30, gpus=False) as cluster:
         before = set(cluster.client.run(os.getpid).values())

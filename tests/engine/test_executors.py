@@ -61,6 +61,13 @@ CHAIN = [
 ]
 
 
+def test_an_executor_shows_what_it_was_given() -> None:
+    assert repr(DaskExecutor()) == "DaskExecutor()"
+    given = DaskExecutor({"execution_mode": "batch", "memory_share": 0.3}, LocalCluster(n_workers=2))
+    assert repr(given) == "DaskExecutor(config={'execution_mode': 'batch'}, cluster=<LocalCluster, not open>)"
+    assert "secret" not in repr(DaskExecutor(cluster="tcp://user:secret@10.0.0.1:8786"))
+
+
 def test_every_mode_gives_the_same_rows_under_the_same_keys(cluster: LocalCluster) -> None:
     inline, streaming, batch = (rows(pipeline(*CHAIN).run(executor_of(mode, cluster))) for mode in MODES)
     assert inline == streaming == batch

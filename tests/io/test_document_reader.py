@@ -145,6 +145,25 @@ def test_columns_keep_the_order_of_the_file_with_any_declared_types(
     ]
 
 
+def test_csv_is_read_beside_other_formats_and_its_bad_rows_go_to_quarantine(tmp_path):
+    path = put(tmp_path / "in", a_jsonl=[{"id": "7", "text": "one"}])
+    Path(path, "b.csv").write_bytes(b'id,text\n007,"two\nlines"\n008,three,too many\n')
+    Path(path, "c.tsv.gz").write_bytes(gzip.compress(b"text\tid\nfour\t9\n"))
+    reader = DocumentReader(path, blocksize="1MiB", on_bad_line="quarantine")
+    batch = next(iter(batches(reader)))
+    assert batch.to_arrow().to_pylist() == [
+        {"id": "7", "text": "one"},
+        {"id": "007", "text": "two\nlines"},
+        {"id": "9", "text": "four"},
+    ]
+    assert [(one.reason, one.rows) for one in batch.rejections] == [("malformed row", 1)]
+    assert next(iter(reader.splits())).parts[1].path.endswith("b.csv")
+    assert reader.divided(next(iter(reader.splits()))) is None  # the rows of CSV cannot be counted
+    clash = put(tmp_path / "clash", a_jsonl=[{"id": 7}])
+    Path(clash, "b.csv").write_bytes(b"id\n007\n")
+    assert "schema=" in refusal(DocumentReader(clash))
+
+
 def test_every_format_and_compression_is_read_in_path_order(mixed):
     reader = DocumentReader(mixed)
     assert [row["text"] for row in rows(reader)] == [
@@ -333,17 +352,18 @@ def test_content_that_is_not_what_the_ending_says_is_refused(tmp_path):
 
 def test_files_of_other_formats_are_reported_and_alone_refused(tmp_path):
     path = put(tmp_path / "in", a_jsonl=[{"text": "a"}])
-    (tmp_path / "in" / "c.csv").write_text("text\na\n")
+    (tmp_path / "in" / "c.avro").write_text("text\na\n")
     (tmp_path / "in" / "d.parquet.gz").write_bytes(b"")
     reader = DocumentReader(path)
     assert len(rows(reader)) == 1
     assert reader.notices() == [
-        "left out 2 files whose names are not those of JSONL or Parquet files, of '.csv', '.gz'"
+        "left out 2 files whose names are not those of JSONL, Parquet or CSV files, of '.avro', '.gz'"
     ]
     (tmp_path / "in" / "a.jsonl").unlink()
     assert refusal(DocumentReader(path)) == (
-        f"no JSONL or Parquet file at '{path}' (looked for .jsonl .json .ndjson, each plain or with .gz .bz2 .zst .xz; "
-        ".parquet .pq), only 2 of '.csv', '.gz'; name the files themselves or use the reader for their format"
+        f"no JSONL, Parquet or CSV file at '{path}' (looked for .jsonl .json .ndjson, each plain or with .gz .bz2 .zst "
+        ".xz; .parquet .pq; .csv .tsv, each plain or with .gz .bz2 .zst .xz), "
+        "only 2 of '.avro', '.gz'; name the files themselves or use the reader for their format"
     )
 
 

@@ -69,14 +69,15 @@ def test_files_of_another_format_beside_the_input_are_reported(tmp_path):
     (tmp_path / "in" / "a.jsonl").write_bytes(ROW)
     pq.write_table(pa.table({"text": ["two"]}), tmp_path / "in" / "b.parquet")
     assert run(JsonlReader(str(tmp_path / "in")), tmp_path / "one").notices == (
-        "left out 'b.parquet', whose name is not that of a JSONL file; DocumentReader reads JSONL and Parquet together",
+        "left out 'b.parquet', whose name is not that of a JSONL file; "
+        "DocumentReader reads JSONL, Parquet and CSV together",
     )
     (tmp_path / "in" / "c.jsonl.lz4").write_bytes(b"")
     for about in ("_SUCCESS", "README.md", "LICENSE", "dataset.md"):
         (tmp_path / "in" / about).write_bytes(b"")
     assert run(JsonlReader([str(tmp_path / "in")] * 2), tmp_path / "two").notices == (
         "left out 2 files whose names are not those of JSONL files, of '.parquet', '.lz4'; "
-        "DocumentReader reads JSONL and Parquet together",
+        "DocumentReader reads JSONL, Parquet and CSV together",
     )
     assert run(ParquetReader(str(tmp_path / "in" / "*.parquet")), tmp_path / "three").notices == ()
     assert run(JsonlReader(str(tmp_path / "in" / "a.jsonl")), tmp_path / "four").notices == ()

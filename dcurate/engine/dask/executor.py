@@ -82,6 +82,13 @@ class DaskExecutor:
         self.cluster = cluster_of(cluster)
         self.policies = _checked(policies)
 
+    def __repr__(self) -> str:
+        """Show the settings that are not the usual ones, the cluster, and the policies."""
+        usual = ExecutorConfig()
+        given = {name: value for name, value in vars(self.config).items() if value != getattr(usual, name)}
+        shown = {"config": given, "cluster": self.cluster, "policies": list(self.policies)}
+        return f"DaskExecutor({', '.join(f'{name}={value!r}' for name, value in shown.items() if value)})"
+
     @property
     def mode(self) -> str:
         """``"streaming"`` or ``"batch"``."""

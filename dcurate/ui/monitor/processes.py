@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
-import urllib3
 
+from dcurate.core.lazy import lazy
 from dcurate.errors import ResourceError, RunError
 from dcurate.ui.metrics.definitions import TARGETS
 from dcurate.ui.monitor.config import (
@@ -31,6 +31,11 @@ from dcurate.ui.monitor.config import (
     Watched,
     write_config,
 )
+
+if TYPE_CHECKING:
+    import urllib3
+else:  # other commands need none of it
+    urllib3 = lazy("urllib3")
 
 #: The processes that were started, by name.
 RUNNING = "running.json"

@@ -6,15 +6,14 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader  # type: ignore[import-untyped]
-
+from dcurate.core.lazy import lazy
 from dcurate.core.report import RunReport
 from dcurate.ui.report.blocks import PictureCard
 
 if TYPE_CHECKING:
     from dcurate.documents import set_aside as pictures
 else:  # what it imports is heavy, and few runs read files
-    pictures = lazy_loader.load("dcurate.documents.set_aside", suppress_warning=True)
+    pictures = lazy("dcurate.documents.set_aside")
 
 #: Stages whose rows refer to PDFs, and to pictures.
 _PDFS = frozenset(("PdfExtract", "PdfReader", "NeedsOcr"))
