@@ -270,7 +270,10 @@ def line_type_of(table: pa.Table) -> LineType | None:
 
 def storage_of(table: pa.Table) -> pa.Array:
     """The lines of a table as large binary."""
-    column = table.column(LINE).combine_chunks()
+    column = table.column(LINE)
+    if column.num_chunks == 1:  # to combine it would copy it
+        return column.chunk(0).storage
+    column = column.combine_chunks()
     return (column.chunk(0) if isinstance(column, pa.ChunkedArray) else column).storage
 
 

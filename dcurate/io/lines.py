@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
+import sys
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple
 
 from fsspec.implementations.local import LocalFileSystem
@@ -14,6 +19,8 @@ from dcurate.fs.listing import check_unchanged
 _BLOCK = 2**20
 _PIECE = 2**29
 _READ_AHEAD = 2**16
+#: From so many bytes on, memory for what is read is asked for in large pages.
+_LARGE = 2**22
 
 
 class ByteBlock(NamedTuple):
@@ -155,7 +162,7 @@ def check_lines(data: bytes, name: str) -> None:
 
 def read_whole(store: Any, path: str, part: FilePart, name: str) -> bytes:
     """The bytes of a file as it was listed."""
-    data: bytes = store.cat_file(path)
+    data = _read(store, path, 0, None) if isinstance(store, LocalFileSystem) else store.cat_file(path)
     # One request gives one version of a remote file, and asking for it would be another request for each small file:
     # of a file that was replaced by one of equal size in between, a resumed run does the split again.
     if isinstance(store, LocalFileSystem) or len(data) != part.size:
@@ -163,11 +170,37 @@ def read_whole(store: Any, path: str, part: FilePart, name: str) -> bytes:
     return data
 
 
+def _read(store: Any, path: str, start: int, stop: int | None) -> bytes:
+    """The bytes of a range of a local file; fewer if it is shorter now.
+
+    The pages of fresh memory are made one after another while it is written, which takes longer than to copy the file:
+    so these are large ones, where Linux has them.
+    """
+    with store.open(path, "rb") as file:
+        stop = file.seek(0, os.SEEK_END) if stop is None else stop
+        file.seek(start)
+        if stop - start < _LARGE or not sys.platform.startswith("linux"):
+            return bytes(file.read(stop - start))
+        memory = BytesIO(bytes(stop - start))  # its buffer is written to, and then given away, without a copy
+        with memory.getbuffer() as view:
+            first = ctypes.addressof(ctypes.c_char.from_buffer(view))
+            begin = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE
+            ctypes.CDLL(None).madvise(
+                ctypes.c_void_p(begin), ctypes.c_size_t(first + len(view) - begin), mmap.MADV_HUGEPAGE
+            )
+            size = 0
+            while size < len(view) and (count := file.readinto(view[size:])):
+                size += count
+        memory.truncate(size)
+        return memory.getvalue()
+
+
 def read_lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, int]:
     """The lines whose first byte lies in the range, and where the first of them begins."""
     begin = max(part.start - 1, 0)
     stop = part.size if part.stop is None else part.stop
-    data: bytes = store.cat_file(path, start=begin, end=stop)
+    is_local = isinstance(store, LocalFileSystem)
+    data = _read(store, path, begin, stop) if is_local else store.cat_file(path, start=begin, end=stop)
     if part.start:
         newline = data.find(b"\n")
         if newline < 0:

@@ -8,30 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, Word
+from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
 from dcurate.kernels.signal import columns, signal
 
-_FIELD = 12
-_BLOCK = (1 << _FIELD) - 1
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789\n?!,.")
-
-
-def _packed_classes() -> npt.NDArray[np.uint64]:
-    """For each byte its classes, as one twelve-bit counter per class."""
-    table = np.zeros(256, np.uint64)
-    for byte in range(256):
-        classes = (
-            byte & 0xC0 != 0x80,
-            byte in _PLAIN,
-            byte in b"0123456789",
-            byte in b"\t\n\r\b ",
-            byte in b"{}[]()",
-        )
-        table[byte] = sum(int(member) << (_FIELD * place) for place, member in enumerate(classes))
-    return table
-
-
-_CLASSES = _packed_classes()
+#: So few bytes are counted at once that no count of them is larger than a byte holds.
+_BLOCK = 240
 
 
 class CharacterSignals(NamedTuple):
@@ -62,29 +43,37 @@ def _angle_brackets(data: Bytes, start: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE)
-def _packed_counts(block: Bytes) -> Word:
-    """The counters of a block of at most `_BLOCK` bytes, in four independent chains."""
-    first = second = third = fourth = np.uint64(0)
-    even = block.size // 4 * 4
-    for at in range(0, even, 4):
-        first += _CLASSES[block[at]]
-        second += _CLASSES[block[at + 1]]
-        third += _CLASSES[block[at + 2]]
-        fourth += _CLASSES[block[at + 3]]
-    for at in range(even, block.size):
-        first += _CLASSES[block[at]]
-    return first + second + third + fourth
+def _counts(data: Bytes, start: int, stop: int) -> tuple[Scalar, ...]:
+    """The counts of at most `_BLOCK` bytes by class: in bytes, so that many are counted by one instruction."""
+    total = plain = digits = blanks = brackets = np.uint8(0)
+    first = np.uint64(start)
+    for step in range(stop - start):
+        byte = data[first + np.uint64(step)]
+        lower = np.uint8(byte | 32)
+        is_digit = np.uint8(np.uint8(byte - 48) < 10)
+        is_letter = np.uint8(np.uint8(lower - 97) < 26)
+        is_mark = np.uint8(byte == 10) | np.uint8(byte == 33) | np.uint8(byte == 44) | np.uint8(byte == 46)
+        is_blank = np.uint8(np.uint8(byte - 8) < 3) | np.uint8(byte == 13) | np.uint8(byte == 32)
+        is_bracket = np.uint8(lower == 123) | np.uint8(lower == 125) | np.uint8(byte == 40) | np.uint8(byte == 41)
+        total = np.uint8(total + np.uint8((byte & 0xC0) != 0x80))
+        plain = np.uint8(plain + (is_digit | is_letter | is_mark | np.uint8(byte == 63)))
+        digits = np.uint8(digits + is_digit)
+        blanks = np.uint8(blanks + is_blank)
+        brackets = np.uint8(brackets + is_bracket)
+    return np.int64(total), np.int64(plain), np.int64(digits), np.int64(blanks), np.int64(brackets)
 
 
 @njit(**INLINE)
 def measure_characters(data: Bytes, span: tuple[int, int], tables: int, scratch: Bytes, out: Ints) -> None:
     """Count the characters of one text, as in `CharacterSignals`."""
     start, stop = span
-    low = np.uint64(_BLOCK)
     for at in range(start, stop, _BLOCK):
-        packed = _packed_counts(data[at : min(at + _BLOCK, stop)])
-        for field in range(5):
-            out[field] += np.int64((packed >> np.uint64(_FIELD * field)) & low)
+        total, plain, digits, blanks, brackets = _counts(data, at, min(at + _BLOCK, stop))
+        out[0] += total
+        out[1] += plain
+        out[2] += digits
+        out[3] += blanks
+        out[4] += brackets
     if out[0] < stop - start:
         out[4] += _angle_brackets(data, start, stop)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from dcurate.errors import DataError
-from dcurate.frames.columns import column_of
+from dcurate.frames.columns import column_of, rows_at
+from dcurate.frames.lines import with_lines
 from dcurate.frames.text import text_column
 
 TEXTS = ["one", None, "", "zwei: ä", "a text that is longer than twelve bytes"]
@@ -41,3 +43,24 @@ def test_a_column_of_something_else_is_refused() -> None:
     for take in (lambda table: column_of(table, "n", text=True), lambda table: text_column(table, "n")):
         with pytest.raises(DataError, match="column 'n' holds int64, not text; name the column that holds the text"):
             take(pa.table({"n": [1]}))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str)
+@pytest.mark.parametrize("order", ["all", "most", "some twice", "shuffled", "none"])
+def test_rows_of_large_columns_are_those_that_arrow_takes(kind: pa.DataType, order: str) -> None:
+    random = np.random.default_rng(1)
+    texts = ["é" * int(size) for size in random.integers(0, 9000, 1500)]
+    lines = pa.array([f"{number}\n".encode() * 1500 for number in range(1500)], pa.large_binary())
+    table = with_lines(pa.table({"text": pa.array(texts).cast(kind), "n": range(1500)}), lines, ["text"]).slice(3, 1400)
+    everything = np.arange(1400)
+    rows = {
+        "all": everything,
+        "most": np.delete(everything, [0, 7, 8, 1000, 1399]),
+        "some twice": np.concatenate([everything[5:900], everything[5:900]]),
+        "shuffled": random.permutation(1400),
+        "none": everything[:0],
+    }[order]
+    found, wanted = rows_at(table, rows), table.take(pa.array(rows))
+    found.validate(full=True)
+    assert found.equals(wanted)
+    assert found.schema.equals(wanted.schema, check_metadata=True)

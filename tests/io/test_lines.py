@@ -1,12 +1,17 @@
 """Lines by their numbers, against all lines of the content at once."""
 
 import itertools
+import os
 from io import BytesIO
+from pathlib import Path
 
+import pytest
+from fsspec.implementations.local import LocalFileSystem
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dcurate.io.lines import ByteBlock, blocks_of, count_lines, count_rows, lines_between
+from dcurate.core.batch import FilePart
+from dcurate.io.lines import ByteBlock, blocks_of, count_lines, count_rows, lines_between, read_lines_of_range
 
 CONTENT = st.lists(st.sampled_from([b"", b" ", b"\r", b"a", b"bcd", b"longer line"]), max_size=8).map(b"\n".join)
 
@@ -48,3 +53,16 @@ def test_lines_by_number_are_those_of_the_content(content: bytes, block: int, da
     last = data.draw(st.integers(first, len(lines)))
     found = list(lines_between(blocks_of(BytesIO(content), block=block), first, last))
     assert joined(found, content) == b"".join(lines[first:last])
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, None), (7, None), (0, 6_000_000), (1_000_000, 8_000_000)])
+def test_large_ranges_are_the_lines_that_begin_in_them(start: int, stop: int | None, tmp_path: Path) -> None:
+    lines = [os.urandom(size % 4000).replace(b"\n", b"") + b"\n" for size in range(0, 40_000, 9)]
+    content = b"".join(lines)
+    (tmp_path / "file").write_bytes(content)
+    part = FilePart(str(tmp_path / "file"), start=start, stop=stop, size=len(content))
+    data, begin = read_lines_of_range(LocalFileSystem(), part.path, part)
+    first = content.find(b"\n", max(start - 1, 0)) + 1 if start else 0
+    end = len(content) if stop is None else content.find(b"\n", stop - 1) + 1
+    assert (data, begin) == (content[first:end], first)
+    assert type(data) is bytes
