@@ -19,8 +19,8 @@ from dcurate.cluster.compat import call_scheduler
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
     cause_of_start_failure,
+    check_main_program,
     local_scheduler,
-    refuse_inside_worker,
     start_error,
     tolerate_resource_tracker_exit,
 )
@@ -284,7 +284,7 @@ class ElasticCluster(Cluster):
         return self._adaptive
 
     def _connect(self, stack: ExitStack) -> Client:
-        refuse_inside_worker()
+        check_main_program()
         tolerate_resource_tracker_exit()
         stack.enter_context(dask.config.set(DASK_SETTINGS))
         workers = {

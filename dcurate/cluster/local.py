@@ -23,13 +23,13 @@ from dcurate.cluster.nannies import (
     GPU_PROCESSES,
     RestartingNanny,
     cause_of_start_failure,
+    check_main_program,
     cpu_worker,
     dashboard_options,
     is_lost,
     local_scheduler,
     memory_share,
     memory_shares,
-    refuse_inside_worker,
     simulated_gpu_worker,
     start_error,
     tolerate_resource_tracker_exit,
@@ -159,7 +159,7 @@ class LocalCluster(Cluster):
         return {name: cluster.workers.get(name) for name in list(cluster.worker_spec)}
 
     def _connect(self, stack: ExitStack) -> Client:
-        refuse_inside_worker()
+        check_main_program()
         tolerate_resource_tracker_exit()
         # The profile is a page of the dashboard.
         settings = {**DASK_SETTINGS, "distributed.worker.profile.enabled": self.dashboard}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import multiprocessing
+import sys
 import warnings
 from collections.abc import Mapping
 from multiprocessing import resource_tracker
@@ -201,13 +202,18 @@ def tolerate_resource_tracker_exit() -> None:
     vars(resource_tracker)["unregister"] = _unregister
 
 
-def refuse_inside_worker() -> None:
+def check_main_program() -> None:
     """Refuse to start workers in a process that imports its parent's script again.
+
+    Workers do not run the main program again where it was read from standard input: there is no file of it.
 
     Raises:
         SystemExit: this is a worker of Dask; the process that started it reports the missing guard.
         RunError: this is another process; says which guard is missing.
     """
+    main = sys.modules["__main__"]
+    if getattr(main, "__file__", None) == "<stdin>":
+        del main.__file__
     process = multiprocessing.current_process()
     if not getattr(process, "_inheriting", False):
         return

@@ -95,6 +95,16 @@ def test_stages_of_a_script_s_own_travel_to_workers(tmp_path: Path) -> None:
     assert next((tmp_path / "out").glob("*.jsonl")).read_text() == '{"text":"HELLO!!?"}\n'
 
 
+def test_a_script_from_standard_input_runs(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text('{"text": "hello"}\n')
+    done = subprocess.run(
+        [sys.executable], input=SCRIPT, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert next((tmp_path / "out").glob("*.jsonl")).read_text() == '{"text":"HELLO!!?"}\n'
+
+
 def test_a_script_without_a_main_guard_is_told_so_and_nothing_besides(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jsonl").write_text('{"text": "hello"}\n')
