@@ -263,10 +263,10 @@ def test_a_long_loop_pauses_so_that_others_have_a_turn() -> None:
 
 @pytest.fixture
 def thresholds() -> Iterator[tuple[int, int, int]]:
-    """Those of Python's garbage collector, as they are again at the end."""
+    """Those of Python's garbage collector, with which it collects nothing of its own accord; restored at the end."""
     found = gc.get_threshold()
-    gc.set_threshold(700, 10, 10)
-    yield (700, 10, 10)
+    gc.set_threshold(1_000_000, 10, 10)
+    yield (1_000_000, 10, 10)
     gc.set_threshold(*found)
 
 
