@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 
-from dcurate.core.batch import FileGroup, FilePart, FileRows
+from dcurate.core.batch import FileGroup, FilePart
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, fitted, one_chunk
@@ -126,12 +126,6 @@ class DocumentReader(FileReader):
         faults = tuple(chain.from_iterable(batch.rejections for batch in batches))
         found = sum((Counter(batch.found) for batch in batches), Counter[str]())
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults, found=found)
-
-    def divided(self, task: FileGroup) -> FileRows | None:
-        """Return the split with its rows counted; None if one of its files is CSV, whose rows cannot be counted."""
-        if any(self._format(part.path).make is csv.CsvReader for part in task.parts):
-            return None
-        return super().divided(task)
 
     def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
         """Return the reader with these columns alone parsed, or all, and rows kept as lines; only of JSON Lines."""

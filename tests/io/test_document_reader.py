@@ -158,7 +158,8 @@ def test_csv_is_read_beside_other_formats_and_its_bad_rows_go_to_quarantine(tmp_
     ]
     assert [(one.reason, one.rows) for one in batch.rejections] == [("malformed row", 1)]
     assert next(iter(reader.splits())).parts[1].path.endswith("b.csv")
-    assert reader.divided(next(iter(reader.splits()))) is None  # the rows of CSV cannot be counted
+    divided = reader.divided(next(iter(reader.splits())))
+    assert [part.rows for part in divided.parts] == [(0, 1), (0, 2), (0, 1)]
     clash = put(tmp_path / "clash", a_jsonl=[{"id": 7}])
     Path(clash, "b.csv").write_bytes(b"id\n007\n")
     assert "schema=" in refusal(DocumentReader(clash))

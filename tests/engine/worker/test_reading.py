@@ -62,6 +62,7 @@ FORMATS: dict[str, tuple[str, type[FileReader], type[FileReader], Write]] = {
     "parquet": ("a.parquet", DeadlyParquet, ParquetReader, write_parquet),
     "wet": ("a.wet.gz", DeadlyWet, WetReader, write_wet),
     "documents": ("a.jsonl", DeadlyDocuments, JsonlReader, write_jsonl),
+    "documents in csv": ("a.csv", DeadlyDocuments, CsvReader, write_csv),
 }
 
 
