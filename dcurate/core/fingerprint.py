@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from dcurate.core.stage import Stage
@@ -103,6 +103,15 @@ def _source(value: Any) -> str:
     if _module(value).partition(".")[0] in {"dcurate", *sys.stdlib_module_names}:
         return ""
     try:
-        return hashlib.blake2b(inspect.getsource(value).encode(), digest_size=8).hexdigest()
+        return hashlib.blake2b(inspect.getsource(_with_file(value)).encode(), digest_size=8).hexdigest()
     except (OSError, TypeError):
         return ""
+
+
+def _with_file(value: Any) -> Any:
+    """Return a routine with the file of its module, where cloudpickle (3.1.3) replaced it when the code was sent."""
+    code = getattr(value, "__code__", None)
+    if code is None or code.co_filename != "<dynamic-code>" or "__file__" not in value.__globals__:
+        return value
+    code = code.replace(co_filename=value.__globals__["__file__"])
+    return FunctionType(code, value.__globals__, closure=value.__closure__)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -118,6 +121,30 @@ def test_a_function_that_calls_itself_has_a_fingerprint() -> None:
         return down(number - 1) if number else 0
 
     assert of(down) == of(down)
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+def test_the_fingerprint_is_the_same_after_pickling(kind: str) -> None:
+    value = ALIKE[kind](1)
+    assert of(cloudpickle.loads(cloudpickle.dumps(value))) == of(value)
+
+
+def test_the_fingerprint_is_the_same_in_a_process_that_was_sent_a_function_of_a_script(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import subprocess, sys, cloudpickle\n"
+        "from tests.core.test_fingerprint import of\n"
+        "double = lambda number: number * 2\n"
+        "there = 'import sys, cloudpickle; from tests.core.test_fingerprint import of;' \\\n"
+        "    'print(of(cloudpickle.load(sys.stdin.buffer)))'\n"
+        "sent = subprocess.run([sys.executable, '-c', there], input=cloudpickle.dumps(double), capture_output=True)\n"
+        "other = lambda number: number * 3\n"
+        "print(of(double), sent.stdout.decode().strip(), of(other))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    run = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True, env=environment)
+    here, there, other = run.stdout.split()
+    assert here == there != other
 
 
 def test_the_fingerprint_of_values_is_the_same_in_any_process() -> None:
