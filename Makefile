@@ -33,7 +33,7 @@ test: $(DEV) tools
 # Programs of Debian's that some tests need. Where they cannot be installed those tests are skipped and say so; in CI they fail.
 tools:
 	@missing=""; \
-	command -v prometheus >/dev/null && command -v promtool >/dev/null || missing="prometheus"; \
+	command -v prometheus >/dev/null && command -v promtool >/dev/null || missing=" prometheus"; \
 	command -v chromium >/dev/null || missing="$$missing chromium"; \
 	[ -z "$$missing" ] && exit 0; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
