@@ -221,7 +221,10 @@ def _speed(stage: StageStats) -> str:
 
 
 def _notes(stages: Sequence[StageStats]) -> list[str]:
-    notes = ["slot s: seconds in the stage's own code, summed over slots"]
+    notes = [
+        "in, out: size in files at the ends, in memory between them: lines and the columns parsed from them",
+        "slot s: seconds in the stage's own code, summed over slots",
+    ]
     if any(map(_in_one_pass, stages)):
         notes.append(f"{_IN_ONE_PASS} computed in one pass with the stage above")
     return [*notes, *(f"{stage.name}: {_measured(stage.metrics)}" for stage in stages if stage.metrics)]

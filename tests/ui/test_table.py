@@ -46,6 +46,7 @@ demo: streaming, run 7f3a
 
  total               1,005       930  3.0 MB  2.7 MB       70  5 quarantined                         1.23
 
+in, out: size in files at the ends, in memory between them: lines and the columns parsed from them
 slot s: seconds in the stage's own code, summed over slots
 · computed in one pass with the stage above
 
