@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sysconfig
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from traceback import TracebackException
+from pathlib import Path
+from traceback import FrameSummary, StackSummary, TracebackException
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
 from dcurate.core.gpu_errors import is_gpu_out_of_memory, poison_in
@@ -96,12 +99,32 @@ class CallError:
         if isinstance(self.error, DcurateError):
             self.error.add_note("; ".join(filter(None, (doing, row, tried))))
             return self.error
-        last = self._traceback().stack[-1]
-        place = f"{last.filename}, line {last.lineno}, in {last.name}"
+        frame = _nearest(self._traceback().stack)
+        place = f"{frame.filename}, line {frame.lineno}, in {frame.name}"
         failure = StageError(f"{doing}: {self.message} ({'; '.join(filter(None, (place, row, tried)))})")
         failure.add_note(self.trace)
         failure.__cause__ = self.error
         return failure
+
+
+#: Folders of the standard library, of installed packages and of dcurate.
+_INSTALLED = tuple(
+    f"{folder}{os.sep}"
+    for folder in (
+        *map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")),
+        Path(__file__).parents[2],
+    )
+)
+
+
+def _nearest(stack: StackSummary) -> FrameSummary:
+    """Return the last call in the user's own code, or else the last one."""
+    own = (frame for frame in reversed(stack) if not _is_installed(frame.filename))
+    return next(own, stack[-1])
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith("<frozen") or file.endswith((".pyx", ".pxi")) or file.startswith(_INSTALLED)
 
 
 @dataclass(frozen=True)

@@ -231,6 +231,22 @@ def test_the_error_names_the_first_row_that_fails(poison: set[int], count: int, 
     assert re.match(sentence, str(caught.value))
 
 
+class Misnamed(ProcessingStage[DocumentBatch, DocumentBatch]):
+    name = "misnamed"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task.with_data(without_column(task.to_pandas()))
+
+
+def without_column(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.drop(columns="nope")
+
+
+def test_the_error_names_the_line_of_the_users_code_and_not_of_the_library_that_it_called() -> None:
+    with pytest.raises(StageError, match=r"\(.*test_calls.py, line [0-9]+, in without_column; row 0 of batch"):
+        run(Misnamed(), inputs=[batch("a")], ignore=False)
+
+
 def test_a_failure_of_no_single_row_names_none() -> None:
     with pytest.raises(StageError) as caught:
         run(NeedsRoom(1), inputs=[batch("a", "b", "c")], ignore=False)
