@@ -6,8 +6,6 @@ import importlib
 import json
 import os
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,22 +15,13 @@ from dcurate import (
     DocumentBatch,
     ElasticCluster,
     GpuMemorySettings,
-    InlineExecutor,
-    JsonlReader,
     Kind,
     LocalCluster,
-    Pipeline,
-    Resources,
 )
 from dcurate.cluster import cuda
 from dcurate.cluster.worker_info import worker_info
-from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.engine.dask.gpu_results import register_results
 from dcurate.engine.worker.operator_task import TaskResult
-from dcurate.models.tokenizer import TokenizerStage
-from tests.cluster.together import ClassifyTogether
-from tests.models.stages import Classify
-from tests.models.tiny import tiny_classifier
 
 MB = 2**20
 
@@ -79,32 +68,6 @@ def _result(frame: Any) -> TaskResult:
     return TaskResult(outputs=[[batch]], stats=[[]], files=[[]], sizes=[[batch.nbytes]])
 
 
-def two_slots(cluster: LocalCluster) -> dict[str, Any]:
-    """A small model in two slots of one process of a GPU."""
-    with tempfile.TemporaryDirectory() as folder:
-        model = tiny_classifier(Path(folder, "model"), ["yes", "no"])
-        Path(folder, "in").mkdir()
-        for file in range(8):
-            rows = [{"id": 10 * file + row, "text": "the fox " * (row + 1)} for row in range(10)]
-            Path(folder, "in", f"{file}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        half = Resources(cpus=1, gpus=0.5)
-        labels: list[dict[int, str]] = []
-        for stage, executor in (
-            (
-                ClassifyTogether(str(model), device="cpu", folder=folder).with_(resources=half),
-                DaskExecutor(cluster=cluster),
-            ),
-            (Classify(str(model), device="cpu"), InlineExecutor()),
-        ):
-            stages: list[Any] = [JsonlReader(f"{folder}/in", files_per_partition=1), TokenizerStage(str(model)), stage]
-            found = Pipeline("slots", stages=stages).run(executor).to_pandas()
-            labels.append(dict(zip(found["id"].tolist(), found["label"].tolist(), strict=True)))
-        notes = [path.name.split("-")[1:] for path in Path(folder).glob("note-*")]
-    processes, slots, models = zip(*notes, strict=True)
-    counts = {"processes": len({*processes}), "slots": len({*slots}), "models": len({*models})}
-    return {**counts, "rows": len(labels[0]), "equal": labels[0] == labels[1]}
-
-
 def main() -> None:
     vars(cuda)["GPU_PROCESSES"] = 2  # two processes show what four would
     with LocalCluster(n_workers=1, memory_limit=2**31, gpus=True, device_memory_limit=0.5) as cluster:
@@ -112,7 +75,8 @@ def main() -> None:
         local = sorted(every.values(), key=lambda one: (one["kind"], one["visible"]))
         own = next(address for address, one in every.items() if one["kind"] == "gpu")
         (results,) = cluster.client.run(kept, workers=[own]).values()
-        slots = two_slots(cluster)
+        # Workers of GPUs import this module as they start, and most of them need no Torch.
+        slots = importlib.import_module("tests.cluster.together").two_slots(cluster)
     settings = GpuMemorySettings(rmm_pool_size="8GB", enable_cudf_spill=True)
     kinds = {"card": Kind.gpus_here(minimum=1, memory_limit=2**31, gpu_memory=settings)}
     with ElasticCluster(kinds) as elastic:
