@@ -14,6 +14,7 @@ import pytest
 
 import dcurate
 from tests.conftest import ROOT, scheduler_and_workers
+from tests.forked import finished
 from tests.places import records
 
 pytestmark = pytest.mark.cluster
@@ -76,9 +77,7 @@ def command(*arguments):
 
 
 def run(*arguments, cwd=None):
-    return subprocess.run(
-        command(*arguments), cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
-    )
+    return finished(command(*arguments), cwd=cwd, env=ENVIRONMENT, timeout_s=120)
 
 
 def written(output):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -36,7 +35,7 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.errors import PipelineError
 from dcurate.profiling import CorpusProfile, profile
 from dcurate.recipe import BUNDLED
-from tests.conftest import ROOT
+from tests.forked import finished
 
 pytestmark = pytest.mark.cluster
 
@@ -282,15 +281,8 @@ def test_what_cannot_be_profiled_is_refused(corpus: tuple[str, list[dict[str, An
 
 def test_the_command_shows_the_profile_and_writes_it(corpus: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
     arguments = [corpus[0], "--id-field", "id", "--mode", "inline", "--html", "p.html", "--json", "p.json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "dcurate.cli", "profile", *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = [sys.executable, "-m", "dcurate.cli", "profile", *arguments]
+    done = finished(command, cwd=tmp_path, env={**os.environ, "COLUMNS": "120"})
     assert done.returncode == 0, done.stderr
     assert all(word in done.stdout for word in ("documents", "word_count", "repeating_dup_5gram", "lang"))
     (summary,) = json.loads((tmp_path / "p.json").read_text())["summary"]

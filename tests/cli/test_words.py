@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
+from tests.forked import finished
 
 pytestmark = pytest.mark.program
 
@@ -34,7 +35,9 @@ def here(tmp_path):
 
 def run(here, *arguments, **variables):
     command = [sys.executable, "-m", "dcurate.cli", *arguments]
-    return subprocess.run(
+    if not variables:
+        return finished(command, cwd=here, env=ENVIRONMENT, timeout_s=120)
+    return subprocess.run(  # Python reads them as it starts
         command, cwd=here, env=ENVIRONMENT | variables, capture_output=True, text=True, timeout=120, check=False
     )
 

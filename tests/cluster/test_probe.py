@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -18,7 +17,8 @@ from distributed import LocalCluster as LocalDaskCluster
 from dcurate import AttachedCluster
 from dcurate.cluster.probe import SILENT_S, check_answers
 from dcurate.errors import RunError
-from tests.conftest import ROOT, free_port, scheduler_and_workers, workers_of
+from tests.conftest import free_port, scheduler_and_workers, workers_of
+from tests.forked import finished
 
 pytestmark = pytest.mark.cluster
 
@@ -152,14 +152,7 @@ def test_the_address_of_a_worker_is_not_that_of_a_scheduler(tmp_path: Path) -> N
 
 def test_the_command_says_so_in_one_sentence(tmp_path: Path) -> None:
     command = ["run", "demo", "--output", str(tmp_path / "out"), "--scheduler", f"127.0.0.1:{free_port()}", "--quiet"]
-    done = subprocess.run(
-        [sys.executable, "-m", "dcurate.cli", *command],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=120,
-        check=False,
-    )
+    done = finished([sys.executable, "-m", "dcurate.cli", *command], timeout_s=120)
     assert done.returncode == 1
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("error: no Dask scheduler answers at '127.0.0.1:")

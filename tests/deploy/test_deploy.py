@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
+from tests.forked import finished
 
 pytestmark = pytest.mark.program
 
@@ -46,7 +47,9 @@ def test_the_options_of_a_command_exist(command: list[str]) -> None:
     module = "dcurate.cli" if command[0] == "dcurate" else "dask"
     asked = [sys.executable, "-m", module, *command[1:depth], "--help"]
     preload = ["--preload", "dcurate.preload"] if module == "dask" else []
-    help_ = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=True).stdout
+    done = finished(asked)
+    assert done.returncode == 0, done.stderr
+    help_ = done.stdout
     if preload and "worker" in command:
         asked = [sys.executable, "-c", "from dcurate.preload import dask_setup; dask_setup.main(['--help'])"]
         help_ += subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False).stdout

@@ -38,6 +38,7 @@ from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 from tests.conftest import ROOT
 from tests.dying import dying
+from tests.forked import finished
 
 pytestmark = pytest.mark.program
 
@@ -468,7 +469,7 @@ def corpus(tmp_path: Path) -> str:
 
 def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "dcurate.cli", *arguments]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=180)
+    return finished(command, env=ENVIRONMENT, timeout_s=180)
 
 
 def written(output: Path) -> list[dict[str, Any]]:
