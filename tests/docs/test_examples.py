@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,14 +14,13 @@ import pytest
 
 import dcurate
 from dcurate.cli import cli
-from tests.forked import FORKS
+from tests.forked import FORKS, finished
 
 pytestmark = pytest.mark.program
 
 ROOT = Path(__file__).parents[2]
 PAGES = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.exists()]
 SKIP = re.compile(r"<!-- not run: .+ -->")
-RUN = "import sys; exec(compile(sys.stdin.read(), sys.argv[1], 'exec'))"
 
 
 def examples(page: str) -> str:
@@ -61,16 +59,10 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("page", [page for page in PAGES if examples(page.read_text()).strip()], ids=lambda p: p.stem)
 def test_the_examples_of_the_page_run(page: Path, folder: Path) -> None:
     name = str(page.relative_to(ROOT))
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, name],
-        input=examples(page.read_text(encoding="utf-8")),
-        cwd=folder,
-        env={**os.environ, **FORKS},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    program = folder.parent / f"{folder.name}-program"
+    program.write_text(examples(page.read_text(encoding="utf-8")), encoding="utf-8")
+    command = [sys.executable, "-m", "tests.docs.page", program, name]
+    done = finished(command, cwd=folder, env={**os.environ, **FORKS}, timeout_s=280)
     assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
 
 
