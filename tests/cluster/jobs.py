@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from distributed.deploy.spec import ProcessInterface
 
-from tests.conftest import ROOT
+from tests.forked import FORKS, start_forked
 
 #: Jobs that the queue did not take. Something refers to them until the cluster is closed, as the traceback may.
 REFUSED: list[ProcessInterface] = []
@@ -31,7 +31,7 @@ class Job(ProcessInterface):
         self.name = name
         self.folder = Path(folder)
         self.refused = refused
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: BaseProcess | None = None
 
     async def start(self) -> None:
         mark = self.folder / f"{self.name}.refused"
@@ -40,15 +40,12 @@ class Job(ProcessInterface):
             REFUSED.append(self)
             raise RuntimeError(f"the queue takes no job {self.name}")
         options = ["--name", self.name, "--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
-        command = [sys.executable, "-m", "dask", "worker", self.scheduler, *options]
-        with (self.folder / f"{self.name}.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--local-directory", str(self.folder)], stdout=log, stderr=log, cwd=ROOT
-            )
+        command = [sys.executable, "-m", "dask", "worker", self.scheduler, *options, "--local-directory", self.folder]
+        self.process = start_forked(command, self.folder / f"{self.name}.log", **FORKS)
         await super().start()
 
     async def close(self) -> None:
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(20)
+            self.process.join(20)
         await super().close()

@@ -20,6 +20,7 @@ from tests.conftest import ROOT, process, scheduler_and_workers
 from tests.engine.test_faults_rows import Heard, ids, write_rows
 from tests.engine.worker.failing import EndsInSetUp
 from tests.faulty import Slow, SlowWriter
+from tests.forked import forked
 from tests.stages import Numbers
 
 pytestmark = pytest.mark.cluster
@@ -116,7 +117,7 @@ def worker_of_host(address: str, host: str, folder: Path, *more: str, workers: i
 
 def test_a_host_that_vanishes_costs_no_row(tmp_path: Path, marks: Path) -> None:
     with scheduler_and_workers(tmp_path, "--nworkers", "1") as address, ExitStack() as stack:
-        other = stack.enter_context(process(*worker_of_host(address, "other", tmp_path), log=tmp_path / "other.log"))
+        other = stack.enter_context(forked(*worker_of_host(address, "other", tmp_path), log=tmp_path / "other.log"))
         cluster = AttachedCluster(address)
         with cluster:
             cluster.client.wait_for_workers(3, timeout=120)
