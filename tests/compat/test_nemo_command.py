@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from dcurate.cluster import nannies
@@ -193,7 +194,8 @@ def test_ctrl_c_ends_a_script_as_in_python(here):
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "here\n"
-    time.sleep(0.2)
+    while psutil.Process(process.pid).status() != psutil.STATUS_SLEEPING:  # busy, or waiting for a core
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -41,19 +41,27 @@ def test_a_slot_that_is_asked_for_after_its_run_is_over_is_not_set_up(cluster: L
     assert list(counts.values()) == [[1, 0, 0]] * 2
 
 
-async def withdraw(dask_worker: Worker, name: str) -> list[Any]:
-    """Take the tasks from a worker that wait for a resource, and give their slot time to begin one of them."""
+async def withdraw(dask_worker: Worker, name: str, number: int, go: Path) -> list[Any]:
+    """Take the tasks from a worker that wait for a resource, and give their slot time to begin one of them.
+
+    Begins when so many tasks have come; `go` lets the one that runs end.
+    """
+    while sum(name in task.resource_restrictions for task in dask_worker.state.tasks.values()) < number:
+        await asyncio.sleep(0.01)
     keys = compat.cancel_queued(dask_worker, name, "test")
+    go.touch()
     while compat.used_resources(dask_worker):
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
     return keys
 
 
-def touch(folder: Path, number: int) -> int:
-    """Leave one file for each time that it is called."""
+def touch(folder: Path, go: Path, number: int) -> int:
+    """Leave one file for each time that it is called, and end when it may, or after a minute."""
     (folder / f"{number}-{time.monotonic_ns()}").touch()
-    time.sleep(0.1)
+    end = time.monotonic() + 60
+    while not go.exists() and time.monotonic() < end:
+        time.sleep(0.01)
     return number
 
 
@@ -62,18 +70,19 @@ def test_tasks_taken_from_a_worker_do_not_begin_there(cluster: LocalCluster, tmp
     cluster.client.run(lambda dask_worker: compat.offer_resource(dask_worker, "seat", 1), workers=[worker])
     cluster.client.run_on_scheduler(lambda dask_scheduler: compat.set_resource(dask_scheduler, worker, "seat", 1))
     try:
-        futures = cluster.client.map(partial(touch, tmp_path), range(5), resources={"seat": 1}, pure=False)
-        while not any(tmp_path.iterdir()):
+        begun, go = tmp_path / "begun", tmp_path / "go"
+        begun.mkdir()
+        futures = cluster.client.map(partial(touch, begun, go), range(5), resources={"seat": 1}, pure=False)
+        while not any(begun.iterdir()):
             time.sleep(0.01)
-        keys = cluster.client.run(withdraw, name="seat", workers=[worker])[worker]
-        begun = len(list(tmp_path.iterdir()))
-        assert 1 <= begun < 5
-        assert len(keys) == 5 - begun
+        keys = cluster.client.run(withdraw, name="seat", number=5, go=go, workers=[worker])[worker]
+        assert len(list(begun.iterdir())) == 1
+        assert len(keys) == 4
         cluster.client.run_on_scheduler(
             lambda dask_scheduler: compat.reassign_tasks(dask_scheduler, worker, keys, "test")
         )
         assert cluster.client.gather(futures) == list(range(5))
-        assert len(list(tmp_path.iterdir())) == 5
+        assert len(list(begun.iterdir())) == 5
     finally:
         cluster.client.run(lambda dask_worker: compat.drop_resource(dask_worker, "seat"), workers=[worker])
         cluster.client.run_on_scheduler(lambda dask_scheduler: compat.forget_resources(dask_scheduler, ["seat"]))
