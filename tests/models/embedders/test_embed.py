@@ -226,21 +226,20 @@ def test_a_column_that_is_there_is_not_replaced_unless_that_is_said(tiny: str, c
     assert found.equals(through(EmbeddingCreatorStage(model_identifier=tiny), table.select(["text"])))
 
 
-def test_embeddings_are_the_same_inline_and_on_a_cluster(tiny: str, tmp_path: Path) -> None:
+def test_embeddings_are_the_same_inline_and_on_a_cluster(tiny: str, tmp_path: Path, cluster: LocalCluster) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):
         rows = "".join(f'{{"id": {4 * number + row}, "text": "{"fox " * (row + 1)}"}}\n' for row in range(4))
         (tmp_path / "in" / f"{number}.jsonl").write_text(rows)
     found = []
-    with LocalCluster(n_workers=2) as cluster:
-        for name, executor in (("inline", InlineExecutor()), ("dask", DaskExecutor(cluster=cluster))):
-            stages: list[AnyStage] = [
-                JsonlReader(str(tmp_path / "in"), files_per_partition=1),
-                EmbeddingCreatorStage(model_identifier=tiny, max_chars=12),
-                ParquetWriter(str(tmp_path / name)),
-            ]
-            Pipeline("embed", stages=stages).run(executor)
-            found.append(pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / name).glob("*.parquet"))))
+    for name, executor in (("inline", InlineExecutor()), ("dask", DaskExecutor(cluster=cluster))):
+        stages: list[AnyStage] = [
+            JsonlReader(str(tmp_path / "in"), files_per_partition=1),
+            EmbeddingCreatorStage(model_identifier=tiny, max_chars=12),
+            ParquetWriter(str(tmp_path / name)),
+        ]
+        Pipeline("embed", stages=stages).run(executor)
+        found.append(pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / name).glob("*.parquet"))))
     assert found[0].equals(found[1])
     assert found[0].column("id").to_pylist() == list(range(12))
     assert np.array_equal(
