@@ -147,7 +147,7 @@ def _hosts(shape: Shape, seconds: float) -> tuple[HostSample, ...]:
             cpu=each * (0.8 + 0.15 * math.sin(seconds / 8 + number)),
             memory=int(each * 4e9 * (0.4 + 0.2 * math.sin(seconds / 30 + number))),
             memory_limit=each * 4 * 10**9,
-            gpus=tuple(GpuSample(str(card), int(38e9), int(80e9), 0.8) for card in range(shape.gpus)),
+            gpus=tuple(GpuSample(str(gpu), int(38e9), int(80e9), 0.8) for gpu in range(shape.gpus)),
         )
         for number in range(shape.hosts)
     )

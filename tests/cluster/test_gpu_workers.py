@@ -34,7 +34,7 @@ class Pool(WorkerPlugin):
 
 
 class LocalCUDACluster(SpecCluster):
-    """Starts a worker for each of two cards, named and made as dask-cuda 26.10 names and makes them."""
+    """Starts a worker for each of two GPUs, named and made as dask-cuda 26.10 names and makes them."""
 
     def __init__(self, **options: Any) -> None:
         bound = signature_of("dask_cuda.LocalCUDACluster.__init__").bind(self, **options)
@@ -51,7 +51,7 @@ class LocalCUDACluster(SpecCluster):
 
 
 @pytest.fixture
-def two_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("dask_cuda")
     vars(module)["LocalCUDACluster"] = LocalCUDACluster
     monkeypatch.setitem(sys.modules, "dask_cuda", module)
@@ -62,14 +62,14 @@ def seen(dask_worker: Worker) -> tuple[str, int, Any]:
     return os.environ["CUDA_VISIBLE_DEVICES"], dask_worker.state.nthreads, getattr(dask_worker, "pool", None)
 
 
-def test_processes_on_a_card_are_like_its_first_and_share_its_memory(two_cards: None) -> None:
+def test_processes_on_a_gpu_are_like_its_first_and_share_its_memory(two_gpus: None) -> None:
     with LocalCluster(n_workers=1, rmm_pool_size=0.8, enable_cudf_spill=True, device_memory_limit="8GB") as cluster:
         every = sorted(cluster.client.run(seen).values(), key=str)
         limits = cluster.client.run(lambda dask_worker: dask_worker.memory_manager.memory_limit).values()
         assert cluster.memory == nannies.memory_share(1), "the limits of processes of one GPU overlap"
     share = 0.8 / GPU_PROCESSES
-    on_cards = [(card, GPU_THREADS, share) for card in ("0,1", "1,0") for _ in range(GPU_PROCESSES)]
-    assert every == sorted([("", 1, None), *on_cards], key=str)
+    on_gpus = [(gpu, GPU_THREADS, share) for gpu in ("0,1", "1,0") for _ in range(GPU_PROCESSES)]
+    assert every == sorted([("", 1, None), *on_gpus], key=str)
     given = CALLS[-1]
     assert nannies.memory_shares(1, 2) in {(limit, given["memory_limit"]) for limit in limits}
     assert (given["rmm_pool_size"], given["device_memory_limit"]) == (share, 8 * 10**9 // GPU_PROCESSES)
@@ -92,7 +92,7 @@ def test_processes_on_a_card_are_like_its_first_and_share_its_memory(two_cards: 
         ({"protocol": "ucxx"}, r"protocol='ucxx' needs distributed-ucxx: pip install distributed-ucxx-cu13, or"),
     ],
 )
-def test_memory_of_a_card_that_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:
+def test_memory_of_a_gpu_that_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ResourceError, match=said):
         LocalCluster(**options)
 

@@ -31,11 +31,11 @@ from dcurate.cluster.worker_info import (
 from dcurate.core.gpu_memory import usable_memory
 from dcurate.errors import ResourceError
 from tests.conftest import ROOT, process, wait_for, workers_of
-from tests.forked import forked
+from tests.forked import finished, forked
 
 pytestmark = pytest.mark.cluster
 
-#: A library in the place of NVML: four cards, of which one may not be used, one is of unknown memory, one divided.
+#: A library in the place of NVML: four GPUs, of which one may not be used, one is of unknown memory, one divided.
 NVML = """
 import os
 from collections import namedtuple
@@ -65,7 +65,7 @@ def nvmlDeviceGetMigDeviceHandleByIndex(handle, number):
     return f"MIG-{number}"
 """
 
-names_of_cards = st.lists(st.from_regex(r"GPU-[0-9a-f]{4}", fullmatch=True), unique=True, max_size=5)
+names_of_gpus = st.lists(st.from_regex(r"GPU-[0-9a-f]{4}", fullmatch=True), unique=True, max_size=5)
 
 
 def told(dask_worker: Worker) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def test_without_a_preload_environment_variables_and_dask_resources_speak(tmp_pa
         assert {(one.host, one.cpus) for one in said.values()} == {("h7", 3.5)}
 
 
-def test_cards_are_those_that_the_process_may_use_by_their_uuids(tmp_path: Path) -> None:
+def test_gpus_are_those_that_the_process_may_use_by_their_uuids(tmp_path: Path) -> None:
     (tmp_path / "pynvml.py").write_text(NVML)
     # Dask itself is not to ask the stand-in, which knows no more than is needed here.
     aside = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)]), "DASK_DISTRIBUTED__DIAGNOSTICS__NVML": "False"}
@@ -154,17 +154,17 @@ def test_cards_are_those_that_the_process_may_use_by_their_uuids(tmp_path: Path)
             patch.setattr(os, "environ", environ)
             with workers(tmp_path, address, commands, **aside) as said:
                 assert said["w0"].gpus == ()
-                assert [card.name for card in said["w1"].gpus] == ["GPU-0", "GPU-2", "GPU-3"]
+                assert [gpu.name for gpu in said["w1"].gpus] == ["GPU-0", "GPU-2", "GPU-3"]
 
 
-def test_a_worker_announces_the_cards_that_the_driver_of_the_machine_knows(tmp_path: Path) -> None:
+def test_a_worker_announces_the_gpus_that_the_driver_of_the_machine_knows(tmp_path: Path) -> None:
     listed = ""
     if shutil.which("nvidia-smi") and importlib.util.find_spec("pynvml"):
         query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
         listed = subprocess.run(query, capture_output=True, text=True, check=True).stdout
     with scheduler(tmp_path) as address, workers(tmp_path, address, [()], CUDA_VISIBLE_DEVICES="0,1") as said:
-        assert [card.name for card in said["w0"].gpus] == listed.split()[:2]
-        assert all(card.memory > 1e9 for card in said["w0"].gpus)
+        assert [gpu.name for gpu in said["w0"].gpus] == listed.split()[:2]
+        assert all(gpu.memory > 1e9 for gpu in said["w0"].gpus)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_worker_announces_the_cards_that_the_driver_of_the_machine_knows(tmp_p
 )
 def test_options_that_cannot_be_end_the_worker_before_it_starts(options: list[str], sentence: str) -> None:
     command = [sys.executable, "-m", "dask", "worker", "tcp://127.0.0.1:1", "--preload", "dcurate.preload", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=ROOT, check=False)
+    done = finished(command)
     assert done.returncode == 2
     assert sentence in done.stderr
 
@@ -200,15 +200,15 @@ def test_an_environment_variable_that_is_no_number_is_named(name: str) -> None:
         WorkerOverrides.in_environment({name: "x"})
 
 
-@given(names_of_cards, st.lists(st.integers(0, 6), unique=True))
-def test_cards_are_seen_in_the_order_listed_up_to_the_first_that_is_not_there(
+@given(names_of_gpus, st.lists(st.integers(0, 6), unique=True))
+def test_gpus_are_seen_in_the_order_listed_up_to_the_first_that_is_not_there(
     names: list[str], listed: list[int]
 ) -> None:
     gpus = [VisibleGpu(name, 1.0) for name in names]
     seen = choose(",".join(map(str, listed)), gpus)
     missing = next((place for place, number in enumerate(listed) if number >= len(gpus)), len(listed))
     assert seen == tuple(gpus[number] for number in listed[:missing])
-    assert choose(",".join(card.name for card in seen), gpus) == seen
+    assert choose(",".join(gpu.name for gpu in seen), gpus) == seen
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Out of memory, on cards that hold so and so many items."""
+"""Out of memory, on GPUs that hold so and so many items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dcurate.core.backoff import GROW_AFTER, REMEMBER, Backoff
 from dcurate.core.gpu_errors import is_out_of_memory
 
-names: Iterator[str] = map("card-{}".format, itertools.count())
+names: Iterator[str] = map("gpu-{}".format, itertools.count())
 
 
 class OutOfMemoryError(RuntimeError):
@@ -21,7 +21,7 @@ class OutOfMemoryError(RuntimeError):
 
 
 @dataclass
-class Card:
+class Gpu:
     """Holds ``room`` items; writes down how many it was given."""
 
     room: int
@@ -39,42 +39,42 @@ class Card:
 def test_every_item_is_processed_once_and_in_order_however_little_memory_there_is(
     room: int, runs: list[tuple[int, int]]
 ) -> None:
-    card, backoff = Card(room), Backoff(next(names))
+    gpu, backoff = Gpu(room), Backoff(next(names))
     for count, size in runs:
-        answers = backoff.run(card, list(range(count)), size)
+        answers = backoff.run(gpu, list(range(count)), size)
         assert [value for answer in answers for value in answer] == [2 * item for item in range(count)]
         assert all(len(answer) <= size for answer in answers)
 
 
 @given(room=st.integers(1, 60), calls=st.integers(1, REMEMBER - 1))
 def test_a_size_that_failed_is_not_tried_again_for_a_while(room: int, calls: int) -> None:
-    card, backoff = Card(room), Backoff(next(names))
+    gpu, backoff = Gpu(room), Backoff(next(names))
     for _ in range(calls):
-        backoff.run(card, list(range(64)), 64)
-        if len(card.given) >= REMEMBER:
+        backoff.run(gpu, list(range(64)), 64)
+        if len(gpu.given) >= REMEMBER:
             break
-    failed = [size for size in card.given[:REMEMBER] if size > room]
+    failed = [size for size in gpu.given[:REMEMBER] if size > room]
     assert sorted(failed, reverse=True) == failed
     assert len(set(failed)) == len(failed)
 
 
-def test_the_size_that_works_is_known_to_all_who_use_the_card() -> None:
-    name, card, other = next(names), Card(10), Card(10)
-    Backoff(name).run(card, list(range(16)))
+def test_the_size_that_works_is_known_to_all_who_use_the_gpu() -> None:
+    name, gpu, other = next(names), Gpu(10), Gpu(10)
+    Backoff(name).run(gpu, list(range(16)))
     Backoff(name).run(other, list(range(16)))
-    assert card.given == [16, 8, 8]
+    assert gpu.given == [16, 8, 8]
     assert other.given == [8, 8]
 
 
 def test_the_size_grows_back_step_by_step_once_the_failure_is_long_ago() -> None:
-    card, backoff = Card(3), Backoff(next(names))
-    backoff.run(card, list(range(16)), 16)
-    card.room, card.given = 100, []
-    while len(card.given) < REMEMBER + 2 * GROW_AFTER + 1:
-        backoff.run(card, list(range(16)), 16)
-    sizes = [size for size, _ in itertools.groupby(card.given)]
+    gpu, backoff = Gpu(3), Backoff(next(names))
+    backoff.run(gpu, list(range(16)), 16)
+    gpu.room, gpu.given = 100, []
+    while len(gpu.given) < REMEMBER + 2 * GROW_AFTER + 1:
+        backoff.run(gpu, list(range(16)), 16)
+    sizes = [size for size, _ in itertools.groupby(gpu.given)]
     assert sizes == [2, 4, 8, 16]
-    assert card.given.count(4) == GROW_AFTER
+    assert gpu.given.count(4) == GROW_AFTER
 
 
 def test_what_is_held_is_freed_between_a_failure_and_the_next_call() -> None:
@@ -91,14 +91,14 @@ def test_what_is_held_is_freed_between_a_failure_and_the_next_call() -> None:
 
 def test_one_item_that_is_too_much_alone_is_an_error() -> None:
     with pytest.raises(OutOfMemoryError):
-        Backoff(next(names)).run(Card(0), [1, 2, 3])
+        Backoff(next(names)).run(Gpu(0), [1, 2, 3])
 
 
 def test_other_errors_pass_at_once() -> None:
-    card = Card(0, RuntimeError("shapes do not match"))
+    gpu = Gpu(0, RuntimeError("shapes do not match"))
     with pytest.raises(RuntimeError, match="shapes"):
-        Backoff(next(names)).run(card, [1, 2, 3])
-    assert card.given == [3]
+        Backoff(next(names)).run(gpu, [1, 2, 3])
+    assert gpu.given == [3]
 
 
 @pytest.mark.parametrize(

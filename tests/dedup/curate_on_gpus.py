@@ -46,8 +46,8 @@ def curate(source: str, output: str, gpus: float) -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore", RuntimeWarning)  # numbers that wrap around
     simulated = importlib.import_module("numba.cuda")
-    to_card, moved = simulated.to_device, []
-    vars(simulated)["to_device"] = lambda array, **stream: moved.append(array) or to_card(array, **stream)
+    to_gpu, moved = simulated.to_device, []
+    vars(simulated)["to_device"] = lambda array, **stream: moved.append(array) or to_gpu(array, **stream)
     curate(sys.argv[1], sys.argv[2], gpus=1)
     of_text = [array.nbytes for array in moved if array.dtype == np.uint8 and array.size != alphabetic_bits().size]
     of_text = [size for size in of_text if size > 500]  # those of set-up are short

@@ -14,7 +14,7 @@ import pytest
 
 from tests.dedup.curate_on_gpus import curate
 from tests.dedup.cut_on_gpus import KINDS, cut
-from tests.dedup.pairs_on_card import pairs
+from tests.dedup.pairs_on_gpu import pairs
 from tests.kernels.cuda_process import SIMULATED, simulated_cuda
 
 pytestmark = pytest.mark.program
@@ -58,23 +58,23 @@ def remembered(folder: Path) -> dict[str, list[bytes]]:
 
 
 def test_pairs_on_a_simulated_gpu_are_those_of_the_cpu() -> None:
-    with simulated_cuda("tests.dedup.pairs_on_card") as card:
-        assert card(documents()) == pairs(documents(), lambda column: column)
-        assert card([]) == pairs([], lambda column: column)
+    with simulated_cuda("tests.dedup.pairs_on_gpu") as gpu:
+        assert gpu(documents()) == pairs(documents(), lambda column: column)
+        assert gpu([]) == pairs([], lambda column: column)
     exact = pairs(documents(), lambda column: column)["exact"]
     assert [0, 6] in [pair[:2] for pair in exact]
 
 
 def test_a_bloom_pass_over_a_batch_of_cudf_takes_to_the_host_what_it_drops_and_no_more() -> None:
-    command = [sys.executable, "-m", "tests.dedup.bloom_on_card"]
+    command = [sys.executable, "-m", "tests.dedup.bloom_on_gpu"]
     done = subprocess.run(command, env={**os.environ, **SIMULATED}, capture_output=True, text=True, check=True)
     plain, *others = json.loads(done.stdout)
-    for host, card in (plain, *others):
-        assert card[:2] == host[:2]
-        assert (host[2], card[2]) == ("pyarrow", "cudf")
+    for host, gpu in (plain, *others):
+        assert gpu[:2] == host[:2]
+        assert (host[2], gpu[2]) == ("pyarrow", "cudf")
     assert plain[0][:2] == [["one", "two", None, "é " * 200, "é" * 9], 4]
     assert plain[1][3].count("cudf.DataFrame.to_arrow") == 1
-    assert all(card[3].count("cudf.DataFrame.to_arrow") == 2 for _, card in others)
+    assert all(gpu[3].count("cudf.DataFrame.to_arrow") == 2 for _, gpu in others)
 
 
 def test_spans_found_on_a_simulated_gpu_are_cut_as_those_that_the_cpu_finds(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Batches of a stand-in for cuDF on numba's simulated card: FOLDER holds ``in.parquet``; says what became of it."""
+"""Batches of a stand-in for cuDF on numba's simulated GPU: FOLDER holds ``in.parquet``; says what became of it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from dcurate.text.filters.gopher import GopherWordCountFilter
 from dcurate.text.registry import SIGNALS
 from tests.frames import stand_in
 
-#: Filters of signals in groups, of kernels in none, and of one that takes lines out on the card.
+#: Filters of signals in groups, of kernels in none, and of one that takes lines out on the GPU.
 FILTERS: list[DocumentFilter] = [
     WordCountFilter(min_words=1),
     UrlsFilter(),
@@ -78,8 +78,8 @@ def columns(table: pa.Table) -> list[bool]:
     """Whether the layout of a column of cuDF is that of Arrow: all of it, a slice, nulls, nothing but empty texts."""
     same = []
     for rows in (table, table.slice(2, 3), table.slice(0, 0), pa.table({"text": ["", ""]}), pa.table({"text": ["é"]})):
-        card, host = texts_on_gpu(stand_in.DataFrame(rows), "text"), text_column(rows, "text")
-        texts = [card.data.copy_to_host()[start:stop].tobytes() for start, stop in pairwise(card.offsets)]
+        gpu, host = texts_on_gpu(stand_in.DataFrame(rows), "text"), text_column(rows, "text")
+        texts = [gpu.data.copy_to_host()[start:stop].tobytes() for start, stop in pairwise(gpu.offsets)]
         same.append(texts == [host.data[start:stop].tobytes() for start, stop in pairwise(host.offsets)])
     return same
 
@@ -88,8 +88,8 @@ def spilled(table: pa.Table) -> list[bool]:
     """Whether a column that cuDF has spilled is read as one that it has not: with nulls, without, of empty texts."""
     same = []
     for rows in (table, table.slice(2, 1), table.slice(0, 0), pa.table({"text": ["", ""]})):
-        card, host = texts_on_gpu(stand_in.DataFrame(rows, spilled=True), "text"), text_column(rows, "text")
-        texts = [card.data.copy_to_host()[start:stop].tobytes() for start, stop in pairwise(card.offsets)]
+        gpu, host = texts_on_gpu(stand_in.DataFrame(rows, spilled=True), "text"), text_column(rows, "text")
+        texts = [gpu.data.copy_to_host()[start:stop].tobytes() for start, stop in pairwise(gpu.offsets)]
         same.append(texts == [host.data[start:stop].tobytes() for start, stop in pairwise(host.offsets)])
     return same
 
@@ -107,8 +107,8 @@ def copied(frame: Any, *rules: DocumentFilter) -> list[Any]:
 def sent(frame: Any, folder: Path) -> list[Any]:
     """The bytes of text that writers of near-duplicates and spans send to the GPU for a batch that is there."""
     simulated = importlib.import_module("numba.cuda")
-    to_card, moved = simulated.to_device, []
-    vars(simulated)["to_device"] = lambda array, **more: moved.append(array.tobytes()) or to_card(array, **more)
+    to_gpu, moved = simulated.to_device, []
+    vars(simulated)["to_device"] = lambda array, **more: moved.append(array.tobytes()) or to_gpu(array, **more)
     written = []
     finder = UnitFinder("line", SpanLimits(1, 0, 0), ("case",))
     for name, writer in (("bands", BandWriter), ("spans", partial(SpanWriter, finder=finder))):
@@ -118,7 +118,7 @@ def sent(frame: Any, folder: Path) -> list[Any]:
             stage.prepare(resume=False)
             made = stage.process(DocumentBatch(data=data, key=BatchKey("a")))
             written.append([(folder / name / kind / part.path).read_bytes() for part in made.parts])
-    vars(simulated)["to_device"] = to_card
+    vars(simulated)["to_device"] = to_gpu
     text = b"".join(map(str.encode, filter(None, frame.to_arrow()["text"].to_pylist())))
     return [text in moved, written[0] == written[1], written[2] == written[3], len(written[0]), len(written[2])]
 
@@ -134,24 +134,24 @@ def refused(frame: Any, name: str) -> str:
 
 def main(folder: Path) -> None:
     source = str(folder / "in.parquet")
-    on_card = Resources(cpus=1, gpus=1)
+    on_gpu = Resources(cpus=1, gpus=1)
     stages: list[AnyStage] = [
         ParquetReader(source, frames="cudf"),
-        ScoreFilter(WordCountFilter(min_words=2), score_field="words").with_(resources=on_card),
-        ScoreFilter(RepeatedLinesFilter(max_repeated_line_fraction=0.7)).with_(resources=on_card),
+        ScoreFilter(WordCountFilter(min_words=2), score_field="words").with_(resources=on_gpu),
+        ScoreFilter(RepeatedLinesFilter(max_repeated_line_fraction=0.7)).with_(resources=on_gpu),
         JsonlWriter(str(folder / "gpu")),
     ]
-    Pipeline("on_card", stages=stages).run(InlineExecutor())
+    Pipeline("on_gpu", stages=stages).run(InlineExecutor())
     called = sorted(set(stand_in.CALLS))
     measured: set[str] = set()
     for signal in SIGNALS.values():
         note_calls(signal, measured)
     stages = [
         ParquetReader(source, frames="cudf"),
-        *annotated(on_card),
+        *annotated(on_gpu),
         JsonlWriter(str(folder / "gpu_all")),
     ]
-    Pipeline("all_on_card", stages=stages).run(InlineExecutor())
+    Pipeline("all_on_gpu", stages=stages).run(InlineExecutor())
     table = ParquetReader(source).process(next(ParquetReader(source).splits())).to_arrow()
     frame = stand_in.DataFrame(table)
     batch = DocumentBatch(data=frame)

@@ -84,7 +84,7 @@ class Column:
     @like("pylibcudf.Column.data")
     def data(self) -> Any:
         buffer = None if self._spilled else self._array.buffers()[-1]
-        return SimpleNamespace(on_card=np.frombuffer(buffer, np.uint8)) if buffer is not None else None
+        return SimpleNamespace(on_gpu=np.frombuffer(buffer, np.uint8)) if buffer is not None else None
 
 
 class Series:
@@ -188,12 +188,12 @@ def read_parquet(path: str, columns: Any, row_groups: Any, use_pandas_metadata: 
 
 
 def install() -> None:
-    """Have ``import cudf`` give the stand-in, and numba's simulator take its arrays for those of a card."""
+    """Have ``import cudf`` give the stand-in, and numba's simulator take its arrays for those of a GPU."""
     cudf, pylibcudf = ModuleType("cudf"), ModuleType("pylibcudf")
     vars(cudf).update(DataFrame=DataFrame, Series=Series, concat=concat, read_parquet=read_parquet)
     vars(pylibcudf)["TypeId"] = SimpleNamespace(STRING="string", INT32="int32", INT64="int64")
     sys.modules.update(cudf=cudf, pylibcudf=pylibcudf)
     from numba import cuda  # noqa: PLC0415 - the simulator, which lacks it
 
-    there = cuda.to_device  # what is on the card already
-    vars(cuda)["as_cuda_array"] = lambda memory: there(memory.on_card)
+    there = cuda.to_device  # what is on the GPU already
+    vars(cuda)["as_cuda_array"] = lambda memory: there(memory.on_gpu)

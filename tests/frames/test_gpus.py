@@ -43,7 +43,7 @@ TEXTS = ["so it goes", None, "é", "again\nagain\nagain\nagain", "中文 ab", "o
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What `on_stand_in` says, and the lines that it and the CPU wrote."""
-    folder = tmp_path_factory.mktemp("cards")
+    folder = tmp_path_factory.mktemp("gpus")
     rows = pa.table({"text": TEXTS, "n": list(range(len(TEXTS)))})
     pq.write_table(rows, folder / "in.parquet", row_group_size=4)
     command = [sys.executable, "-m", "tests.frames.on_stand_in", str(folder)]
@@ -72,18 +72,18 @@ def test_a_pipeline_whose_rows_stay_with_cudf_writes_what_one_on_the_cpu_writes(
     assert len(said["gpu"].splitlines()) == 3
 
 
-def test_filters_of_all_kinds_write_on_a_card_what_they_write_on_the_cpu(said: dict[str, Any]) -> None:
+def test_filters_of_all_kinds_write_on_a_gpu_what_they_write_on_the_cpu(said: dict[str, Any]) -> None:
     assert said["cpu_all"] == said["gpu_all"]
     assert len(said["gpu_all"].splitlines()) == 5
 
 
-def test_what_has_a_build_for_cuda_is_measured_on_the_card(said: dict[str, Any]) -> None:
+def test_what_has_a_build_for_cuda_is_measured_on_the_gpu(said: dict[str, Any]) -> None:
     groups = ["boilerplate_signals", "character_signals", "url_signals", "word_signals"]
     others = ["alphabetic_signals", "c4_signals", "occurrences", "pii_counts", "segments_of"]
     assert said["measured"] == sorted(groups + others)
 
 
-def test_rows_read_for_a_card_are_decoded_there_and_never_go_there_twice(said: dict[str, Any]) -> None:
+def test_rows_read_for_a_gpu_are_decoded_there_and_never_go_there_twice(said: dict[str, Any]) -> None:
     assert "cudf.read_parquet" in said["called"]
     assert "cudf.DataFrame.from_arrow" not in said["called"]
 
@@ -166,7 +166,7 @@ def test_a_slot_with_another_gpu_than_the_first_of_its_process_is_refused(work: 
         work()
 
 
-def test_a_reader_of_rows_for_a_card_asks_for_a_slot_with_one(tmp_path: Path) -> None:
+def test_a_reader_of_rows_for_a_gpu_asks_for_a_slot_with_one(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
     reader = JsonlReader(str(tmp_path), frames="cudf")
     assert reader.resources.requires_gpu

@@ -502,7 +502,7 @@ def test_a_bundled_recipe_that_is_killed_over_both_formats_goes_on_to_the_same_b
     assert cli(*given, "--output", str(tmp_path / "whole")).returncode == 0
     again = (*given, "--output", str(tmp_path / "out"), "--resume")
     command = dying(tmp_path / "out", "part-0[3-9]*.jsonl", "dcurate.cli", *again)
-    assert subprocess.run(command, env=ENVIRONMENT, check=False, capture_output=True).returncode == -signal.SIGKILL
+    assert finished(command, env=ENVIRONMENT).returncode == -signal.SIGKILL
     assert 0 < len(content(tmp_path / "out")) < 12
     done = cli(*again)
     assert done.returncode == 0, done.stderr

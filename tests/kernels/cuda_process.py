@@ -19,7 +19,7 @@ from dcurate.kernels.cuda_scratch import ScratchPlan
 
 #: numba's simulator runs kernels as Python; so must everything that they call.
 SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
-#: Bytes of scratch: few, so that texts go to the simulated card in several launches.
+#: Bytes of scratch: few, so that texts go to the simulated GPU in several launches.
 SCRATCH = 2**19
 #: Bytes of scratch that the simulated GPU has memory for, unless it is of one thread.
 LARGEST = 2**13

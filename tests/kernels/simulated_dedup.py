@@ -1,4 +1,4 @@
-"""What each kernel of deduplication finds in texts, on the CPU and on a simulated card."""
+"""What each kernel of deduplication finds in texts, on the CPU and on a simulated GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on matrices asks CuPy for nothing that CuPy does not have, and mixes nothing of the card with the host's."""
+"""Work on matrices asks CuPy for nothing that CuPy does not have, and mixes nothing of the GPU with the host's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcurate.dedup.semantic.kmeans import held, nearest, seeds, sums_of
 from dcurate.dedup.semantic.similar import most_similar
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 from tests.dedup.semantic.data import some, write
-from tests.dedup.semantic.on_card import CUPY, OnCard
+from tests.dedup.semantic.on_gpu import CUPY, OnGpu
 
 
 def vectors() -> Any:
@@ -46,7 +46,7 @@ def test_a_sample_goes_to_the_gpu_once_for_all_rounds() -> None:
     rows, moved = vectors(), []
 
     def asarray(array: Any) -> Any:
-        if not isinstance(array, OnCard):
+        if not isinstance(array, OnGpu):
             moved.append(np.shape(array))
         return CUPY.asarray(array)
 
@@ -81,12 +81,12 @@ def test_similar_rows_are_found_with_what_cupy_has() -> None:
     assert (found[1] == expected[1]).all()
 
 
-def test_rows_go_to_the_card_once_and_no_more_of_them_than_a_portion_at_a_time() -> None:
+def test_rows_go_to_the_gpu_once_and_no_more_of_them_than_a_portion_at_a_time() -> None:
     rows, moved = vectors(), []
 
-    def asarray(array: Any) -> OnCard:
+    def asarray(array: Any) -> OnGpu:
         moved.append(np.shape(array))
-        return OnCard(np.array(array))
+        return OnGpu(np.array(array))
 
     library = type("Library", (), {**vars(CUPY), "asarray": staticmethod(asarray)})
     most_similar(lambda start, stop: rows[start:stop], (32, 50), 8, 16, library)

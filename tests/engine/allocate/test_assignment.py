@@ -10,7 +10,7 @@ from dcurate.engine.allocate.allocation import Allocation, SlotLocation
 from dcurate.engine.allocate.assignment import Assignment, SlotClaim, assign_slots
 from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec, WorkerState
 
-CARD = ("gpu0", 80e9)
+GPU = ("gpu0", 80e9)
 
 
 def alone(*names: str) -> list[SlotPoolSpec]:
@@ -90,8 +90,8 @@ def test_all_operators_of_a_shared_group_stand_in_each_of_its_processes() -> Non
     assert totals(assignment) == {"read": 2, "write": 1}
 
 
-def test_a_slot_stands_in_a_process_of_its_card() -> None:
-    workers = [WorkerState("c", "h"), WorkerState("g", "h", 8, 0.0, (CARD,))]
+def test_a_slot_stands_in_a_process_of_its_gpu() -> None:
+    workers = [WorkerState("c", "h"), WorkerState("g", "h", 8, 0.0, (GPU,))]
     pools = [SlotPoolSpec((OperatorRequest("embed", Resources(gpus=0.5)),), 1.0), *alone("read")]
     assignment = assign_slots(
         pools, workers, Counter({SlotLocation("h", "embed", ("gpu0",)): 2, SlotLocation("h", "read"): 1}), {}
@@ -99,7 +99,7 @@ def test_a_slot_stands_in_a_process_of_its_card() -> None:
     assert assignment == {"g": {"embed": SlotClaim(2, ("gpu0",))}, "c": {"read": SlotClaim(1)}}
 
 
-def test_a_process_that_must_change_cards_is_seated_anew() -> None:
+def test_a_process_that_must_change_gpus_is_seated_anew() -> None:
     two = (("gpu0", 80e9), ("gpu1", 80e9))
     workers = [WorkerState("g0", "h", 8, 0.0, two), WorkerState("g1", "h", 8, 0.0, two[::-1])]
     pools = [SlotPoolSpec((OperatorRequest("big", Resources(gpus=2)),), 1.0)]

@@ -61,7 +61,7 @@ def test_more_cpus_than_there_are_are_refused() -> None:
         form_pools([OperatorRequest("big", Resources(cpus=64))], cpus(2))
 
 
-def test_processes_on_one_card_are_one_card() -> None:
+def test_processes_on_one_gpu_are_one_gpu() -> None:
     workers = [WorkerState("a", "h", 4, 0.0, (GPU0, GPU1)), WorkerState("b", "h", 2, 0.0, (GPU0, GPU1)), *cpus(3)]
     (host,) = hosts_of(workers)
     assert [(gpu.name, gpu.max_slots) for gpu in host.gpus] == [("gpu0", 6), ("gpu1", 0)]

@@ -234,8 +234,8 @@ def test_tokens_have_a_metric_of_their_own_and_what_else_a_stage_logs_one_by_nam
 
 
 def test_a_host_is_told_once_as_the_latest_of_the_runs_on_it_says() -> None:
-    card = GpuSample("GPU-a", 30, 80, 0.5)
-    old, new = (HostSample("h0", 2, 4, 1.5, memory, 100, gpus=(card,)) for memory in (60, 70))
+    gpu = GpuSample("GPU-a", 30, 80, 0.5)
+    old, new = (HostSample("h0", 2, 4, 1.5, memory, 100, gpus=(gpu,)) for memory in (60, 70))
     store = hub_with(replace(run(0, "b", time=5.0), hosts=(new,)), replace(run(0, "a", time=4.0), hosts=(old,)))
     figures = told(RunMetrics(store))
     assert figure(figures, "dcurate_host_memory_bytes", host="h0") == 70

@@ -1,6 +1,6 @@
 """NumPy under the signatures of CuPy, and with nothing else; its arrays do not meet those of the host.
 
-An array of CuPy refuses to be one of NumPy, and to be reckoned with one: what is not brought to the card, or back by
+An array of CuPy refuses to be one of NumPy, and to be reckoned with one: what is not brought to the GPU, or back by
 ``get``, is an error. So it is here; what comes out is NumPy's.
 """
 
@@ -17,7 +17,7 @@ from tests.frames.stand_in import like
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, OnCard):
+    if isinstance(value, OnGpu):
         return value.array
     if isinstance(value, bool | int | float):
         return value
@@ -25,11 +25,11 @@ def _plain(value: Any) -> Any:
 
 
 def _by(reckon: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, other: OnCard(reckon(self.array, _plain(other)))
+    return lambda self, other: OnGpu(reckon(self.array, _plain(other)))
 
 
-class OnCard:
-    """An array on a card."""
+class OnGpu:
+    """An array on a GPU."""
 
     __array_ufunc__ = None
 
@@ -43,19 +43,19 @@ class OnCard:
         _by, (operator.matmul, operator.mul, operator.add, operator.truediv, operator.gt)
     )
 
-    def __imul__(self, other: Any) -> OnCard:  # type: ignore[misc]
+    def __imul__(self, other: Any) -> OnGpu:  # type: ignore[misc]
         self.array *= _plain(other)
         return self
 
-    def __isub__(self, other: Any) -> OnCard:
+    def __isub__(self, other: Any) -> OnGpu:
         self.array -= _plain(other)
         return self
 
     def __len__(self) -> int:
         return len(self.array)
 
-    def __getitem__(self, at: Any) -> OnCard:
-        return OnCard(self.array[at])
+    def __getitem__(self, at: Any) -> OnGpu:
+        return OnGpu(self.array[at])
 
     def __setitem__(self, at: slice, value: Any) -> None:
         self.array[at] = _plain(value)
@@ -64,27 +64,27 @@ class OnCard:
     def dtype(self) -> Any:
         return self.array.dtype
 
-    def astype(self, kind: Any) -> OnCard:
-        return OnCard(self.array.astype(kind))
+    def astype(self, kind: Any) -> OnGpu:
+        return OnGpu(self.array.astype(kind))
 
-    def view(self, kind: Any) -> OnCard:
-        return OnCard(self.array.view(kind))
+    def view(self, kind: Any) -> OnGpu:
+        return OnGpu(self.array.view(kind))
 
     @property
-    def T(self) -> OnCard:
-        return OnCard(self.array.T)
+    def T(self) -> OnGpu:
+        return OnGpu(self.array.T)
 
-    def argmax(self, axis: int) -> OnCard:
-        return OnCard(self.array.argmax(axis))
+    def argmax(self, axis: int) -> OnGpu:
+        return OnGpu(self.array.argmax(axis))
 
-    def sum(self, axis: int) -> OnCard:
-        return OnCard(self.array.sum(axis))
+    def sum(self, axis: int) -> OnGpu:
+        return OnGpu(self.array.sum(axis))
 
     def get(self) -> Any:
         return self.array.copy()
 
 
-def _added(array: OnCard, places: OnCard, values: OnCard) -> None:
+def _added(array: OnGpu, places: OnGpu, values: OnGpu) -> None:
     """Add as CuPy does, which has no other types; and in an order of its own, as a GPU does."""
     assert array.dtype == values.dtype
     assert str(array.dtype) in ("int32", "uint32", "uint64", "float16", "float32", "float64")
@@ -94,13 +94,13 @@ def _added(array: OnCard, places: OnCard, values: OnCard) -> None:
 
 CUPY: Any = SimpleNamespace(
     add=SimpleNamespace(at=_added),
-    asarray=like("cupy.asarray")(lambda array: array if isinstance(array, OnCard) else OnCard(np.array(array))),
-    maximum=lambda one, other: OnCard(np.maximum(_plain(one), _plain(other))),
-    ones=like("cupy.ones")(lambda *given: OnCard(np.ones(*given))),
-    zeros=like("cupy.zeros")(lambda *given: OnCard(np.zeros(*given))),
+    asarray=like("cupy.asarray")(lambda array: array if isinstance(array, OnGpu) else OnGpu(np.array(array))),
+    maximum=lambda one, other: OnGpu(np.maximum(_plain(one), _plain(other))),
+    ones=like("cupy.ones")(lambda *given: OnGpu(np.ones(*given))),
+    zeros=like("cupy.zeros")(lambda *given: OnGpu(np.zeros(*given))),
     take_along_axis=like("cupy.take_along_axis")(
-        lambda array, places, axis: OnCard(np.take_along_axis(_plain(array), _plain(places), axis))
+        lambda array, places, axis: OnGpu(np.take_along_axis(_plain(array), _plain(places), axis))
     ),
-    tri=like("cupy.tri")(lambda *given, **named: OnCard(np.tri(*given, **named))),
-    where=like("cupy.where")(lambda condition, x, y: OnCard(np.where(_plain(condition), _plain(x), _plain(y)))),
+    tri=like("cupy.tri")(lambda *given, **named: OnGpu(np.tri(*given, **named))),
+    where=like("cupy.where")(lambda condition, x, y: OnGpu(np.where(_plain(condition), _plain(x), _plain(y)))),
 )

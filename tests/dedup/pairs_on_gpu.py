@@ -1,4 +1,4 @@
-"""Near-duplicates among texts in memory, found on a card; see `tests.kernels.cuda_process`."""
+"""Near-duplicates among texts in memory, found on a GPU; see `tests.kernels.cuda_process`."""
 
 from __future__ import annotations
 
