@@ -16,6 +16,7 @@ from dcurate.cluster import compat
 from dcurate.engine.dask.worker_plugin import plugin_on
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec
+from tests.conftest import workers_of
 from tests.stages import Append, Numbers
 
 pytestmark = pytest.mark.cluster
@@ -66,7 +67,7 @@ def touch(folder: Path, go: Path, number: int) -> int:
 
 
 def test_tasks_taken_from_a_worker_do_not_begin_there(cluster: LocalCluster, tmp_path: Path) -> None:
-    worker = next(iter(cluster.client.scheduler_info()["workers"]))
+    worker = next(iter(workers_of(cluster.client)))
     cluster.client.run(lambda dask_worker: compat.offer_resource(dask_worker, "seat", 1), workers=[worker])
     cluster.client.run_on_scheduler(lambda dask_scheduler: compat.set_resource(dask_scheduler, worker, "seat", 1))
     try:

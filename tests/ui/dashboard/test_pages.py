@@ -38,7 +38,7 @@ from dcurate.ui.scheduler_store import store_of
 from dcurate_testing.browser import Browser
 from dcurate_testing.dashboard_runs import Shape, history
 from dcurate_testing.legibility import PHONE, broken, faint, outside
-from tests.conftest import wait_for, wait_for_workers
+from tests.conftest import wait_for, wait_for_workers, workers_of
 from tests.forked import forked
 from tests.ui.dashboard.proxy import below
 
@@ -288,7 +288,7 @@ def test_workers_have_their_names_below_their_bars(browser: Browser, cluster: Lo
     axis = "Bokeh.documents[0].get_model_by_name('workers').below[0]"
     browser.wait(f"{axis}.ticker.ticks.length === 2")
     shown = browser.value(f"[...{axis}.major_label_overrides.values()]")
-    assert shown == sorted(str(one["name"]) for one in cluster.client.scheduler_info()["workers"].values())
+    assert shown == sorted(str(one["name"]) for one in workers_of(cluster.client).values())
 
 
 def test_a_run_that_nobody_knows_is_said_to_be_unknown_and_its_name_does_no_harm(
