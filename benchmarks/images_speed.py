@@ -34,6 +34,8 @@ from dcurate.media.refs import REF, Ref, fetch, ref_array
 
 #: Rows of a batch, and how often each figure is taken; the best one counts, as other work disturbs.
 ROWS, TIMES = 128, 5
+#: Files of a turn, where what one thing costs is compared with another.
+PIECE = 32
 _PEERS = ("imagededup", "data_juicer", "data_juicer_hashes", "data_juicer_calls", "daft")
 
 
@@ -109,7 +111,7 @@ def _ours(refs: Sequence[Ref]) -> dict[str, Any]:
         "large_images_per_cpu_s": _rate(len(large), _best(lambda: _looked_at(large, info, signals))),
     }
     for name, some in (("all", files), ("jpeg", jpegs), ("2_megapixels", large)):
-        bare, whole, ten = _in_turn(partial(_decoded, some), partial(_each, signals, some), partial(_each, plain, some))
+        bare, whole, ten = _in_turn(some, _decoded, partial(_each, signals), partial(_each, plain))
         found["cost_of_signals"][name] = round(whole / bare, 3)
         found["cost_of_ten"][name] = round(ten / bare, 3)
     return found
@@ -148,18 +150,26 @@ def _pillow(data: bytes) -> Any:
 
 
 def _best(work: Callable[[], Any]) -> float:
-    return _in_turn(work)[0]
+    return min(_seconds(work) for _ in range(TIMES))
 
 
-def _in_turn(*works: Callable[[], Any]) -> list[float]:
-    """The least CPU seconds of each, taken in turn, so that what else the machine does hits all alike."""
-    best = [float("inf")] * len(works)
-    for _ in range(TIMES):
-        for place, work in enumerate(works):
-            begin = time.process_time()
-            work()
-            best[place] = min(best[place], time.process_time() - begin)
-    return best
+def _in_turn(files: Sequence[bytes], *works: Callable[[Sequence[bytes]], Any]) -> list[float]:
+    """The CPU seconds of each, taken in turn on a few files at a time, so that what else runs hits all alike.
+
+    Of each few files the least of several times counts.
+    """
+    whole = [0.0] * len(works)
+    for start in range(0, len(files), PIECE):
+        piece = files[start : start + PIECE]
+        taken = [[_seconds(partial(work, piece)) for work in works] for _ in range(TIMES)]
+        whole = [total + min(times) for total, times in zip(whole, zip(*taken, strict=True), strict=True)]
+    return whole
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
 
 
 def _rate(number: int, seconds: float) -> float:

@@ -439,10 +439,12 @@ def _even_columns(plane: Plane, start: int, step: int) -> Scalar:
 
 @njit(**INLINE)
 def _even(line: npt.NDArray[np.uint8], level: Scalar) -> Scalar:
-    for begin in range(0, len(line), 64):  # without a branch for each value
-        most = _i32(0)
-        for place in range(begin, min(len(line), begin + 64)):
-            most = max(most, _i32(abs(_i32(line[place]) - _i32(level))))
-        if most > _BORDER:
+    most, least = _u8(level), _u8(level)
+    for begin in range(0, len(line) & -64, 64):  # without a branch for each value
+        for place in range(64):
+            most, least = max(most, line[begin + place]), min(least, line[begin + place])
+        if most - level > _BORDER or level - least > _BORDER:
             return False
-    return True
+    for place in range(len(line) & -64, len(line)):
+        most, least = max(most, line[place]), min(least, line[place])
+    return most - level <= _BORDER and level - least <= _BORDER
