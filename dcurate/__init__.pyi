@@ -295,6 +295,7 @@ from .image.interleaved.webdataset import InterleavedWebdatasetReader as Interle
 from .image.interleaved.write import InterleavedParquetWriter as InterleavedParquetWriter
 from .image.interleaved.write import InterleavedWebdatasetWriter as InterleavedWebdatasetWriter
 from .models.vision.captions import CLIPScoreFilter as CLIPScoreFilter
+from .models.vision.classifier import PictureClassifier as PictureClassifier
 from .models.vision.heads import ImageAestheticFilterStage as ImageAestheticFilterStage
 from .models.vision.heads import ImageNSFWFilterStage as ImageNSFWFilterStage
 from .models.vision.stage import ImageEmbeddingStage as ImageEmbeddingStage

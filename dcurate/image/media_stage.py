@@ -10,23 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from dcurate.core.stage import ProcessingStage, Spec
-from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.media.errors import MediaFault
-from dcurate.media.refs import BYTES, REF, fetched, quarantined
-
-
-def check_has_media(columns: Sequence[str], stage: str) -> None:
-    """Refuse rows that neither refer to files nor carry their bytes.
-
-    Raises:
-        PipelineError: there is no such column.
-    """
-    if REF not in columns and BYTES not in columns:
-        raise PipelineError(
-            f"stage {stage!r} needs a column {REF!r} or {BYTES!r}, but the rows have {listed(columns)}; "
-            "read the files with MediaReader or WebDatasetReader"
-        )
+from dcurate.media.refs import check_has_media, fetched, quarantined
 
 
 class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fsspec.implementations.local import LocalFileSystem
 
-from dcurate.errors import DataError
+from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.media.errors import MediaError, MediaFault
@@ -170,6 +170,19 @@ def fetch(
         for row, data in zip(wanted, _fetched(refs, limit, storage_options or {}), strict=True):
             found[row] = data
     return found
+
+
+def check_has_media(columns: Sequence[str], stage: str) -> None:
+    """Refuse rows that neither refer to files nor carry their bytes.
+
+    Raises:
+        PipelineError: there is no such column.
+    """
+    if REF not in columns and BYTES not in columns:
+        raise PipelineError(
+            f"stage {stage!r} needs a column {REF!r} or {BYTES!r}, but the rows have {listed(columns)}; "
+            "read the files with MediaReader or WebDatasetReader"
+        )
 
 
 def fetched(

@@ -19,11 +19,10 @@ from dcurate.fs.stores import Directory
 from dcurate.image.duplicates.fingerprint import ARROW, BITS, FINGERPRINT, Fingerprints, read_fingerprint
 from dcurate.image.duplicates.reading import FingerprintStage, ImageReading, PictureReader
 from dcurate.image.duplicates.thumbnails import ThumbnailSimilarity
-from dcurate.image.media_stage import check_has_media
 from dcurate.kernels.layout import Ints
 from dcurate.media.errors import MediaFault
 from dcurate.media.reader import MediaReader
-from dcurate.media.refs import fetched
+from dcurate.media.refs import check_has_media, fetched
 
 Action = Literal["drop", "flag"]
 

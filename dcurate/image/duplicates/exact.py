@@ -13,7 +13,7 @@ from dcurate.dedup.resolve import COLUMNS, FLAGS, Action
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.image.duplicates.reading import DIGEST, FileDigestStage, ImageReading, PixelDigestStage
-from dcurate.image.media_stage import check_has_media
+from dcurate.media.refs import check_has_media
 
 By = Literal["bytes", "pixels"]
 

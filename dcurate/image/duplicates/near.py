@@ -26,9 +26,9 @@ from dcurate.image.duplicates.groups import ImageClustering, guarded
 from dcurate.image.duplicates.parts import HashPairs, Parts
 from dcurate.image.duplicates.reading import FingerprintStage, ImageReading
 from dcurate.image.duplicates.thumbnails import ThumbnailSimilarity
-from dcurate.image.media_stage import check_has_media
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.stars import Similarities
+from dcurate.media.refs import check_has_media
 from dcurate.shuffle.keys import scale_keys
 from dcurate.shuffle.ranges import FILE
 from dcurate.shuffle.spill import read_row_offsets

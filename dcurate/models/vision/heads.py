@@ -1,8 +1,9 @@
-"""Small networks upon embeddings of OpenAI's CLIP ViT-L/14: how pleasing a picture is, and whether it is safe for work.
+"""Filters by how pleasing a picture is and whether it is safe for work: small networks upon embeddings of CLIP.
 
-The layers follow from the published weights: LAION's predictor of aesthetics as NeMo Curator takes it
-(https://huggingface.co/ttj/sac-logos-ava1-l14-linearMSE) and LAION's CLIP-based NSFW detector
-(https://github.com/LAION-AI/CLIP-based-NSFW-Detector). They are small enough for a CPU, whatever made the embeddings.
+Embeddings are those of OpenAI's CLIP ViT-L/14. The layers follow from the published weights: LAION's predictor of
+aesthetics as NeMo Curator takes it (https://huggingface.co/ttj/sac-logos-ava1-l14-linearMSE) and LAION's detector
+upon CLIP (https://github.com/LAION-AI/CLIP-based-NSFW-Detector). They are small enough for a CPU, whatever made the
+embeddings.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import re
 import zipfile
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -28,9 +29,12 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import embeddings
 from dcurate.fs.atomic import atomic_write
 from dcurate.fs.errors import storage_errors
-from dcurate.media.errors import MediaFault
+from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
+from dcurate.media.pixels import decode
+from dcurate.media.refs import BYTES, REF, check_has_media, fetched
 from dcurate.models.loading import read
+from dcurate.models.vision.classifier import LoadedClassifier, PictureClassifier
 from dcurate.models.weights import Weights
 from dcurate.text.optional import needed
 
@@ -155,15 +159,18 @@ class EmbeddingScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = task.to_arrow()
         vectors, rows = embeddings(table, self.embedding_field)
         missing = np.setdiff1d(np.arange(table.num_rows), rows)
-        left = quarantined(task, dict.fromkeys(missing.tolist(), MediaFault("no embedding")), self.name)
-        scores = self.scores_of(vectors)
+        return self._judged(task, dict.fromkeys(missing.tolist(), MediaFault("no embedding")), self.scores_of(vectors))
+
+    def _judged(self, task: DocumentBatch, faults: Mapping[int, MediaFault], found: Array) -> DocumentBatch:
+        """Set the rows with faults aside, and keep of the others those with good scores."""
+        left, scores = quarantined(task, faults, self.name), found.astype(np.float64)
         if self.score_field is not None:
-            left = replace(left, data=with_column(left.to_arrow(), self.score_field, scores.astype(np.float64)))
-        kept = left.keep(self.keeps(scores), self.name, self.reason)
+            left = replace(left, data=with_column(left.to_arrow(), self.score_field, scores))
+        kept = left.keep(self.keeps(found), self.name, self.reason)
         return replace(
             kept,
             rejections=(*left.rejections, *kept.rejections),
-            scored=(Scored(self.name, self.reason, scores.astype(np.float64)),) if len(rows) else (),
+            scored=(Scored(self.name, self.reason, scores),) if len(scores) else (),
         )
 
 
@@ -235,7 +242,10 @@ def _layers(tensors: Tensors) -> list[str]:
 
 @dataclass
 class ImageNSFWFilterStage(EmbeddingScoreFilter):
-    """Drop pictures that are not safe for work: by LAION's detector upon embeddings of CLIP ViT-L/14.
+    """Drop pictures that are not safe for work: by LAION's detector upon embeddings of CLIP ViT-L/14, or a classifier.
+
+    With ``classifier=PictureClassifier()`` Yahoo's open_nsfw judges the pictures themselves, which the rows refer to or
+    hold; it needs no embeddings and no torch. Pictures that cannot be decoded go to quarantine.
 
     Args:
         model_dir: a folder with ``laion/clip-autokeras-binary-nsfw/clip_autokeras_binary_nsfw.pth``, as NeMo Curator
@@ -243,6 +253,8 @@ class ImageNSFWFilterStage(EmbeddingScoreFilter):
         score_threshold: pictures with this probability, or a higher one, are dropped.
         embedding_field: the column of embeddings, as `ImageEmbeddingStage` makes it.
         score_field: a column for the probability, or None.
+        classifier: judges the pictures, not the embeddings; `model_dir` and `embedding_field` do not matter then.
+        storage_options: for fsspec, where pictures are fetched.
 
     Examples:
         >>> ImageNSFWFilterStage("weights", 0.3).name
@@ -250,6 +262,10 @@ class ImageNSFWFilterStage(EmbeddingScoreFilter):
     """
 
     name: str = "image_nsfw_filter"
+    classifier: PictureClassifier | None = None
+    storage_options: dict[str, Any] | None = None
+
+    _loaded: LoadedClassifier | None = field(default=None, init=False, repr=False, compare=False)
 
     model: ClassVar[str] = "laion/clip-autokeras-binary-nsfw"
     file: ClassVar[str] = "clip_autokeras_binary_nsfw.pth"
@@ -260,7 +276,61 @@ class ImageNSFWFilterStage(EmbeddingScoreFilter):
     )
 
     def requires(self) -> dict[str, str]:
-        return {"torch": "models"}
+        if self.classifier is None:
+            return {"torch": "models"}
+        return {"PIL": "images", "simplejpeg": "images", "onnxruntime": "images"}
+
+    def inputs(self) -> Spec:
+        return super().inputs() if self.classifier is None else (["data"], [])
+
+    def optional_inputs(self) -> Sequence[str]:
+        return () if self.classifier is None else (REF, BYTES)
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        if self.classifier is not None:
+            check_has_media(columns, self.name)
+
+    def settings(self) -> dict[str, Any]:
+        """All settings but the folder of the weights, and what only a classifier needs where there is none."""
+        left_out = {"_loaded", "storage_options"} | ({"classifier"} if self.classifier is None else {"embedding_field"})
+        return {name: value for name, value in super().settings().items() if name not in left_out}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
+
+    def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Download the weights to this host; those of a classifier must be there."""
+        if self.classifier is None:
+            super().setup_on_node(node_info, worker_metadata)
+        else:
+            self.classifier.path  # noqa: B018 - raises here if there is none
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        """Load the weights."""
+        if self.classifier is None:
+            super().setup(worker_metadata)
+        else:
+            self._loaded = LoadedClassifier(self.classifier)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        if self.classifier is None:
+            return super().process(task)
+        faults: dict[int, MediaFault] = {}
+        scores: list[float] = []
+        for start, files in fetched(task.to_arrow(), storage_options=self.storage_options):
+            for row, data in enumerate(files, start):
+                try:
+                    scores.append(self._score(data))
+                except MediaError as error:
+                    faults[row] = error.fault
+        return self._judged(task, faults, np.array(scores, np.float32))
+
+    def _score(self, data: bytes | MediaFault) -> float:
+        if self._loaded is None:
+            raise PipelineError(f"stage {self.name!r} is not set up; run it in a pipeline, or call setup() first")
+        if isinstance(data, MediaFault):
+            raise MediaError(*data)
+        return self._loaded.score(decode(data).pixels)
 
     def fetch(self) -> str:
         """Download the weights to `model_dir`.
