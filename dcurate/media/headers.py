@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import warnings
 from collections.abc import Iterator
@@ -49,6 +50,7 @@ _READERS: dict[str, Any] = {
 }
 _SOF = frozenset((0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF))
 _MODES = {1: "L", 3: "RGB", 4: "CMYK"}
+_PPM_HEADER = 2**16
 
 
 @dataclass(slots=True)
@@ -159,6 +161,8 @@ def opened(data: bytes, kind: str) -> tuple[ImageFile.ImageFile, Header]:
     Raises:
         MediaError: ``damaged: ...``.
     """
+    if kind == "ppm":
+        data = _checked_ppm(data)
     try:
         image = _READERS[kind](io.BytesIO(data), "")
         bits = {"1": 1, "I": 32, "F": 32}.get(image.mode, 16 if "16" in image.mode else 8)
@@ -169,6 +173,20 @@ def opened(data: bytes, kind: str) -> tuple[ImageFile.ImageFile, Header]:
         raise MediaError("damaged", str(error)) from error
     header.orientation = orientation_of(header.exif)
     return image, header
+
+
+def _checked_ppm(data: bytes) -> bytes:
+    """Refuse a PPM with a long header, and take comments from one in decimal digits.
+
+    Pillow reads headers byte by byte, a second for each megabyte, and the time that it takes for comments among digits
+    grows with the square of their number.
+    """
+    head = re.sub(rb"#[^\r\n]*", b"", data[:_PPM_HEADER])
+    if len(data) > _PPM_HEADER and len(head.split(None, 3)) < 4:
+        raise MediaError("damaged", f"the PPM has a header of more than {_PPM_HEADER:,} bytes")
+    if data[1] in b"123" and b"#" in data:
+        return data[:2] + re.sub(rb"#[^\r\n]*[\r\n]?", b"", data[2:])
+    return data
 
 
 def _exif_of(image: Any) -> bytes:

@@ -6,6 +6,7 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from fsspec.implementations.local import LocalFileSystem
@@ -13,6 +14,8 @@ from fsspec.implementations.local import LocalFileSystem
 from dcurate.core.batch import FilePart
 from dcurate.media import tar
 from dcurate.media.containers import of_tar, of_zip
+from dcurate.media.errors import MediaError
+from dcurate.media.pixels import decode
 from dcurate.media.samples import Sample, samples_of
 from tests.growth import assert_linear
 
@@ -75,6 +78,21 @@ def test_archives_of_many_members_are_listed_in_linear_time(tmp_path: Path) -> N
         made("sample", "one.{}".format, tar_of),
     ]
     assert_linear(listed, archives, (4_000, 16_000), bytes_each=2 * tar.BLOCK)
+
+
+def test_pictures_of_digits_are_decoded_in_linear_time() -> None:
+    """Comments, blanks and digits, in the header and after it."""
+    parts = (b"#\n", b"# a\r", b"#", b" ", b"0 ", b"0#\n ")
+
+    def decoded(file: bytes) -> None:
+        with suppress(MediaError):
+            decode(file)
+
+    def file(start: bytes, part: bytes) -> Callable[[int], bytes]:
+        return lambda count: start + part * count
+
+    starts = (b"P3 ", b"P3 500 500 255\n", b"P1 500 500\n")
+    assert_linear(decoded, [file(start, part) for start in starts for part in parts], (5_000, 30_000), bytes_each=2)
 
 
 def test_headers_that_say_nothing_are_read_in_linear_time(tmp_path: Path) -> None:

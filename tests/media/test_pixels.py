@@ -223,6 +223,16 @@ def test_the_limit_of_pixels_can_be_set():
         decode(file, max_pixels=3000)
 
 
+def test_a_ppm_with_a_long_header_is_refused():
+    with pytest.raises(MediaError, match="damaged: the PPM has a header of more than 65,536 bytes"):
+        decode(b"P6 #" + b"a" * 100_000 + b"\n2 2 255\n" + b"\x07" * 12)
+
+
+def test_comments_in_a_ppm_of_digits_are_passed_over():
+    file = b"P3 #a\n2 2 #b\n\n255\n250 0 0 # red\r0 0 250 #blue\n#\n##\n9 9 9 1#\n7 7 7"
+    assert decode(file).pixels.tolist() == [[[250, 0, 0], [0, 0, 250]], [[9, 9, 9], [17, 7, 7]]]
+
+
 def test_a_jpeg_of_endless_scans_is_refused():
     file = saved(scene(), "JPEG", progressive=True)
     scan = file[file.index(b"\xff\xda") : -2]
