@@ -13,6 +13,7 @@ from dcurate.core.batch import Rejection
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
+from dcurate.image.interleaved.materialise import source_of
 from dcurate.image.interleaved.samples import NUMBER, Found, Layout, Record, Row, rows_of_record
 from dcurate.image.interleaved.schema import BEFORE, RESERVED, SCHEMA, SourceRef, aligned, rows_of
 from dcurate.image.interleaved.write import Materialised, OnError, check_on_error
@@ -240,7 +241,7 @@ class FromInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
         return replace(task.with_data(made), rejections=images.rejections)
 
     def _image(self, row: Row) -> Any:
-        ref = SourceRef.of(row["source_ref"])
+        ref = source_of(row["source_ref"])
         address = ref.path if ref.member is None else ref.member
         return address or "" if self.images == "addresses" else {"bytes": row["binary_content"], "path": address}
 

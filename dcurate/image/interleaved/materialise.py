@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dcurate.errors import DataError
 from dcurate.image.interleaved.schema import SourceRef
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.headers import format_of
@@ -35,7 +36,7 @@ def bytes_of(
         storage_options: for fsspec.
 
     Raises:
-        DataError: a store does not answer, or a `source_ref` cannot be read.
+        DataError: a store does not answer.
 
     Examples:
         >>> table = pa.table({"binary_content": [b"one", None], "source_ref": [None, '{"path": "/no/such.png"}']})
@@ -46,7 +47,7 @@ def bytes_of(
     here, texts, errors = (
         chosen[name] if name in chosen.column_names else pa.nulls(len(rows), pa.string()) for name in _READ
     )
-    refs = [SourceRef.of(text) if data is None else SourceRef() for data, text in _pairs(here, texts)]
+    refs = [_source(text) if data is None else SourceRef() for data, text in _pairs(here, texts)]
     wanted = pa.table(
         {
             BYTES: pc.cast(here, pa.large_binary()) if here.type != pa.string() else pa.nulls(len(rows), pa.binary()),
@@ -56,11 +57,14 @@ def bytes_of(
     said = errors.to_pylist()
     for start, found in fetched(wanted, limit=limit, storage_options=storage_options):
         for place, data in enumerate(found, start):
-            if isinstance(data, MediaFault):
-                yield int(rows[place]), _explained(data, refs[place], said[place])
-                continue
-            page = refs[place].frame_index
-            yield int(rows[place]), data if page is None else page_of(data, page)
+            ref = refs[place]
+            if isinstance(ref, MediaFault):
+                yield int(rows[place]), ref
+            elif isinstance(data, MediaFault):
+                yield int(rows[place]), _explained(data, ref, said[place])
+            else:
+                page = ref.frame_index
+                yield int(rows[place]), data if page is None else page_of(data, page)
 
 
 _READ = ("binary_content", "source_ref", "materialize_error")
@@ -71,8 +75,27 @@ def _pairs(here: Any, texts: Any) -> Iterator[tuple[bool | None, str | None]]:
     return zip((True if each else None for each in there), texts.to_pylist(), strict=True)
 
 
-def _ref(ref: SourceRef) -> Ref | None:
-    if ref.path is None or ref.path.lower().startswith(_WEB):
+def source_of(text: str | None) -> SourceRef:
+    """Read a value of the column ``source_ref``.
+
+    Raises:
+        MediaError: it is not a reference.
+    """
+    try:
+        return SourceRef.of(text)
+    except DataError as error:
+        raise MediaError("bad reference", str(error)) from error
+
+
+def _source(text: str | None) -> SourceRef | MediaFault:
+    try:
+        return source_of(text)
+    except MediaError as error:
+        return error.fault
+
+
+def _ref(ref: SourceRef | MediaFault) -> Ref | None:
+    if isinstance(ref, MediaFault) or ref.path is None or ref.path.lower().startswith(_WEB):
         return None
     return Ref(ref.path, ref.member, ref.byte_offset, ref.byte_size)
 

@@ -24,6 +24,8 @@ Record: TypeAlias = dict[str, Any]
 NUMBER: Final = "__number"
 
 _JSON, _PLAIN, _UNKNOWN = "application/json", "text/plain", "application/octet-stream"
+#: Positions of a sample that lists may leave empty, about: the last one says how long the lists are.
+_MOST_POSITIONS = 1_000_000
 _TYPES = {".webp": "image/webp", ".avif": "image/avif", ".jp2": "image/jp2", ".tif": "image/tiff", ".jpg": "image/jpeg"}
 
 
@@ -256,11 +258,14 @@ class Sample:
             columns: whether columns of the metadata row are values of the record.
 
         Raises:
-            MediaError: a row is neither metadata, text nor image, or two of one kind have the same position.
+            MediaError: a row is neither metadata, text nor image, two of one kind have the same position, positions lie
+                too far apart for lists, or metadata are not JSON.
         """
         before = [row for row in self.rows if row["modality"] == METADATA]
         rows = [row for row in self.rows if row["modality"] != METADATA]
         size = max((row["position"] for row in rows), default=-1) + 1
+        if size > max(_MOST_POSITIONS, 2 * len(rows)):
+            raise MediaError("positions too far apart", f"{size - 1:,} is the last of {len(rows):,} rows")
         record: Record = {layout.texts: [None] * size, layout.images: [None] * size}
         counts = {TEXT: 0, IMAGE: 0}
         for row in rows:
@@ -277,7 +282,7 @@ class Sample:
             if any(row.get(name) is not None for row in rows):
                 record[name] = values = [None] * size
                 for row in rows:
-                    values[row["position"]] = None if row.get(name) is None else orjson.loads(row[name])
+                    values[row["position"]] = None if row.get(name) is None else _from_json(row[name], name)
         for names, kind in ((layout.by_text, TEXT), (layout.by_image, IMAGE)):
             for name in names:
                 record[name] = [row.get(name) for row in rows if row["modality"] == kind]
@@ -288,13 +293,22 @@ class Sample:
         if before is None:
             return {}
         text = before.get("text_content")
-        rest = orjson.loads(text) if text else {}
+        rest = _from_json(text, "metadata") if text else {}
+        if not isinstance(rest, dict):
+            raise MediaError("bad metadata", f"it holds {type(rest).__name__}, not an object")
         for name, value in before.items() if columns else ():
             if name in RESERVED or name == NUMBER or value is None or name in layout.by_position:
                 continue
             if as_column(rest.get(name)) != value:
                 rest[name] = value
         return dict(rest)
+
+
+def _from_json(text: str, what: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise MediaError("bad metadata", f"{what} is not JSON: {error}") from error
 
 
 def numbered(table: pa.Table) -> list[Row]:

@@ -86,7 +86,7 @@ class SourceRef:
                 raise TypeError(f"it holds {type(record).__name__}")
             names = [_whole(record.get(name), str) for name in ("path", "member")]
             numbers = [_whole(record.get(name), int) for name in ("byte_offset", "byte_size", "frame_index")]
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(
                 f"source_ref must be a JSON object with path and member, not {text[:80]!r}: {error}"
             ) from error
@@ -94,7 +94,10 @@ class SourceRef:
 
 
 def _whole(value: Any, kind: type) -> Any:
-    return None if value is None else kind(value)
+    made = None if value is None else kind(value)
+    if kind is int and made is not None and not 0 <= made < 2**63:
+        raise ValueError(f"{made} is no place in a file")
+    return made
 
 
 def check(names: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.image.interleaved.materialise import bytes_of
+from dcurate.image.interleaved.materialise import bytes_of, source_of
 from dcurate.image.interleaved.samples import NUMBER, Layout, Row, Sample, numbered, samples_of
 from dcurate.image.interleaved.schema import SourceRef, aligned
 from dcurate.io.parquet import ParquetWriter
@@ -276,7 +276,7 @@ def _members(sample: Sample, layout: Layout, used: set[str]) -> Iterator[tuple[s
     files: list[tuple[str, bytes]] = []
     for row in sample.images:
         data = row["binary_content"]
-        ref = SourceRef.of(row["source_ref"])
+        ref = source_of(row["source_ref"])
         if data is None:
             names[id(row)] = ref.member or ref.path or ""
             continue

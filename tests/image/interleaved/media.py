@@ -55,6 +55,11 @@ def table(*rows: tuple[str, int, str, str | bytes | None], **extra: list[Any]) -
     return made
 
 
+def referring(rows: pa.Table, *refs: str | None) -> pa.Table:
+    """The rows with values of ``source_ref``."""
+    return rows.set_column(rows.column_names.index("source_ref"), "source_ref", pa.array(refs, pa.string()))
+
+
 def places(rows: pa.Table) -> list[tuple[str, int, str]]:
     """Sample, position and modality of rows."""
     return list(zip(*(rows[name].to_pylist() for name in ("sample_id", "position", "modality")), strict=True))

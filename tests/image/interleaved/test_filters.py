@@ -23,7 +23,7 @@ from dcurate.image.interleaved.filters import (
 from dcurate.image.interleaved.texts import OnTexts
 from dcurate.image.interleaved.verdicts import colours, sharpness
 from dcurate.image.qr import qr_share
-from tests.image.interleaved.media import encoded, flat, noise, places, qr_code, table
+from tests.image.interleaved.media import encoded, flat, noise, places, qr_code, referring, table
 
 
 def run(stage: Any, rows: pa.Table) -> tuple[pa.Table, dict[tuple[str, bool], int]]:
@@ -110,6 +110,16 @@ def test_images_that_cannot_be_decoded_go_to_quarantine() -> None:
     left, gone = run(InterleavedBlurFilterStage(), rows)
     assert places(left) == [("a", 0, "text")]
     assert gone == {("not a picture: HTML or XML", True): 1, ("missing", True): 1, ("truncated", True): 1}
+
+
+def test_what_is_no_reference_costs_its_row() -> None:
+    """Neither JSON, nor an object, nor a place in a file."""
+    refs = ["{bad", "[]", '{"path": "x", "byte_offset": 1e300}', '{"path": "x", "byte_offset": -4}', None]
+    data = [noise(8, 8) if ref is None else None for ref in refs]
+    rows = referring(table(*[("a", place, "image", one) for place, one in enumerate(data)]), *refs)
+    left, gone = run(InterleavedAspectRatioFilterStage(), rows)
+    assert places(left) == [("a", 0, "image")]
+    assert gone == {("bad reference", True): 4}
 
 
 def test_a_file_on_the_web_is_not_fetched_by_a_filter() -> None:

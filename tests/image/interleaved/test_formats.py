@@ -26,7 +26,7 @@ from dcurate.image.interleaved.schema import SourceRef
 from dcurate.image.interleaved.webdataset import InterleavedWebdatasetReader
 from dcurate.image.interleaved.write import InterleavedParquetWriter, InterleavedWebdatasetWriter
 from dcurate.media.errors import MediaFault
-from tests.image.interleaved.media import flat, noise, places, table
+from tests.image.interleaved.media import flat, noise, places, referring, table
 
 PNG, JPEG = noise(8, 8), noise(8, 8, kind="JPEG")
 
@@ -293,6 +293,28 @@ def test_images_that_cannot_be_had_are_dealt_with_as_asked(tmp_path: Path, write
         assert [row["sample_id"] for row in rows if row["modality"] != "metadata"] == left
     with pytest.raises(DataError, match="an image of sample 'a' cannot be had"):
         write(writer(str(tmp_path / "error"), on_materialize_error="error"), GONE)
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (table(("a", -1, "metadata", "not json"), ("a", 0, "text", "Hi")), "bad metadata"),
+        (table(("a", -1, "metadata", "[1]"), ("a", 0, "text", "Hi")), "bad metadata"),
+        (table(("a", 0, "text", "Hi"), ("a", 2**31 - 1, "text", "Hi")), "positions too far apart"),
+        (referring(table(("a", 0, "image", PNG)), "{bad"), "bad reference"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["tar", "lists"])
+def test_a_sample_that_no_record_can_hold_goes_to_quarantine(tmp_path: Path, rows: Any, reason: str, kind: str) -> None:
+    """The others are written."""
+    both = pa.concat_tables([rows, table(("b", 0, "text", "Ho"))])
+    if kind == "tar":
+        stage = write(InterleavedWebdatasetWriter(str(tmp_path), on_materialize_error="keep"), both).report.stages[-1]
+        assert stage.faulty == {reason: rows.num_rows}
+    else:
+        made = FromInterleaved().process(DocumentBatch(data=both))
+        assert made.num_items == 1
+        assert {(gone.reason, gone.rows) for gone in made.rejections} == {(reason, rows.num_rows)}
 
 
 def test_parquet_is_nemo_curators_and_is_cut_between_samples(tmp_path: Path) -> None:
