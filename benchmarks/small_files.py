@@ -29,7 +29,15 @@ from benchmarks.measure import (
     whole_sizes_given,
 )
 from benchmarks.rows import all_rows
-from dcurate import DaskExecutor, ExactDuplicates, FuzzyDuplicates, JsonlReader, JsonlWriter, Pipeline
+from dcurate import (
+    DaskExecutor,
+    ExactDuplicates,
+    FuzzyDuplicates,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    Pipeline,
+)
 from dcurate.cluster.local import LocalCluster
 
 STAGES = {"read and write": None, "exact": ExactDuplicates, "fuzzy": FuzzyDuplicates}
@@ -46,7 +54,7 @@ def curate(kind: str, source: str, output: str, workers: int) -> dict[str, Any]:
     stage = STAGES[kind.removesuffix(PACKED)]
     blocksize = BLOCK if kind.endswith(PACKED) else None
     stages = [JsonlReader(source, blocksize=blocksize), *([] if stage is None else [stage()]), JsonlWriter(output)]
-    executor = DaskExecutor(cluster=LocalCluster(n_workers=workers, gpus=False))
+    executor = DaskExecutor(cluster=LocalCluster(n_workers=workers, gpus=False)) if workers else InlineExecutor()
     report = Pipeline("small_files", stages=stages).run(executor, observers=[]).report
     return {"splits": report.splits, "rows": report.stages[0].rows_out}
 
@@ -129,7 +137,7 @@ def main() -> None:
     )
     parser.add_argument("--files", type=whole_sizes_given, default="1000,4000,10000", help="how many files to make")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2, help="0 for one process, without Dask")
     parser.add_argument("--before", type=Path, help="another checkout of the repository, run in turns with this one")
     parser.add_argument("--scratch", help="folder for files made on the way")
     parser.add_argument("--json", type=Path)

@@ -155,7 +155,8 @@ class InFlightLimit:
         may run through all of its tasks while the others are in long ones.
         """
         ending = self.slots * GATHER_S / (self.mean_s * self.batch_per_task) if self.mean_s else 1.0
-        return self.size - max(1, int(min(self.size // 4, ending)))
+        size = self.size
+        return size - max(1, int(min(size // 4, ending)))
 
 
 @dataclass
@@ -374,7 +375,8 @@ class Flow:
             self._start(operator, *state.retrying.popleft())
         if not state.waiting or len(state.running) > state.limit.refill_threshold:
             return
-        while state.waiting and len(state.running) < state.limit.size and self._within_budget(operator):
+        size = state.limit.size
+        while state.waiting and len(state.running) < size and self._within_budget(operator):
             if len(state.waiting) < state.batch_size and not partial:
                 return
             self._submit_one(operator)

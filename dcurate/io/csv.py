@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -16,7 +17,8 @@ from dcurate.fs.compression import Lost, ending_of, head, salvage, unpack
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import unchanged
 from dcurate.io import files
-from dcurate.io.csv_rows import BadRow, Dialect, first_record, parse, records
+from dcurate.io.csv_rows import BadRow, Dialect, Rows, first_record, parse, records
+from dcurate.io.json_parse import remarks_on_rounded, rounded_in
 from dcurate.io.lines import check_lines, read_lines_of_range, read_whole
 from dcurate.io.source import FileReader
 
@@ -113,9 +115,12 @@ class CsvReader(FileReader):
         shape = self._known()
         tables: list[pa.Table] = []
         faults: dict[str, list[dict[str, Any]]] = {}
+        found = Counter[str]()
         for part in task.parts:
             name = self._named(part)
-            table, bad = self._rows(part, name)
+            table, bad, large = self._rows(part, name)
+            read = large if self.fields is None else large.keys() & self.fields
+            found += Counter({rounded_in(column): large[column] for column in read})
             if bad and self.on_bad_line == "raise":
                 raise DataError(
                     f"{name} {f'line {bad[0].line + 1}' if not part.start else 'in a later part'}: {bad[0].error}; "
@@ -134,11 +139,15 @@ class CsvReader(FileReader):
             raise DataError(f"{task.key}: {error}; use smaller files, or newlines_in_values=False") from error
         if not rows.num_rows and not faults:
             return None
-        rejected = ((reason, pa.Table.from_pylist(found, _FAULTS)) for reason, found in faults.items())
+        rejected = ((reason, pa.Table.from_pylist(each, _FAULTS)) for reason, each in faults.items())
         rejections = tuple(
             Rejection(self.name, reason, table.num_rows, table.nbytes, table, fault=True) for reason, table in rejected
         )
-        return DocumentBatch(data=self._held(rows), key=task.key, rejections=rejections)
+        return DocumentBatch(data=self._held(rows), key=task.key, rejections=rejections, found=found)
+
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """Return sentences about whole numbers that lost digits."""
+        return remarks_on_rounded(found)
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
         """Return the positions of rows that cannot be read, and their content if short, for quarantine."""
@@ -151,16 +160,16 @@ class CsvReader(FileReader):
                 record["raw"] = raw.decode(errors="backslashreplace") if len(raw) <= _SHOWN else None
         return found
 
-    def _rows(self, part: FilePart, name: str) -> tuple[pa.Table, list[BadRow]]:
+    def _rows(self, part: FilePart, name: str) -> Rows:
         """Return the rows of a part, and those that cannot be read."""
         body = self._body(part, name)
         if not body.names:
-            return pa.table({}), body.bad
+            return Rows(pa.table({}), body.bad, {})
         try:
-            table, found = parse(body.data, body.names, self._declared(), self._dialect(part.path))
+            table, found, large = parse(body.data, body.names, self._declared(), self._dialect(part.path))
         except DataError as error:
             raise DataError(f"{name} has {error}; use smaller files, or newlines_in_values=False") from error
-        return table, [*(row._replace(line=row.line + body.line) for row in found), *body.bad]
+        return Rows(table, [*(row._replace(line=row.line + body.line) for row in found), *body.bad], large)
 
     def _body(self, part: FilePart, name: str) -> _Body:
         """Return the records of a part, of all or of those that it counts."""

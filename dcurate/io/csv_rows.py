@@ -155,9 +155,15 @@ def _has_breaks(table: pa.Table) -> bool:
     return any(pc.any(pc.match_substring(column, sign)).as_py() for column in table.columns for sign in (b"\n", b"\r"))
 
 
-def parse(
-    data: bytes, names: Sequence[str], types: Mapping[str, pa.DataType], dialect: Dialect
-) -> tuple[pa.Table, list[BadRow]]:
+class Rows(NamedTuple):
+    """Rows, the records that are none, and by column how many whole numbers beyond 2**53 became floats."""
+
+    table: pa.Table
+    bad: list[BadRow]
+    rounded: dict[str, int]
+
+
+def parse(data: bytes, names: Sequence[str], types: Mapping[str, pa.DataType], dialect: Dialect) -> Rows:
     r"""Parse records into columns of text, or of the types given.
 
     A value that is empty is null; one that is quoted and empty is empty text, and null in a column of another type.
@@ -172,7 +178,7 @@ def parse(
         DataError: the data is too large to be parsed at once.
 
     Examples:
-        >>> table, bad = parse(b'1,"a\nb"\n2\nx,""\n', ["n", "t"], {"n": pa.int64()}, Dialect())
+        >>> table, bad, _ = parse(b'1,"a\nb"\n2\nx,""\n', ["n", "t"], {"n": pa.int64()}, Dialect())
         >>> table.to_pylist()
         [{'n': 1, 't': 'a\nb'}]
         >>> [(row.line, row.error) for row in bad if row.line < 3]
@@ -190,6 +196,7 @@ def parse(
         parsed = _parsed(b"".join(_terminated(record.raw) for record in good), names, dialect)
     columns = [column.cast(pa.string()) for column in parsed.table.columns]
     faults: dict[int, BadRow] = {}
+    beyond: dict[str, pa.Array] = {}
     for place, name in enumerate(names):
         if name not in types or pa.types.is_string(types[name]):
             continue
@@ -204,10 +211,24 @@ def parse(
                 error = f"column {name!r} is to be {types[name]}, and this is {text[:80]!r}"
                 reason = f"column {name!r} of another type"
                 faults.setdefault(row, BadRow(good[row].line, reason, error, good[row].raw))
+        if pa.types.is_floating(types[name]):
+            beyond[name] = _beyond(texts, columns[place])
     table = pa.Table.from_arrays(columns, list(names))
     if faults:
-        table = table.filter(pa.array([row not in faults for row in range(table.num_rows)], pa.bool_()))
-    return table, sorted([*bad, *faults.values()])
+        kept = pa.array([row not in faults for row in range(table.num_rows)], pa.bool_())
+        table, beyond = table.filter(kept), {name: pc.and_(one, kept) for name, one in beyond.items()}
+    rounded = {name: count for name, one in beyond.items() if (count := pc.sum(one).as_py())}
+    return Rows(table, sorted([*bad, *faults.values()]), rounded)
+
+
+def _beyond(texts: pa.ChunkedArray, floats: pa.ChunkedArray) -> pa.Array:
+    """Whether each text is a whole number beyond 2**53, of which a float may not hold all digits."""
+    large = pc.greater_equal(pc.abs(floats.cast(pa.float64())), float(2**53))
+    if not pc.any(large).as_py():
+        return pa.repeat(False, len(texts)) if len(texts) else pa.array([], pa.bool_())
+    whole = pc.match_substring_regex(texts, r"^\s*[-+]?[0-9]+\s*$")
+    exact = pc.match_substring_regex(texts, rf"^\s*[-+]?0*{2**53}\s*$")
+    return pc.fill_null(pc.and_(large, pc.and_not(whole, exact)), False)
 
 
 def _is_text(data: bytes) -> bool:

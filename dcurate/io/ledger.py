@@ -216,7 +216,8 @@ class DirectoryLedger:
         shape = tuple(tuple((key, each[key] if key == "name" else None) for key in each) for each in record.stats)
         number = self._shapes.setdefault(shape, len(self._shapes))
         figures = [value for each in record.stats for key, value in each.items() if key != "name"]
-        return zlib.compress(orjson.dumps([number, record.version, record.files, figures, record.inputs]), wbits=-15)
+        plain = orjson.dumps([number, record.version, record.files, figures, record.inputs])
+        return zlib.compress(plain, 1, wbits=-15)  # it takes a third of the default's time to begin
 
     def _unpacked(self, split: str, packed: bytes) -> SplitRecord:
         number, version, files, figures, inputs = orjson.loads(zlib.decompress(packed, wbits=-15))

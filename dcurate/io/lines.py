@@ -162,7 +162,7 @@ def check_lines(data: bytes, name: str) -> None:
 
 def read_whole(store: Any, path: str, part: FilePart, name: str) -> bytes:
     """The bytes of a file as it was listed."""
-    data = _read(store, path, 0, None) if isinstance(store, LocalFileSystem) else store.cat_file(path)
+    data = _read(path, 0, None) if isinstance(store, LocalFileSystem) else store.cat_file(path)
     # One request gives one version of a remote file, and asking for it would be another request for each small file:
     # of a file that was replaced by one of equal size in between, a resumed run does the split again.
     if isinstance(store, LocalFileSystem) or len(data) != part.size:
@@ -170,17 +170,17 @@ def read_whole(store: Any, path: str, part: FilePart, name: str) -> bytes:
     return data
 
 
-def _read(store: Any, path: str, start: int, stop: int | None) -> bytes:
+def _read(path: str, start: int, stop: int | None) -> bytes:
     """The bytes of a range of a local file; fewer if it is shorter now.
 
     The pages of fresh memory are made one after another while it is written, which takes longer than to copy the file:
     so these are large ones, where Linux has them.
     """
-    with store.open(path, "rb") as file:
+    with open(path, "rb") as file:
         stop = file.seek(0, os.SEEK_END) if stop is None else stop
         file.seek(start)
         if stop - start < _LARGE or not sys.platform.startswith("linux"):
-            return bytes(file.read(stop - start))
+            return file.read(stop - start)
         memory = BytesIO(bytes(stop - start))  # its buffer is written to, and then given away, without a copy
         with memory.getbuffer() as view:
             first = ctypes.addressof(ctypes.c_char.from_buffer(view))
@@ -200,7 +200,7 @@ def read_lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, i
     begin = max(part.start - 1, 0)
     stop = part.size if part.stop is None else part.stop
     is_local = isinstance(store, LocalFileSystem)
-    data = _read(store, path, begin, stop) if is_local else store.cat_file(path, start=begin, end=stop)
+    data = _read(path, begin, stop) if is_local else store.cat_file(path, start=begin, end=stop)
     if part.start:
         newline = data.find(b"\n")
         if newline < 0:

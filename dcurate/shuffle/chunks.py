@@ -18,7 +18,7 @@ from dcurate.core.batch import FilePart
 from dcurate.errors import DataError, listed
 from dcurate.frames.schema import ColumnTypes, TypeConflict, combined
 from dcurate.fs.errors import storage_errors
-from dcurate.fs.paths import open_store
+from dcurate.fs.paths import open_store, read_range
 from dcurate.fs.stores import Directory
 from dcurate.io.json_source import with_same_texts
 
@@ -97,10 +97,10 @@ def read_index(folder: Directory, name: str) -> ChunkIndex:
     store, path = open_store(folder.path(name), folder.options)
     with storage_errors("read", folder.path(name)):
         size = int(store.size(path))
-        tail: bytes = store.cat_file(path, start=max(0, size - _TAIL), end=size)
+        tail = read_range(store, path, max(0, size - _TAIL), size)
         length = int.from_bytes(tail[-_LENGTH:], "little") + _LENGTH
         if length > len(tail):
-            tail = store.cat_file(path, start=size - length, end=size)
+            tail = read_range(store, path, size - length, size)
     try:
         arrays = _unpacked(zlib.decompress(tail[-length:-_LENGTH]))
     except (zlib.error, ValueError, TypeError) as error:
@@ -109,11 +109,14 @@ def read_index(folder: Directory, name: str) -> ChunkIndex:
 
 
 def read_indexes(folder: Directory, names: Sequence[str]) -> Iterator[ChunkIndex]:
-    """Read the indexes of several files in parallel, in order.
+    """Read the indexes of several files in order; in parallel where that is not a disk of this host.
 
     Raises:
         DataError: one of them cannot be read.
     """
+    if folder.on_disk:
+        yield from (read_index(folder, name) for name in names)
+        return
     with ThreadPoolExecutor(READERS) as pool:
         yield from pool.map(lambda name: read_index(folder, name), names)
 
@@ -131,7 +134,7 @@ def read_chunks(
     """
     store, path = open_store(address, options)
     with storage_errors("read", address):
-        data = pa.BufferReader(store.cat_file(path, start=start, end=stop))
+        data = pa.BufferReader(read_range(store, path, start, stop))
     tables = []
     while data.tell() < stop - start:
         begun = data.tell()

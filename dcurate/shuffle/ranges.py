@@ -27,7 +27,7 @@ from dcurate.errors import DataError
 from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.errors import storage_errors
-from dcurate.fs.paths import open_store
+from dcurate.fs.paths import open_store, read_range
 from dcurate.fs.stores import META_DIR, Directory
 from dcurate.shuffle.chunks import READERS, ChunkIndex, Ints, read_chunks, read_indexes, stacked
 from dcurate.shuffle.keys import KEY_SPACE, equal_edges
@@ -211,6 +211,8 @@ class ShufflePartitions:
         Raises:
             DataError: a file is lost or cannot be read.
         """
+        if not self.partition_bytes[partition]:
+            return pa.table({})
         starts, stops = self._span(partition)
         files = np.flatnonzero(stops > starts).tolist()
         whole = stacked([self._within(partition, *each) for each in self._tables(files, starts, stops)])
@@ -242,7 +244,7 @@ class ShufflePartitions:
         size = 2 * 8 * len(self._names)
         store, place = open_store(self.path, self.options)
         with storage_errors("read", self.path):
-            data: bytes = store.cat_file(place, start=partition * size, end=(partition + 1) * size)
+            data = read_range(store, place, partition * size, (partition + 1) * size)
         spans = np.frombuffer(data, np.int64).reshape(2, len(self._names))
         return spans[0], spans[1]
 

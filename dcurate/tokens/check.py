@@ -81,6 +81,8 @@ def verify(
         if not result.wrong:
             result.wrong += [f"{shard['shard']}: {what}" for what in _wrong_in(folder, shard, drawn)]
     if not result.wrong:
+        result.wrong += folder.changed()
+    if not result.wrong:
         spans = sorted(drawn.spans, key=lambda one: (one.shard, one.start))
         _check_sample(folder, tokenizer.load(), spans, inputs, result)
     return result

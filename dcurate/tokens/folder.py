@@ -18,12 +18,16 @@ from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
 from dcurate.io.parquet_stream import parquet_lists
 from dcurate.shuffle.chunks import READERS
-from dcurate.tokens.formats import FORMATS, TokenFormat, mds_config, shape_width
+from dcurate.tokens.formats import FORMATS, TokenFormat, mds_config, new_digest, shape_width
 from dcurate.tokens.spans import SPANS, Span, shard_notes, span_at, spans_of
 
 #: What a folder of tokens holds, for people and for `dcurate tokens`.
 ABOUT = "tokens.json"
 _NPY_HEADER = 128
+#: What tells of the files of a shard, and not of its tokens.
+_OF_FILES = {"files": None, "digests": None}
+#: Bytes that are digested at a time.
+_BLOCK = 2**20
 
 
 def about_of(data: bytes, url: str) -> dict[str, Any]:
@@ -206,8 +210,30 @@ class TokenFolder:
         with ThreadPoolExecutor(READERS) as pool:
             notes = pool.map(lambda name: shard_notes(directory, name), names)
             for name, shard, note in zip(names, self.shards, notes, strict=True):
-                if {**note, "files": None} != {**shard, "files": None}:
+                if {**note, **_OF_FILES} != {**shard, **_OF_FILES}:
                     yield f"{name} is the table of another shard, or of another run"
+
+    def changed(self) -> Iterator[str]:
+        """Yield a sentence for each file that has other bytes than were written; earlier versions kept no digests.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        places = {name.rpartition("/")[2]: name for name in self.directory.files()}
+        wanted = {name: digest for shard in self.shards for name, digest in shard.get("digests", {}).items()}
+        with ThreadPoolExecutor(READERS) as pool:
+            found = pool.map(lambda name: self._digest(places[name]), wanted)
+            for (name, digest), there in zip(wanted.items(), found, strict=True):
+                if digest != there:
+                    yield f"{name} has other bytes than were written; write it again"
+
+    def _digest(self, name: str) -> str:
+        store, path = open_store(self.directory.path(name), self.options)
+        digest = new_digest()
+        with storage_errors("read", self.directory.path(name)), store.open(path, "rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+        return str(digest.hexdigest())
 
     def _before(self, shard: str) -> int:
         """Bytes before the first token of a file."""

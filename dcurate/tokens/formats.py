@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 import json
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -36,21 +37,53 @@ class ShardFiles:
         directory: of the output.
         name: of the shard.
         tokenizer: its name, for formats that keep one.
+
+    Attributes:
+        parts: the files that were written.
+        digests: of these, by name without folders.
     """
 
     directory: Directory
     name: str
     tokenizer: str
     parts: list[FilePart] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
     def writing(self, ending: str, folder: str = "") -> Iterator[BinaryIO]:
         """Open a file of the shard; it appears whole, or not at all."""
         name = f"{folder}{self.name}{ending}"
         with self.directory.writing(name) as file:
-            yield file
-            size = file.seek(0, 2)
-        self.parts.append(FilePart(self.directory.path(name), size=size))
+            digested = _Digested(file)
+            yield cast(BinaryIO, digested)
+        self.parts.append(FilePart(self.directory.path(name), size=digested.size))
+        self.digests[f"{self.name}{ending}"] = digested.digest.hexdigest()
+
+
+class _Digested(io.RawIOBase):
+    """Writes to another file, from its beginning to its end, and digests what is written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.digest = new_digest()
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.size
+
+    def write(self, data: Any) -> int:
+        self._file.write(data)
+        self.digest.update(data)
+        self.size += memoryview(data).nbytes
+        return memoryview(data).nbytes
+
+
+def new_digest() -> Any:
+    """Return an empty digest of the kind that is kept of each file."""
+    return hashlib.blake2b(digest_size=16)
 
 
 def _put(file: BinaryIO, array: npt.NDArray[Any]) -> None:

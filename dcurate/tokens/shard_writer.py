@@ -91,6 +91,7 @@ class TokenShardWriter(FileWriter):
                 "tokens": content.layout.tokens,
                 "padding": content.layout.tokens - spans.tokens,
                 "files": {part.path.rpartition("/")[2]: part.size for part in files.parts},
+                "digests": dict(files.digests),
             }
             spans.close(about)
         self._log_metrics({"tokens": about["tokens"], "padding": about["padding"]})

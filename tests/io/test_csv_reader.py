@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import CsvReader, InlineExecutor, JsonlWriter, ParquetReader, ParquetWriter, Pipeline
+from dcurate import CsvReader, DocumentReader, InlineExecutor, JsonlWriter, ParquetReader, ParquetWriter, Pipeline
 from dcurate.core.batch import FileGroup
 from dcurate.errors import DataError, PipelineError
 from dcurate.io.csv_rows import Dialect, parse, records
@@ -40,7 +40,7 @@ def test_a_row_is_what_a_writer_wrote(rows: list[tuple[str, str]], delimiter: st
     all_ = all_ or any("\r" in value for row in rows for value in row)  # Python may leave it unquoted
     quoting: Any = csv.QUOTE_ALL if all_ else csv.QUOTE_MINIMAL
     csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end).writerows(rows)
-    table, bad = parse(file.getvalue().encode(), ["x", "y"], {}, Dialect(delimiter))
+    table, bad, _ = parse(file.getvalue().encode(), ["x", "y"], {}, Dialect(delimiter))
     assert bad == []
     assert [tuple(value or "" for value in row.values()) for row in table.to_pylist()] == rows
     if all_:
@@ -53,14 +53,14 @@ def test_null_is_told_from_empty_text(rows: list[tuple[str | None, int | None]])
     table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
     sink = io.BytesIO()
     pyarrow.csv.write_csv(table, sink, pyarrow.csv.WriteOptions(include_header=False))
-    assert parse(sink.getvalue(), schema.names, {"n": pa.int64()}, Dialect()) == (table, [])
+    assert parse(sink.getvalue(), schema.names, {"n": pa.int64()}, Dialect()) == (table, [], {})
 
 
 @settings(max_examples=400)
 @given(BYTES, DIALECTS, st.integers(1, 3))
 def test_every_record_is_a_row_or_a_bad_row(data: bytes, dialect: Dialect, columns: int) -> None:
     names = [f"c{number}" for number in range(columns)]
-    table, bad = parse(data, names, {}, dialect)
+    table, bad, _ = parse(data, names, {}, dialect)
     found = list(records(data, dialect))
     assert table.num_rows + len(bad) == len(found)
     assert {row.line for row in bad} <= {record.line for record in found}
@@ -75,11 +75,34 @@ def test_every_record_is_a_row_or_a_bad_row(data: bytes, dialect: Dialect, colum
 def test_bad_rows_do_not_change_others(data: bytes, columns: int) -> None:
     names = [f"c{number}" for number in range(columns)]
     good = b",".join([b'"x"'] * columns) + b"\n"
-    table, _ = parse(good + data, names, {}, Dialect())
+    table = parse(good + data, names, {}, Dialect()).table
     assert table.slice(0, 1).to_pylist() == [dict.fromkeys(names, "x")]
 
 
 @settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(-(2**70), 2**70) | st.sampled_from([2**53, -(2**53) - 1]) | st.floats() | st.just("x")))
+@example([2**53 + 1, 2**53, -(2**53), f"{-(2**53) - 1}"])
+def test_whole_numbers_that_floats_may_not_hold_are_counted(values: list[int | float | str]) -> None:
+    data = "".join(f"{value},\n" for value in values).encode()
+    table, bad, rounded = parse(data, ["n", "x"], {"n": pa.float64()}, Dialect())
+    assert table.num_rows + len(bad) == len(values)
+    large = sum(str(value).lstrip("-").isdecimal() and abs(int(value)) > 2**53 for value in values)
+    assert rounded == ({"n": large} if large else {})
+
+
+@pytest.mark.parametrize("reader", [CsvReader, DocumentReader])
+def test_whole_numbers_that_become_floats_are_counted_for_a_notice(reader: Any, tmp_path: Path) -> None:
+    path = put(tmp_path / "a.csv", b"n,m,x\n9007199254740993,9007199254740992,a\n-36028797018963969,1e300,b\n,0.5,\n")
+    given = {"schema": {"n": "float64", "m": "float64"}}
+    report = Pipeline("p", stages=[reader(path, **given)]).run(InlineExecutor(), observers=[]).report
+    said = (
+        "whole numbers beyond 2**53 became floats, which may cost digits: 2 in 'n'; keep them as text with schema={'n':"
+    )
+    assert [notice for notice in report.notices if notice.startswith(said)]
+    fewer = Pipeline("p", stages=[reader(path, fields=["m", "x"], **given)]).run(InlineExecutor(), observers=[]).report
+    assert fewer.notices == ()
+
+
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1), st.integers(1, 60))
 def test_rows_do_not_depend_on_how_files_are_cut(tmp_path_factory: Any, rows: Any, size: int) -> None:
     file = io.StringIO(newline="")

@@ -31,6 +31,14 @@ def made(tmp_path: Path, tokenizer: str, form: str = "megatron", **settings: Any
     return tmp_path / "out"
 
 
+def without_digests(out: Path) -> None:
+    """Leave the folder as earlier versions wrote it."""
+    about = json.loads((out / "tokens.json").read_text())
+    for shard in about["shards"]:
+        del shard["digests"]
+    (out / "tokens.json").write_text(json.dumps(about))
+
+
 def command(*arguments: str) -> tuple[int, str]:
     done = CliRunner().invoke(cli, ["tokens", *arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
@@ -52,6 +60,7 @@ def test_whole_folders_pass_and_every_document_is_read_back(
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_token_that_was_changed_is_found_by_the_input(form: str, tokenizer: str, tmp_path: Path) -> None:
     out = made(tmp_path, tokenizer, form)
+    without_digests(out)
     folder = TokenFolder(str(out))
     file = out / f"tokens-00001{folder.format.endings[0]}"
     if form == "parquet":
@@ -70,6 +79,35 @@ def test_a_token_that_was_changed_is_found_by_the_input(form: str, tokenizer: st
     found = verify(TokenFolder(str(out)), TokenizerSource(tokenizer), [str(tmp_path / "in")], sample=1000)
     assert found.wrong
     assert all("has other tokens than its text" in sentence for sentence in found.wrong)
+
+
+@pytest.mark.parametrize("losses", [False, True])
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_flipped_bit_of_any_file_is_named(form: str, losses: bool, tokenizer: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"loss_ranges_field": "ranges"} if losses else {}
+    rows = [{**row, "ranges": [[0, 5]]} for row in rows_of(texts(60))]
+    source = write(tmp_path / "in", rows)
+    run(source, TokenWriter(str(tmp_path / "out"), tokenizer, form, shard_tokens=500, **settings, **WINDOWS))
+    out = tmp_path / "out"
+    shards = json.loads((out / "tokens.json").read_text())["shards"]
+    files = [file for file in out.rglob("tokens-*") if file.parent.name != "spans" or file.suffix != ".parquet"]
+    assert {file.name for file in files} == {name for shard in shards for name in shard["digests"]}
+    for file in files:
+        whole = file.read_bytes()
+        for at in (0, len(whole) // 2, len(whole) - 1):
+            file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            found = list(TokenFolder(str(out)).changed())
+            assert found == [f"{file.name} has other bytes than were written; write it again"]
+        assert verify(TokenFolder(str(out)), TokenizerSource(tokenizer), sample=0).wrong
+        file.write_bytes(whole)
+    assert verify(TokenFolder(str(out)), TokenizerSource(tokenizer), sample=0).wrong == []
+
+
+def test_a_shard_that_an_earlier_version_wrote_is_checked_as_far_as_it_can_be(tokenizer: str, tmp_path: Path) -> None:
+    out = made(tmp_path, tokenizer)
+    without_digests(out)
+    assert verify(TokenFolder(str(out)), TokenizerSource(tokenizer)).wrong == []
+    assert command("merge", str(out), "--output", str(tmp_path / "made"))[0] == 0
 
 
 @pytest.mark.parametrize(

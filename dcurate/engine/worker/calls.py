@@ -299,8 +299,15 @@ def rejection(stage: AnyStage, failed: FailedRows) -> Rejection:
         nbytes=rows.nbytes,
         data=_with_error(data, failure),
         fault=True,
-        uncounted=isinstance(rows, FileGroup) and not isinstance(rows, FileRows),
+        uncounted=_is_uncounted(stage, rows),
     )
+
+
+def _is_uncounted(stage: AnyStage, rows: Batch) -> bool:
+    """Whether nobody knows how many rows would have come of these: of files, or of what a source of a user lists."""
+    if isinstance(rows, FileGroup):
+        return not isinstance(rows, FileRows)
+    return isinstance(stage, SourceStage) and not isinstance(rows, DocumentBatch)
 
 
 def _part_at_fault(stage: AnyStage, failed: FailedRows) -> str:

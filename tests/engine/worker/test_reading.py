@@ -6,7 +6,8 @@ import gzip
 import itertools
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +19,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcurate import CsvReader, JsonlReader, ParquetReader
-from dcurate.core.batch import FileGroup, FilePart, FileRows
+from dcurate.core.batch import Batch, BatchKey, FileGroup, FilePart, FileRows
+from dcurate.core.stage import SourceStage
 from dcurate.datasets.blend import Readers
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
@@ -276,6 +278,40 @@ def test_a_split_that_cannot_be_divided_is_lost_whole_and_is_not_finished(tmp_pa
     assert (result.outputs, result.unread) == ([[]], ["ValueError"])
     (kept,) = quarantined(tmp_path / "quarantine")
     assert (kept["file"], kept["rows"], kept["_dcurate_error"]) == ("a.jsonl", None, "ValueError: cannot be read")
+
+
+@dataclass(kw_only=True)
+class Page(Batch):
+    """What a source of a user lists: it does not say how many rows are on it."""
+
+    data: str
+
+    num_items = 1
+    nbytes = 8
+
+    def get_columns(self) -> list[str]:
+        return []
+
+
+class Pages(SourceStage[Page, DocumentBatch]):
+    name = "pages"
+
+    def splits(self) -> Iterator[Page]:
+        yield from (Page(key=BatchKey(name), data=name) for name in ("good", "bad"))
+
+    def process(self, task: Page) -> DocumentBatch:
+        if task.data == "bad":
+            raise ValueError("cannot be read")
+        return DocumentBatch(data=pa.table({"id": [0, 1, 2]}))
+
+
+def test_a_split_of_an_own_source_that_cannot_be_read_is_not_finished(tmp_path: Path) -> None:
+    spec = OperatorSpec("read", (Pages(),), DirectoryRejections(None, str(tmp_path)), ignore_failures=True)
+    result = run_operator(spec, spec.stages, list(Pages().splits()))
+    assert [[batch.num_items for batch in batches] for batches in result.outputs] == [[3], []]
+    assert result.unread == ["", "ValueError"]
+    (kept,) = quarantined(tmp_path)
+    assert (kept["batch"], kept["_dcurate_error"]) == ("bad", "ValueError: cannot be read")
 
 
 def test_a_reader_that_reads_more_than_the_part_that_it_is_given_is_refused(tmp_path: Path) -> None:
