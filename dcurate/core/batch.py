@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from typing import Any, Self
@@ -44,6 +44,32 @@ class BatchKey:
 
 
 @dataclass(frozen=True)
+class DeferredRows:
+    """Rows that are copied out of a batch when somebody asks for them.
+
+    Args:
+        first: makes a frame of them, or of at most a number of the first of them.
+    """
+
+    first: Callable[[int | None], Any]
+
+
+class _Frame:
+    """The rows of a rejection: `DeferredRows` become a frame when they are read."""
+
+    def __get__(self, one: Any, owner: type) -> Any:
+        if one is None:  # the default of the field
+            return None
+        rows = vars(one)["data"]
+        if isinstance(rows, DeferredRows):
+            rows = vars(one)["data"] = rows.first(None)
+        return rows
+
+    def __set__(self, one: Any, rows: Any) -> None:
+        vars(one)["data"] = rows
+
+
+@dataclass(frozen=True)
 class Rejection:
     """Rows that a stage took out of a batch, and why; the engine counts them and keeps them where asked.
 
@@ -52,7 +78,7 @@ class Rejection:
         reason: short and stable, so that it can be counted: ``"word_count"``, ``"malformed line"``.
         rows: how many.
         nbytes: their size in memory.
-        data: the rows themselves as a frame, or None when only the count is known.
+        data: the rows themselves as a frame, or None when only the count is known. It may be given as `DeferredRows`.
         fault: False for rows that a rule dropped, True for rows that could not be processed
             (these go to quarantine whether or not dropped rows are kept).
         uncounted: True where files were lost whose rows nobody has counted; their split does not count as finished.
@@ -64,11 +90,19 @@ class Rejection:
     reason: str
     rows: int
     nbytes: int
-    data: Any = None
+    data: Any = _Frame()
     fault: bool = False
     scores: Any = field(default=None, compare=False)
     column: str = ""
     uncounted: bool = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "data": self.data}
+
+    def first(self, most: int) -> Any:
+        """Return a frame of the first rows, of ``most`` at least if there are as many; None if there is none."""
+        rows = vars(self)["data"]
+        return rows.first(most) if isinstance(rows, DeferredRows) else rows
 
 
 @dataclass(frozen=True)

@@ -152,34 +152,61 @@ def rows_at(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=table.schema) if columns else table.take(taken)
 
 
-def _in_stretches(column: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> pa.Array | None:
-    """The values of a large column in these rows, most of which follow each other; None if `take` is as fast.
+def nbytes_at(table: pa.Table, rows: npt.NDArray[np.int64]) -> int:
+    """Bytes of `rows_at`, without a copy of the large columns.
 
-    NumPy has large pages for large arrays, and Arrow does not: to make the small ones takes longer than to copy.
+    Examples:
+        >>> table = pa.table({"text": ["a", "bc", "def"], "n": [1, 2, 3]})
+        >>> nbytes_at(table, np.array([0, 2])) == rows_at(table, np.array([0, 2])).nbytes
+        True
     """
-    if column.num_chunks != 1 or column.null_count or not len(rows) or column.nbytes < _LARGE:
+    return sum(_nbytes_at(column, rows) for column in table.columns)
+
+
+def _nbytes_at(column: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> int:
+    found = _bounds_of(column) if len(rows) else None
+    if found is None:
+        return int(column.take(pa.array(rows)).nbytes)
+    bounds, _ = found
+    nulls = -(-len(rows) // 8)  # Arrow makes a mask, also of none
+    return int((bounds[rows + 1] - bounds[rows]).sum(dtype=np.int64)) + bounds.itemsize * len(rows) + nulls
+
+
+def _bounds_of(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], pa.Array] | None:
+    """Where each value of a column of bytes begins and the last one ends, and the values; None for other columns."""
+    if column.num_chunks != 1 or column.null_count:
         return None
     whole = column.chunk(0)
     values = whole.storage if isinstance(whole, pa.ExtensionArray) else whole
     width = _WIDTHS.get(values.type)
     if width is None:
         return None
-    _, offsets, data = values.buffers()
-    bounds = np.frombuffer(offsets, width)[values.offset : values.offset + len(values) + 1]
+    return np.frombuffer(values.buffers()[1], width)[values.offset : values.offset + len(values) + 1], values
+
+
+def _in_stretches(column: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> pa.Array | None:
+    """The values of a large column in these rows, most of which follow each other; None if `take` is as fast.
+
+    NumPy has large pages for large arrays, and Arrow does not: to make the small ones takes longer than to copy.
+    """
+    found = _bounds_of(column) if len(rows) and column.nbytes >= _LARGE else None
+    if found is None:
+        return None
+    bounds, values = found
     ends = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(bounds[rows + 1] - bounds[rows], out=ends[1:])
     breaks = np.flatnonzero(np.diff(rows) != 1) + 1
     size = int(ends[-1])
-    if size < _LARGE or size > np.iinfo(width).max or len(breaks) * _STRETCH > size:
+    if size < _LARGE or size > np.iinfo(bounds.dtype).max or len(breaks) * _STRETCH > size:
         return None
-    content, out = np.frombuffer(data, np.uint8), np.empty(size, np.uint8)
+    content, out = np.frombuffer(values.buffers()[2], np.uint8), np.empty(size, np.uint8)
     firsts, lasts = np.append(0, breaks), np.append(breaks, len(rows))
     stretches = (bounds[rows[firsts]], bounds[rows[lasts - 1] + 1], ends[firsts], ends[lasts])
     for start, stop, begin, end in zip(*(each.tolist() for each in stretches), strict=True):
         out[begin:end] = content[start:stop]
-    buffers = [None, pa.py_buffer(ends.astype(width)), pa.py_buffer(out)]
-    found = pa.Array.from_buffers(values.type, len(rows), buffers)
-    return pa.ExtensionArray.from_storage(whole.type, found) if values is not whole else found
+    buffers = [None, pa.py_buffer(ends.astype(bounds.dtype)), pa.py_buffer(out)]
+    taken = pa.Array.from_buffers(values.type, len(rows), buffers)
+    return taken if values.type == column.type else pa.ExtensionArray.from_storage(column.type, taken)
 
 
 def table_of(columns: Mapping[str, npt.NDArray[Any] | Sequence[Any]]) -> pa.Table:

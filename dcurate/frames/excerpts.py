@@ -66,7 +66,8 @@ def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:
     """
     first = _first(frame, rows)
     whole = list(whole_rows(first)) if LINE in first.column_names else python_rows(first)
-    identity, field = id_column(list(whole[0]) if whole else []), _text_column(first, column)
+    columns = whole[0] if whole else {}
+    identity, field = id_column(list(columns)), _text_column(first, columns, column)
     shown: list[dict[str, Any]] = [{} for _ in whole]
     for one, row in zip(shown, whole, strict=True):
         if identity is not None:
@@ -83,6 +84,8 @@ def _first(frame: Any, rows: int) -> pa.Table:
     return to_arrow(frame.head(rows) if isinstance(frame, pd.DataFrame) else frame.iloc[:rows])
 
 
-def _text_column(table: pa.Table, wanted: str) -> str | None:
+def _text_column(table: pa.Table, row: dict[str, Any], wanted: str) -> str | None:
+    """The column of text to show; one of these names may be in the lines alone, as the first row says."""
     text = [one.name for one in table.schema if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)]
-    return next((name for name in (wanted, _TEXT, *text) if name in text), None)
+    inside = [name for name in (wanted, _TEXT) if name not in table.column_names and isinstance(row.get(name), str)]
+    return next((name for name in (wanted, _TEXT, *text) if name in (*text, *inside)), None)

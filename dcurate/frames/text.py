@@ -58,9 +58,13 @@ def text_column(table: pa.Table, name: str) -> TextColumn:
     """
     if name not in table.column_names:
         raise DataError(f"no column {name!r}; the rows have {listed(table.column_names)}")
-    column = table.column(name).combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks else pa.array([], pa.large_string())
+    column = table.column(name)
+    if column.num_chunks == 1:  # to combine it would copy it
+        column = column.chunk(0)
+    else:
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0) if column.num_chunks else pa.array([], pa.large_string())
     column = text_array(column, name)
     if column.null_count:
         column = pc.fill_null(column, "")

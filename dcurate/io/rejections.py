@@ -50,8 +50,10 @@ class DirectoryRejections:
         """
         name, quarantined = f"{key.digest}-{file_safe(operator)}.jsonl", ""
         for url, fault in ((self.quarantine, True), (self.rejected, False)):
-            kept = [each for each in rejections if each.fault is fault and each.data is not None and each.rows]
-            if url is not None and kept:
+            if url is None:
+                continue
+            kept = [each for each in rejections if each.fault is fault and each.rows and each.data is not None]
+            if kept:
                 with Directory(url, self.storage_options or {}).writing(name, _SCRATCH) as file:
                     for piece in _pieces(key, kept):
                         file.write(piece)

@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dcurate.kernels.hashing import has_zero, load_eight
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
 from dcurate.kernels.signal import columns, signal
 
 #: So few bytes are counted at once that no count of them is larger than a byte holds.
 _BLOCK = 240
+_NINE_F = np.uint64(0x9F9F9F9F9F9F9F9F)
 
 
 class CharacterSignals(NamedTuple):
@@ -31,9 +33,11 @@ class CharacterSignals(NamedTuple):
 
 @njit(**INLINE)
 def _angle_brackets(data: Bytes, start: int, stop: int) -> Scalar:
-    suspects = 0
-    for at in range(start, stop):
-        suspects += data[at] == 0x9F
+    suspects = np.uint64(0)
+    for at in range(start, stop - 7, 8):
+        suspects |= has_zero(load_eight(data, at) ^ _NINE_F)
+    for at in range(stop - (stop - start) % 8, stop):
+        suspects |= np.uint64(data[at] == 0x9F)
     if suspects == 0:
         return 0
     count = 0

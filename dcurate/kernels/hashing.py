@@ -14,6 +14,7 @@ from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Scal
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _STIR = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
+_ONES, _HIGH = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -36,6 +37,12 @@ def load_up_to_eight(data: Bytes, start: int, stop: int) -> Word:
     for step in range(stop - start):
         word |= np.uint64(data[start + step]) << np.uint64(8 * step)
     return word
+
+
+@njit(**INLINE)
+def has_zero(block: Word) -> Scalar:
+    """Not zero if any of eight packed bytes is 0."""
+    return (block - _ONES) & ~block & _HIGH
 
 
 @njit(**INLINE)

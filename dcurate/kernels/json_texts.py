@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.hashing import load_eight
+from dcurate.kernels.hashing import has_zero, load_eight
 from dcurate.kernels.json_values import BACKSLASH, ESCAPES, LOWER_U, QUOTE, ZERO, code_unit, find_special
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, Word, frozen
-from dcurate.kernels.segments import has_zero
 
 #: The letter of the short escape of a byte; 0 if it has none.
 _SHORT = np.zeros(256, np.uint8)

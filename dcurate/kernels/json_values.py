@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.hashing import load_eight
+from dcurate.kernels.hashing import has_zero, load_eight
 from dcurate.kernels.layout import INLINE, Bytes, Scalar, Word
-from dcurate.kernels.segments import has_zero
 
 #: What a key of a row holds.
 ABSENT, NULL, BOOLEAN, INTEGER, FLOAT, TEXT, ESCAPED_TEXT, OBJECT, ARRAY = range(9)

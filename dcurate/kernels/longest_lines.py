@@ -6,9 +6,8 @@ import numpy as np
 from numba import njit
 
 from dcurate.kernels.cuda_scratch import Scratch
-from dcurate.kernels.hashing import load_eight
+from dcurate.kernels.hashing import has_zero, load_eight
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar
-from dcurate.kernels.segments import has_zero
 from dcurate.kernels.signal import SINGLE, signal
 from dcurate.kernels.unicode import count_characters
 

@@ -7,9 +7,8 @@ import re
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.hashing import load_eight
+from dcurate.kernels.hashing import has_zero, load_eight
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Scalar
-from dcurate.kernels.segments import has_zero
 
 _NEWLINE, _RETURN, _SPACE, _TAB = np.uint8(10), np.uint8(13), np.uint8(32), np.uint8(9)
 _QUOTE, _BACKSLASH = np.uint8(34), np.uint8(92)

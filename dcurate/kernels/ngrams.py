@@ -13,7 +13,8 @@ from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, load_up_to_eight, table_bits, table_slot
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, frozen
 from dcurate.kernels.signal import Array, Output, signal
-from dcurate.kernels.words import continuations, find_words
+from dcurate.kernels.unicode import continuations
+from dcurate.kernels.words import find_words
 
 _STEP = np.uint64(0xF1357AEA2E62A9C5 | 2)
 _BLANK = 32

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.hashing import load_eight
+from dcurate.kernels.hashing import has_zero, load_eight
 from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar, frozen
-from dcurate.kernels.segments import has_zero
 from dcurate.kernels.signal import SINGLE, signal
 
 _ONES = np.uint64(0x0101010101010101)

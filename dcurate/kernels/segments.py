@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.cuda_scratch import Scratch
-from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, table_bits
+from dcurate.kernels.hashing import find_leader, has_zero, hash_bytes, load_eight, table_bits
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, Word, frozen
 from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import count_characters, space_width, space_width_before
@@ -110,12 +110,6 @@ def line_boundary(data: Bytes, at: int, stop: int) -> Scalar:
     if byte == 13:
         return 2 if at + 1 < stop and data[at + 1] == 10 else 1
     return 1 if 10 <= byte <= 12 or byte >= 0x1C else 0
-
-
-@njit(**INLINE)
-def has_zero(block: Word) -> Scalar:
-    """Not zero if any of eight packed bytes is 0."""
-    return (block - _ONES) & ~block & _HIGH
 
 
 @njit(**INLINE)

@@ -12,17 +12,16 @@ from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import load_eight, load_up_to_eight
 from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, Word
 from dcurate.kernels.signal import columns, signal
-from dcurate.kernels.unicode import alphabetic_bits, has_letter, space_width
+from dcurate.kernels.unicode import alphabetic_bits, continuations, has_letter, space_width
 
 _COMMON = ("the", "be", "to", "of", "and", "that", "have", "with")
 _ELLIPSES = ("...", "[...]", "…", "(...)", "[…]", "-»")
 _HASH = 35
 
 _HIGH = np.uint64(0x8080808080808080)
-_ONES = np.uint64(0x0101010101010101)
 _LOW_SEVEN = np.uint64(0x7F7F7F7F7F7F7F7F)
 _TO_LOWER = np.uint64(0x2020202020202020)
-_ZERO, _ONE, _SIX, _SEVEN, _EIGHT = (np.uint64(number) for number in (0, 1, 6, 7, 8))
+_ZERO, _ONE, _SEVEN, _EIGHT = (np.uint64(number) for number in (0, 1, 7, 8))
 _TOP_BYTE, _TOP_BIT = np.uint64(56), np.uint64(63)
 #: Added to bytes below 0x80, these set the high bit of each that is not before the character.
 _FROM_A, _PAST_Z, _FROM_TAB, _PAST_RETURN, _FROM_FS, _PAST_SPACE = (
@@ -119,12 +118,6 @@ def find_words(data: Bytes, start: int, stop: int, bounds: Ints) -> Scalar:
         at += 8
     bounds[count] = stop
     return np.int64(count + _ONE) // 2
-
-
-@njit(**INLINE)
-def continuations(word: Word) -> Scalar:
-    """Count the continuation bytes of UTF-8 among eight packed bytes."""
-    return np.int64((((word >> _SEVEN) & ~(word >> _SIX) & _ONES) * _ONES) >> _TOP_BYTE)
 
 
 @njit(**INLINE)

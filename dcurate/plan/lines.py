@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dcurate.core.stage import BarrierStage, KeepsLines, MarksRows, SinkStage, Stage
+from dcurate.core.stage import BarrierStage, KeepsLines, LeavesTexts, MarksRows, SinkStage, Stage
 
 
 def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
@@ -28,7 +28,16 @@ def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
         return tuple(stages)
     used = dict.fromkeys(name for stage in others for name in (*_read_by(stage), *stage.outputs()[1]))
     keeping = reader.keeping_lines(tuple(used) if all(map(names_columns, others)) else None)
-    return tuple(stages) if keeping is None else (keeping, *others)
+    if keeping is None:
+        return tuple(stages)
+    return (keeping, *(_leaving_texts(others) if all(map(names_columns, others)) else others))
+
+
+def _leaving_texts(stages: Sequence[Stage]) -> Iterator[Stage]:
+    """The stages, each with the columns noted that later ones look at."""
+    for place, stage in enumerate(stages):
+        later = dict.fromkeys(name for other in stages[place + 1 :] for name in (*_read_by(other), *other.outputs()[1]))
+        yield stage.leaving_texts(tuple(later)) if isinstance(stage, LeavesTexts) else stage
 
 
 def mark_rows(stages: Sequence[Stage]) -> tuple[Stage, ...]:

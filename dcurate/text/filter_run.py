@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
@@ -10,12 +10,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.batch import Rejection, Scored
+from dcurate.core.batch import DeferredRows, Rejection, Scored
 from dcurate.errors import PipelineError
 from dcurate.frames import convert
-from dcurate.frames.columns import as_series, column_of, numbers, rows_at, values, with_column
+from dcurate.frames.columns import as_series, column_of, nbytes_at, numbers, rows_at, values, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import texts_on_gpu
+from dcurate.frames.lines import left_in_lines
 from dcurate.frames.text import TextColumn, text_column
 from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 from dcurate.text.column_filter import ColumnFilter
@@ -110,15 +111,30 @@ class FilterRun:
         kept = judged.kept
         if kept.all():
             return
-        gone, scores = self._frame(~kept), _narrowed(judged.scores, ~kept)
-        rejection = Rejection(stage, reason, gone.num_rows, gone.nbytes, gone, scores=scores, column=judged.field)
+        scores = _narrowed(judged.scores, ~kept)
+        rejection = Rejection(stage, reason, *self._gone(~kept), scores=scores, column=judged.field)
         self._rejections.append(rejection)
         self._rows = self._rows[kept]
         self._added = {name: _narrowed(column, kept) for name, column in self._added.items()}
         self._signals = {name: signals.narrowed(kept) for name, signals in self._signals.items()}
 
-    def result(self) -> DocumentBatch:
-        """Return the batch with the remaining rows; dropped rows are in its rejections."""
+    def _gone(self, mask: npt.NDArray[np.bool_]) -> tuple[int, int, Any]:
+        """The rows that are dropped, as a rejection has them: their number, bytes and content."""
+        table, rows = self._table, self._rows[mask]
+        if self._added or table is None or len(rows) == table.num_rows:
+            gone = self._frame(mask)
+            return gone.num_rows, gone.nbytes, gone
+        return len(rows), nbytes_at(table, rows), DeferredRows(lambda most: rows_at(table, rows[:most]))
+
+    def result(self, read_later: Collection[str] | None = None) -> DocumentBatch:
+        """Return the batch with the remaining rows; dropped rows are in its rejections.
+
+        Args:
+            read_later: the columns that later stages look at, if that is known: other texts stay in the lines alone.
+        """
+        if read_later is not None and self._table is not None:
+            self._table = left_in_lines(self._table, {*read_later, *self._added})
+            self._materialized = True
         if not (self._added or self._materialized) and len(self._rows) == self._batch.num_items:
             return replace(self._batch.with_data(self._batch.data), scored=tuple(self._scored))
         left = self._left_on_gpu() if self._table is None else self._frame(np.ones(len(self._rows), np.bool_))

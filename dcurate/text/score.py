@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from dcurate.core.extras import required_by
@@ -141,8 +143,8 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
         rules = self._rules
         run = FilterRun(task, Needs())
         inverts = one_each(self.invert, len(rules), "invert")
-        for rule, field, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
-            scores = run.numbers(field) if isinstance(rule, SignalFilter | NumberFilter) else run.column(field)
+        for rule, column, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
+            scores = run.numbers(column) if isinstance(rule, SignalFilter | NumberFilter) else run.column(column)
             run.record_scores(self.name, name_of(rule), scores)
             run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, ""), self.name, name_of(rule))
         return run.result()
@@ -176,6 +178,8 @@ class ScoreFilter(RuleStage[DocumentBatch]):
     score_field: str | list[str] | list[str | None] | None = None
     invert: bool | list[bool] = False
     name: str = "score_filter"
+    #: The columns that later stages look at, if that is known.
+    _read_later: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     uses_only_named_columns: ClassVar[bool] = True
 
@@ -217,7 +221,13 @@ class ScoreFilter(RuleStage[DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         run = FilterRun(task, needs_of(self.filters), gpu=self.resources.requires_gpu)
         self.apply(run)
-        return run.result()
+        return run.result(self._read_later)
+
+    def leaving_texts(self, read_later: Sequence[str]) -> ScoreFilter:
+        """Return the filter with the columns noted that later stages look at: other texts stay in the lines of rows."""
+        own = copy.copy(self)
+        own._read_later = tuple(read_later)
+        return own
 
     def apply(self, run: FilterRun) -> None:
         """Score and drop in a pass that other stages may share."""
@@ -285,7 +295,7 @@ class MergedScoreFilter(RuleStage[DocumentBatch]):
         run = FilterRun(task, needs_of(self._rules), gpu=self.resources.requires_gpu)
         for stage in self.stages:
             stage.apply(run)
-        return run.result()
+        return run.result(self.stages[-1]._read_later)
 
     def fuse_with(self, following: AnyStage) -> MergedScoreFilter | None:
         if not isinstance(following, ScoreFilter) or following.shared_field() != self.stages[0].shared_field():

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dcurate.errors import DataError
-from dcurate.frames.columns import column_of, rows_at
+from dcurate.frames.columns import column_of, nbytes_at, rows_at
 from dcurate.frames.lines import with_lines
 from dcurate.frames.text import text_column
 
@@ -64,3 +64,13 @@ def test_rows_of_large_columns_are_those_that_arrow_takes(kind: pa.DataType, ord
     found.validate(full=True)
     assert found.equals(wanted)
     assert found.schema.equals(wanted.schema, check_metadata=True)
+
+
+@pytest.mark.parametrize("rows", [[], [4, 0], [1, 2, 3]])
+@pytest.mark.parametrize("layout", sorted({*LAYOUTS} - {"string view"}))  # of which Arrow takes no rows
+def test_the_bytes_of_rows_are_those_of_a_copy_of_them(layout: str, rows: list[int]) -> None:
+    filled = pa.array([text or "" for text in TEXTS]).cast(LAYOUTS[layout].type)
+    lines = pa.array([text and text.encode() for text in TEXTS], pa.large_binary())
+    for texts in (LAYOUTS[layout], filled):
+        table = with_lines(pa.table({"text": texts, "n": range(len(TEXTS))}), lines, ["text"])
+        assert nbytes_at(table, np.array(rows, np.int64)) == rows_at(table, np.array(rows, np.int64)).nbytes

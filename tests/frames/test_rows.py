@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.errors import DataError
+from dcurate.frames.excerpts import excerpts
+from dcurate.frames.lines import with_lines
 from dcurate.frames.rows import row_keys
 
 scalars = st.none() | st.booleans() | st.integers(-5, 5)
@@ -64,3 +66,9 @@ def test_other_seeds_and_other_fields_give_other_keys() -> None:
     assert len(set(keys(rows, fields=["id"]))) == 1
     with pytest.raises(DataError, match="no column 'x'; the rows have 'id', 'n'"):
         keys(rows, fields=["x"])
+
+
+def test_an_excerpt_shows_the_text_of_a_row_that_is_in_its_line_alone() -> None:
+    lines = pa.array([b'{"id": "x", "body": "some words"}\n'], pa.large_binary())
+    rows = with_lines(pa.table({"n": [1]}), lines, ["n"])
+    assert excerpts(rows, 1, "body") == [{"id": "x", "excerpt": "some words"}]

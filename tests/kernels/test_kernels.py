@@ -80,3 +80,9 @@ def test_the_leader_is_the_first_of_its_kind(numbers: list[int]) -> None:
     table, hashes = np.zeros(1 << bits, np.int32), np.array(numbers, np.uint64)
     leaders = [find_leader(table, bits, hashes, at) for at in range(len(numbers))]
     assert leaders == [numbers.index(number) for number in numbers]
+
+
+@given(st.lists(st.text(st.sampled_from("a(⟨⟩⟪é\u27ff"), max_size=40), min_size=1, max_size=3))
+def test_brackets_are_counted_wherever_they_are(texts: list[str]) -> None:
+    found = character_signals(*layout(*texts)).brackets.tolist()
+    assert found == [sum(text.count(mark) for mark in "(⟨⟩") for text in texts]

@@ -5,6 +5,8 @@ import unicodedata
 
 import numpy as np
 import regex
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dcurate.kernels.unicode import alphabetic_bits, count_characters, has_letter, space_width, space_width_before
 
@@ -54,3 +56,10 @@ def test_characters_are_code_points() -> None:
 def test_bytes_that_are_no_utf8_are_no_letters_and_do_no_harm() -> None:
     for broken in (b"\xff\xff\xff\xff", b"\xf8\xbf\xbf\xbf", b"1\xe4\xb8", b"\x80\x80", b"\xc3"):
         assert not has_letter(np.frombuffer(broken, np.uint8), 0, len(broken), alphabetic_bits())
+
+
+@given(st.text(st.sampled_from("aé⟨中🦊"), max_size=40), st.integers(0, 9), st.integers(0, 9))
+def test_characters_are_counted_in_any_stretch_of_bytes(text: str, before: int, after: int) -> None:
+    encoded = text.encode()
+    data = np.frombuffer(b"\x80" * before + encoded + b"\x80" * after, np.uint8)
+    assert count_characters(data, before, before + len(encoded)) == len(text)

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcurate import JsonlReader, JsonlWriter
 from dcurate.core.batch import BatchKey
+from dcurate.core.fingerprint import fingerprint
 from dcurate.core.resources import Resources
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.lines import LINE, with_lines
+from dcurate.io.json_lines import pieces
+from dcurate.plan.lines import keep_lines
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.filters.characters import NumbersFilter
@@ -295,3 +300,34 @@ def test_a_subclass_of_a_stage_that_filters_is_not_merged() -> None:
     assert own.fuse_with(built_in) is None
     assert built_in.fuse_with(own) is None
     assert own.process(batch("a", "b")).num_items == 1
+
+
+def test_dropped_rows_are_copied_when_they_are_asked_for_and_the_batch_stays_behind() -> None:
+    given = batch("one", "two words", "a", "b", *["many words here " * 500] * 20)
+    [gone] = ScoreFilter(WordCountFilter(min_words=2)).process(given).rejections
+    expected = given.to_arrow().take([0, 2, 3])
+    assert (gone.rows, gone.nbytes) == (3, expected.nbytes)
+    assert gone.first(2).num_rows == 2
+    sent = pickle.dumps(gone)
+    assert len(sent) < 10_000
+    assert pickle.loads(sent).data == gone.data == expected
+
+
+def test_a_text_that_no_later_stage_looks_at_stays_in_the_lines_of_rows() -> None:
+    lines = pa.array([b'{"text": "a"}\n', b'{"text": "b c"}\n'], pa.large_binary())
+    rows = with_lines(pa.table({"text": ["a", "b c"]}), lines, ["text"])
+    stage = ScoreFilter(WordCountFilter(min_words=2), score_field="words")
+    for later, expected in (((), [LINE, "words"]), (("text",), ["text", LINE, "words"])):
+        kept = stage.leaving_texts(later).process(DocumentBatch(data=rows))
+        assert kept.to_arrow().column_names == expected
+        assert b"".join(map(bytes, pieces(kept.to_arrow()))) == b'{"text": "b c","words":2}\n'
+        assert kept.rejections[0].data.column("text").to_pylist() == ["a"]
+
+
+def test_a_filter_that_is_followed_by_a_writer_leaves_texts_and_its_fingerprint_stays() -> None:
+    filters = [ScoreFilter(WordCountFilter()), ScoreFilter(NumbersFilter())]
+    _, first, second, _ = keep_lines([JsonlReader("in"), *filters, JsonlWriter("out")])
+    assert isinstance(first, ScoreFilter)
+    assert isinstance(second, ScoreFilter)
+    assert (first._read_later, second._read_later) == (("text",), ())
+    assert fingerprint([first, second]) == fingerprint(filters)

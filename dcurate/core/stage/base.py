@@ -20,7 +20,7 @@ Spec = tuple[list[str], list[str]]
 _UNSET: Any = object()
 _A = {str: "text", Resources: "Resources, such as Resources(cpus=2)"}
 #: Attributes of a stage that decide nothing of the rows that it makes.
-_NO_SETTINGS = ("_with", "_num_workers", "_metrics", "spec")
+_NO_SETTINGS = ("_with", "_num_workers", "_metrics", "_read_later", "spec")
 
 
 class Stage(Part, ABC):

@@ -110,6 +110,14 @@ class MarksRows(Protocol):
 
 
 @runtime_checkable
+class LeavesTexts(Protocol):
+    """A stage that can leave texts in the lines of rows, where no later stage looks at their columns."""
+
+    def leaving_texts(self, read_later: Sequence[str]) -> Self:
+        """Return the stage with the columns noted that later stages look at."""
+
+
+@runtime_checkable
 class KeepsLines(Protocol):
     """A reader that can keep the lines from which it reads rows."""
 

@@ -88,7 +88,7 @@ class ScoreSampler:
             stage = stages.get(one.stage) or next(iter(stages.values()))
             place = (stage.name, one.reason)
             wanted = EXAMPLES - self._examples_of[place]
-            if one.data is None or wanted <= 0 or (place not in self._examples_of and self._is_full(stage.name)):
+            if wanted <= 0 or (place not in self._examples_of and self._is_full(stage.name)):
                 continue
             shown = _examples(one, wanted, key)
             if shown:
@@ -100,8 +100,11 @@ class ScoreSampler:
 
 
 def _examples(rejection: Rejection, most: int, key: BatchKey | None) -> list[dict[str, Any]]:
+    rows = rejection.first(most)
+    if rows is None:
+        return []
     try:
-        shown = excerpts(rejection.data, most, rejection.column)
+        shown = excerpts(rows, most, rejection.column)
     except DataError:  # columns that Arrow has no type for: they are counted, and not shown
         return []
     for place, one in enumerate(shown):
