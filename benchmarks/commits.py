@@ -47,14 +47,14 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Part:
+class BenchmarkRun:
     """A benchmark, its arguments, and what counts of its figures."""
 
     command: tuple[str, ...]
     figures: tuple[Figure, ...]
 
 
-def parts(options: argparse.Namespace) -> dict[str, Part]:
+def parts(options: argparse.Namespace) -> dict[str, BenchmarkRun]:
     """The parts of the comparison by name."""
     speed, scenarios = ("--repeat", "1", "--sizes", options.sizes), ("--scenarios", str(options.scenarios))
     inputs = tuple(map(str, options.input))
@@ -68,44 +68,44 @@ def parts(options: argparse.Namespace) -> dict[str, Part]:
     )
     summary = ("true_rates_min", "blind_start_min", *(("random_mean", "random_min") if random else ()))
     return {
-        "filters": Part(filters, (Figure("21 filters, MB per CPU-s", ("dcurate", rate), higher=True),)),
-        "filters28": Part(
+        "filters": BenchmarkRun(filters, (Figure("21 filters, MB per CPU-s", ("dcurate", rate), higher=True),)),
+        "filters28": BenchmarkRun(
             (*filters, "--recipe", "nemo-english"),
             (Figure("28 filters, MB per CPU-s", ("dcurate", rate), higher=True),),
         ),
-        "dedup": Part(
+        "dedup": BenchmarkRun(
             ("benchmarks.dedup", "--input", *inputs, *speed, "--peer-mb", "0.1"),
             tuple(Figure(f"{kind}, MB per CPU-s", (kind, rate), higher=True) for kind in ("exact", "fuzzy")),
         ),
-        "overhead": Part(
+        "overhead": BenchmarkRun(
             ("benchmarks.overhead", "--only", "per_task", "--repeat", "1", "--partitions", str(options.partitions)),
             (
                 Figure("a stage that drops all, us of CPU a task", ("per_task", "dropped", "total_us")),
                 Figure("a writer with a ledger, us of CPU a task", ("per_task", "written", "total_us")),
             ),
         ),
-        "balance": Part(
+        "balance": BenchmarkRun(
             ("benchmarks.balance", *scenarios, *random),
             (
                 *(Figure(f"share of the optimum, {name}", ("summary", name), higher=True) for name in summary),
                 Figure("a decision for 1,000 hosts, s", ("summary", "decision_seconds_1000_hosts"), noisy=True),
             ),
         ),
-        "streaming": Part(
+        "streaming": BenchmarkRun(
             (
                 *("benchmarks.streaming", *scenarios, "--time-scale", str(options.time_scale)),
                 *("--seconds", str(options.seconds), "--only", *options.streaming),
             ),
             streaming,
         ),
-        "streaming_small": Part(
+        "streaming_small": BenchmarkRun(
             ("benchmarks.streaming", "--small", "--seconds", str(options.seconds)),
             tuple(
                 Figure(f"{kind}: share of the CPU in stages", ("small", kind, "stage_share_of_our_cpu"), higher=True)
                 for kind in ("Burning", "BurningWithSetup")
             ),
         ),
-        "chaos": Part(
+        "chaos": BenchmarkRun(
             ("benchmarks.chaos", "--kills", str(options.kills), "--runs", "0", "--pause", "3"),
             tuple(
                 Figure(f"chaos: {what}", ("cluster", what), noisy=what == "rounds")
@@ -115,7 +115,7 @@ def parts(options: argparse.Namespace) -> dict[str, Part]:
     }
 
 
-def run(part: Part, checkout: Path, scratch: Path) -> dict[str, float | None]:
+def run(part: BenchmarkRun, checkout: Path, scratch: Path) -> dict[str, float | None]:
     """Run a part by a checkout's own code, and return its figures by name."""
     output = scratch / "figures.json"
     output.unlink(missing_ok=True)
@@ -129,11 +129,11 @@ def run(part: Part, checkout: Path, scratch: Path) -> dict[str, float | None]:
     return {one.name: one.of(figures) for one in part.figures}
 
 
-def compare(found: Mapping[str, Sequence[Mapping[str, float | None]]], part: Part) -> list[list[Any]]:
+def compare(found: Mapping[str, Sequence[Mapping[str, float | None]]], part: BenchmarkRun) -> list[list[Any]]:
     """The rows of a part: medians before and now, and how many times as good it is now.
 
     Examples:
-        >>> part = Part((), (Figure("MB per CPU-s", (), higher=True),))
+        >>> part = BenchmarkRun((), (Figure("MB per CPU-s", (), higher=True),))
         >>> compare({"before": [{"MB per CPU-s": 50.0}], "now": [{"MB per CPU-s": 55.0}]}, part)
         [['MB per CPU-s', 50.0, 55.0, 1.1]]
     """
