@@ -20,7 +20,7 @@ from dcurate.documents.pdf.source import metadata, opened
 #: What may be done to the pages of an open document before their text is written.
 Revise: TypeAlias = Callable[[pdfium.PdfDocument, list[PdfPage], PdfOptions], list[PdfPage]]
 
-__all__ = ["MediaError", "PdfOptions", "extract_pdf"]
+__all__ = ["PdfError", "PdfOptions", "extract_pdf"]
 
 
 def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: Revise | None = None) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
           ``fields``: values of form fields by name.
 
     Raises:
-        MediaError: the file cannot be read; with its reason.
+        PdfError: the file cannot be read; with its reason.
     """
     chosen = PdfOptions.of(options)
     with opened(data, chosen.password) as document:
