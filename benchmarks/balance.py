@@ -33,7 +33,7 @@ GB = 1e9
 
 
 @dataclass(frozen=True)
-class Case:
+class BalanceCase:
     """Units, hosts, and the best that can be had of them.
 
     Args:
@@ -51,7 +51,7 @@ class Case:
 # Reading
 
 
-def cases(file: Path) -> list[Case]:
+def cases(file: Path) -> list[BalanceCase]:
     """The scenarios of a file, each phase of one whose rates change for itself."""
     given = json.loads(file.read_text())
     if not (
@@ -61,14 +61,14 @@ def cases(file: Path) -> list[Case]:
     return [case for values in given for case in _phases(values)]
 
 
-def _phases(values: Mapping[str, Any]) -> Iterator[Case]:
+def _phases(values: Mapping[str, Any]) -> Iterator[BalanceCase]:
     before: tuple[SchedulingUnit, ...] = ()
     hosts = tuple(_host(number, node) for number, node in enumerate(values["nodes"]))
     phases = values.get("phases", [{"seconds_per_task": {}, "optimum": values["optimum"]}])
     for number, phase in enumerate(phases):
         units = tuple(_unit(stage, phase["seconds_per_task"]) for stage in values["stages"])
         name = values["name"] + (f", phase {number + 1}" if len(phases) > 1 else "")
-        yield Case(name, units, hosts, _optimum(units, phase["optimum"]) if values["feasible"] else 0.0, before)
+        yield BalanceCase(name, units, hosts, _optimum(units, phase["optimum"]) if values["feasible"] else 0.0, before)
         before = units
 
 
@@ -84,8 +84,8 @@ def _unit(stage: Mapping[str, Any], seconds: Mapping[str, float]) -> SchedulingU
 
 
 def _host(number: int, node: Mapping[str, Any]) -> Host:
-    cards = tuple(Gpu(f"gpu{card}", node["gpu_memory_gb"] * GB) for card in range(node["gpus"]))
-    return Host(f"host{number}", node["cpus"], cards)
+    gpus = tuple(Gpu(f"gpu{gpu}", node["gpu_memory_gb"] * GB) for gpu in range(node["gpus"]))
+    return Host(f"host{number}", node["cpus"], gpus)
 
 
 def _optimum(units: Sequence[SchedulingUnit], given: Mapping[str, Any]) -> float:
@@ -99,14 +99,14 @@ def _optimum(units: Sequence[SchedulingUnit], given: Mapping[str, Any]) -> float
 # Judging
 
 
-def share(solution: Solution | None, case: Case) -> float:
+def share(solution: Solution | None, case: BalanceCase) -> float:
     """The throughput of a solution as a share of the optimum; 1 where rightly there is none."""
     if solution is None or case.optimum == 0:
         return float(solution is None and case.optimum == 0)
     return solution.throughput / case.optimum
 
 
-def blind_starts(case: Case) -> list[Allocation]:
+def blind_starts(case: BalanceCase) -> list[Allocation]:
     """Allocations by one who knows no rates: one slot each; the cluster filled as if all units took the same time."""
     ones = solve([replace(unit, fixed=1) for unit in case.units], case.hosts)
     filled = solve([replace(unit, seconds=1.0, weight=1.0) for unit in case.units], case.hosts)
@@ -123,7 +123,7 @@ def moved(before: Mapping[SlotLocation, int], after: Allocation) -> int:
     return sum(min(slots, now.get(unit, 0)) - stay[unit] for unit, slots in count_slots(before).items())
 
 
-def figures_of(case: Case) -> dict[str, Any]:
+def figures_of(case: BalanceCase) -> dict[str, Any]:
     """What the balancer makes of a case.
 
     After a blind start the better of an allocation that moves nothing and one that may: of both the share of the
@@ -150,7 +150,7 @@ def figures_of(case: Case) -> dict[str, Any]:
 # Many hosts
 
 
-def many_hosts(count: int, seed: int = 0) -> Case:
+def many_hosts(count: int, seed: int = 0) -> BalanceCase:
     """Hosts with 8 GPUs and a pipeline of 11 units: on CPUs, on parts of a GPU, on one, two and four."""
     chance = random.Random(seed)
     shapes: list[tuple[str, float, float, float]] = [
@@ -171,7 +171,7 @@ def many_hosts(count: int, seed: int = 0) -> Case:
         for name, cpus, gpus, memory in shapes
     )
     node = {"cpus": 96, "gpus": 8, "gpu_memory_gb": 80}
-    return Case(f"{count} hosts", units, tuple(_host(number, node) for number in range(count)), 0.0)
+    return BalanceCase(f"{count} hosts", units, tuple(_host(number, node) for number in range(count)), 0.0)
 
 
 def timed(decide: Callable[[], Solution | None], repeat: int) -> tuple[float, Solution]:

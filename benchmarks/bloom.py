@@ -56,7 +56,7 @@ def rate(asked: float, keys: int) -> dict[str, Any]:
 
 
 def claims(path: str, batches: int, first: int, capacity: int, barrier: Any, out: Any) -> None:
-    """One process: claims batch after batch, and tells how long each took."""
+    """One process: claims batch after batch; returns the seconds of each."""
     folder = BloomFolder(path, capacity, 1e-3, {})
     seconds = []
     barrier.wait()

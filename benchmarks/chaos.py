@@ -56,7 +56,7 @@ class Prepare(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [task.with_data(table.slice(0, half)), task.with_data(table.slice(half))]
 
 
-class Host:
+class ChaosHost:
     """A simulated host: a ``dask worker`` with nannies, in a group of its own."""
 
     def __init__(self, name: str, address: str, folder: Path) -> None:
@@ -104,7 +104,7 @@ class Host:
 
 
 @dataclass
-class Heard:
+class CallCounter:
     """Counts the calls of all runs that ended, and the workers that were lost."""
 
     calls: int = 0
@@ -122,10 +122,10 @@ class Killer(threading.Thread):
     On a machine that has much else to do workers may take longer to start than it pauses; no run would end.
     """
 
-    hosts: list[Host]
+    hosts: list[ChaosHost]
     pause_s: float
     draw: random.Random
-    heard: Heard
+    heard: CallCounter
     killed: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -171,7 +171,7 @@ def write_input(folder: Path, files: int, rows: int) -> None:
         (folder / f"part-{number:04}.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def one_round(address: str, source: Path, output: Path, rows: int, heard: Heard) -> dict[str, Any]:
+def one_round(address: str, source: Path, output: Path, rows: int, heard: CallCounter) -> dict[str, Any]:
     """Run the pipeline once and count its rows."""
     lost, begin = heard.lost, time.monotonic()
     stages: list[AnyStage] = [JsonlReader(str(source)), Prepare().with_(batch_size=2), JsonlWriter(str(output))]
@@ -205,12 +205,12 @@ def soak(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         while not (info.exists() and info.stat().st_size):
             time.sleep(0.05)
         address = json.loads(info.read_text())["address"]
-        hosts = [Host(f"host-{number}", address, scratch) for number in range(HOSTS)]
+        hosts = [ChaosHost(f"host-{number}", address, scratch) for number in range(HOSTS)]
         for host in hosts:
             stack.callback(host.vanish)
         source = scratch / "input"
         write_input(source, options.files, options.rows // options.files)
-        heard = Heard()
+        heard = CallCounter()
         killer = Killer(hosts, options.pause, random.Random(options.seed), heard)
         begin, rounds = time.monotonic(), []
         killer.start()

@@ -55,7 +55,7 @@ class Reader(DocumentReader):
         return made
 
 
-class Killer(threading.Thread):
+class ReaderKiller(threading.Thread):
     """Kills a worker process that reads, now and then."""
 
     def __init__(self, folder: Path, draw: random.Random, pause_s: float) -> None:
@@ -94,7 +94,7 @@ def one_round(scratch: Path, draw: random.Random, pause_s: float) -> dict[str, A
     reading = scratch / "reading"
     reading.mkdir()
     stages: list[AnyStage] = [Reader(str(scratch / "input"), folder=str(reading)), JsonlWriter(str(output))]
-    killer, begin = Killer(reading, draw, pause_s), time.monotonic()
+    killer, begin = ReaderKiller(reading, draw, pause_s), time.monotonic()
     signal.alarm(LONGEST_S)
     with LocalCluster(n_workers=2, gpus=False) as cluster:
         killer.start()

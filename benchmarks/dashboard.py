@@ -67,7 +67,7 @@ class Cost:
 
 
 @dataclass
-class Hub:
+class RecordedRuns:
     """The newest run goes on; the others have ended."""
 
     runs: dict[str, History]
@@ -77,7 +77,7 @@ class Hub:
 Callbacks = list[tuple[Callable[[], object], int]]
 
 
-class Stage:
+class GoingRun:
     """A run that goes on and a scheduler with its workers, a second at a time."""
 
     def __init__(self, shape: Shape, scheduler: Scheduler, begun_s: float) -> None:
@@ -87,7 +87,7 @@ class Stage:
         ended = {
             f"run-{number}": history(f"run-{number}", Shape(seconds=60), self.started) for number in range(RUNS - 1)
         }
-        self.store = Hub({**ended, "7f3a": history("7f3a", shape, self.started, until=begun_s)})
+        self.store = RecordedRuns({**ended, "7f3a": history("7f3a", shape, self.started, until=begun_s)})
         self.workers = [made_up_worker(scheduler, shape, number) for number in range(shape.workers)]
 
     def pass_a_second(self) -> None:
@@ -100,7 +100,7 @@ class Stage:
             worker.metrics["cpu"] = 50 + 50 * math.sin(self.seconds / 5 + number)
 
 
-def ours(stage: Stage, updates: int) -> Cost:
+def ours(stage: GoingRun, updates: int) -> Cost:
     """The cost of the page /curation."""
 
     def open_page(document: Document) -> Callbacks:
@@ -111,7 +111,7 @@ def ours(stage: Stage, updates: int) -> Cost:
     return measured(open_page, stage, updates)
 
 
-def dasks(stage: Stage, updates: int) -> Cost:
+def dasks(stage: GoingRun, updates: int) -> Cost:
     """The cost of Dask's page /status; an update is one of each of its parts."""
 
     def open_page(document: Document) -> Callbacks:
@@ -121,7 +121,7 @@ def dasks(stage: Stage, updates: int) -> Cost:
     return measured(open_page, stage, updates)
 
 
-def measured(open_page: Callable[[Document], Callbacks], stage: Stage, updates: int) -> Cost:
+def measured(open_page: Callable[[Document], Callbacks], stage: GoingRun, updates: int) -> Cost:
     """What it costs to open a page, and to keep it up to date."""
     document, protocol, sent = Document(), Protocol(), [0]
 
@@ -156,7 +156,7 @@ async def costs(updates: int, begun_s: float) -> dict[str, dict[str, dict[str, f
     for name, shape in SHAPES.items():
         async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0") as scheduler:
             length = Shape(**{**vars(shape), "seconds": 2 * (begun_s + 2 * updates)})
-            stage = Stage(length, scheduler, begun_s)
+            stage = GoingRun(length, scheduler, begun_s)
             found[name] = {"curation": ours(stage, updates).figures(), "status": dasks(stage, updates).figures()}
             scheduler.workers.clear()
             scheduler.running.clear()

@@ -24,7 +24,7 @@ _HALF, _CHANCE = np.uint64(0xFFFFFFFF), 2.0**-32
 
 
 @dataclass(frozen=True)
-class Mixture:
+class Proportions:
     """What a dataset is made of.
 
     Args:
@@ -46,11 +46,11 @@ class Mixture:
     alike: float = 0.7
 
 
-class Documents:
+class MadeDocuments:
     """A dataset of so many documents, the same each time."""
 
-    def __init__(self, count: int, mixture: Mixture | None = None, seed: int = 0) -> None:
-        mixture = mixture or Mixture()
+    def __init__(self, count: int, mixture: Proportions | None = None, seed: int = 0) -> None:
+        mixture = mixture or Proportions()
         rng = np.random.default_rng(seed)
         self.count = count
         self.group = np.zeros(count, np.uint32)

@@ -23,7 +23,7 @@ def measured(value: float, source: str) -> float:
 
 
 @dataclass(frozen=True)
-class Data:
+class PaperData:
     """The dataset and the index of it."""
 
     documents: float = measured(1e9, "asked")
@@ -86,7 +86,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Round:
+class PaperRound:
     """One round: memory is of the largest task, all else of all tasks together."""
 
     name: str
@@ -114,7 +114,7 @@ class Round:
 class Exchange(NamedTuple):
     """How rows come from the tasks that wrote them to those that read them."""
 
-    rounds: list[Round]
+    rounds: list[PaperRound]
     reads: float
     nbytes: float
 
@@ -123,7 +123,7 @@ class Exchange(NamedTuple):
 class Paper:
     """The whole of it."""
 
-    data: Data = Data()
+    data: PaperData = PaperData()
     graph: Graph = Graph()
     machines: Machines = Machines()
     rates: Rates = Rates()
@@ -166,10 +166,10 @@ class Paper:
         if files * ranges <= self.data.most_reads or groups >= files:
             return Exchange([], *self.spans(nbytes, files, ranges))
         held, cpu = 4 * nbytes / groups, rows * self.rates.order_us * 1e-6
-        merge = Round(f"  merge {what}", groups, nbytes, nbytes, files, groups, cpu, held)
+        merge = PaperRound(f"  merge {what}", groups, nbytes, nbytes, files, groups, cpu, held)
         return Exchange([merge], *self.spans(nbytes, groups, ranges))
 
-    def rounds(self) -> list[Round]:
+    def rounds(self) -> list[PaperRound]:
         """All rounds, in order."""
         members = self.graph.members * self.data.documents
         entries, parts = self.entries * self.data.entry_bytes, self.parts(self.entries * self.data.entry_bytes)
@@ -181,31 +181,31 @@ class Paper:
         found = [self.sketch(), *bands.rounds, self.candidates(parts, bands), *pairs.rounds, self.labels(parts)]
         return [*found, self.gather(pairs), *sets.rounds, self.verify(sets), *groups.rounds, self.drop(groups)]
 
-    def sketch(self) -> Round:
+    def sketch(self) -> PaperRound:
         """Read, sketch, write rows and entries."""
         rate = 1 / (2 * self.rates.copy_mb_s) + 1 / self.rates.stage_mb_s + 1 / self.rates.sketch_mb_s
         cpu = self.text / 1e6 * rate + self.entries * self.rates.order_us * 1e-6
         written = self.text * self.data.staged + self.entries * self.data.entry_bytes
         held = 5 * self.data.blocksize + 4 * self.entries / self.batches * self.data.entry_bytes
         read, files = self.text * self.data.packed, 2 * self.batches
-        return Round("1 sketch", self.batches, read, written, self.batches, files, cpu, held)
+        return PaperRound("1 sketch", self.batches, read, written, self.batches, files, cpu, held)
 
-    def candidates(self, parts: int, bands: Exchange) -> Round:
+    def candidates(self, parts: int, bands: Exchange) -> PaperRound:
         """Pairs of each range of keys, written by their left document, and a forest of them."""
         written = 24 * self.pairs + 16 * self.graph.forest_edges * self.data.documents
         cpu = self.entries * (self.rates.order_us + self.rates.candidates_us) * 1e-6
         cpu += self.pairs * (self.rates.forest_us + self.rates.once_us) * 1e-6 + bands.reads * self.rates.read_ms * 1e-3
         held = (4 * self.entries * self.data.entry_bytes + 3 * 24 * self.pairs) / parts
-        return Round("2 pairs", parts, bands.nbytes, written, bands.reads, 2 * parts, cpu, held)
+        return PaperRound("2 pairs", parts, bands.nbytes, written, bands.reads, 2 * parts, cpu, held)
 
-    def labels(self, files: int) -> Round:
+    def labels(self, files: int) -> PaperRound:
         """One task joins all forests, in a file of four bytes a document."""
         edges = self.graph.forest_edges * self.data.documents
         cpu = (edges * self.rates.root_us + self.data.documents * self.rates.labels_us) * 1e-6
         written, made = 24 * self.graph.in_pairs * self.data.documents, math.ceil(self.data.documents / 2**22)
-        return Round("3 labels", 1, 16 * edges, written, files, made, cpu, 4 * self.data.documents)
+        return PaperRound("3 labels", 1, 16 * edges, written, files, made, cpu, 4 * self.data.documents)
 
-    def gather(self, pairs: Exchange) -> Round:
+    def gather(self, pairs: Exchange) -> PaperRound:
         """Sets of shingles of what is in pairs, and each pair once, by component."""
         candidates = self.graph.in_pairs * self.data.documents
         cpu = self.text / 1e6 / (2 * self.rates.stage_mb_s)
@@ -213,28 +213,28 @@ class Paper:
         cpu += self.pairs * self.rates.once_us * 1e-6 + pairs.reads * self.rates.read_ms * 1e-3
         held = 3 * self.data.blocksize + 2 * self.sets / self.batches
         read = pairs.nbytes + self.text * self.data.staged + 24 * candidates
-        return Round(
+        return PaperRound(
             *("4 gather", self.batches, read, self.sets, pairs.reads + 2 * self.batches, 2 * self.batches, cpu, held)
         )
 
-    def verify(self, sets: Exchange) -> Round:
+    def verify(self, sets: Exchange) -> PaperRound:
         """Jaccard, groups and choice in each range of components."""
         parts, pairs = self.parts(self.sets), self.graph.pairs * self.data.documents
         cpu = pairs * (self.rates.jaccard_us + self.rates.groups_us) * 1e-6 + sets.reads * self.rates.read_ms * 1e-3
         largest = 4 * self.data.shingles_a_document * self.graph.largest_component
         held, written = 2 * self.sets / parts + largest, 45 * self.graph.members * self.data.documents
-        return Round("5 groups", parts, sets.nbytes, written, sets.reads, parts, cpu, held)
+        return PaperRound("5 groups", parts, sets.nbytes, written, sets.reads, parts, cpu, held)
 
-    def drop(self, groups: Exchange) -> Round:
+    def drop(self, groups: Exchange) -> PaperRound:
         """Read the rows that wait, drop duplicates, write."""
         kept = 1 - self.graph.removed
         cpu = self.text / 1e6 * (1 / (2 * self.rates.stage_mb_s) + kept / (2 * self.rates.copy_mb_s))
         cpu += groups.reads * self.rates.read_ms * 1e-3
         read, written = groups.nbytes + self.text * self.data.staged, kept * self.text * self.data.packed
         reads, held = groups.reads + self.batches, 5 * self.data.blocksize
-        return Round("6 drop", self.batches, read, written, reads, self.batches, cpu, held)
+        return PaperRound("6 drop", self.batches, read, written, reads, self.batches, cpu, held)
 
 
-def sources(part: Data | Graph | Machines | Rates) -> list[tuple[str, float, str]]:
+def sources(part: PaperData | Graph | Machines | Rates) -> list[tuple[str, float, str]]:
     """Name, value and source of each constant."""
     return [(one.name, float(getattr(part, one.name)), str(one.metadata["source"])) for one in fields(part)]

@@ -14,7 +14,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.dedup_paper import GB, Paper, Round, sources
+from benchmarks.dedup_paper import GB, Paper, PaperRound, sources
 from benchmarks.measure import MB, job, machine, measure, plain, save, table, versions
 
 MILLION = 1e6
@@ -85,7 +85,7 @@ def given(paper: Paper, settings: Mapping[str, float]) -> Paper:
     return replace(paper, **parts)
 
 
-def hours(paper: Paper) -> list[tuple[Round, float, str]]:
+def hours(paper: Paper) -> list[tuple[PaperRound, float, str]]:
     """Each round, the seconds that it takes, and what holds it up."""
     found = []
     for each in paper.rounds():
@@ -129,7 +129,7 @@ def root_line(root: Mapping[str, Any]) -> str:
     )
 
 
-def paper_table(rounds: Sequence[tuple[Round, float, str]]) -> str:
+def paper_table(rounds: Sequence[tuple[PaperRound, float, str]]) -> str:
     """All rounds of a design."""
     header = [
         "round",
@@ -160,7 +160,7 @@ def constants_table(paper: Paper) -> str:
     return table(["constant", "value", "from"], known)
 
 
-def as_json(rounds: Sequence[tuple[Round, float, str]]) -> list[dict[str, Any]]:
+def as_json(rounds: Sequence[tuple[PaperRound, float, str]]) -> list[dict[str, Any]]:
     """The figures of a design."""
     return [{**asdict(one), "seconds": seconds, "held_up_by": slowest} for one, seconds, slowest in rounds]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.dedup_documents import Array, Documents
+from benchmarks.dedup_documents import Array, MadeDocuments
 from dcurate.dedup.candidates import candidate_pairs, pairs_once
 from dcurate.dedup.clusters import clustered
 from dcurate.dedup.components import DiskForest, Edges, forest, merge_forests
@@ -65,7 +65,7 @@ class Spread:
 
 def warm_up() -> None:
     """Compile the kernels, or load them."""
-    documents = Documents(2000)
+    documents = MadeDocuments(2000)
     found = candidate_pairs(*_ordered(*documents.entries(0, 1, 4, 8)))
     forest(found.left * 2**20, found.right * 2**20)
     with DiskForest(gettempdir(), 2000) as joined:
@@ -85,7 +85,7 @@ def _ordered(keys: Array, docs: Array, contents: Array) -> tuple[Array, Array, A
 def simulate(documents: int, bands: int = 17, rows: int = 7, threshold: float = 0.8) -> dict[str, Any]:
     """All steps from entries to groups, with the memory of one range at a time."""
     warm_up()
-    data, clock = Documents(documents), Clock()
+    data, clock = MadeDocuments(documents), Clock()
     parts = max(1, -(-documents * bands // ENTRIES_A_RANGE))
     figures: dict[str, Any] = {"documents": documents, "entries": documents * bands, "key_ranges": parts}
     with TemporaryDirectory() as scratch:
@@ -102,7 +102,7 @@ def simulate(documents: int, bands: int = 17, rows: int = 7, threshold: float = 
 
 
 def _candidates(
-    data: Documents, cut: tuple[int, int, int], scratch: Path, joined: DiskForest, clock: Clock
+    data: MadeDocuments, cut: tuple[int, int, int], scratch: Path, joined: DiskForest, clock: Clock
 ) -> tuple[Spread, dict[str, int]]:
     """Rounds 2 and 3: the pairs of each range of keys, written by their left document, and a forest of them joined."""
     parts, bands, rows = cut
@@ -125,7 +125,7 @@ def _candidates(
 
 
 def _groups(
-    data: Documents, by_left: Spread, labels: Array, threshold: float, scratch: Path, clock: Clock
+    data: MadeDocuments, by_left: Spread, labels: Array, threshold: float, scratch: Path, clock: Clock
 ) -> dict[str, Any]:
     """Rounds 4 and 5: each pair once, by label; then verified, and the groups of each range of labels."""
     by_label = Spread(scratch, "labelled", len(by_left.rows))
@@ -162,7 +162,7 @@ def _groups(
 def tree(documents: int, ranges: int = 64, bands: int = 17, rows: int = 7) -> dict[str, Any]:
     """How many edges the forests of ranges of keys have, and after each merge of eight to one."""
     warm_up()
-    data = Documents(documents)
+    data = MadeDocuments(documents)
     level: list[Edges] = []
     for part in range(ranges):
         found = candidate_pairs(*_ordered(*data.entries(part, ranges, bands, rows)))

@@ -31,7 +31,7 @@ from pypdfium2 import PdfiumError
 from benchmarks.documents_scores import auc, cells, lines_left_out, order, tau, tokens, word_f1
 from benchmarks.measure import called, machine, save, table, versions
 from benchmarks.rows import all_rows
-from dcurate.documents.pdf import MediaError, extract_pdf
+from dcurate.documents.pdf import PdfError, extract_pdf
 
 PEERS = Path(__file__).parent / "peers" / "pdf_texts.py"
 #: Tools that read a sample of the files: they take seconds for a page.
@@ -90,7 +90,7 @@ def of_dcurate(rows: Sequence[Mapping[str, Any]], repeat: int) -> tuple[list[dic
     spec.loader.exec_module(peers)
     bare = peers.pypdfium2()
     files = [(Path(row["path"]).read_bytes(), row.get("password")) for row in rows]
-    with suppress(MediaError):
+    with suppress(PdfError):
         _extracted(*files[0])
     # As a long-lived child process does once its libraries are loaded: the collector need not look at them again.
     gc.collect()
@@ -102,7 +102,7 @@ def of_dcurate(rows: Sequence[Mapping[str, Any]], repeat: int) -> tuple[list[dic
                 began = time.process_time()
                 try:
                     found = extract(data, password)
-                except (MediaError, PdfiumError) as error:
+                except (PdfError, PdfiumError) as error:
                     found = {"text": "", "error": str(error), "pages": [], "headers_footers": []}
                 seconds = time.process_time() - began
                 if not number:
@@ -209,7 +209,7 @@ def router(source: Path) -> dict[str, Any]:
         for row in documents(source, "made", Path(folder)):
             try:
                 found = extract_pdf(Path(row["path"]).read_bytes(), {**_PLAIN, "password": row.get("password")})
-            except MediaError:
+            except PdfError:
                 continue
             for number, page in enumerate(found["pages"]):
                 needs = bool(row.get("needs_ocr")) or number in row.get("needs_ocr_pages", ())

@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.documents import documents, pages_of, scored
 from benchmarks.documents_scores import auc
 from dcurate.documents.ocr.pages import OcrPages
-from dcurate.documents.pdf import MediaError, extract_pdf
+from dcurate.documents.pdf import PdfError, extract_pdf
 from dcurate.errors import ResourceError
 from dcurate.media.ocr.files import model_files
 
@@ -44,7 +44,7 @@ def run(source: Path, kinds: Sequence[str] = ()) -> dict[str, Any]:
             began = time.process_time()
             try:
                 found = extract_pdf(Path(row["path"]).read_bytes(), options, OcrPages())
-            except MediaError as error:
+            except PdfError as error:
                 found = {"text": "", "error": str(error), "pages": []}
             answers.append({**found, "cpu_s": time.process_time() - began})
             needs += [_needed(row, page) for page in found["pages"]]

@@ -147,17 +147,17 @@ async def _run_workers(scheduler: str, spec: HostSpec, part: slice) -> None:
         for start in range(0, len(workers), 16):
             await asyncio.gather(*workers[start : start + 16])
         print("ready", flush=True)
-        await _until_told()
+        await _until_stopped()
         await asyncio.gather(*(worker.close(timeout=2, nanny=False) for worker in workers), return_exceptions=True)
 
 
 async def _run_scheduler() -> None:
     async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0") as scheduler:
         print(scheduler.address, flush=True)
-        await _until_told()
+        await _until_stopped()
 
 
-async def _until_told() -> None:
+async def _until_stopped() -> None:
     """Until standard input ends: whoever started this process ended it, or is gone itself."""
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

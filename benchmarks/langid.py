@@ -1,10 +1,10 @@
-"""How often the language of a document is told rightly, and how fast; and how fast texts are split into words.
+"""Accuracy and speed of language identification, and speed of word segmentation.
 
     python -m benchmarks.langid --input xquad.jsonl.zst --input udhr2.jsonl.zst --json langid.json
 
 Each input is JSONL, compressed or not, with ``text`` and ``lang``: a code of ISO 639-1, 639-2 or 639-3, perhaps with
 ``_`` and a variant. Codes are compared after both are made the shortest code of their macrolanguage (``cmn`` and
-``zh`` are the same). Accuracy is the mean over languages of the share of their documents that are told rightly. MB
+``zh`` are the same). Accuracy is the mean over languages of the share of their documents that are identified. MB
 are 10**6 bytes of UTF-8 text; seconds are CPU seconds of the process, the best of several runs.
 """
 
@@ -59,7 +59,7 @@ _MEMBERS = {
 
 
 @dataclass
-class Document:
+class LabelledText:
     """A text, the language that it is said to be in, and what was found."""
 
     text: str
@@ -72,7 +72,7 @@ class Input:
     """The documents of a file, the labels that are no languages, rows without label or text, and CPU seconds."""
 
     name: str
-    documents: list[Document]
+    documents: list[LabelledText]
     left_out: list[str]
     rows_left_out: int = 0
     seconds: float = field(default=0.0)
@@ -95,7 +95,7 @@ def shortest(code: str) -> str:
 def read(path: Path) -> Input:
     """The labelled documents of JSONL: a file, compressed or not, or all in a folder."""
     rows, without = read_rows(path, {"text": str, "lang": str})
-    documents = [Document(row["text"], shortest(row["lang"])) for row in rows]
+    documents = [LabelledText(row["text"], shortest(row["lang"])) for row in rows]
     unknown = sorted({row["lang"] for row in rows if not shortest(row["lang"])})
     documents = [document for document in documents if document.language]
     if not documents:
@@ -104,7 +104,7 @@ def read(path: Path) -> Input:
     return Input(name, documents, unknown, without)
 
 
-def batches(documents: Sequence[Document]) -> Iterator[DocumentBatch]:
+def batches(documents: Sequence[LabelledText]) -> Iterator[DocumentBatch]:
     for at in range(0, len(documents), BATCH):
         texts = pa.array([document.text for document in documents[at : at + BATCH]], pa.large_string())
         yield DocumentBatch(key=BatchKey("benchmark"), data=pa.table({"text": texts}))
@@ -129,8 +129,8 @@ def identify(given: Input, stage: LanguageId, repeat: int) -> None:
         document.found = shortest(language) or "und"
 
 
-def by_language(documents: Sequence[Document]) -> dict[str, dict[str, Any]]:
-    """For each language: documents, the share told rightly, and what the others were taken for."""
+def by_language(documents: Sequence[LabelledText]) -> dict[str, dict[str, Any]]:
+    """For each language: documents, the share identified, and what the others were taken for."""
     figures = {}
     for language in sorted({document.language for document in documents}):
         found = Counter(document.found for document in documents if document.language == language)
@@ -149,8 +149,8 @@ def mean(values: Sequence[float]) -> float | None:
     return round(sum(values) / len(values), 4) if values else None
 
 
-def accuracy(documents: Sequence[Document], known: frozenset[str]) -> dict[str, Any]:
-    """Accuracy over all languages and over those that can be told; and how often others are said to be unknown."""
+def accuracy(documents: Sequence[LabelledText], known: frozenset[str]) -> dict[str, Any]:
+    """Accuracy over all languages and over those that are known; and how often others are said to be unknown."""
     languages = by_language(documents)
     strange = [document.found == "und" for document in documents if document.language not in known]
     return {
@@ -207,8 +207,8 @@ def cut(given: Input, most: int) -> Input:
     return replace(given, documents=[replace(document, text=document.text[:most]) for document in given.documents])
 
 
-def told(name: str, figures: dict[str, Any]) -> list[str]:
-    """The languages of an input: those told rightly, and what documents of the others that are known are taken for."""
+def identified(name: str, figures: dict[str, Any]) -> list[str]:
+    """The languages of an input: those identified, and what documents of the others that are known are taken for."""
     languages = figures["by_language"]
     right = [code for code, found in languages.items() if found["accuracy"] == 1]
     rows = [
@@ -261,7 +261,7 @@ def report(figures: dict[str, Any]) -> str:
         f"learned: {figures['learned_from']}",
         "",
         table(header, [[name, *(one[key] for key in keys)] for name, one in inputs.items()]),
-        *(line for name, one in inputs.items() for line in told(name, one)),
+        *(line for name, one in inputs.items() for line in identified(name, one)),
         *(line for name, peers in figures["peers"].items() for line in compared(name, inputs[name], peers)),
     ]
     model = figures["inference"]

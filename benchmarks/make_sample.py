@@ -104,7 +104,7 @@ BULLETS = "•‣●◦"
 
 
 @dataclass(frozen=True)
-class Document:
+class SampleRow:
     """One row to be: ``kind`` says what was done to it and is not written."""
 
     id: str
@@ -114,7 +114,7 @@ class Document:
     kind: str = "clean"
 
 
-def read_corpus(folder: Path) -> list[Document]:
+def read_corpus(folder: Path) -> list[SampleRow]:
     """The documents of the corpus that may be in the sample, in the order of their ids."""
     chosen = []
     for path in sorted(folder.glob("*.jsonl.zst")):
@@ -122,13 +122,13 @@ def read_corpus(folder: Path) -> list[Document]:
             stream = zstandard.ZstdDecompressor(max_window_size=2**31).stream_reader(raw)
             for line in io.TextIOWrapper(stream, encoding="utf-8"):
                 row = json.loads(line)
-                document = Document(row["id"], row["url"], row["text"], row["source"])
+                document = SampleRow(row["id"], row["url"], row["text"], row["source"])
                 if may_be_used(document):
                     chosen.append(document)
     return sorted(chosen, key=lambda document: document.id)
 
 
-def may_be_used(document: Document) -> bool:
+def may_be_used(document: SampleRow) -> bool:
     """Whether source and text say that the document is in the public domain or CC0."""
     text = document.text or ""
     if document.source == "gutenberg":
@@ -140,7 +140,7 @@ def may_be_used(document: Document) -> bool:
     return document.source in QUOTA
 
 
-def cut(document: Document, rng: random.Random) -> Iterator[Document]:
+def cut(document: SampleRow, rng: random.Random) -> Iterator[SampleRow]:
     """The document in pieces of 1 to 12 kB that end where paragraphs end."""
     pieces: list[str] = [""]
     room = rng.lognormvariate(7.8, 0.6)
@@ -155,14 +155,14 @@ def cut(document: Document, rng: random.Random) -> Iterator[Document]:
             yield replace(document, id=f"{document.id}.{number}", text=piece)
 
 
-def choose(corpus: list[Document], rng: random.Random) -> list[Document]:
+def choose(corpus: list[SampleRow], rng: random.Random) -> list[SampleRow]:
     """As many pieces of each source as its quota says, from as many documents as there are."""
     chosen = []
     for source, quota in QUOTA.items():
         documents = [document for document in corpus if document.source == source]
         rng.shuffle(documents)
         shelves = [list(cut(document, rng)) for document in documents[: 2 * quota]]
-        pieces: list[Document] = []
+        pieces: list[SampleRow] = []
         while len(pieces) < quota and any(shelves):
             pieces.extend(shelf.pop(rng.randrange(len(shelf))) for shelf in shelves if shelf)
         chosen.extend(pieces[:quota])
@@ -237,7 +237,7 @@ def unchanged(text: str, rng: random.Random) -> str:
     return text
 
 
-#: Kind of noise -> (how many documents, how, what a reader of the sample is told).
+#: Kind of noise -> (how many documents, how, how the README describes it).
 NOISE: dict[str, tuple[int, Callable[[str, random.Random], str], str]] = {
     "copy": (60, unchanged, "the text of another document, under another id, in another file"),
     "near": (50, near_copy, "another document with 1 to 4 words changed"),
@@ -255,7 +255,7 @@ NOISE: dict[str, tuple[int, Callable[[str, random.Random], str], str]] = {
 }
 
 
-def make_noise(clean: list[Document], rng: random.Random) -> list[Document]:
+def make_noise(clean: list[SampleRow], rng: random.Random) -> list[SampleRow]:
     """New documents made of clean ones, under ids that say what was done."""
     noisy = []
     for kind, (count, spoil, _) in NOISE.items():
@@ -265,24 +265,24 @@ def make_noise(clean: list[Document], rng: random.Random) -> list[Document]:
     return noisy
 
 
-def spread(clean: list[Document], noisy: list[Document], rng: random.Random) -> list[list[Document]]:
+def spread(clean: list[SampleRow], noisy: list[SampleRow], rng: random.Random) -> list[list[SampleRow]]:
     """The documents in ten lists; a copy never stands in the list of what it was copied from."""
-    files: list[list[Document]] = [clean[number::10] for number in range(10)]
+    files: list[list[SampleRow]] = [clean[number::10] for number in range(10)]
     home = {document.url + (document.text or ""): number for number, file in enumerate(files) for document in file}
     for document in noisy:
         number = rng.randrange(10)
         if home.get(document.url + (document.text or "")) == number:
             number = (number + 1) % 10
         files[number].append(document)
-    files[2].append(Document("empty-000", "", "", "none", "empty"))
-    files[4].append(Document("null-000", "", None, "none", "null"))
-    files[5].append(Document("blank-000", "", " \n\t\n ", "none", "white space only"))
+    files[2].append(SampleRow("empty-000", "", "", "none", "empty"))
+    files[4].append(SampleRow("null-000", "", None, "none", "null"))
+    files[5].append(SampleRow("blank-000", "", " \n\t\n ", "none", "white space only"))
     for file in files:
         rng.shuffle(file)
     return files
 
 
-def rendered(document: Document, file: int) -> bytes:
+def rendered(document: SampleRow, file: int) -> bytes:
     """A line of the file: ``kilobytes`` is a float, but in file 9 an int; file 8 has no ``url``."""
     size = len((document.text or "").encode()) / 1_000
     row = {"id": document.id, "url": document.url, "text": document.text, "source": document.source}
@@ -303,7 +303,7 @@ def damaged(lines: list[bytes], file: int) -> list[bytes]:
     return lines
 
 
-def write(files: list[list[Document]], output: Path) -> int:
+def write(files: list[list[SampleRow]], output: Path) -> int:
     """Write the ten files; returns their size before compression."""
     output.mkdir(parents=True, exist_ok=True)
     total = 0
@@ -319,8 +319,8 @@ def write(files: list[list[Document]], output: Path) -> int:
     return total
 
 
-def readme(files: list[list[Document]], size: int) -> str:
-    """What a person is told of the sample."""
+def readme(files: list[list[SampleRow]], size: int) -> str:
+    """The README of the sample."""
     documents = [document for file in files for document in file]
     of_source = Counter(document.source for document in documents)
     of_kind = Counter(document.kind for document in documents)
@@ -347,7 +347,7 @@ Pieces with e-mail addresses or telephone numbers are left out.
 
 ## Noise
 
-The id tells what was done to a document.
+The id says how a document was changed.
 
 | id | documents | what |
 |---|---|---|

@@ -44,14 +44,14 @@ THRESHOLDS = (0.7, 0.8, 0.9)
 HASHES = (64, 128, 256, 512)
 CUTS = (20, 50, 100, 200)
 SEEDS = (1, 2, 3)
-#: Pairs of less similarity tell nothing of near-duplicates.
+#: Pairs of less similarity say nothing about near-duplicates.
 LEAST = 0.5
 PAIRS = 200_000
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Sample:
+class PairSample:
     """Pairs of texts and their exact similarity."""
 
     name: str
@@ -60,9 +60,9 @@ class Sample:
     right: Ints
     similarity: npt.NDArray[np.float64]
 
-    def of_at_least(self, least: float) -> Sample:
+    def of_at_least(self, least: float) -> PairSample:
         chosen = (self.similarity >= least) & (self.similarity < 1)
-        return Sample(self.name, self.column, self.left[chosen], self.right[chosen], self.similarity[chosen])
+        return PairSample(self.name, self.column, self.left[chosen], self.right[chosen], self.similarity[chosen])
 
 
 def rows_of(paths: Iterable[Path]) -> list[dict[str, Any]]:
@@ -81,18 +81,18 @@ def cut(text: str, words: int) -> str:
     return text[: ends[words - 1]] if len(ends) > words else text
 
 
-def samples(docs: Path, pairs: Path) -> list[Sample]:
+def samples(docs: Path, pairs: Path) -> list[PairSample]:
     """The labelled pairs, and those of the beginnings of their texts, whose similarity is taken from whole sets."""
     rows = rows_of([docs])
     places = {row["id"]: place for place, row in enumerate(rows)}
     labelled = rows_of([pairs])
     left, right = (np.array([places[pair[side]] for pair in labelled]) for side in "ab")
     truth = np.array([pair["jaccard_w5"] for pair in labelled])
-    made = [Sample("whole", layout(row["text"] for row in rows), left, right, truth)]
+    made = [PairSample("whole", layout(row["text"] for row in rows), left, right, truth)]
     for words in CUTS:
         column = layout(cut(row["text"], words) for row in rows)
         exact = jaccard(MinHash().sets(column, np.arange(len(rows)), None), left, right)
-        made.append(Sample(f"{words} words", column, left, right, exact))
+        made.append(PairSample(f"{words} words", column, left, right, exact))
     return [sample.of_at_least(LEAST) for sample in made]
 
 
@@ -123,7 +123,7 @@ def signatures_by(method: str, column: TextColumn, hashes: int, seed: int) -> Si
     return MinHash(shingles, hashes, method).signatures(column)  # type: ignore[arg-type]
 
 
-def quality(sample: Sample, make: Callable[[TextColumn, int], Signatures]) -> dict[str, Any]:
+def quality(sample: PairSample, make: Callable[[TextColumn, int], Signatures]) -> dict[str, Any]:
     """Bias and RMSE of the estimate, and the share of pairs that become candidates, by similarity; over all seeds."""
     errors = []
     found: dict[float, list[npt.NDArray[np.bool_]]] = {threshold: [] for threshold in THRESHOLDS}
@@ -199,16 +199,16 @@ def speeds(column: TextColumn, repeat: int) -> dict[str, Any]:
     }
 
 
-def some_of(sample: Sample, most: int) -> Sample:
+def some_of(sample: PairSample, most: int) -> PairSample:
     """Some of the pairs, and the texts that they are of."""
     chosen = np.random.default_rng(1).permutation(len(sample.left))[:most]
     places, pairs = np.unique(np.stack([sample.left[chosen], sample.right[chosen]]), return_inverse=True)
     texts = (bytes(sample.column.data[slice(*sample.column.offsets[place : place + 2])]) for place in places)
     left, right = pairs.reshape(2, -1)
-    return Sample(sample.name, column_of(texts), left, right, sample.similarity[chosen])
+    return PairSample(sample.name, column_of(texts), left, right, sample.similarity[chosen])
 
 
-def by_peer(library: str, python: str, sample: Sample) -> dict[str, Any]:
+def by_peer(library: str, python: str, sample: PairSample) -> dict[str, Any]:
     """The figures of another library; 128 hashes of the same shingles."""
     bounds = sample.column.offsets.tolist()
     texts = [bytes(sample.column.data[start:stop]).decode() for start, stop in pairwise(bounds)]
@@ -221,7 +221,7 @@ def by_peer(library: str, python: str, sample: Sample) -> dict[str, Any]:
     return {"version": answer["version"], **compared(sample, np.array(answer["estimates"]), answer)}
 
 
-def by_us(sample: Sample, repeat: int) -> dict[str, Any]:
+def by_us(sample: PairSample, repeat: int) -> dict[str, Any]:
     """The figures of dcurate for the same."""
     minhash = MinHash(num_hashes=128)
     seconds = median_s(lambda: minhash.signatures(sample.column), repeat)
@@ -229,7 +229,7 @@ def by_us(sample: Sample, repeat: int) -> dict[str, Any]:
     return {"version": version("dcurate"), **compared(sample, estimates, {"cpu_s": seconds})}
 
 
-def compared(sample: Sample, estimates: npt.NDArray[np.float64], seconds: dict[str, float]) -> dict[str, Any]:
+def compared(sample: PairSample, estimates: npt.NDArray[np.float64], seconds: dict[str, float]) -> dict[str, Any]:
     size = len(sample.column.data) / 1e6
     errors = estimates - sample.similarity
     without = seconds.get("hash_cpu_s")
@@ -276,7 +276,7 @@ def report(figures: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"load before: {figures['machine']['load_before']}"])
 
 
-def measured(labelled: Sequence[Sample]) -> dict[str, Any]:
+def measured(labelled: Sequence[PairSample]) -> dict[str, Any]:
     """The quality of each method on each sample."""
     methods = ("one_permutation", "permutations", "optimal densification")
     return {

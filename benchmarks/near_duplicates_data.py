@@ -115,7 +115,7 @@ class Corpus:
 
 def _substituted(words: Words, similarity: float, other: Words, draw: Generator) -> Words:
     """Some words, here and there, changed for others."""
-    spoilt = (1 - similarity) / (1 + similarity)  # of the shingles, those of each side that the other lacks
+    spoilt = (1 - similarity) / (1 + similarity)  # of the shingles, those of each side that are missing in the other
     count = min(len(words), max(1, round(len(words) * (1 - (1 - spoilt) ** (1 / _SHINGLE)))))
     edited = list(words)
     for place, new in zip(draw.permutation(len(words))[:count], draw.integers(len(other), size=count), strict=True):

@@ -43,7 +43,7 @@ _LEGEND = f"""
 precision, recall: of the pairs said to be duplicates; recall from +{MARGIN}: of those so far above the threshold.
 together: duplicates that are in one group; of those right: pairs in one group that are duplicates; removed: documents
 that go; rightly: those with a duplicate among the documents that stay; left over: pairs of duplicates that stay.
-* tells groups only, so its pairs are those in one group.
+* gives groups only, so its pairs are those in one group.
 """
 
 
@@ -145,7 +145,7 @@ def groups_of(found: DuplicatePairs, how: Clustering, count: int) -> tuple[Ints,
 def scores(
     pairs: tuple[Ints, Ints] | None, groups: Ints, kept: npt.NDArray[np.bool_], truth: Pairs, threshold: float
 ) -> dict[str, Any]:
-    """The figures of one way at one threshold; of pairs in one group for a tool that tells no pairs."""
+    """The figures of one way at one threshold; of pairs in one group for a tool that gives no pairs."""
     left, right = together(groups) if pairs is None else pairs
     by_pair = score_pairs(left, right, truth, threshold)
     return {
@@ -227,7 +227,9 @@ def show(figures: dict[str, Any]) -> None:
     )
     print(f"{labels['recomputed']} labels recomputed, largest difference {labels['largest_difference']:.5f};")
     print(f"an exhaustive search from {LEAST} on finds {labels['pairs_of_the_exhaustive_search']:,} pairs,", end=" ")
-    print(f"{labels['not_labelled']} of them without a label, and lacks {labels['labelled_only']} labelled ones\n")
+    print(
+        f"{labels['not_labelled']} of them without a label, and {labels['labelled_only']} labelled ones are missing\n"
+    )
     tools = {name: each for name, each in figures.items() if isinstance(each, dict) and f"{THRESHOLDS[0]}" in each}
     header = ["at", "bands x rows", "precision", "recall", f"recall from +{MARGIN}"]
     header += ["together", "of those right", "removed", "rightly", "left over"]

@@ -38,7 +38,7 @@ KINDS = ("public", "internal", "ray", "gpu", "network", "modality", "absent", "s
 
 
 @dataclass(frozen=True)
-class Rule:
+class SuiteRule:
     """Items whose ids match, and why they do not have to pass.
 
     Attributes:
@@ -70,7 +70,7 @@ class Suite:
     """
 
     folders: Mapping[str, Sequence[str]]
-    rules: Sequence[Rule]
+    rules: Sequence[SuiteRule]
 
     @classmethod
     def read(cls, path: Path = CLASSES) -> Suite:
@@ -80,18 +80,18 @@ class Suite:
             SystemExit: a rule is of no known kind, or has no reason.
         """
         given = tomllib.loads(path.read_text("utf-8"))
-        rules = [Rule(rule["kind"], rule["reason"], tuple(rule["items"])) for rule in given["rule"]]
+        rules = [SuiteRule(rule["kind"], rule["reason"], tuple(rule["items"])) for rule in given["rule"]]
         for rule in rules:
             if rule.kind not in KINDS or not rule.reason:
                 raise SystemExit(f"{path.name}: a rule of kind {rule.kind!r} with the reason {rule.reason!r}")
         return cls(given["folders"], rules)
 
-    def rule(self, item: str) -> Rule | None:
+    def rule(self, item: str) -> SuiteRule | None:
         return next((rule for rule in self.rules if rule.matches(item)), None)
 
 
 @dataclass(frozen=True)
-class Item:
+class SuiteItem:
     """One item of the suite.
 
     Attributes:
@@ -135,7 +135,7 @@ def environment(scratch: Path, log: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1", "NEMO_SUITE_LOG": str(log)}
 
 
-def run_folder(copy: Path, scratch: Path, paths: Sequence[str], limit_s: float) -> list[Item]:
+def run_folder(copy: Path, scratch: Path, paths: Sequence[str], limit_s: float) -> list[SuiteItem]:
     """Every item of some paths below ``tests/``; of a file that cannot be imported, its functions."""
     log = scratch / "log.jsonl"
     log.write_text("")
@@ -158,9 +158,9 @@ def run_folder(copy: Path, scratch: Path, paths: Sequence[str], limit_s: float) 
     return items(log, copy, paths)
 
 
-def items(log: Path, copy: Path, paths: Sequence[str]) -> list[Item]:
+def items(log: Path, copy: Path, paths: Sequence[str]) -> list[SuiteItem]:
     """What the log says of each item; one that was begun or never begun when the process ended has failed."""
-    found: dict[str, Item] = {}
+    found: dict[str, SuiteItem] = {}
     broken: dict[str, str] = {}
     for line in log.read_text("utf-8").splitlines():
         record = json.loads(line)
@@ -169,15 +169,15 @@ def items(log: Path, copy: Path, paths: Sequence[str]) -> list[Item]:
             continue
         name = record["id"].removeprefix("tests/")
         outcome = "error" if record["outcome"] == "collected" else record["outcome"]
-        if found.get(name, Item(name, "", "")).outcome == "passed" and outcome == "passed":
+        if found.get(name, SuiteItem(name, "", "")).outcome == "passed" and outcome == "passed":
             continue
-        found[name] = Item(name, outcome, record.get("error", "the process ended before"))
+        found[name] = SuiteItem(name, outcome, record.get("error", "the process ended before"))
     seen = {name.partition("::")[0] for name in found}
     for file in files(copy / "tests", paths):
         name = file.relative_to(copy / "tests").as_posix()
         if name not in seen:
             error = broken.get(f"tests/{name}", "not collected: the process ended before")
-            found |= {item: Item(item, "error", error) for item in functions(file, name)}
+            found |= {item: SuiteItem(item, "error", error) for item in functions(file, name)}
     return list(found.values())
 
 
@@ -201,7 +201,7 @@ def _tests(body: Iterable[ast.stmt]) -> Iterator[str]:
             yield node.name
 
 
-def counts(name: str, found: Sequence[Item]) -> dict[str, Any]:
+def counts(name: str, found: Sequence[SuiteItem]) -> dict[str, Any]:
     """The figures of a folder."""
     kinds = Counter(item.kind for item in found)
     public = [item for item in found if item.kind in ("public", "differs")]
@@ -278,12 +278,12 @@ def main() -> None:
 
 
 def merged(
-    before: Mapping[str, Any], lines: Sequence[dict[str, Any]], failed: Sequence[Item], suite: Suite
-) -> tuple[list[dict[str, Any]], list[Item]]:
+    before: Mapping[str, Any], lines: Sequence[dict[str, Any]], failed: Sequence[SuiteItem], suite: Suite
+) -> tuple[list[dict[str, Any]], list[SuiteItem]]:
     """The figures and failures of an earlier run, with those of the folders that were run again in their place."""
     again = {line["folder"]: line for line in lines}
     paths = tuple(path for name in again for path in suite.folders[name])
-    kept = [Item(**item) for item in before["failed"] if not item["item"].startswith(paths)]
+    kept = [SuiteItem(**item) for item in before["failed"] if not item["item"].startswith(paths)]
     folders = [again.get(line["folder"], line) for line in before["folders"] if line["folder"] != "sum"]
     return folders, [*kept, *failed]
 
@@ -295,7 +295,7 @@ def differing(suite: Suite) -> Iterator[str]:
             yield from (rule.reason, *(f"    {pattern}" for pattern in rule.patterns))
 
 
-def stale(suite: Suite, found: Sequence[Item], *, whole: bool) -> Iterator[str]:
+def stale(suite: Suite, found: Sequence[SuiteItem], *, whole: bool) -> Iterator[str]:
     """What of the list no longer holds: items said to differ that pass, and patterns that nothing matches."""
     for item in found:
         if item.kind == "differs" and item.passed:
@@ -307,7 +307,7 @@ def stale(suite: Suite, found: Sequence[Item], *, whole: bool) -> Iterator[str]:
                     yield f"listed, but there is no such item: {pattern}"
 
 
-def by_cause(failed: Sequence[Item]) -> str:
+def by_cause(failed: Sequence[SuiteItem]) -> str:
     """Items that fail, those of one error together, the most first."""
     causes: dict[str, list[str]] = {}
     for item in failed:

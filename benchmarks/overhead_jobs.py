@@ -97,7 +97,7 @@ class NullWriter(SinkStage[DocumentBatch]):
 
 
 @dataclass
-class Texts(Partitions):
+class MadeTexts(Partitions):
     """Splits of text made up from the number of the split, as if read from somewhere."""
 
     name: str = "texts"
@@ -219,7 +219,7 @@ def long_stream(gb: float, workers: int, output: str, apart: bool) -> dict[str, 
         apart: run the end of the pipeline as an operator of its own, so that batches wait and travel between two.
     """
     count = max(1, round(gb * 1e9 / SPLIT_BYTES))
-    pipeline = _few_filters("stream", Texts(count))
+    pipeline = _few_filters("stream", MadeTexts(count))
     pipeline.add_stage(FirstRow().with_(num_workers=workers) if apart else FirstRow())
     pipeline.add_stage(JsonlWriter(output))
     report = pipeline.run(DaskExecutor(cluster=LocalCluster(n_workers=workers, gpus=False))).report

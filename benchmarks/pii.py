@@ -54,7 +54,7 @@ PATTERNS = {
 _COMPILED = {kind: re.compile(pattern) for kind, pattern in PATTERNS.items()}
 
 
-class Document(NamedTuple):
+class PiiProse(NamedTuple):
     """Prose with a case in it, which takes the characters from ``start`` to ``stop``, its value those of ``value``."""
 
     text: str
@@ -64,7 +64,7 @@ class Document(NamedTuple):
     value: tuple[int, int]
 
 
-def documents(cases: Sequence[Case], prose: Sequence[str], draw: random.Random) -> list[Document]:
+def documents(cases: Sequence[Case], prose: Sequence[str], draw: random.Random) -> list[PiiProse]:
     """Each case between two stretches of prose."""
     made = []
     for case in cases:
@@ -74,7 +74,7 @@ def documents(cases: Sequence[Case], prose: Sequence[str], draw: random.Random) 
         start = len(before)
         value = start + len(case.before), start + len(case.before) + len(case.value)
         stop = value[1] + len(case.after)
-        made.append(Document(before + case.before + case.value + case.after + after, case, start, stop, value))
+        made.append(PiiProse(before + case.before + case.value + case.after + after, case, start, stop, value))
     return made
 
 
@@ -122,7 +122,7 @@ def by_regex(text: str) -> Spans:
     ]
 
 
-def scores(given: Sequence[Document], found: Sequence[Spans]) -> dict[str, Any]:
+def scores(given: Sequence[PiiProse], found: Sequence[Spans]) -> dict[str, Any]:
     """Recall and precision by kind, recall by form, and finds by form of what is no personal data."""
     kinds: dict[str, Counter[str]] = defaultdict(Counter)
     forms: dict[str, Counter[str]] = defaultdict(Counter)
@@ -204,7 +204,7 @@ def peer(python: Path, tool: str, given: Sequence[str], seconds: float) -> dict[
     return answer
 
 
-def with_peers(python: Path | None, given: list[Document], prose: list[str], seconds: float) -> dict[str, Any]:
+def with_peers(python: Path | None, given: list[PiiProse], prose: list[str], seconds: float) -> dict[str, Any]:
     """The same figures for other tools, of those that are there."""
     figures: dict[str, Any] = {}
     for tool in ("datatrove", "presidio", "libphonenumber") if python and python.exists() else ():

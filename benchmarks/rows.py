@@ -1,4 +1,4 @@
-"""Reads the JSONL that benchmarks are given: plain or compressed, a file or a folder, with rows that lack something."""
+"""Reads the JSONL that benchmarks are given: plain or compressed, a file or a folder, also with incomplete rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dcurate.fs.compression import ending_of, unpack
 _ENDINGS = (".jsonl", ".json", ".ndjson")
 
 
-class Rows(NamedTuple):
+class GivenRows(NamedTuple):
     """The rows that have all that is needed, and how many others there are."""
 
     rows: list[dict[str, Any]]
     left_out: int
 
 
-def read_rows(source: Path, columns: Mapping[str, type | tuple[type, ...]]) -> Rows:
+def read_rows(source: Path, columns: Mapping[str, type | tuple[type, ...]]) -> GivenRows:
     """Rows of a JSONL file, or of those in a folder, that have values of the right type in some columns.
 
     Empty lines are no rows.
@@ -39,7 +39,7 @@ def read_rows(source: Path, columns: Mapping[str, type | tuple[type, ...]]) -> R
         wanted = " and ".join(f"{name!r}" for name in columns)
         came = ", ".join(sorted({name for row in rows for name in row})) or "none"
         raise SystemExit(f"{source}: none of {len(rows):,} rows has {wanted}; columns that came: {came}")
-    return Rows(complete, len(rows) - len(complete))
+    return GivenRows(complete, len(rows) - len(complete))
 
 
 def all_rows(source: Path) -> Iterator[dict[str, Any]]:

@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 
 from benchmarks.measure import MB, called, machine, save, table, versions
-from benchmarks.simulated import Job, Stage, job_of
-from benchmarks.simulation import Outcome, Simulation
+from benchmarks.simulated import Job, SimulatedOperator, job_of
+from benchmarks.simulation import Simulation, SimulationResult
 from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit
 
 #: Operators of the pipeline that is run at several scales: name, CPUs, GPUs, seconds, cv, setup seconds.
@@ -45,11 +45,11 @@ SCENARIOS = (
 def cluster(hosts: int, splits: int) -> Job:
     """The pipeline on hosts of 96 CPUs and 8 GPUs each."""
     stages = tuple(
-        Stage(SchedulingUnit(name, cpus=cpus, gpus=gpus, seconds=seconds), cv, setup_s)
+        SimulatedOperator(SchedulingUnit(name, cpus=cpus, gpus=gpus, seconds=seconds), cv, setup_s)
         for name, cpus, gpus, seconds, cv, setup_s in OPERATORS
     )
-    cards = tuple(Gpu(f"gpu{number}", 80e9) for number in range(8))
-    return Job(stages, tuple(Host(f"host-{number}", 96.0, cards) for number in range(hosts)), splits)
+    gpus = tuple(Gpu(f"gpu{number}", 80e9) for number in range(8))
+    return Job(stages, tuple(Host(f"host-{number}", 96.0, gpus) for number in range(hosts)), splits)
 
 
 def at_scale(hosts: int, partitions: int) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def at_scale(hosts: int, partitions: int) -> dict[str, Any]:
     }
 
 
-def steady(simulation: Simulation, outcome: Outcome) -> dict[str, Any]:
+def steady(simulation: Simulation, outcome: SimulationResult) -> dict[str, Any]:
     """Throughput over the best that there can be, and how soon and at what cost it was reached."""
     job = simulation.job
     halves = [((0.2, 0.45), False), ((0.7, 0.9), True)] if simulation.drifts else [((0.5, 0.9), False)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.hosts import WORKER_MEMORY, HostSpec
-from benchmarks.sleeping import Pace, Sleeping, SleepingSource, Work
+from benchmarks.sleeping import CallDurations, OperatorWork, Sleeping, SleepingSource
 from dcurate import Pipeline, Resources
 
 #: What the engine costs: CPU seconds of driver, scheduler and worker for each call, the harness's own included, and the
@@ -174,9 +174,9 @@ class Scenario:
         for place, step in enumerate(self.steps):
             seconds = tuple(phase.seconds[place] * scale for phase in self.phases) or (step.seconds * scale,)
             ratio = fanouts[place + 1] / fanouts[place] if place + 1 < len(fanouts) else Fraction(0)
-            pace = Pace(seconds, step.cv, f"{self.name}/{step.name}", tuple(begins))
+            pace = CallDurations(seconds, step.cv, f"{self.name}/{step.name}", tuple(begins))
             load = int(SPLIT_BYTES / fanouts[place + 1]) if ratio else 0
-            work = Work(place, pace, ratio, load, step.setup_s * scale, folder)
+            work = OperatorWork(place, pace, ratio, load, step.setup_s * scale, folder)
             plain = Sleeping(work, step.name, step.resources)
             stages.append(plain if place else SleepingSource(work, splits, step.name, step.resources))
         return Pipeline(self.name, stages=[stage.with_(num_workers=num_workers) for stage in stages])

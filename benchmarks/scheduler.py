@@ -122,6 +122,7 @@ def figures_of(
     delays: Sequence[float],
     busy: Sequence[float],
     collections: Sequence[tuple[float, int, float]] = (),
+    looks: Sequence[tuple[float, bool]] = (),
 ) -> dict[str, Any]:
     """The figures of the window in which all slots are in use.
 
@@ -130,6 +131,7 @@ def figures_of(
         delays: as `Meter.delays`.
         busy: as `Meter.busy`.
         collections: as `Meter.collections`.
+        looks: as `Meter.looks`.
     """
     total = samples[-1][3]
     inside = [one for one in samples if WINDOW[0] * total <= one[3] <= WINDOW[1] * total]
@@ -139,12 +141,15 @@ def figures_of(
     done, seconds = calls_end - calls, ended - began
     growth = np.polyfit([one[3] for one in inside], [one[2] for one in inside], 1)[0]
     collected = [one[2] for one in collections if began <= one[0] <= ended]
+    own = [one[1] for one in looks if began <= one[0] <= ended]
+    ms_a_call = 1e3 * (cpu_end - cpu) / done
     return {
         "calls": total,
         "calls_in_window": done,
         "window_s": seconds,
         "calls_a_second": done / seconds,
-        "scheduler_ms_a_call": 1e3 * (cpu_end - cpu) / done,
+        "scheduler_ms_a_call": ms_a_call,
+        "own_ms_a_call": ms_a_call * sum(own) / len(own) if own else None,
         "scheduler_busy": (cpu_end - cpu) / seconds,
         "gc_ms_a_call": 1e3 * sum(collected) / done,
         "gc_longest_ms": 1e3 * max(collected, default=0.0),
@@ -192,6 +197,7 @@ SHOWN = {
     "with all slots in use: calls": "calls_in_window",
     "  calls/s": "calls_a_second",
     "  scheduler, CPU ms a call": "scheduler_ms_a_call",
+    "    in dcurate's code, ms a call": "own_ms_a_call",
     "  scheduler, share of a core": "scheduler_busy",
     "    garbage collection, ms a call": "gc_ms_a_call",
     "      the longest, ms": "gc_longest_ms",

@@ -13,8 +13,11 @@ import gc
 import os
 import pickle
 import random
+import signal
 import time
+import traceback
 from collections import deque
+from types import FrameType
 from typing import Any
 
 import psutil
@@ -35,6 +38,9 @@ from dcurate.engine.worker.operator_task import TaskResult
 #: Seconds between two looks at the delay of the scheduler's event loop, and between two samples of everything else.
 TICK_S, SAMPLE_S = 0.01, 1.0
 
+#: CPU seconds between two looks at what its event loop does, and the part of a path by which dcurate's code is known.
+LOOK_S, _OWN = 0.01, f"{os.sep}dcurate{os.sep}"
+
 #: Bytes of every output, as the stand-ins report them.
 OUTPUT_BYTES = 100_000
 
@@ -50,6 +56,7 @@ class Meter(SchedulerPlugin):
         delays: seconds by which the event loop was late, looked at every `TICK_S`.
         busy: CPU seconds that its thread used meanwhile: the delay but for what other processes take.
         collections: of Python's garbage collector: the time of its end, the generation, and its CPU seconds.
+        looks: every `LOOK_S` of CPU: the time, and whether dcurate's code ran in the thread of the event loop.
     """
 
     name = "meter"
@@ -59,6 +66,7 @@ class Meter(SchedulerPlugin):
         self.delays = array.array("d")
         self.busy = array.array("d")
         self.collections: list[tuple[float, int, float]] = []
+        self.looks: list[tuple[float, bool]] = []
         self.ended = 0
         self._collecting = 0.0
         gc.callbacks.append(self.on_collection)
@@ -73,6 +81,11 @@ class Meter(SchedulerPlugin):
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """Count the tasks that end."""
         self.ended += start == "processing" and finish == "memory"
+
+    def look(self, _signal: int, frame: FrameType | None) -> None:
+        """Note whether dcurate's code runs (called by Python)."""
+        files = (one.f_code.co_filename for one, _ in traceback.walk_stack(frame))
+        self.looks.append((time.perf_counter(), any(_OWN in file for file in files)))
 
     async def measure(self) -> None:
         """Measure until cancelled."""
@@ -101,6 +114,7 @@ def measured(dask_scheduler: Scheduler) -> dict[str, Any]:
         "delays": list(meter.delays),
         "busy": list(meter.busy),
         "collections": meter.collections,
+        "looks": list(meter.looks),
     }
 
 
@@ -111,6 +125,8 @@ def scheduler() -> None:
         async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as one:
             meter = Meter()
             one.add_plugin(meter, name=meter.name)
+            signal.signal(signal.SIGPROF, meter.look)
+            signal.setitimer(signal.ITIMER_PROF, LOOK_S, LOOK_S)
             measuring = asyncio.ensure_future(meter.measure())
             print(one.address, flush=True)
             await one.finished()

@@ -11,7 +11,7 @@ from dcurate.engine.allocate.solve import solve
 
 
 @dataclass(frozen=True)
-class Stage:
+class SimulatedOperator:
     """An operator as it truly is; its `unit` holds the true seconds an item and items a split.
 
     Args:
@@ -39,7 +39,7 @@ class Job:
         seed: of the durations.
     """
 
-    stages: tuple[Stage, ...]
+    stages: tuple[SimulatedOperator, ...]
     hosts: tuple[Host, ...]
     splits: int
     counted: bool = False
@@ -75,7 +75,7 @@ def job_of(scenario: Mapping[str, Any], **settings: Any) -> Job:
     """A job from a scenario as written in ``scenarios.json``."""
     later = scenario["phases"][1]["seconds_per_task"] if "phases" in scenario else {}
     stages = tuple(
-        Stage(
+        SimulatedOperator(
             SchedulingUnit(
                 *(one["name"], float(one["cpus"]), float(one["gpus"]), one["gpu_memory_gb"] * 1e9),
                 *(float(one["seconds_per_task"]), float(one["fanout"])),
@@ -85,11 +85,11 @@ def job_of(scenario: Mapping[str, Any], **settings: Any) -> Job:
         for one in scenario["stages"]
     )
     hosts = tuple(
-        Host(f"host-{number}", float(one["cpus"]), _cards(one["gpus"], one["gpu_memory_gb"] * 1e9))
+        Host(f"host-{number}", float(one["cpus"]), _gpus(one["gpus"], one["gpu_memory_gb"] * 1e9))
         for number, one in enumerate(scenario["nodes"])
     )
     return Job(stages, hosts, **{"splits": scenario["num_tasks"], **settings})
 
 
-def _cards(number: int, memory: float) -> tuple[Gpu, ...]:
+def _gpus(number: int, memory: float) -> tuple[Gpu, ...]:
     return tuple(Gpu(f"gpu{place}", memory) for place in range(number))

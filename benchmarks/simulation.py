@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.simulated import Job, Stage
+from benchmarks.simulated import Job, SimulatedOperator
 from dcurate.core.resources import Resources
 from dcurate.engine.allocate.allocation import Allocation, SlotLocation, count_slots, throughput
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
@@ -26,7 +26,7 @@ from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec
 from dcurate.engine.flow import Flow, OperatorState, OutputRef, Pull, Release, SplitFinished, Task
 from dcurate.engine.policies import Balancing
 
-#: Ended calls are told to the flow, and the decider is asked, at this rhythm; in seconds.
+#: Ended calls are reported to the flow, and the decider is asked, at this rhythm; in seconds.
 TELL_S, ASK_S = 0.01, 0.25
 
 
@@ -41,7 +41,7 @@ class Pool:
 
 
 @dataclass
-class Outcome:
+class SimulationResult:
     """What came of a simulation. Times are in simulated seconds."""
 
     seconds: float = 0.0
@@ -86,13 +86,13 @@ class _Collections:
     _began = 0.0
 
     def __enter__(self) -> _Collections:
-        gc.callbacks.append(self._told)
+        gc.callbacks.append(self._on_collection)
         return self
 
     def __exit__(self, *_: object) -> None:
-        gc.callbacks.remove(self._told)
+        gc.callbacks.remove(self._on_collection)
 
-    def _told(self, phase: str, _: dict[str, int]) -> None:
+    def _on_collection(self, phase: str, _: dict[str, int]) -> None:
         if phase == "start":
             self._began = time.process_time()
         else:
@@ -104,7 +104,7 @@ def inputs_in_flight(operator: OperatorState) -> int:
     return sum(len(task.inputs) for task in operator.running.values())
 
 
-def _pool(stage: Stage) -> SlotPoolSpec:
+def _pool(stage: SimulatedOperator) -> SlotPoolSpec:
     """What an operator asks for; no other shares its slots."""
     unit = stage.unit
     resources = Resources(unit.cpus, unit.gpus, 0.0 if unit.gpus else unit.gpu_memory / 1e9)
@@ -142,7 +142,7 @@ class Simulation:
         self.owed = [0.0] * len(job.stages)
         self.origin: dict[OutputRef, int] = {}
         self.drifts = any(stage.later_s is not None for stage in job.stages)
-        self.out = Outcome()
+        self.out = SimulationResult()
         self.balancing = Balancing()
         self.specs = [_pool(stage) for stage in job.stages]
         self.last: Decision | None = None
@@ -150,7 +150,7 @@ class Simulation:
         self.best = job.best()
         self.watch = watch
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationResult:
         """From the first decision to the last split."""
         self._decide()
         self._obey()
@@ -230,7 +230,7 @@ class Simulation:
             took = sum(self._draw(stage, ref) for ref in task.inputs)
             self._later(took, "_ended", task, took)
 
-    def _draw(self, stage: Stage, ref: OutputRef) -> float:
+    def _draw(self, stage: SimulatedOperator, ref: OutputRef) -> float:
         mean = stage.unit.seconds
         if stage.later_s is not None and self.origin[ref] * 2 >= self.job.splits:
             mean = stage.later_s

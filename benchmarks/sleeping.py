@@ -66,7 +66,7 @@ def _block(seed: str, cv: float, number: int) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Pace:
+class CallDurations:
     """How long an operator takes for each batch.
 
     Args:
@@ -85,7 +85,7 @@ class Pace:
         """Seconds for the batch of this number, which came of this split.
 
         Examples:
-            >>> Pace((1.0, 3.0), begins=(10,)).of(9, 9), Pace((1.0, 3.0), begins=(10,)).of(10, 10)
+            >>> CallDurations((1.0, 3.0), begins=(10,)).of(9, 9), CallDurations((1.0, 3.0), begins=(10,)).of(10, 10)
             (1.0, 3.0)
         """
         return self.seconds[bisect(self.begins, split)] * _block(self.seed, self.cv, number // BLOCK)[number % BLOCK]
@@ -106,7 +106,7 @@ def children(number: int, ratio: Fraction) -> range:
 # The diary
 
 
-class Entry(NamedTuple):
+class DiaryLine(NamedTuple):
     """A line of a slot's diary, times in seconds of ``time.monotonic``, which all processes of a host share.
 
     Attributes:
@@ -140,18 +140,18 @@ class Diary:
         self._file.close()
 
 
-def read_diary(path: Path) -> list[Entry]:
+def read_diary(path: Path) -> list[DiaryLine]:
     """The lines of a slot's diary; of the last one, if it was not finished, nothing."""
     data = path.read_bytes()
     whole = len(data) // _LINE.size * _LINE.size
-    return [Entry(_KINDS[line[0]], *line[1:]) for line in _LINE.iter_unpack(data[:whole])]
+    return [DiaryLine(_KINDS[line[0]], *line[1:]) for line in _LINE.iter_unpack(data[:whole])]
 
 
 # The stages
 
 
 @dataclass(frozen=True)
-class Work:
+class OperatorWork:
     """What an operator of a scenario does.
 
     Args:
@@ -163,7 +163,7 @@ class Work:
     """
 
     operator: int
-    pace: Pace
+    pace: CallDurations
     ratio: Fraction
     load: int
     setup_s: float
@@ -173,7 +173,7 @@ class Work:
 class _Sleeper:
     """What the source and the other stages have in common; holds a slot's diary once it is set up."""
 
-    work: Work
+    work: OperatorWork
     diary: Diary
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
@@ -212,7 +212,7 @@ def _numbered(number: int, split: int, load: int = 0) -> DocumentBatch:
 class SleepingSource(_Sleeper, SourceStage[DocumentBatch, DocumentBatch]):
     """Lists numbered splits, and sleeps over each."""
 
-    work: Work
+    work: OperatorWork
     count: int
     name: str = "sleeping_source"
     resources: Resources = field(default_factory=Resources)
@@ -231,6 +231,6 @@ class SleepingSource(_Sleeper, SourceStage[DocumentBatch, DocumentBatch]):
 class Sleeping(_Sleeper, ProcessingStage[DocumentBatch, DocumentBatch]):
     """Sleeps over every batch."""
 
-    work: Work
+    work: OperatorWork
     name: str = "sleeping"
     resources: Resources = field(default_factory=Resources)

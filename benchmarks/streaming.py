@@ -42,7 +42,7 @@ PATIENCE = 4.0
 # One run
 
 
-class Heard:
+class DecisionLog:
     """Keeps what the engine says of its decisions."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ def _patience(seconds: float) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Run:
+class StreamingRun:
     """What is left of a run.
 
     Args:
@@ -84,7 +84,7 @@ class Run:
     """
 
     timeline: Timeline
-    heard: Heard
+    heard: DecisionLog
     error: str
     refused: bool
     wall_s: float
@@ -92,14 +92,14 @@ class Run:
     machine_cpu_s: float
 
 
-def run(scenario: Scenario, scale: float, splits: int, num_workers: int | None = None) -> Run:
+def run(scenario: Scenario, scale: float, splits: int, num_workers: int | None = None) -> StreamingRun:
     """Run a scenario on hosts of its own, from a cold start: nothing is remembered of earlier runs.
 
     Args:
         num_workers: slots of each operator, where they are to be pinned.
     """
     expected = scale * (splits * scenario.seconds_for_one + max(step.setup_s for step in scenario.steps))
-    heard, error = Heard(), ""
+    heard, error = DecisionLog(), ""
     with tempfile.TemporaryDirectory(prefix="dcurate-streaming-") as folder:
         pipeline = scenario.pipeline(splits, scale, folder, num_workers)
         with ExitStack() as stack:
@@ -121,7 +121,7 @@ def run(scenario: Scenario, scale: float, splits: int, num_workers: int | None =
         slots = tuple(read_slots(Path(folder)))
     timeline = Timeline(scenario, scale, slots, began, splits, _fused(pipeline))
     parts = cpu[0], cpu[1], sum(cpu[2:])
-    return Run(timeline, heard, error, bool(error) and refused and not slots, wall, parts, everything)
+    return StreamingRun(timeline, heard, error, bool(error) and refused and not slots, wall, parts, everything)
 
 
 def _fused(pipeline: Pipeline) -> tuple[tuple[int, ...], ...]:
@@ -137,7 +137,7 @@ def _cpu(hosts: Hosts) -> list[float]:
 # Figures of a run
 
 
-def judge(scenario: Scenario, one: Run) -> dict[str, Any]:
+def judge(scenario: Scenario, one: StreamingRun) -> dict[str, Any]:
     """The figures of a run, and which of them fall short."""
     calls = sum(len(slot.calls) for slot in one.timeline.slots)
     figures: dict[str, Any] = {"name": scenario.name, "time_scale": round(one.timeline.scale, 4)}
@@ -202,7 +202,7 @@ def _by_operator(scenario: Scenario, slots: Sequence[Slot]) -> list[int]:
     return [sum(slot.operator == place for slot in slots) for place in range(len(scenario.steps))]
 
 
-def _costs(one: Run, calls: int) -> dict[str, Any]:
+def _costs(one: StreamingRun, calls: int) -> dict[str, Any]:
     cpus, cpu = (os.cpu_count() or 1) * one.wall_s, sum(one.cpu_s)
     parts = zip(("driver", "scheduler", "hosts"), one.cpu_s, strict=True)
     return {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.scenario import Scenario
-from benchmarks.sleeping import Entry, read_diary
+from benchmarks.sleeping import DiaryLine, read_diary
 
 #: Share of the optimum's rate at which counts are right.
 RIGHT = 0.9
@@ -35,7 +35,7 @@ class Slot:
     begun: float
     ready: float | None
     left: float | None
-    calls: tuple[Entry, ...]
+    calls: tuple[DiaryLine, ...]
 
     def lived(self, window: Window) -> float:
         """Seconds of the window in which it stood ready."""
@@ -136,7 +136,7 @@ class Timeline:
         rates = self.scenario.rate_of(self.scenario.phases[phase].counts, phase)
         return rates.index(min(rates))
 
-    def calls_of(self, operator: int) -> list[Entry]:
+    def calls_of(self, operator: int) -> list[DiaryLine]:
         calls = [call for slot in self.slots if slot.operator == operator for call in slot.calls]
         return sorted(calls, key=lambda call: call.begin)
 

@@ -30,7 +30,7 @@ from benchmarks.measure import job, machine, measure, save, table, versions
 from dcurate import JsonlReader
 from dcurate.frames.document import DocumentBatch
 from dcurate.models.device import aligned, limits
-from dcurate.models.packing import Rows, packed, padding
+from dcurate.models.packing import TokenRows, packed, padding
 from dcurate.models.tokenizer import TokenizerStage
 
 ROWS = 1000
@@ -116,7 +116,7 @@ def shares(texts: Sequence[str], longest: int) -> list[dict[str, Any]]:
 
 def ours_of(lengths: Any, device: torch.device) -> tuple[list[Any], Any]:
     """The batches that a `ModelStage` makes of rows of these lengths, and the columns that each row takes."""
-    rows = Rows(np.zeros(0, np.int32), np.zeros_like(lengths), lengths, lengths).widened(aligned(device))
+    rows = TokenRows(np.zeros(0, np.int32), np.zeros_like(lengths), lengths, lengths).widened(aligned(device))
     return packed(rows.widths, limits(device, 256)), rows.widths
 
 

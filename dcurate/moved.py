@@ -25,7 +25,7 @@ MOVED = {
 }
 
 
-class _Finder(MetaPathFinder, Loader):
+class _MovedFinder(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
@@ -43,5 +43,5 @@ class _Finder(MetaPathFinder, Loader):
 
 def find_moved_modules() -> None:
     """Let old names of modules be imported."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())
+    if not any(isinstance(finder, _MovedFinder) for finder in sys.meta_path):
+        sys.meta_path.append(_MovedFinder())

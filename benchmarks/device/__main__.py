@@ -36,7 +36,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.device.parts import PARTS, Part, run_all, run_limited, run_part
+from benchmarks.device.parts import PARTS, DevicePart, run_all, run_limited, run_part
 from benchmarks.device.preflight import NO_GPU, gpus
 from benchmarks.measure import machine, table, versions
 
@@ -69,12 +69,12 @@ def shown(one: dict[str, Any]) -> None:
     print(f"\n=== {one['part']}: {one['ended']}, {one['seconds']} s\n{one.get('said', '').strip()}", flush=True)
 
 
-def without_gpu(part: Part) -> Part:
+def without_gpu(part: DevicePart) -> DevicePart:
     """The part where there is no GPU: it needs nothing, or one."""
     return replace(part, needs=() if part.cpu else ("gpu",))
 
 
-def _chosen(parser: argparse.ArgumentParser, only: str | None) -> list[Part]:
+def _chosen(parser: argparse.ArgumentParser, only: str | None) -> list[DevicePart]:
     wanted = only.split(",") if only else [part.name for part in PARTS]
     unknown = [name for name in wanted if name not in {part.name for part in PARTS}]
     if unknown:

@@ -69,10 +69,10 @@ def measured(name: str, column: TextColumn, timed: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"kernel": name, "mb": len(column.data) / 1e6, "equal": same(on_cpu(), on_gpu())}
     found["first_s"] = round(time.perf_counter() - start, 2)
     if timed:
-        core, card = seconds(on_cpu, 1, time.process_time), seconds(on_gpu)
+        core_s, gpu_s = seconds(on_cpu, 1, time.process_time), seconds(on_gpu)
         found["upload_s"] = seconds(lambda: cuda.on_gpu(*column))
-        found |= {"core_gb_s": len(column.data) / core / 1e9, "gpu_gb_s": len(column.data) / card / 1e9}
-        found |= {"cores": core / card, "cores_with_upload": core / (card + found["upload_s"])}
+        found |= {"core_gb_s": len(column.data) / core_s / 1e9, "gpu_gb_s": len(column.data) / gpu_s / 1e9}
+        found |= {"cores": core_s / gpu_s, "cores_with_upload": core_s / (gpu_s + found["upload_s"])}
     return found
 
 

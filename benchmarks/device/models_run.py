@@ -31,7 +31,7 @@ KINDS = ("classify", "embed")
 #: Files that the texts are written to, and rows of a call where a stage is called by itself.
 _FILES, _ROWS = 64, 4096
 _LEAST = {"classify": 0.95, "embed": 0.99}
-#: Operations a second of dense products in bfloat16 that NVIDIA's data sheets give for a card with such a name.
+#: Operations a second of dense products in bfloat16 that NVIDIA's data sheets give for a GPU with such a name.
 _DATA_SHEETS = {"H100 PCIe": 756e12, "H100 NVL": 835e12, "H200 NVL": 835e12, "H100": 989e12, "H200": 989e12}
 _DATA_SHEETS |= {"A100": 312e12}
 
@@ -74,9 +74,9 @@ class Busy:
             return
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
-        card = nvml.nvmlDeviceGetHandleByIndex(0)
+        gpu = nvml.nvmlDeviceGetHandleByIndex(0)
         while not self._over.wait(0.1):
-            self.samples.append(nvml.nvmlDeviceGetUtilizationRates(card).gpu)
+            self.samples.append(nvml.nvmlDeviceGetUtilizationRates(gpu).gpu)
 
 
 class Beats:
@@ -145,9 +145,9 @@ def ceiling(device: str, wide: int, repeats: int = 20) -> float:
     return 2 * wide**3 / float(np.median(seconds[3:]))
 
 
-def data_sheet(card: str) -> float | None:
-    """What the data sheet of a card promises; None for one that is not among `_DATA_SHEETS`."""
-    return next((speed for name, speed in _DATA_SHEETS.items() if name in card), None)
+def data_sheet(gpu: str) -> float | None:
+    """What the data sheet of a GPU promises; None for one that is not among `_DATA_SHEETS`."""
+    return next((speed for name, speed in _DATA_SHEETS.items() if name in gpu), None)
 
 
 def stage_of(kind: str, model: str, device: str) -> Any:
@@ -185,8 +185,8 @@ def alone(kind: str, model: str, texts: Sequence[str], device: str, peaks: Peaks
         "batches": int(counted["model_batches"]),
         "mfu": None if peaks.promised is None else speed / peaks.promised,
         "of_product": speed / peaks.measured,
-        "card_busy": busy.share,
-        "card_gb": torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else None,
+        "gpu_busy": busy.share,
+        "gpu_gb": torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else None,
         "seconds": seconds,
     }
     return figures, said(kind, found)
@@ -237,7 +237,7 @@ def whole(kind: str, model: str, source: str, options: Any, folder: Path) -> dic
         "padding": model_of.metrics["padding"] / (model_of.metrics["tokens"] + model_of.metrics["padding"]),
         "batches": int(model_of.metrics["model_batches"]),
         "seconds": seconds,
-        "card_busy": busy.share,
+        "gpu_busy": busy.share,
         "stage_seconds": {one.name: one.seconds for one in report.stages},
     }
 
@@ -268,7 +268,7 @@ def compare(kind: str, model: str, texts: Sequence[str], options: Any, peaks: Pe
 
 def shown(kind: str, found: dict[str, Any]) -> str:
     """What was measured of a model, as a table."""
-    header = [kind, "docs/s", "tokens/s", "padding", "batches", "s", "MFU", "of a product", "card busy"]
+    header = [kind, "docs/s", "tokens/s", "padding", "batches", "s", "MFU", "of a product", "GPU busy"]
     rows = [
         [
             name,
@@ -277,7 +277,7 @@ def shown(kind: str, found: dict[str, Any]) -> str:
             f"{one['padding']:.1%}",
             one["batches"],
             one["seconds"],
-            *(None if one.get(share) is None else f"{one[share]:.1%}" for share in ("mfu", "of_product", "card_busy")),
+            *(None if one.get(share) is None else f"{one[share]:.1%}" for share in ("mfu", "of_product", "gpu_busy")),
         ]
         for name, one in ((name, found[name]) for name in ("model", "peer", "pipeline"))
     ]
@@ -293,7 +293,7 @@ def main(what: str) -> int:
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--classifier", default="deberta-v3-base")
     parser.add_argument("--embedder", default="minilm-l6")
-    parser.add_argument("--slots", type=int, default=1, help="of the model on the card, in the pipeline")
+    parser.add_argument("--slots", type=int, default=1, help="of the model on the GPU, in the pipeline")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -301,10 +301,10 @@ def main(what: str) -> int:
         return 2
     read = texts_in(options.docs)
     texts = list(itertools.islice(itertools.cycle(read), options.documents))
-    card = torch.cuda.get_device_name(0) if options.device == "cuda" else "CPU"
-    peaks = Peaks(ceiling(options.device, 8192 if options.device == "cuda" else 512), data_sheet(card))
-    print(f"{card}: {peaks}; {len(texts):,} documents, {len(read):,} of them different", flush=True)
-    figures: dict[str, Any] = {"device": card, "peak_flops": peaks.measured, "data_sheet_flops": peaks.promised}
+    device = torch.cuda.get_device_name(0) if options.device == "cuda" else "CPU"
+    peaks = Peaks(ceiling(options.device, 8192 if options.device == "cuda" else 512), data_sheet(device))
+    print(f"{device}: {peaks}; {len(texts):,} documents, {len(read):,} of them different", flush=True)
+    figures: dict[str, Any] = {"device": device, "peak_flops": peaks.measured, "data_sheet_flops": peaks.promised}
     figures |= {"documents": len(texts), "different": len(read), "slots": options.slots, "machine": machine()}
     figures["versions"] = versions("torch", "transformers", "sentence-transformers", "dask", "distributed", "dask-cuda")
     with tempfile.TemporaryDirectory() as name:

@@ -24,7 +24,7 @@ _SIMULATED = {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1", "PYTHONWARN
 
 
 @dataclass(frozen=True)
-class Part:
+class DevicePart:
     """A part of the benchmark, which runs in a process of its own.
 
     Args:
@@ -54,18 +54,18 @@ _WORKERS, _SPEED, _SANITIZER = _module("sections", "workers"), _module("kernels"
 _TINY = ["--device", "cpu", "--documents", "60", "--classifier", "deberta-v3-tiny", "--embedder", "minilm-tiny"]
 #: By worth: what is learned first decides what is worth to look at next.
 PARTS = (
-    Part("peaks", 40, 10, _module("peaks"), ("torch",), _module("peaks", "--cpu")),
-    Part("right", 100, 30, _module("kernels", "right"), cpu=_module("kernels", "right", "--cpu"), simulated=True),
-    Part("speed", 140, 30, _SPEED, cpu=(*_SPEED, "--cpu"), simulated=True),
-    Part("models", 200, 60, _module("models"), ("torch",), _module("models", *_TINY)),
-    Part("kmeans", 50, 20, _module("sections", "kmeans"), ("cupy",), _module("sections", "kmeans", "--cpu")),
-    Part("workers", 80, 30, _WORKERS, ("kernels", "dask"), (*_WORKERS, "--cpu")),
-    Part("slots", 90, 30, _module("slots"), cpu=_module("slots", "--cpu", "--seconds", "0.5")),
-    Part("faults", 100, 40, _module("faults"), ("kernels", "dask"), _module("faults", "--cpu")),
-    Part("sanitizer", 130, 40, _SANITIZER, ("kernels", "sanitizer"), (*_SANITIZER, "--cpu"), simulated=True),
-    Part("frames", 60, 20, _module("sections", "frames"), ("kernels", "cudf")),
-    Part("rmm", 100, 40, _module("sections", "rmm"), ("kernels", "dask", "cudf")),
-    Part("tests", 180, 60, ("pytest",), ("kernels",)),
+    DevicePart("peaks", 40, 10, _module("peaks"), ("torch",), _module("peaks", "--cpu")),
+    DevicePart("right", 100, 30, _module("kernels", "right"), cpu=_module("kernels", "right", "--cpu"), simulated=True),
+    DevicePart("speed", 140, 30, _SPEED, cpu=(*_SPEED, "--cpu"), simulated=True),
+    DevicePart("models", 200, 60, _module("models"), ("torch",), _module("models", *_TINY)),
+    DevicePart("kmeans", 50, 20, _module("sections", "kmeans"), ("cupy",), _module("sections", "kmeans", "--cpu")),
+    DevicePart("workers", 80, 30, _WORKERS, ("kernels", "dask"), (*_WORKERS, "--cpu")),
+    DevicePart("slots", 90, 30, _module("slots"), cpu=_module("slots", "--cpu", "--seconds", "0.5")),
+    DevicePart("faults", 100, 40, _module("faults"), ("kernels", "dask"), _module("faults", "--cpu")),
+    DevicePart("sanitizer", 130, 40, _SANITIZER, ("kernels", "sanitizer"), (*_SANITIZER, "--cpu"), simulated=True),
+    DevicePart("frames", 60, 20, _module("sections", "frames"), ("kernels", "cudf")),
+    DevicePart("rmm", 100, 40, _module("sections", "rmm"), ("kernels", "dask", "cudf")),
+    DevicePart("tests", 180, 60, ("pytest",), ("kernels",)),
 )
 
 
@@ -82,7 +82,7 @@ def gpu_tests() -> list[str]:
     return [str(file) for file in files if "pytest.mark.gpu" in file.read_text("utf-8")]
 
 
-def command_of(part: Part, file: Path, cpu: bool) -> list[str]:
+def command_of(part: DevicePart, file: Path, cpu: bool) -> list[str]:
     """What runs a part; it writes its figures into the file."""
     if part.command == ("pytest",):
         # By file: to collect all tests takes packages that an image for GPUs need not have, and its own may warn.
@@ -122,7 +122,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
                 continue
 
 
-def run_part(part: Part, seconds: float, folder: Path, cpu: bool) -> dict[str, Any]:
+def run_part(part: DevicePart, seconds: float, folder: Path, cpu: bool) -> dict[str, Any]:
     """Run a part: whether all in it is right, its seconds, its figures so far, and the end of what it wrote."""
     file, start = folder / f"{part.name}.json", time.monotonic()
     status, said = run_limited(command_of(part, file, cpu), seconds, _environment(cpu and part.simulated))
@@ -135,10 +135,10 @@ def run_part(part: Part, seconds: float, folder: Path, cpu: bool) -> dict[str, A
 
 
 def run_all(
-    parts: Iterable[Part],
+    parts: Iterable[DevicePart],
     missing: dict[str, str],
     budget: float,
-    run: Callable[[Part, float], dict[str, Any]],
+    run: Callable[[DevicePart, float], dict[str, Any]],
     written: Callable[[list[dict[str, Any]]], object],
 ) -> list[dict[str, Any]]:
     """Run parts in order while the budget lasts; what came of each, also of those that did not run.
@@ -153,12 +153,10 @@ def run_all(
     end, found = time.monotonic() + budget, []
     for part in parts:
         left = end - time.monotonic()
-        lacking = [missing[need] for need in part.needs if need in missing]
-        if lacking or left < part.least:
+        absent = [missing[need] for need in part.needs if need in missing]
+        if absent or left < part.least:
             why = (
-                lacking[0]
-                if lacking
-                else f"{max(left, 0):.0f} s of the budget were left, and it needs {part.least:.0f}"
+                absent[0] if absent else f"{max(left, 0):.0f} s of the budget were left, and it needs {part.least:.0f}"
             )
             one = {"part": part.name, "right": None, "ended": f"not run: {why}", "seconds": 0.0}
         else:

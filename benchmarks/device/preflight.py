@@ -1,4 +1,4 @@
-"""What a machine lacks that `python -m benchmarks.device` needs, in one line.
+"""What `python -m benchmarks.device` needs and a machine does not have, in one line.
 
     python -m benchmarks.device.preflight [--json FILE]
 

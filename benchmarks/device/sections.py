@@ -53,23 +53,23 @@ def frames(cpu: bool) -> dict[str, Any]:
     whole = library.DataFrame({"text": library.Series(_strings(column))})
     drawn = Permutations.of_nemo(CUDF.num_hashes, CUDF.shingles.seed)
     seed = int(drawn.factors[0])
-    card = texts_on_gpu(whole, "text")
-    own, theirs = CUDF.signatures(card), by_cudf(whole, drawn, seed, CUDF.shingles.size)
+    on_gpu = texts_on_gpu(whole, "text")
+    own, theirs = CUDF.signatures(on_gpu), by_cudf(whole, drawn, seed, CUDF.shingles.size)
     right["cuDF's MinHash equals ours"] = same(own, theirs)
     right["layout of a cuDF column"] = same(
-        tuple(word_signals.gpu(card, np.arange(len(column)))),
+        tuple(word_signals.gpu(on_gpu, np.arange(len(column)))),
         tuple(word_signals(*column, np.arange(len(column)))),
     )
     with tempfile.TemporaryDirectory() as folder:
         Pipeline("to_parquet", stages=[reader(fields=["text"]), ParquetWriter(folder)]).run(InlineExecutor())
-        on_gpu, on_host = ParquetReader(folder, frames="cudf"), ParquetReader(folder)
-        pairs = [(on_gpu.process(split), on_host.process(split)) for split in on_host.splits()]
-        right["Parquet decoded on the card"] = all(
+        by_gpu, by_host = ParquetReader(folder, frames="cudf"), ParquetReader(folder)
+        pairs = [(by_gpu.process(split), by_host.process(split)) for split in by_host.splits()]
+        right["Parquet decoded on the GPU"] = all(
             one is not None and other is not None and one.to_pandas().equals(other.to_pandas()) for one, other in pairs
         )
     size = len(column.data)
     rates = {
-        "ours": size / seconds(lambda: CUDF.signatures(card)) / 1e9,
+        "ours": size / seconds(lambda: CUDF.signatures(on_gpu)) / 1e9,
         "cuDF": size / seconds(lambda: by_cudf(whole, drawn, seed, CUDF.shingles.size)) / 1e9,
     }
     print(table(["of cuDF", "right"], [[name, "yes" if value else "NO"] for name, value in right.items()]))

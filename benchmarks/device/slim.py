@@ -31,7 +31,7 @@ _HEADERS = re.compile(r"(^|/)(include|cmake)/")
 _SMALL = 2**20
 
 
-class Entry(NamedTuple):
+class FatbinEntry(NamedTuple):
     """An entry of a container: where it begins and ends, what it is, and for which architecture."""
 
     start: int
@@ -55,12 +55,12 @@ def sections(data: bytes | bytearray) -> dict[str, tuple[int, int]]:
     return found
 
 
-def entries(data: bytearray, start: int, stop: int) -> Iterator[Entry]:
+def entries(data: bytearray, start: int, stop: int) -> Iterator[FatbinEntry]:
     """The entries of a container from behind its head on."""
     while start < stop:
         kind, _, head, size = _ENTRY.unpack_from(data, start)
         (arch,) = _ARCH.unpack_from(data, start + _ARCH_AT)
-        yield Entry(start, start + head + size, kind, arch)
+        yield FatbinEntry(start, start + head + size, kind, arch)
         start += head + size
 
 

@@ -83,20 +83,20 @@ def _key(wheel: Path) -> tuple[str, ...]:
 
 def cut(wheels: Iterable[tuple[str, Path]], limit: int) -> Iterator[tuple[int, str, bytes, dict[str, Any]]]:
     """Pieces of wheels: the number of the folder, the name and the bytes of each, and what is known of its wheel."""
-    folder, room = 1, limit
+    folder, left = 1, limit
     for group, path in wheels:
         data = path.read_bytes()
         wheel: dict[str, Any] = {"wheel": path.name, "group": group, "sha256": hashlib.sha256(data).hexdigest()}
         wheel["parts"] = []
         at = 0
         while at < len(data):
-            if room < _PIECE and room < len(data) - at:
-                folder, room = folder + 1, limit
-            piece = data[at : at + room]
+            if left < _PIECE and left < len(data) - at:
+                folder, left = folder + 1, limit
+            piece = data[at : at + left]
             name = f"{path.name}.{len(wheel['parts']):02d}"
             wheel["parts"].append(name)
             yield folder, name, piece, wheel
-            at, room = at + len(piece), room - len(piece)
+            at, left = at + len(piece), left - len(piece)
 
 
 def write(wheels: Iterable[tuple[str, Path]], limit: int, root: Path) -> list[Path]:

@@ -10,7 +10,7 @@ pins     each wheel has the version of its list, and is found before the image's
 imports  every library, with the smaller copies of libcudf and others, and every module that uses one
 refused  what needs a GPU ends with one sentence
 names    libraries have what dcurate uses, with these arguments, as tests/frames/cudf_signatures.json records it;
-         ``--write`` records it anew
+         ``--write`` records it again
 kernels  numba-cuda and NVVM make PTX of every kernel
 extras   pip finds versions for dcurate[cuda12] and dcurate[cuda13] together; nothing is downloaded but metadata
 """
@@ -115,7 +115,7 @@ def _given() -> None:
 
 
 def names(write: bool) -> list[str]:
-    """Names and arguments that the libraries lack, and what the record has otherwise."""
+    """Names and arguments that are missing in the libraries, and what the record has otherwise."""
     found = [use for use in uses(ROOT) if not use.name.startswith("torch.")]
     signatures: dict[str, Signature] = {}
     wrong = []

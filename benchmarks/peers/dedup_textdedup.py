@@ -64,7 +64,7 @@ def exact(source: str, output: str, workers: str) -> dict[str, Any]:
 
 
 def _counts(output: str) -> dict[str, Any]:
-    """Documents before and after, as its own files tell them."""
+    """Documents before and after, by its own files."""
     before = json.loads(Path(output, "kept", "dataset_info.json").read_text())["splits"]["train"]["num_examples"]
     files = [pa.memory_map(str(path)) for path in Path(output, "kept").glob("*.arrow")]
     return {"documents_in": before, "documents_out": sum(ipc.open_stream(file).read_all().num_rows for file in files)}

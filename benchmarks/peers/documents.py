@@ -74,7 +74,7 @@ def write_groups(
         threshold: as it was given.
         groups: the group of each document.
         kept: whether it stays; the first of each group if None.
-        pairs: if the peer tells them.
+        pairs: if the peer gives them.
     """
     if kept is None:
         seen: set[int] = set()

@@ -20,7 +20,7 @@ import ray
 Batch = dict[str, Any]
 
 
-class Stage:
+class SleepyStage:
     """Sleeps over every batch, which is one task."""
 
     def __init__(self, seconds: float, first: bool) -> None:
@@ -50,7 +50,7 @@ def main() -> None:
     )
     for place, seconds in enumerate(options.seconds):
         data = data.map_batches(
-            Stage,
+            SleepyStage,
             fn_constructor_args=(seconds, place == 0),
             batch_size=1,
             num_cpus=1,

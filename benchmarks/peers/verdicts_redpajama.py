@@ -20,7 +20,7 @@ _TOP = {2: 0.20, 3: 0.18, 4: 0.16}
 _DUPLICATE = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}
 
 
-class Signals:
+class RedPajamaSignals:
     """The signals of a document."""
 
     def __init__(self, checkout: Path) -> None:
@@ -38,7 +38,7 @@ class Signals:
         return [span[2] for span in signal()(document)]
 
 
-def verdict(signals: Signals, text: str) -> str | None:
+def verdict(signals: RedPajamaSignals, text: str) -> str | None:
     """The first of the rules that drops it, or None."""
     document = signals.document(text)
 
@@ -71,7 +71,7 @@ def verdict(signals: Signals, text: str) -> str | None:
 
 def main() -> None:
     _, source, target, checkout = sys.argv[1:5]
-    signals = Signals(Path(checkout).resolve())
+    signals = RedPajamaSignals(Path(checkout).resolve())
     with open(source, encoding="utf-8") as lines:
         texts = [json.loads(line)["text"] for line in lines]
     started = time.process_time()

@@ -1,7 +1,7 @@
 """Three sleeping stages of 4, 1 and 2 tasks a second on 7 slots, on Cosmos-Xenna. Runs in its own environment.
 
 ``python xenna_balance.py --tasks 400 [--slots 7] [--interval 180]``; answers in one line of JSON: when it was asked
-for, when the first task began, when each left the last stage. Xenna looks at the balance every 180 s unless told
+for, when the first task began, when each left the last stage. Xenna looks at the balance every 180 s unless set
 otherwise.
 """
 
@@ -35,7 +35,7 @@ ENVIRONMENT = {
 Task = dict[str, Any]
 
 
-class Sleeping(Stage[Task, Task]):
+class SleepingStage(Stage[Task, Task]):
     """Sleeps over every task."""
 
     def __init__(self, seconds: float, first: bool) -> None:
@@ -55,15 +55,15 @@ class Sleeping(Stage[Task, Task]):
         return in_data
 
 
-class StageA(Sleeping):
-    """The first; Xenna tells stages apart by the names of their classes."""
+class StageA(SleepingStage):
+    """The first; Xenna distinguishes stages by the names of their classes."""
 
 
-class StageB(Sleeping):
+class StageB(SleepingStage):
     """The second."""
 
 
-class StageC(Sleeping):
+class StageC(SleepingStage):
     """The third."""
 
 

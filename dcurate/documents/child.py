@@ -10,8 +10,7 @@ import pypdfium2 as pdfium
 
 from dcurate.documents.figures import figure_pictures
 from dcurate.documents.memory import DRAWING, limited_memory
-from dcurate.documents.pdf import MediaError as PdfError
-from dcurate.documents.pdf import extract_pdf
+from dcurate.documents.pdf import PdfError, extract_pdf
 from dcurate.documents.repair import has_no_pages, with_page_tree
 from dcurate.documents.truncation import LIMITS, truncation
 from dcurate.media.errors import MediaError, MediaFault

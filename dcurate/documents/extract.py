@@ -22,7 +22,7 @@ from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.ocr.files import model_files
 from dcurate.media.refs import BYTES, REF, refs_of
-from dcurate.media.sandbox import Answer, Sandbox
+from dcurate.media.sandbox import ChildAnswer, Sandbox
 
 #: What the text of a row is.
 Output: TypeAlias = Literal["text", "markdown", "interleaved"]
@@ -170,7 +170,7 @@ class PdfExtract(FileExtract):
         rows = result.to_arrow()
         dropped = self._dropped(rows.filter(empty), NO_PAGES)
         rows = rows.filter(pc.invert(empty))
-        found = [each for each in read if isinstance(each, Answer)]
+        found = [each for each in read if isinstance(each, ChildAnswer)]
         if self.output == "interleaved":
             rows = interleaved_table(rows, found, self._ids(rows, str(task.key or "")))
         else:
@@ -190,7 +190,7 @@ class PdfExtract(FileExtract):
             **({} if self.ocr == "off" else {"ocr": {"ocr": self.ocr, "models": self.ocr_models, "hard": self.hard}}),
         }
 
-    def _row(self, answer: Answer) -> dict[str, Any]:
+    def _row(self, answer: ChildAnswer) -> dict[str, Any]:
         return {**document_columns(answer.value), self.text_field: answer.value[self.output]}
 
     def _ids(self, rows: pa.Table, key: str) -> list[str]:
@@ -213,9 +213,9 @@ class PdfExtract(FileExtract):
         return with_columns(rows.drop_columns([name for name in (BYTES,) if name in rows.column_names]), table)
 
 
-def _judged(answer: Answer | MediaFault) -> Answer | MediaFault | None:
+def _judged(answer: ChildAnswer | MediaFault) -> ChildAnswer | MediaFault | None:
     """An answer; its fault under the name that the stage gives it; None for a file without pages."""
-    if isinstance(answer, Answer):
+    if isinstance(answer, ChildAnswer):
         return answer
     if answer.reason == NO_PAGES:
         return None

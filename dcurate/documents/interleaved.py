@@ -12,13 +12,13 @@ import pyarrow as pa
 from dcurate.documents.columns import DOCUMENT, document_columns
 from dcurate.image.interleaved.schema import BEFORE, IMAGE, METADATA, TEXT, SourceRef, rows_of
 from dcurate.media.refs import BYTES, REF, refs_of
-from dcurate.media.sandbox import Answer
+from dcurate.media.sandbox import ChildAnswer
 
 #: The column with the number of the page, from 1.
 PAGE = "page"
 
 
-def interleaved_table(rows: pa.Table, found: Sequence[Answer], ids: Sequence[str]) -> pa.Table:
+def interleaved_table(rows: pa.Table, found: Sequence[ChildAnswer], ids: Sequence[str]) -> pa.Table:
     """Return the interleaved rows of PDFs; each keeps the other columns of its PDF.
 
     Args:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dcurate.documents.pdf.page import Page
+    from dcurate.documents.pdf.page import PdfPage
 
 #: Share of the characters that lie over a picture, and of the page that pictures cover, from which they are a layer
 #: over a scan.
@@ -70,7 +70,7 @@ def _is_noise(word: str) -> bool:
     return len(letters) >= _LEAST_CONSONANTS and _VOWELS.isdisjoint(bases)
 
 
-def clear_layer(page: Page) -> None:
+def clear_layer(page: PdfPage) -> None:
     """Leave the noise out of a layer of text over a scan, if much of it is noise, and note its share in the signals.
 
     Args:

@@ -18,7 +18,7 @@ from dcurate.fs.listing import walk
 from dcurate.fs.paths import open_store
 from dcurate.media.faults import FAULT
 from dcurate.media.refs import REF, Ref, fetch, ref_array
-from dcurate.media.sandbox import Answer, Sandbox
+from dcurate.media.sandbox import ChildAnswer, Sandbox
 
 #: The longest side of a picture, in pixels.
 SIDE = 300
@@ -112,7 +112,7 @@ def _drawn(found: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]
                     answer = sandbox.call(data) if isinstance(data, bytes) else None
                 except DcurateError:  # the report of a run is written without it
                     answer = None
-            if isinstance(answer, Answer):
+            if isinstance(answer, ChildAnswer):
                 value = answer.value
                 picture = SetAside(*_words(one), answer.blobs[0], int(value["width"]), int(value["height"]))
             shown.append(picture)

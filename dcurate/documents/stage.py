@@ -16,7 +16,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.refs import BYTES, REF, fetched, has_media
-from dcurate.media.sandbox import Answer, Sandbox
+from dcurate.media.sandbox import ChildAnswer, Sandbox
 
 #: Files after which the child process is replaced.
 RECYCLE_ITEMS = 1000
@@ -53,7 +53,7 @@ class FileExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
             self._sandbox.close()
             self._sandbox = None
 
-    def _answers(self, task: DocumentBatch) -> list[Answer | MediaFault]:
+    def _answers(self, task: DocumentBatch) -> list[ChildAnswer | MediaFault]:
         """What the child process says of the file of each row.
 
         Raises:
@@ -67,7 +67,7 @@ class FileExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
             )
         return list(self._read(table))
 
-    def _read(self, table: pa.Table) -> Iterator[Answer | MediaFault]:
+    def _read(self, table: pa.Table) -> Iterator[ChildAnswer | MediaFault]:
         if self._sandbox is None:
             self.setup()
         assert self._sandbox is not None

@@ -18,8 +18,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.refs import BYTES, REF, fetch, has_media
-from dcurate.media.sandbox import Answer as Drawn
-from dcurate.media.sandbox import Sandbox
+from dcurate.media.sandbox import ChildAnswer, Sandbox
 from dcurate.models.llm.config import Answer, GenerationConfig, Question, Request
 from dcurate.models.llm.errors import RequestError
 from dcurate.models.llm.generate import GenerateStage
@@ -212,7 +211,9 @@ class VisionExtract(GenerateStage):
             if isinstance(data, bytes):
                 turns = {page.number: page.turn for page in of}
                 found = self._sandbox.call(wanted(data, [page.number for page in of], turns))
-            pictures = dict(zip(found.value["pages"], found.blobs, strict=True)) if isinstance(found, Drawn) else {}
+            pictures = (
+                dict(zip(found.value["pages"], found.blobs, strict=True)) if isinstance(found, ChildAnswer) else {}
+            )
             for page in of:
                 page.picture = pictures.get(page.number, b"")
                 page.failure = found.reason if isinstance(found, MediaFault) else "not drawn"

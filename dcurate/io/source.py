@@ -27,7 +27,7 @@ Frames: TypeAlias = Literal["arrow", "cudf"]
 
 _HEADS = 16
 #: Resources of a slot that reads rows to a GPU: four of them share one.
-_ON_CARD = Resources(cpus=1, gpus=0.25)
+_ON_GPU = Resources(cpus=1, gpus=0.25)
 
 
 _CONVERT = "convert it, with pandas say"
@@ -72,7 +72,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         if self.frames not in get_args(Frames):
             raise PipelineError(f"{self.name}: frames={self.frames!r} is none of {listed(get_args(Frames))}")
         if self.frames == "cudf":
-            self.resources = _ON_CARD
+            self.resources = _ON_GPU
         self._partitioning()
         declared(self.schema or {}, f"{self.name}: schema")
         if self.fields is not None and not is_names(self.fields):

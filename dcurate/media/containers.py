@@ -25,7 +25,7 @@ _UTF_8 = 0x800
 _ANY = ("", "application/octet-stream", "binary/octet-stream", "application/download", "unk")
 
 
-class Found(NamedTuple):
+class ContainerFile(NamedTuple):
     """A file of media.
 
     Args:
@@ -41,7 +41,7 @@ class Found(NamedTuple):
     about: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
-class Lost(NamedTuple):
+class LostPart(NamedTuple):
     """A part of a container that is no file, and why.
 
     Args:
@@ -60,14 +60,14 @@ class Lost(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedFiles:
     """Which files are wanted.
 
     Args:
         endings: of their names, with the dot; None for all.
 
     Examples:
-        >>> wanted = Wanted.of(["pdf", ".ps"])
+        >>> wanted = WantedFiles.of(["pdf", ".ps"])
         >>> wanted.named("a.PDF"), wanted.typed("application/pdf", "https://host/get?id=3"), wanted.named("a.html")
         (True, True, False)
     """
@@ -75,7 +75,7 @@ class Wanted:
     endings: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, kinds: Sequence[str] | None) -> Wanted:
+    def of(cls, kinds: Sequence[str] | None) -> WantedFiles:
         """Those of some kinds of media, or with some endings."""
         if kinds is None:
             return cls()
@@ -97,7 +97,7 @@ class Wanted:
             return False
 
 
-def of_tar(store: Any, path: str, part: FilePart, name: str) -> Iterator[Found | Lost]:
+def of_tar(store: Any, path: str, part: FilePart, name: str) -> Iterator[ContainerFile | LostPart]:
     """The files of a tar archive, from its headers."""
     with tar.opened(store, path, part.size, part.version, name) as window:
         for each in tar.walk(window, part.start, part.stop):
@@ -105,25 +105,25 @@ def of_tar(store: Any, path: str, part: FilePart, name: str) -> Iterator[Found |
             if found is not None:
                 yield found
             elif isinstance(each, tar.Member) and each.kind == "file":
-                yield Found(each.name, Ref(part.path, each.name, each.offset, each.size), each.size)
+                yield ContainerFile(each.name, Ref(part.path, each.name, each.offset, each.size), each.size)
 
 
-def lost_in_tar(each: tar.Member | tar.Damage, path: str) -> Lost | None:
+def lost_in_tar(each: tar.Member | tar.TarDamage, path: str) -> LostPart | None:
     """Why a part of a tar archive is no file; None if it is one, or a folder."""
-    if isinstance(each, tar.Damage):
+    if isinstance(each, tar.TarDamage):
         detail = each.detail or f"bytes {each.begin:,} to {each.end:,} of the archive hold no member"
-        return Lost("", Ref(path, "", each.begin, each.end - each.begin), MediaFault(each.reason, detail))
+        return LostPart("", Ref(path, "", each.begin, each.end - each.begin), MediaFault(each.reason, detail))
     ref = Ref(path, each.name, each.offset, each.size)
     if each.kind == "folder":
         return None
     if each.kind != "file":
-        return Lost(each.name, ref, MediaFault(each.kind, f"to {each.target!r}" if each.target else ""))
+        return LostPart(each.name, ref, MediaFault(each.kind, f"to {each.target!r}" if each.target else ""))
     if is_climbing(stored(each.name)):
-        return Lost(each.name, ref, MediaFault("name leads out of the archive", each.name))
+        return LostPart(each.name, ref, MediaFault("name leads out of the archive", each.name))
     if is_hidden(each.name):
-        return Lost(each.name, ref, MediaFault("hidden member", each.name), is_fault=False)
+        return LostPart(each.name, ref, MediaFault("hidden member", each.name), is_fault=False)
     if each.held < each.size:
-        return Lost(each.name, ref, cut(each))
+        return LostPart(each.name, ref, cut(each))
     return None
 
 
@@ -132,13 +132,13 @@ def cut(member: tar.Member) -> MediaFault:
     return MediaFault("truncated", f"{member.name!r}: {member.held:,} of {member.size:,} bytes are there")
 
 
-def of_zip(store: Any, path: str, part: FilePart, name: str) -> Iterator[Found | Lost]:
+def of_zip(store: Any, path: str, part: FilePart, name: str) -> Iterator[ContainerFile | LostPart]:
     """The files of a zip archive, from its directory."""
     with open_unchanged(store, path, part.version, name, cache_type="readahead", block_size=_READ_AHEAD) as file:
         try:
             infos = zipfile.ZipFile(file).infolist()
         except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
-            yield Lost("", Ref(part.path, "", 0, part.size), MediaFault("damaged archive", str(error)))
+            yield LostPart("", Ref(part.path, "", 0, part.size), MediaFault("damaged archive", str(error)))
             return
     begins = sorted({info.header_offset for info in infos})
     ends = dict(zip(begins, [*begins[1:], part.size], strict=True))
@@ -150,13 +150,13 @@ def of_zip(store: Any, path: str, part: FilePart, name: str) -> Iterator[Found |
         member = _zip_name(info)
         ref = Ref(part.path, member, info.header_offset, max(size, 0))
         if is_climbing(stored(member)):
-            yield Lost(member, ref, MediaFault("name leads out of the archive", member))
+            yield LostPart(member, ref, MediaFault("name leads out of the archive", member))
         elif is_hidden(member):
-            yield Lost(member, ref, MediaFault("hidden member", member), is_fault=False)
+            yield LostPart(member, ref, MediaFault("hidden member", member), is_fault=False)
         elif info.flag_bits & 1:
-            yield Lost(member, ref, MediaFault("encrypted", "the member of the archive has a password"))
+            yield LostPart(member, ref, MediaFault("encrypted", "the member of the archive has a password"))
         else:
-            yield Found(member, ref, info.file_size)
+            yield ContainerFile(member, ref, info.file_size)
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
@@ -166,9 +166,11 @@ def _zip_name(info: zipfile.ZipInfo) -> str:
     return shown(info.filename.encode("cp437").decode("utf-8", "surrogateescape"))
 
 
-def of_warc(store: Any, path: str, part: FilePart, name: str, wanted: Wanted) -> Iterator[Found | Lost]:
+def of_warc(
+    store: Any, path: str, part: FilePart, name: str, wanted: WantedFiles
+) -> Iterator[ContainerFile | LostPart]:
     """The wanted records of a web archive; its records are read to find them."""
-    waiting: Found | None = None
+    waiting: ContainerFile | None = None
     with open_unchanged(store, path, part.version, name, cache_type="readahead", block_size=_READ_AHEAD) as file:
         # The end of a record is where the next one begins, also if that belongs to the next part.
         for each in warc.iterate_records(file, part.start, None):
@@ -179,7 +181,7 @@ def of_warc(store: Any, path: str, part: FilePart, name: str, wanted: Wanted) ->
                 break
             if isinstance(each, warc.Damage):
                 ref = Ref(part.path, "", each.offset, 0)
-                yield Lost(
+                yield LostPart(
                     "", ref, MediaFault("damaged record", f"byte {each.offset:,}: {each.reason}"), each.url or None
                 )
                 continue
@@ -189,7 +191,7 @@ def of_warc(store: Any, path: str, part: FilePart, name: str, wanted: Wanted) ->
             if waiting is not None:  # several records in one compressed member
                 yield _ending(waiting, part.size)
                 waiting = None
-            if isinstance(found, Lost):
+            if isinstance(found, LostPart):
                 yield found
             else:
                 waiting = found
@@ -197,11 +199,11 @@ def of_warc(store: Any, path: str, part: FilePart, name: str, wanted: Wanted) ->
         yield _ending(waiting, part.size)
 
 
-def _ending(found: Found, end: int) -> Found:
+def _ending(found: ContainerFile, end: int) -> ContainerFile:
     return found._replace(ref=found.ref._replace(size=end - (found.ref.offset or 0)))
 
 
-def _page(record: warc.Record, path: str, wanted: Wanted) -> Found | Lost | None:
+def _page(record: warc.Record, path: str, wanted: WantedFiles) -> ContainerFile | LostPart | None:
     if record.kind not in ("response", "resource"):
         return None
     message = response(record.content) if record.kind == "response" else None
@@ -213,7 +215,7 @@ def _page(record: warc.Record, path: str, wanted: Wanted) -> Found | Lost | None
     member = record.id or record.url
     ref = Ref(path, member, record.offset, 0)
     if message is not None and message.damage:
-        return Lost(record.url, ref, MediaFault("damaged record", message.damage), record.url)
+        return LostPart(record.url, ref, MediaFault("damaged record", message.damage), record.url)
     about = {
         "url": record.url or None,
         "date": record.date or None,
@@ -222,4 +224,4 @@ def _page(record: warc.Record, path: str, wanted: Wanted) -> Found | Lost | None
         "truncated": record.headers.get("warc-truncated"),
     }
     body = record.content if message is None else message.body
-    return Found(record.url.rpartition("/")[2] or member, ref, len(body), about)
+    return ContainerFile(record.url.rpartition("/")[2] or member, ref, len(body), about)

@@ -42,7 +42,7 @@ class Version(NamedTuple):
     size: int
 
 
-class _Cache(Generic[K]):
+class _ContentCache(Generic[K]):
     """The content that was asked for last, bounded by its bytes."""
 
     def __init__(self, most: int) -> None:
@@ -68,7 +68,7 @@ class _Cache(Generic[K]):
 
 
 #: The content of files by reference and version.
-CACHE: _Cache[Any] = _Cache(_KEPT)
+CACHE: _ContentCache[Any] = _ContentCache(_KEPT)
 
 _versions: dict[tuple[str, str], tuple[float, Version]] = {}
 
@@ -144,7 +144,7 @@ def _joined(places: list[Place]) -> Iterator[tuple[int, int]]:
         yield start, stop
 
 
-class Stream:
+class UnpackedStream:
     """The unpacked content of a compressed file, read once from front to back.
 
     Args:
@@ -163,7 +163,7 @@ class Stream:
         self.damage = ""
 
     @classmethod
-    def of(cls, store: Any, path: str, name: str) -> Stream:
+    def of(cls, store: Any, path: str, name: str) -> UnpackedStream:
         """Open a compressed file."""
         file = store.open(path, "rb")
         return cls(file, blocks(file, compression_of(path), name))
@@ -199,7 +199,7 @@ class Stream:
         return taken
 
 
-_streams: OrderedDict[tuple[Version, int], Stream] = OrderedDict()
+_streams: OrderedDict[tuple[Version, int], UnpackedStream] = OrderedDict()
 
 
 def from_stream(store: Any, path: str, version: Version, name: str, wanted: Mapping[Any, Place]) -> dict[Any, bytes]:
@@ -213,14 +213,14 @@ def from_stream(store: Any, path: str, version: Version, name: str, wanted: Mapp
     if stream is not None and ordered[0][1].offset < stream.at:
         stream.close()
         stream = None
-    stream = stream or Stream.of(store, path, name)
+    stream = stream or UnpackedStream.of(store, path, name)
     done: dict[Place, bytes] = {}
     try:
         for _, place in ordered:
             if place not in done:
                 if place.offset < stream.at:  # ranges that overlap
                     stream.close()
-                    stream = Stream.of(store, path, name)
+                    stream = UnpackedStream.of(store, path, name)
                 done[place] = stream.read(place)
     except BaseException:
         stream.close()

@@ -14,14 +14,13 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.schema import ColumnTypes, without_null
 from dcurate.fs.compression import ending_of, head, salvage
 from dcurate.io.files import Format, SourceFile, is_names
-from dcurate.io.json_parse import BadLine, each_line, parse_lines
-from dcurate.io.json_parse import Wanted as WantedColumns
+from dcurate.io.json_parse import BadLine, Wanted, each_line, parse_lines
 from dcurate.io.lines import read_lines_of_range, read_whole
-from dcurate.media.containers import Found, Lost, Wanted, of_tar, of_warc, of_zip
+from dcurate.media.containers import ContainerFile, LostPart, WantedFiles, of_tar, of_warc, of_zip
 from dcurate.media.errors import MediaFault
 from dcurate.media.names import KINDS, LINES, container_endings, container_of
 from dcurate.media.refs import MEDIA_REF, Ref
-from dcurate.media.source import AnyOf, MediaSource, Row
+from dcurate.media.source import AnyOf, MediaSource, SourceRow
 
 _BASE = [
     ("file_name", pa.string()),
@@ -112,7 +111,7 @@ class MediaReader(MediaSource):
         if self.kinds is None:
             return AnyOf("media", (), compressed=False)
         lines = () if self.bytes_field is None else LINES
-        endings = (*(Wanted.of(self.kinds).endings or ()), *container_endings(lines))
+        endings = (*(WantedFiles.of(self.kinds).endings or ()), *container_endings(lines))
         return AnyOf("media", endings, compressed=False)
 
     def _container(self, path: str) -> str:
@@ -136,14 +135,14 @@ class MediaReader(MediaSource):
                 return pa.schema([*pa.schema(_BASE), *self._columns_of_lines(part)])
         return pa.schema(_BASE)
 
-    def _items(self, part: FilePart, name: str) -> Iterator[Row | Lost | str]:
+    def _items(self, part: FilePart, name: str) -> Iterator[SourceRow | LostPart | str]:
         store, path = self._store(part.path)
-        wanted = Wanted.of(self.kinds)
-        found: Iterator[Found | Lost]
+        wanted = WantedFiles.of(self.kinds)
+        found: Iterator[ContainerFile | LostPart]
         match self._container(part.path):
             case "":
                 ref = Ref(part.path, None, 0, part.size)
-                yield Row(_values(Found(name, ref, part.size), None), part.size)
+                yield SourceRow(_values(ContainerFile(name, ref, part.size), None), part.size)
                 return
             case "tar":
                 found = of_tar(store, path, part, name)
@@ -151,35 +150,35 @@ class MediaReader(MediaSource):
                 found = of_zip(store, path, part, name)
             case "warc":
                 for each in of_warc(store, path, part, name, wanted):
-                    yield each if isinstance(each, Lost) else Row(_values(each, name), each.size or 0)
+                    yield each if isinstance(each, LostPart) else SourceRow(_values(each, name), each.size or 0)
                 return
             case _:
                 yield from self._lines(part, name)[1]
                 return
         for each in found:
-            if isinstance(each, Lost):
+            if isinstance(each, LostPart):
                 yield each
             elif not wanted.named(each.name):
                 yield "members of other kinds were left out"
             else:
-                yield Row(_values(each, name), each.size or 0)
+                yield SourceRow(_values(each, name), each.size or 0)
 
     def _tables(
-        self, part: FilePart, name: str, lost: list[tuple[Lost, str]], left_out: Counter[str]
-    ) -> Iterator[tuple[pa.Table, list[Row]]]:
+        self, part: FilePart, name: str, lost: list[tuple[LostPart, str]], left_out: Counter[str]
+    ) -> Iterator[tuple[pa.Table, list[SourceRow]]]:
         if self._container(part.path) != "lines":
             yield from super()._tables(part, name, lost, left_out)
             return
         table, items = self._lines(part, name)
         first, last = part.rows or (0, len(items))
         chosen = items[first:last]
-        before = sum(isinstance(each, Row) for each in items[:first])
-        rows = [each for each in chosen if isinstance(each, Row)]
-        lost += [(each, name) for each in chosen if isinstance(each, Lost)]
+        before = sum(isinstance(each, SourceRow) for each in items[:first])
+        rows = [each for each in chosen if isinstance(each, SourceRow)]
+        lost += [(each, name) for each in chosen if isinstance(each, LostPart)]
         if rows:
             yield table.slice(before, len(rows)), rows
 
-    def _lines(self, part: FilePart, name: str) -> tuple[pa.Table, list[Row | Lost]]:
+    def _lines(self, part: FilePart, name: str) -> tuple[pa.Table, list[SourceRow | LostPart]]:
         """The rows of a file of JSON Lines as a table, and an item for each of its lines."""
         store, path = self._store(part.path)
         ending, damage = ending_of(path), ""
@@ -190,7 +189,7 @@ class MediaReader(MediaSource):
             data, broken = salvage(data, ending)
             damage = broken.reason if broken is not None else ""
         lines: list[bytes] = []
-        items: list[Row | Lost] = []
+        items: list[SourceRow | LostPart] = []
         sizes: list[tuple[Ref, int]] = []
         for _, offset, line in each_line(data):
             stripped, size, fault = self._stripped(line)
@@ -198,13 +197,13 @@ class MediaReader(MediaSource):
             if fault is None:
                 lines.append(stripped)
                 sizes.append((ref, size))
-                items.append(Row({}, size))
+                items.append(SourceRow({}, size))
             else:
-                items.append(Lost("", ref, fault))
+                items.append(LostPart("", ref, fault))
         if damage:
             ref = Ref(part.path, self.bytes_field, len(data), 0)
-            items.append(Lost("", ref, MediaFault("damaged stream", damage)))
-        wanted = WantedColumns(self._known_of_lines(), self._declared())
+            items.append(LostPart("", ref, MediaFault("damaged stream", damage)))
+        wanted = Wanted(self._known_of_lines(), self._declared())
         table, bad = parse_lines(b"\n".join(lines), wanted, name) if lines else (pa.table({}), [])
         items = _with_bad(items, sizes, bad)
         refused = {line.number for line in bad}
@@ -243,22 +242,24 @@ class MediaReader(MediaSource):
         data = data[: data.rfind(b"\n") + 1] or data
         lines = [self._stripped(line) for _, _, line in each_line(data)]
         good = b"\n".join(line for line, _, fault in lines if fault is None)
-        table, _ = parse_lines(good, WantedColumns(ColumnTypes(), self._declared()), part.path)
+        table, _ = parse_lines(good, Wanted(ColumnTypes(), self._declared()), part.path)
         return without_null(pa.schema([column for column in table.schema if column.name not in _TAKEN]))
 
 
-def _values(found: Found, container: str | None) -> dict[str, object]:
+def _values(found: ContainerFile, container: str | None) -> dict[str, object]:
     base = {"file_name": found.name, "media_ref": found.ref._asdict(), "size": found.size, "container": container}
     return {**base, **found.about}
 
 
-def _with_bad(items: list[Row | Lost], refs: list[tuple[Ref, int]], bad: list[BadLine]) -> list[Row | Lost]:
+def _with_bad(
+    items: list[SourceRow | LostPart], refs: list[tuple[Ref, int]], bad: list[BadLine]
+) -> list[SourceRow | LostPart]:
     """The items of lines, with those that do not fit the types of the columns as lost."""
     by_number = {line.number: line.error for line in bad}
-    made: list[Row | Lost] = []
+    made: list[SourceRow | LostPart] = []
     number = 0
     for each in items:
-        error = by_number.get(number) if isinstance(each, Row) else None
-        made.append(each if error is None else Lost("", refs[number][0], MediaFault("malformed line", error)))
-        number += isinstance(each, Row)
+        error = by_number.get(number) if isinstance(each, SourceRow) else None
+        made.append(each if error is None else LostPart("", refs[number][0], MediaFault("malformed line", error)))
+        number += isinstance(each, SourceRow)
     return made

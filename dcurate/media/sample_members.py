@@ -22,7 +22,7 @@ _HELD, _AT_ONCE = 2**26, 4096
 _UNKNOWN = 2**20
 
 
-class Entry(NamedTuple):
+class SampleMember(NamedTuple):
     """A member to write.
 
     Args:
@@ -59,7 +59,7 @@ class Samples:
     """
 
     keys: list[str]
-    entries: list[list[Entry]]
+    entries: list[list[SampleMember]]
     kinds: dict[str, pa.DataType]
     replaced: int = 0
 
@@ -92,7 +92,7 @@ class Samples:
                 name = _safe(stored(name) if ref is not None and ref.member == name else name)
                 own = sample_of(name)[0]
                 source = data[row] if data[row] is not None else refs[row]
-                made = [] if source is None else [Entry(name, source, is_media=True)]
+                made = [] if source is None else [SampleMember(name, source, is_media=True)]
                 made += _new(own, values, ())
             keys.append(own)
             entries.append(made)
@@ -120,7 +120,7 @@ class Samples:
 
     def read(
         self, rows: Sequence[int], options: Mapping[str, Any]
-    ) -> Iterator[tuple[int, list[tuple[Entry, bytes]] | MediaFault]]:
+    ) -> Iterator[tuple[int, list[tuple[SampleMember, bytes]] | MediaFault]]:
         """Yield rows with the content of their members, or why one of these cannot be had."""
         chosen: list[int] = []
         size = number = 0
@@ -135,11 +135,11 @@ class Samples:
 
     def _read(
         self, rows: Sequence[int], options: Mapping[str, Any]
-    ) -> Iterator[tuple[int, list[tuple[Entry, bytes]] | MediaFault]]:
+    ) -> Iterator[tuple[int, list[tuple[SampleMember, bytes]] | MediaFault]]:
         wanted = [entry.source for row in rows for entry in self.entries[row] if isinstance(entry.source, Ref)]
         found = iter(fetch(pa.table({REF: ref_array(wanted)}), storage_options=options) if wanted else [])
         for row in rows:
-            contents: dict[str, tuple[Entry, bytes]] = {}
+            contents: dict[str, tuple[SampleMember, bytes]] = {}
             fault: MediaFault | None = None
             for entry in self.entries[row]:
                 data = next(found) if isinstance(entry.source, Ref) else entry.source
@@ -152,7 +152,7 @@ class Samples:
                     contents[entry.name] = entry, content
             yield row, list(contents.values()) if fault is None else fault
 
-    def _content(self, entry: Entry, data: bytes | None) -> bytes | None:
+    def _content(self, entry: SampleMember, data: bytes | None) -> bytes | None:
         """The content of a member: as it was, unless its column says something else; None if it is left out."""
         if not entry.column:
             return data
@@ -174,7 +174,7 @@ def _is_same(data: bytes, value: Any, kind: pa.DataType) -> bool:
         return False
 
 
-def _of_members(key: str, refs: Sequence[Ref], values: Mapping[str, Any], media: str | None) -> list[Entry]:
+def _of_members(key: str, refs: Sequence[Ref], values: Mapping[str, Any], media: str | None) -> list[SampleMember]:
     """The members of a sample that was read from a shard, and texts that it did not have."""
     last = {sample_of(ref.member or "")[1].lower(): place for place, ref in enumerate(refs)}
     entries = []
@@ -183,14 +183,14 @@ def _of_members(key: str, refs: Sequence[Ref], values: Mapping[str, Any], media:
         suffix = sample_of(name)[1].lower()
         own = suffix if suffix in values and last[suffix] == place else ""
         is_media = name == media if media is not None else bool(kind_of(name))
-        entries.append(Entry(_safe(stored(name)), ref, own, values.get(own), is_media))
+        entries.append(SampleMember(_safe(stored(name)), ref, own, values.get(own), is_media))
     return entries + _new(key, values, last)
 
 
-def _new(key: str, values: Mapping[str, Any], there: Mapping[str, int] | Sequence[str]) -> list[Entry]:
+def _new(key: str, values: Mapping[str, Any], there: Mapping[str, int] | Sequence[str]) -> list[SampleMember]:
     """Members for the texts of a sample that has none of their suffix."""
     return [
-        Entry(f"{key}.{suffix}", None, suffix, value)
+        SampleMember(f"{key}.{suffix}", None, suffix, value)
         for suffix, value in values.items()
         if value is not None and suffix not in there
     ]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dcurate.errors import DataError
 from dcurate.media import tar
-from dcurate.media.containers import Lost, cut, lost_in_tar
+from dcurate.media.containers import LostPart, cut, lost_in_tar
 from dcurate.media.names import kind_of, sample_of
 from dcurate.media.refs import MEDIA_REF, Ref
 
@@ -26,7 +26,7 @@ LARGEST_TEXT = 2**24
 
 
 @dataclass
-class Sample:
+class ShardSample:
     """A sample of a shard: the members with one key.
 
     Attributes:
@@ -58,12 +58,12 @@ class Sample:
         return [Ref(path, member.name, member.offset, member.size) for member in self.members]
 
 
-def samples_of(items: Iterable[tar.Member | tar.Damage], path: str) -> Iterator[Sample | Lost]:
+def samples_of(items: Iterable[tar.Member | tar.TarDamage], path: str) -> Iterator[ShardSample | LostPart]:
     """Group the members of an archive, or a part of it; what is no member of a sample is lost.
 
     Members of a sample may lie apart: those of all samples are held.
     """
-    samples: dict[str, Sample] = {}
+    samples: dict[str, ShardSample] = {}
     for each in items:
         is_cut = isinstance(each, tar.Member) and each.kind == "file" and each.held < each.size
         lost = lost_in_tar(each._replace(held=each.size) if isinstance(each, tar.Member) and is_cut else each, path)
@@ -71,11 +71,11 @@ def samples_of(items: Iterable[tar.Member | tar.Damage], path: str) -> Iterator[
             yield lost
         elif isinstance(each, tar.Member) and each.kind == "file":
             key = sample_of(each.name)[0]
-            samples.setdefault(key, Sample(key)).members.append(each)
+            samples.setdefault(key, ShardSample(key)).members.append(each)
     yield from samples.values()
 
 
-def fault_of(sample: Sample) -> tuple[str, str]:
+def fault_of(sample: ShardSample) -> tuple[str, str]:
     """The reason why a sample cannot be used, with details; both empty if it can."""
     for member in sample.members:
         if member.held < member.size:

@@ -24,7 +24,7 @@ import orjson
 
 from dcurate.errors import StageError
 from dcurate.media.errors import MediaFault
-from dcurate.media.sandbox_child import HEAD, ITEM, Kind
+from dcurate.media.sandbox_child import HEAD, ITEM, AnswerKind
 from dcurate.media.template import Ended, Template
 
 #: Seconds that the child may take to load its function.
@@ -40,7 +40,7 @@ _NEARLY_ALL = 0.75
 _NO_MEMORY = (b"bad_alloc", b"out of memory", b"cannot allocate", b"memory exhausted")
 
 
-class Answer(NamedTuple):
+class ChildAnswer(NamedTuple):
     """What the function returned for an item.
 
     Args:
@@ -105,7 +105,7 @@ class Sandbox:
         #: How many children were started, and how many seconds of CPU those that ended took.
         self.started, self.cpu_s = 0, 0.0
 
-    def map(self, items: Sequence[bytes | memoryview]) -> list[Answer | MediaFault]:
+    def map(self, items: Sequence[bytes | memoryview]) -> list[ChildAnswer | MediaFault]:
         """Call the function on each item; the answers are in the order of the items.
 
         Raises:
@@ -114,7 +114,7 @@ class Sandbox:
         with self._busy:
             return list(self._answers(items))
 
-    def call(self, data: bytes | memoryview) -> Answer | MediaFault:
+    def call(self, data: bytes | memoryview) -> ChildAnswer | MediaFault:
         """Call the function on one item.
 
         Raises:
@@ -133,7 +133,7 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _answers(self, items: Sequence[bytes | memoryview]) -> Iterator[Answer | MediaFault]:
+    def _answers(self, items: Sequence[bytes | memoryview]) -> Iterator[ChildAnswer | MediaFault]:
         waiting = deque(items)
         again = False  # the first item ended a child, and is tried once more, alone
         while waiting:
@@ -229,7 +229,7 @@ class _Child:
         """
         try:
             kind, value, _ = self._next(START_S)
-            reason = "" if kind == Kind.READY else str(value.get("detail"))
+            reason = "" if kind == AnswerKind.READY else str(value.get("detail"))
             peak = value.get("peak_bytes", 0)
             self._peak = peak if isinstance(peak, int) else 0
         except _DiedError as died:
@@ -237,7 +237,7 @@ class _Child:
         if reason:
             raise StageError(f"{self._function!r} could not be loaded in a process of its own: {reason}")
 
-    def answers(self, items: Sequence[bytes | memoryview], timeout_s: float) -> Iterator[Answer | MediaFault]:
+    def answers(self, items: Sequence[bytes | memoryview], timeout_s: float) -> Iterator[ChildAnswer | MediaFault]:
         """Yield the answers to the items; fewer if the child retires.
 
         Raises:
@@ -247,11 +247,11 @@ class _Child:
             self._send(item)
         for _ in range(len(items)):
             kind, value, blobs = self._next(timeout_s)
-            self.retired = kind in (Kind.LAST, Kind.LAST_FAULT)
-            if kind in (Kind.FAULT, Kind.LAST_FAULT):
+            self.retired = kind in (AnswerKind.LAST, AnswerKind.LAST_FAULT)
+            if kind in (AnswerKind.FAULT, AnswerKind.LAST_FAULT):
                 yield MediaFault(str(value.get("reason")), str(value.get("detail")))
             else:
-                yield Answer(value, blobs)
+                yield ChildAnswer(value, blobs)
             if self.retired:
                 return
 

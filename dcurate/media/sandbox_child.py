@@ -29,7 +29,7 @@ _EVERY, _LARGE = 16, 2**20
 _FIRST = 8
 
 
-class Kind(IntEnum):
+class AnswerKind(IntEnum):
     """What an answer is; after a last one the child ends."""
 
     READY = 0
@@ -70,13 +70,13 @@ def main(requests: int, answers: int, lifeline: int) -> None:
             module, _, name = setup["function"].partition(":")
             function = getattr(importlib.import_module(module), name)
         except Exception as error:  # the parent reports any error
-            _answer(writer, Kind.UNLOADABLE, {"detail": f"{type(error).__name__}: {error}"})
+            _answer(writer, AnswerKind.UNLOADABLE, {"detail": f"{type(error).__name__}: {error}"})
             return
         limit = setup["memory_bytes"]
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
         # Linux counts the memory of the process that started this one, too: see `getrusage`.
-        _answer(writer, Kind.READY, {"peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss})
+        _answer(writer, AnswerKind.READY, {"peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss})
         _serve(function, setup, reader, writer)
 
 
@@ -88,7 +88,7 @@ def _serve(
         try:
             data = _item(reader)
         except MemoryError:
-            _answer(writer, Kind.LAST_FAULT, MediaFault("out of memory", "for the bytes of the file")._asdict())
+            _answer(writer, AnswerKind.LAST_FAULT, MediaFault("out of memory", "for the bytes of the file")._asdict())
             return
         if data is None:
             return
@@ -105,10 +105,10 @@ def _serve(
         del data
         if isinstance(found, MediaFault):
             last = last or found.reason == "out of memory"
-            _answer(writer, Kind.LAST_FAULT if last else Kind.FAULT, found._asdict())
+            _answer(writer, AnswerKind.LAST_FAULT if last else AnswerKind.FAULT, found._asdict())
         else:
             value, blobs = found
-            _answer(writer, Kind.LAST if last else Kind.DONE, value, blobs)
+            _answer(writer, AnswerKind.LAST if last else AnswerKind.DONE, value, blobs)
         if last:
             return
 
@@ -141,7 +141,7 @@ def _item(reader: BinaryIO) -> bytes | None:
     return reader.read(ITEM.unpack(head)[0]) if len(head) == ITEM.size else None
 
 
-def _answer(writer: BinaryIO, kind: Kind, value: Any, blobs: Sequence[Any] = ()) -> None:
+def _answer(writer: BinaryIO, kind: AnswerKind, value: Any, blobs: Sequence[Any] = ()) -> None:
     text = value if isinstance(value, bytes) else orjson.dumps(value)
     views = [memoryview(blob).cast("B") for blob in blobs]
     writer.write(HEAD.pack(kind, len(views), len(text)))

@@ -20,7 +20,7 @@ from dcurate.io.files import Format, SourceFile
 from dcurate.io.partition import Partitioning
 from dcurate.io.source import FileReader
 from dcurate.media import tar
-from dcurate.media.containers import Lost
+from dcurate.media.containers import LostPart
 from dcurate.media.faults import FAULT
 from dcurate.media.names import compression_of, container_of
 from dcurate.media.refs import MEDIA_REF
@@ -43,7 +43,7 @@ LOST = pa.schema(
 )
 
 
-class Row(NamedTuple):
+class SourceRow(NamedTuple):
     """A row, with the bytes of media that it refers to."""
 
     values: dict[str, Any]
@@ -52,7 +52,7 @@ class Row(NamedTuple):
     detail: str = ""
 
 
-class _Piece(NamedTuple):
+class _TablePiece(NamedTuple):
     """Rows of one part that are in one table."""
 
     table: pa.Table
@@ -81,9 +81,9 @@ class MediaSource(FileReader):
         Raises:
             DataError: a file cannot be read.
         """
-        pieces: list[_Piece] = []
-        lost: list[tuple[Lost, str]] = []
-        faults: list[tuple[Row, pa.Schema]] = []
+        pieces: list[_TablePiece] = []
+        lost: list[tuple[LostPart, str]] = []
+        faults: list[tuple[SourceRow, pa.Schema]] = []
         left_out = Counter[str]()
         for is_plain, parts in groupby(task.parts, self._is_plain):
             if is_plain:
@@ -96,7 +96,7 @@ class MediaSource(FileReader):
                         good = [row for row in rows if not row.fault]
                         faults += [(row, table.schema) for row in rows if row.fault]
                         whole = bool(compression_of(part.path)) and self._container(part.path) not in ("", "warc")
-                        pieces.append(_Piece(table, [row.nbytes for row in good], whole))
+                        pieces.append(_TablePiece(table, [row.nbytes for row in good], whole))
         return self._batches(task, pieces, [*_rejected_rows(self.name, faults), *rejected(self.name, lost)], left_out)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
@@ -104,7 +104,7 @@ class MediaSource(FileReader):
         return [f"{number:,} {what}" for what, number in found.items()]
 
     @abstractmethod
-    def _items(self, part: FilePart, name: str) -> Iterator[Row | Lost | str]:
+    def _items(self, part: FilePart, name: str) -> Iterator[SourceRow | LostPart | str]:
         """The rows of a part, what of it is lost, and words for what is left out."""
 
     @abstractmethod
@@ -112,13 +112,13 @@ class MediaSource(FileReader):
         """The columns of the rows of a part."""
 
     def _tables(
-        self, part: FilePart, name: str, lost: list[tuple[Lost, str]], left_out: Counter[str]
-    ) -> Iterator[tuple[pa.Table, list[Row]]]:
+        self, part: FilePart, name: str, lost: list[tuple[LostPart, str]], left_out: Counter[str]
+    ) -> Iterator[tuple[pa.Table, list[SourceRow]]]:
         """The rows of a part as tables; what is lost and left out is added to the lists."""
         schema = self._schema_of(part)
-        rows: list[Row] = []
+        rows: list[SourceRow] = []
         for each in self._counted_items(part, name):
-            if isinstance(each, Lost):
+            if isinstance(each, LostPart):
                 lost.append((each, name))
             elif isinstance(each, str):
                 left_out[each] += 1
@@ -134,18 +134,18 @@ class MediaSource(FileReader):
         """Whether a part is a file of its own, which is one row and need not be read."""
         return part.rows is None and not self._container(part.path)
 
-    def _plain(self, parts: list[FilePart]) -> _Piece:
+    def _plain(self, parts: list[FilePart]) -> _TablePiece:
         """The rows of files of their own as one table."""
         items = (each for part in parts for each in self._items(part, self._named(part)))
-        rows = [each for each in items if isinstance(each, Row)]
-        return _Piece(_table(rows, self._schema_of(parts[0])), [row.nbytes for row in rows], False)
+        rows = [each for each in items if isinstance(each, SourceRow)]
+        return _TablePiece(_table(rows, self._schema_of(parts[0])), [row.nbytes for row in rows], False)
 
-    def _counted_items(self, part: FilePart, name: str) -> Iterator[Row | Lost | str]:
+    def _counted_items(self, part: FilePart, name: str) -> Iterator[SourceRow | LostPart | str]:
         items = self._items(part, name)
         return items if part.rows is None else islice(items, *part.rows)
 
     def _batches(
-        self, task: FileGroup, pieces: list[_Piece], rejections: list[Rejection], left_out: Counter[str]
+        self, task: FileGroup, pieces: list[_TablePiece], rejections: list[Rejection], left_out: Counter[str]
     ) -> Any:
         fixed = self._declared()
         shape = self._known()
@@ -215,11 +215,11 @@ class AnyOf(Format):
         return not self.suffixes or path.lower().endswith(self.suffixes)
 
 
-def _table(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
+def _table(rows: Iterable[SourceRow], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([row.values for row in rows if not row.fault], schema)
 
 
-def _groups(pieces: Sequence[_Piece]) -> Iterator[list[pa.Table]]:
+def _groups(pieces: Sequence[_TablePiece]) -> Iterator[list[pa.Table]]:
     """The rows of pieces in batches; those of a compressed archive, which is read in turn, stay together."""
     group: list[pa.Table] = []
     rows = size = 0
@@ -236,7 +236,7 @@ def _groups(pieces: Sequence[_Piece]) -> Iterator[list[pa.Table]]:
         yield group
 
 
-def rejected(stage: str, lost: Iterable[tuple[Lost, str]]) -> list[Rejection]:
+def rejected(stage: str, lost: Iterable[tuple[LostPart, str]]) -> list[Rejection]:
     """What is lost, as rows for quarantine, by reason."""
     by_reason: dict[tuple[str, bool], list[dict[str, Any]]] = {}
     for each, container in lost:
@@ -254,7 +254,7 @@ def rejected(stage: str, lost: Iterable[tuple[Lost, str]]) -> list[Rejection]:
     ]
 
 
-def _rejected_rows(stage: str, faults: Iterable[tuple[Row, pa.Schema]]) -> list[Rejection]:
+def _rejected_rows(stage: str, faults: Iterable[tuple[SourceRow, pa.Schema]]) -> list[Rejection]:
     """Rows with faults, by reason."""
     by_reason: dict[tuple[str, pa.Schema], list[dict[str, Any]]] = {}
     for row, schema in faults:

@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 from dcurate.fs.compression import blocks
 from dcurate.fs.listing import unchanged
 from dcurate.media.names import compression_of, shown
-from dcurate.media.ranges import Place, Stream
+from dcurate.media.ranges import Place, UnpackedStream
 
 BLOCK = 512
 #: Bytes of the largest header with further fields or a long name.
@@ -54,7 +54,7 @@ class Member(NamedTuple):
     target: str = ""
 
 
-class Damage(NamedTuple):
+class TarDamage(NamedTuple):
     """A part of an archive in which no member can be found.
 
     Args:
@@ -70,7 +70,7 @@ class Damage(NamedTuple):
     detail: str = ""
 
 
-class Window(Protocol):
+class ArchiveWindow(Protocol):
     """The content of an archive, read from front to back."""
 
     @property
@@ -107,7 +107,7 @@ class _Direct:
 class _InTurn:
     """A compressed file, whose content is unpacked in turn."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: UnpackedStream) -> None:
         self._stream = stream
         self._last, self._at = b"", 0
 
@@ -131,7 +131,7 @@ class _InTurn:
 
 
 @contextmanager
-def opened(store: Any, path: str, size: int, version: str = "", name: str = "") -> Iterator[Window]:
+def opened(store: Any, path: str, size: int, version: str = "", name: str = "") -> Iterator[ArchiveWindow]:
     """Open an archive, plain or compressed.
 
     Args:
@@ -147,10 +147,10 @@ def opened(store: Any, path: str, size: int, version: str = "", name: str = "") 
 
 
 @contextmanager
-def _window(store: Any, path: str, size: int) -> Iterator[Window]:
+def _window(store: Any, path: str, size: int) -> Iterator[ArchiveWindow]:
     if compression_of(path):
         with store.open(path, "rb") as file:
-            yield _InTurn(Stream(file, blocks(file, compression_of(path), path)))
+            yield _InTurn(UnpackedStream(file, blocks(file, compression_of(path), path)))
     elif isinstance(store, LocalFileSystem):
         with open(path, "rb", buffering=0) as file:
             yield _Direct(lambda offset, size: os.pread(file.fileno(), size, offset), size, _WINDOW_HERE)
@@ -159,11 +159,11 @@ def _window(store: Any, path: str, size: int) -> Iterator[Window]:
 
 
 def walk(
-    window: Window,
+    window: ArchiveWindow,
     start: int = 0,
     stop: int | None = None,
     wants: Callable[[str, int], bool] = lambda name, size: False,
-) -> Iterator[Member | Damage]:
+) -> Iterator[Member | TarDamage]:
     """Yield the members whose headers begin in a range of an archive, and what of it is damaged, in order.
 
     Blocks of zeros, which end an archive, are passed over: several archives may follow each other in one file.
@@ -183,7 +183,7 @@ def walk(
         block = window.get(at, BLOCK)
         if not block:
             if window.damage:
-                yield Damage(at, at, "damaged stream", window.damage)
+                yield TarDamage(at, at, "damaged stream", window.damage)
             return
         if block == _NOTHING:
             at += _zeros(window.get(at, _SCAN))
@@ -191,14 +191,16 @@ def walk(
         found = _member(window, at, common, wants)
         if found is None:
             end, last = _next_header(window, at + BLOCK, stop)
-            yield Damage(at, end, "truncated header" if last and end - at < 3 * BLOCK else "damaged header")
+            yield TarDamage(at, end, "truncated header" if last and end - at < 3 * BLOCK else "damaged header")
             at = end
             continue
         at = found.offset + -(-found.size // BLOCK) * BLOCK
         yield found
 
 
-def _member(window: Window, begin: int, common: dict[str, str], wants: Callable[[str, int], bool]) -> Member | None:
+def _member(
+    window: ArchiveWindow, begin: int, common: dict[str, str], wants: Callable[[str, int], bool]
+) -> Member | None:
     """The member whose headers begin there; None if they are damaged."""
     at, own = begin, {}
     for _ in range(_MOST_META):
@@ -233,7 +235,7 @@ def _member(window: Window, begin: int, common: dict[str, str], wants: Callable[
 
 
 def _described(
-    window: Window,
+    window: ArchiveWindow,
     info: tarfile.TarInfo,
     fields: dict[str, str],
     place: tuple[int, int, int],
@@ -292,7 +294,7 @@ def _zeros(data: bytes) -> int:
     return max(BLOCK, (len(data) - rest) // BLOCK * BLOCK if rest else len(data))
 
 
-def _next_header(window: Window, at: int, stop: int | None) -> tuple[int, bool]:
+def _next_header(window: ArchiveWindow, at: int, stop: int | None) -> tuple[int, bool]:
     """Return where the next header begins, and whether the archive ends before one."""
     while stop is None or at < stop:
         data = window.get(at, _SCAN)
@@ -310,7 +312,7 @@ def _next_header(window: Window, at: int, stop: int | None) -> tuple[int, bool]:
     return at if stop is None else min(at, stop), True
 
 
-def bounds(window: Window, size: int, target: int, key: Callable[[str], str]) -> list[int]:
+def bounds(window: ArchiveWindow, size: int, target: int, key: Callable[[str], str]) -> list[int]:
     """Return where a large archive is best cut into parts of about `target` bytes: no sample is in two parts.
 
     Args:

@@ -14,7 +14,7 @@ from dcurate.core.batch import FilePart
 from dcurate.errors import PipelineError
 from dcurate.io.files import Format, is_names
 from dcurate.media import tar
-from dcurate.media.containers import Lost
+from dcurate.media.containers import LostPart
 from dcurate.media.names import TAR, container_endings, container_of, sample_of
 from dcurate.media.refs import MEDIA_REF
 from dcurate.media.samples import (
@@ -23,13 +23,13 @@ from dcurate.media.samples import (
     MEMBERS,
     MEMBERS_TYPE,
     TEXTS,
-    Sample,
+    ShardSample,
     fault_of,
     problem_of,
     samples_of,
     value_of,
 )
-from dcurate.media.source import AnyOf, MediaSource, Row
+from dcurate.media.source import AnyOf, MediaSource, SourceRow
 
 _BASE = [
     (KEY, pa.string()),
@@ -133,8 +133,8 @@ class WebDatasetReader(MediaSource):
         return pa.schema([*_BASE, *texts, (MEMBERS, MEMBERS_TYPE)])
 
     def _tables(
-        self, part: FilePart, name: str, lost: list[tuple[Lost, str]], left_out: Counter[str]
-    ) -> Iterator[tuple[pa.Table, list[Row]]]:
+        self, part: FilePart, name: str, lost: list[tuple[LostPart, str]], left_out: Counter[str]
+    ) -> Iterator[tuple[pa.Table, list[SourceRow]]]:
         known = self._known().types
         for table, rows in super()._tables(part, name, lost, left_out):
             problems = (row.values.pop("", ()) for row in rows)
@@ -146,7 +146,7 @@ class WebDatasetReader(MediaSource):
             ]
             yield table.drop_columns(absent), rows
 
-    def _items(self, part: FilePart, name: str) -> Iterator[Row | Lost | str]:
+    def _items(self, part: FilePart, name: str) -> Iterator[SourceRow | LostPart | str]:
         store, path = self._store(part.path)
         columns = self._columns()
 
@@ -155,9 +155,9 @@ class WebDatasetReader(MediaSource):
 
         with tar.opened(store, path, part.size, part.version, name) as window:
             for each in samples_of(tar.walk(window, part.start, part.stop, wanted), part.path):
-                yield each if isinstance(each, Lost) else self._row(each, part.path, name, columns)
+                yield each if isinstance(each, LostPart) else self._row(each, part.path, name, columns)
 
-    def _row(self, sample: Sample, path: str, name: str, columns: Mapping[str, pa.DataType]) -> Row:
+    def _row(self, sample: ShardSample, path: str, name: str, columns: Mapping[str, pa.DataType]) -> SourceRow:
         media, texts = sample.media, sample.texts()
         refs = sample.refs(path)
         place = None if media is None else next(ref for ref in refs if ref.offset == media.offset)
@@ -176,4 +176,4 @@ class WebDatasetReader(MediaSource):
             reason, detail = problems[0], f"sample {sample.key!r}"
         if problems and not reason:
             values[""] = problems
-        return Row(values, sum(member.size for member in sample.members), reason, detail)
+        return SourceRow(values, sum(member.size for member in sample.members), reason, detail)

@@ -24,7 +24,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, tokens_of, with_results
 from dcurate.models import device as devices
 from dcurate.models.loading import pretrained
-from dcurate.models.packing import BatchLimits, Ints, Rows, Side, packed, padding
+from dcurate.models.packing import BatchLimits, Ints, Side, TokenRows, packed, padding
 from dcurate.models.shared import SHARED
 from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
 from dcurate.models.transfer import DeviceBatch, HostToDevice, ResultBuffer
@@ -273,10 +273,10 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Results for each row, in row order."""
         loaded = self._ready()
         begin = time.perf_counter()
-        rows = Rows.cut(tokens, self.max_seq_length, self.padding_side)
+        rows = TokenRows.cut(tokens, self.max_seq_length, self.padding_side)
         _check(self.name, rows, loaded)
         if not len(rows):  # it is run as one row without tokens, so that columns have their names and types
-            rows = Rows.cut(Tokens(np.zeros(2, np.int64), rows.ids))
+            rows = TokenRows.cut(Tokens(np.zeros(2, np.int64), rows.ids))
         rows = rows.widened(devices.aligned(self.torch_device), loaded.longest)
         exact = devices.precision(self.autocast, self.torch_device, self.half)
         batches = packed(rows.widths, self._limits(loaded, exact), self.has_seq_order)
@@ -323,7 +323,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         outputs = self.run_model(loaded.run, given)
         return dict(self.process_model_output(outputs, inputs)), len(batch)
 
-    def _log(self, tokens: Tokens, rows: Rows, batches: list[Ints], seconds: float) -> None:
+    def _log(self, tokens: Tokens, rows: TokenRows, batches: list[Ints], seconds: float) -> None:
         documents, lengths = len(tokens.lengths), rows.lengths
         self._log_metrics(
             {
@@ -389,7 +389,7 @@ def _traits(model: Any, torch: Any, side: Side) -> dict[str, Any]:
     return {**traits, "positions": side == "left" and takes and not own}
 
 
-def _check(stage: str, rows: Rows, loaded: Loaded) -> None:
+def _check(stage: str, rows: TokenRows, loaded: Loaded) -> None:
     """Refuse rows with tokens or positions that the model does not have.
 
     Raises:

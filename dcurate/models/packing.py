@@ -40,7 +40,7 @@ class BatchLimits:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TokenRows:
     """Token ids of rows, truncated to a length.
 
     Args:
@@ -56,12 +56,12 @@ class Rows:
     widths: Ints
 
     @classmethod
-    def cut(cls, tokens: Tokens, longest: int | None = None, side: Side = "right") -> Rows:
+    def cut(cls, tokens: Tokens, longest: int | None = None, side: Side = "right") -> TokenRows:
         """Truncate rows to a number of tokens: the first ones if padding is on the right, otherwise the last ones.
 
         Examples:
             >>> tokens = Tokens(np.array([0, 3, 4]), np.array([7, 8, 9, 5], np.int32))
-            >>> Rows.cut(tokens, 2).lengths.tolist(), Rows.cut(tokens, 2, "left").starts.tolist()
+            >>> TokenRows.cut(tokens, 2).lengths.tolist(), TokenRows.cut(tokens, 2, "left").starts.tolist()
             ([2, 1], [1, 3])
         """
         lengths = tokens.lengths
@@ -69,11 +69,11 @@ class Rows:
         starts = tokens.bounds[:-1] if side == "right" else tokens.bounds[1:] - kept
         return cls(tokens.ids, starts, kept, np.maximum(kept, 1))
 
-    def widened(self, multiple: int, most: int | None = None) -> Rows:
+    def widened(self, multiple: int, most: int | None = None) -> TokenRows:
         """The same rows, with widths rounded up to a multiple, but no wider than ``most``.
 
         Examples:
-            >>> rows = Rows.cut(Tokens(np.array([0, 3, 12]), np.zeros(12, np.int32)))
+            >>> rows = TokenRows.cut(Tokens(np.array([0, 3, 12]), np.zeros(12, np.int32)))
             >>> rows.widened(8).widths.tolist(), rows.widened(8, most=10).widths.tolist()
             ([8, 16], [8, 10])
         """
@@ -88,7 +88,7 @@ class Rows:
 
         Examples:
             >>> tokens = Tokens(np.array([0, 3, 4]), np.array([7, 8, 9, 5], np.int32))
-            >>> Rows.cut(tokens).padded(np.array([1, 0]), filler=0, side="left").tolist()
+            >>> TokenRows.cut(tokens).padded(np.array([1, 0]), filler=0, side="left").tolist()
             [[0, 0, 5], [7, 8, 9]]
         """
         lengths = self.lengths[rows]

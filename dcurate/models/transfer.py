@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.errors import PipelineError
-from dcurate.models.packing import Ints, Rows, Side
+from dcurate.models.packing import Ints, Side, TokenRows
 from dcurate.text.optional import needed
 
 
@@ -84,7 +84,7 @@ class HostToDevice:
         self.device, self.filler, self.side = device, filler, side
         self._stream = self.torch.cuda.Stream(device) if device.type == "cuda" else None
 
-    def each(self, rows: Rows, batches: Iterable[Ints]) -> Iterator[DeviceBatch]:
+    def each(self, rows: TokenRows, batches: Iterable[Ints]) -> Iterator[DeviceBatch]:
         """The batches in order, on the device."""
         ahead: DeviceBatch | None = None
         for batch in batches:
@@ -106,7 +106,7 @@ class HostToDevice:
         finally:
             self._stream.wait_event(work.record_event())
 
-    def _sent(self, rows: Rows, batch: Ints) -> DeviceBatch:
+    def _sent(self, rows: TokenRows, batch: Ints) -> DeviceBatch:
         lengths, widths = np.maximum(rows.lengths[batch], 1), rows.widths[batch]
         ids = self.torch.from_numpy(rows.padded(batch, self.filler, self.side))
         counts = self.torch.from_numpy(lengths.astype(np.int32))

@@ -66,7 +66,7 @@ class Point:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""
-        return {**vars(self), "operators": [_told(one) for one in self.operators]}
+        return {**vars(self), "operators": [_operator_dict(one) for one in self.operators]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -75,7 +75,7 @@ class Point:
         return cls(**{**values, "operators": tuple(operators)})
 
 
-def _told(operator: OperatorFigures) -> dict[str, Any]:
+def _operator_dict(operator: OperatorFigures) -> dict[str, Any]:
     return {name: value for name, value in vars(operator).items() if value or name == "name"} | {
         "phase": operator.phase
     }

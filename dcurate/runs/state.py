@@ -31,7 +31,7 @@ LATEST = 20
 
 
 @dataclass
-class OperatorTally:
+class OperatorCounts:
     """The counts of one operator so far.
 
     Attributes:
@@ -127,7 +127,7 @@ class RunState:
     ended: float | None = None
     phase_ended: float | None = None
     error: str = ""
-    operators: dict[str, OperatorTally] = field(default_factory=dict)
+    operators: dict[str, OperatorCounts] = field(default_factory=dict)
     earlier: list[OperatorFigures] = field(default_factory=list)
     stages: dict[str, StageStats] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class RunState:
         for name in event.stages or (name for names in event.operators for name in names):
             self.stages.setdefault(name, StageStats(name))
         self.operators = {
-            _operator_name(names): OperatorTally(names, event.phase, self._owner(names)) for names in event.operators
+            _operator_name(names): OperatorCounts(names, event.phase, self._owner(names)) for names in event.operators
         }
 
     def _end(self, event: RunEnded) -> None:
@@ -261,8 +261,8 @@ class RunState:
             return ""
         return next((self.owners[name] for name in names if name in self.owners), "")
 
-    def _operator(self, name: str) -> OperatorTally:
-        return self.operators.setdefault(name, OperatorTally((name,), self.phase))
+    def _operator(self, name: str) -> OperatorCounts:
+        return self.operators.setdefault(name, OperatorCounts((name,), self.phase))
 
     def snapshot(self, now: float) -> RunSnapshot:
         """The figures as values that stay."""

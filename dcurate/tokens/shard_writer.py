@@ -21,7 +21,7 @@ from dcurate.tokens.folder import ABOUT, about_of
 from dcurate.tokens.formats import FORMATS, ShardFiles, litdata_config, mds_config, npy_header
 from dcurate.tokens.plan import TokenShard
 from dcurate.tokens.settings import TokenSettings
-from dcurate.tokens.spans import SPANS, SpanWriter, shard_notes
+from dcurate.tokens.spans import SPANS, SpanFileWriter, shard_notes
 from dcurate.tokens.tokenizer import SpecialIds
 
 _INDEX = "index.json"
@@ -78,7 +78,7 @@ class TokenShardWriter(FileWriter):
         )
         files = ShardFiles(self.directory, self._shard_name(task), own.tokenizer.identifier)
         with files.writing(".parquet", f"{SPANS}/") as file:
-            spans = SpanWriter(file, files.name, content.layout)
+            spans = SpanFileWriter(file, files.name, content.layout)
             content.seen.append(spans.add)
             with ExitStack() as stack:
                 if not form.columns:

@@ -47,7 +47,7 @@ class Span:
     epoch: int
 
 
-class SpanWriter:
+class SpanFileWriter:
     """Writes the spans of a shard, sorted by their start.
 
     Args:

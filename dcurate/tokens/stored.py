@@ -26,7 +26,7 @@ _PLACES = ("document", "first", "start", "end")
 _ALL = 2**62
 
 
-class _Pieces(NamedTuple):
+class _SpanPieces(NamedTuple):
     """The spans of a shard in the order of its documents.
 
     Args:
@@ -45,7 +45,7 @@ class _Pieces(NamedTuple):
     sizes: Ints
 
 
-class Known(NamedTuple):
+class DocumentInfo(NamedTuple):
     """Information about documents, see `Documents`."""
 
     doc: list[str | None]
@@ -62,7 +62,7 @@ class SpansInOrder(NamedTuple):
     end: Ints
     table: Any
 
-    def known(self, rows: Ints) -> Known:
+    def known(self, rows: Ints) -> DocumentInfo:
         """Return information about the documents of some spans."""
         return _known(self.table if self.table.num_rows else None, np.zeros(len(rows), np.int64), rows)
 
@@ -125,12 +125,12 @@ class StoredDocuments:
     def _place(self, part: FilePart) -> tuple[TokenFolder, str]:
         return stored_place(part, self.about, self.options)
 
-    def _pieces(self, part: FilePart, columns: tuple[str, ...] | None = None) -> _Pieces:
+    def _pieces(self, part: FilePart, columns: tuple[str, ...] | None = None) -> _SpanPieces:
         folder, shard = self._place(part)
         table = _spans(folder, shard, part, columns)
         if not table.num_rows:
             none = np.zeros(0, np.int64)
-            return _Pieces(none, none, none, none, table, none)
+            return _SpanPieces(none, none, none, none, table, none)
         document, first, start, end = (numbers(table, column).astype(np.int64) for column in _PLACES)
         dropped = np.isin(document, sorted(self.without.get(shard, ())))
         if self.about.get("unit") == "window":
@@ -140,9 +140,9 @@ class StoredDocuments:
         order = np.lexsort((first, document))
         order = order[~dropped[order]]
         numbered = np.cumsum(np.diff(document[order], prepend=document[order[:1]]) != 0)
-        return _Pieces(numbered, start[order], end[order], order, table, sizes)
+        return _SpanPieces(numbered, start[order], end[order], order, table, sizes)
 
-    def _read(self, part: FilePart, pieces: _Pieces, own: slice, heads: Ints) -> Documents:
+    def _read(self, part: FilePart, pieces: _SpanPieces, own: slice, heads: Ints) -> Documents:
         folder, shard = self._place(part)
         starts, ends, row = pieces.start[own], pieces.end[own], pieces.row[own]
         table = rows_at(pieces.table, np.maximum(row, 0)) if (row >= 0).any() else None
@@ -172,23 +172,23 @@ class StoredDocuments:
             )
 
 
-def _known(table: Any, row: Ints, heads: Ints) -> Known:
+def _known(table: Any, row: Ints, heads: Ints) -> DocumentInfo:
     """Information about documents; their id is None where the row is below 0."""
     if table is None:
         none = np.zeros(len(heads), np.int64)
-        return Known([None] * len(heads), [""] * len(heads), none, none, none)
+        return DocumentInfo([None] * len(heads), [""] * len(heads), none, none, none)
     own = rows_at(table, heads)
     doc = [None if at < 0 else one for at, one in zip(row.tolist(), values(own, "doc"), strict=True)]
     counted = [numbers(own, name).astype(np.int64) for name in ("row", "epoch", "first")]
-    return Known(doc, values(own, "source"), *counted)
+    return DocumentInfo(doc, values(own, "source"), *counted)
 
 
-def _with_padding(start: Ints, end: Ints, row: Ints, table: Any, whole: int) -> _Pieces:
+def _with_padding(start: Ints, end: Ints, row: Ints, table: Any, whole: int) -> _SpanPieces:
     """Spans and the gaps between them, up to the whole of a shard."""
     starts, stops = np.append(start, whole), np.append(0, end)
     gaps = np.flatnonzero(starts > stops)
     start, end = np.insert(start, gaps, stops[gaps]), np.insert(end, gaps, starts[gaps])
-    return _Pieces(np.arange(len(start)), start, end, np.insert(row, gaps, -1), table, end - start)
+    return _SpanPieces(np.arange(len(start)), start, end, np.insert(row, gaps, -1), table, end - start)
 
 
 def stored_part(folder: TokenFolder, shard: Mapping[str, Any]) -> FilePart:

@@ -167,14 +167,14 @@ class JsonProgress:
             **{name: getattr(snapshot, name) for name in shown},
             "splits_done": snapshot.splits_before + snapshot.splits_done,
             "seconds": round(snapshot.elapsed, 3),
-            "operators": {one.name: _told(one) for one in snapshot.operators},
+            "operators": {one.name: _operator_dict(one) for one in snapshot.operators},
             "notes": [note.text for note in snapshot.latest[len(snapshot.latest) - new :]],
             "state": state,
             **({"error": snapshot.error} if snapshot.error else {}),
         }
 
 
-def _told(operator: OperatorFigures) -> dict[str, Any]:
+def _operator_dict(operator: OperatorFigures) -> dict[str, Any]:
     shown = ("slots", "running", "waiting", "waiting_bytes", "calls")
     busy = operator.busy
     return {name: getattr(operator, name) for name in shown} | {"busy": None if busy is None else round(busy, 4)}

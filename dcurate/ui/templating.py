@@ -22,7 +22,7 @@ from dcurate.ui.report.blocks import brief
 from dcurate.ui.svg import clock
 
 
-class _Cache(FileSystemBytecodeCache):
+class _TemplateCache(FileSystemBytecodeCache):
     """Templates as compiled by an earlier run: compiling them takes half a second of CPU.
 
     They are kept beside the package, as Python's own bytecode is, or in a folder that nobody else may write to.
@@ -79,7 +79,7 @@ def breakable(text: object) -> Markup:
 def _environment() -> Environment:
     found = Environment(
         loader=PackageLoader("dcurate.ui"),
-        bytecode_cache=_Cache(),
+        bytecode_cache=_TemplateCache(),
         autoescape=select_autoescape(),
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -21,7 +21,7 @@ from dcurate.frames.columns import numbers, rows_at
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.output import Mode
 from dcurate.run import AnyStage, Executor, Pipeline, RunResult
-from dcurate.workflows.files import Source, joined, writer
+from dcurate.workflows.files import DocumentFiles, joined, writer
 from dcurate.workflows.made_ids import MadeIds
 from dcurate.workflows.result import WorkflowRunResult
 
@@ -52,7 +52,7 @@ class Deduplication(HidesSecrets):
     """
 
     name: str
-    source: Source
+    source: DocumentFiles
     stage: ExactDuplicates | FuzzyDuplicates | SemanticDuplicates
     output_path: str
     groups: str

@@ -11,7 +11,7 @@ from dcurate.dedup.keep import Keep
 from dcurate.errors import PipelineError
 from dcurate.io.output import Mode
 from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow
-from dcurate.workflows.files import FileType, Source, check_filetype, warn_unused
+from dcurate.workflows.files import DocumentFiles, FileType, check_filetype, warn_unused
 
 
 @dataclass
@@ -99,7 +99,7 @@ class ExactDeduplicationWorkflow(DeduplicationWorkflow):
     def _deduplication(self) -> Deduplication:
         return Deduplication(
             name="exact_deduplication",
-            source=Source(
+            source=DocumentFiles(
                 self.input_path,
                 self.input_filetype,
                 self.input_blocksize,

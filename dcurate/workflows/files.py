@@ -22,7 +22,7 @@ _log = logging.getLogger("dcurate.workflows")
 
 
 @dataclass(frozen=True)
-class Source(HidesSecrets):
+class DocumentFiles(HidesSecrets):
     """Documents in files.
 
     Args:

@@ -15,7 +15,7 @@ from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
 from dcurate.io.output import Mode
 from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow
-from dcurate.workflows.files import FileType, Source, check_filetype, warn_unused
+from dcurate.workflows.files import DocumentFiles, FileType, check_filetype, warn_unused
 
 
 @dataclass
@@ -116,7 +116,7 @@ class FuzzyDeduplicationWorkflow(DeduplicationWorkflow):
     def _deduplication(self) -> Deduplication:
         return Deduplication(
             name="fuzzy_deduplication",
-            source=Source(
+            source=DocumentFiles(
                 self.input_path,
                 self.input_filetype,
                 self.input_blocksize,

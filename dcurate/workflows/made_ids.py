@@ -10,7 +10,7 @@ import orjson
 
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.stores import Directory
-from dcurate.workflows.files import Source
+from dcurate.workflows.files import DocumentFiles
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class MadeIds:
     files: Mapping[str, int]
 
     @classmethod
-    def of(cls, source: Source) -> MadeIds:
+    def of(cls, source: DocumentFiles) -> MadeIds:
         """Record the files of a source."""
         return cls(source.filetype, source.block_bytes, source.files_per_partition, source.sizes())
 
@@ -58,7 +58,7 @@ class MadeIds:
                 "and find duplicates again if NeMo Curator found them"
             ) from error
 
-    def source(self, source: Source) -> Source:
+    def source(self, source: DocumentFiles) -> DocumentFiles:
         """The source, cut into the same splits; settings that were not given are filled in.
 
         Raises:

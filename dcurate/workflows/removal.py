@@ -15,7 +15,7 @@ from dcurate.fs.stores import Directory
 from dcurate.io.output import Mode
 from dcurate.run import AnyStage, Executor, Pipeline
 from dcurate.text.ids import AddId
-from dcurate.workflows.files import FileType, Source, check_extension, writer
+from dcurate.workflows.files import DocumentFiles, FileType, check_extension, writer
 from dcurate.workflows.made_ids import MadeIds
 from dcurate.workflows.result import WorkflowRunResult
 
@@ -142,8 +142,8 @@ class TextDuplicatesRemovalWorkflow(HidesSecrets):
         ids = [AddId(self.id_field)] if makes_ids else []
         return [source.reader(self.input_fields), *ids, removal, self._writer()]
 
-    def _source(self) -> Source:
-        return Source(
+    def _source(self) -> DocumentFiles:
+        return DocumentFiles(
             self.input_path,
             self.input_filetype,
             self.input_blocksize,

@@ -13,7 +13,7 @@ from dcurate.errors import PipelineError
 from dcurate.models.embedders.creator import EmbeddingCreatorStage
 from dcurate.run import AnyStage
 from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow, WithoutColumn
-from dcurate.workflows.files import FileType, Source, check_extension, joined, warn_unused
+from dcurate.workflows.files import DocumentFiles, FileType, check_extension, joined, warn_unused
 
 
 @dataclass
@@ -83,7 +83,7 @@ class SemanticDeduplicationWorkflow(DeduplicationWorkflow):
     def _deduplication(self) -> Deduplication:
         return Deduplication(
             name="semantic_deduplication",
-            source=Source(
+            source=DocumentFiles(
                 self.input_path,
                 self.input_filetype,
                 extensions=self.input_file_extensions,
@@ -268,8 +268,8 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
             hf_token=self.hf_token,
         )
 
-    def _source(self) -> Source:
-        return Source(
+    def _source(self) -> DocumentFiles:
+        return DocumentFiles(
             self.input_path,
             self.input_filetype,
             self.input_blocksize,

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.dedup_documents import Documents, Mixture
-from benchmarks.dedup_paper import Machines, Paper, Round
+from benchmarks.dedup_documents import MadeDocuments, Proportions
+from benchmarks.dedup_paper import Machines, Paper, PaperRound
 from benchmarks.dedup_scale import given
 from benchmarks.dedup_simulated import Spread, root, simulate, tree
 from dcurate.dedup.candidates import candidate_pairs
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_two_documents_share_a_band_as_often_as_their_similarity_says() -> None:
-    documents, bands, rows = Documents(30_000), 16, 4
+    documents, bands, rows = MadeDocuments(30_000), 16, 4
     keys, docs, _ = documents.entries(0, 1, bands, rows)
     assert len(keys) == 30_000 * bands
     table = keys.reshape(30_000, bands)
@@ -43,7 +43,7 @@ def test_two_documents_share_a_band_as_often_as_their_similarity_says() -> None:
 
 
 def test_ranges_of_keys_hold_each_entry_once() -> None:
-    documents = Documents(2000)
+    documents = MadeDocuments(2000)
     whole = documents.entries(0, 1, 8, 4)
     parts = [documents.entries(part, 5, 8, 4) for part in range(5)]
     assert np.array_equal(np.sort(np.concatenate([part[0] for part in parts])), np.sort(whole[0]))
@@ -51,7 +51,7 @@ def test_ranges_of_keys_hold_each_entry_once() -> None:
 
 
 def test_the_simulation_finds_the_groups_that_there_are() -> None:
-    found, documents = simulate(20_000), Documents(20_000)
+    found, documents = simulate(20_000), MadeDocuments(20_000)
     group, like = documents.group.astype(np.int64), documents.like
     near = like > 0.71
     order = np.argsort(np.where(near, group, -1), kind="stable")
@@ -64,7 +64,7 @@ def test_the_simulation_finds_the_groups_that_there_are() -> None:
 
 
 def test_cutting_buckets_short_loses_no_connected_duplicates_and_changes_stars_little() -> None:
-    documents = Documents(20_000, Mixture(near=0.3, template=0.2, copies=0.2, largest=800))
+    documents = MadeDocuments(20_000, Proportions(near=0.3, template=0.2, copies=0.2, largest=800))
     keys, docs, contents = documents.entries(0, 1, 32, 8)
     order = np.argsort(keys, kind="stable")
     removed, counts = {}, {}
@@ -103,15 +103,15 @@ def test_a_round_takes_as_long_as_what_is_slowest() -> None:
     machines = Machines(
         nodes=2, cores=4, busy=0.5, network_gb_s=1, requests_s=100, read_s=0.01, readers=2, task_gb_s=0.5
     )
-    one = Round("r", tasks=16, read=8e9, written=2e9, reads=1000, cpu_s=40)
+    one = PaperRound("r", tasks=16, read=8e9, written=2e9, reads=1000, cpu_s=40)
     assert one.times(machines) == {"cpu": 10, "network": 4, "requests": 10, "latency": 0.625}
-    assert Round("r", tasks=1, read=8e9, cpu_s=40).times(machines) == {
+    assert PaperRound("r", tasks=1, read=8e9, cpu_s=40).times(machines) == {
         "cpu": 80,
         "network": 16,
         "requests": 0,
         "latency": 0,
     }
-    assert Round("r", tasks=9, cpu_s=36).times(machines)["cpu"] == 16
+    assert PaperRound("r", tasks=9, cpu_s=36).times(machines)["cpu"] == 16
 
 
 def test_bytes_that_are_written_grow_as_the_documents_do() -> None:

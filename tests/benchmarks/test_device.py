@@ -175,14 +175,18 @@ def test_what_a_library_raises_is_named_as_missing(monkeypatch: pytest.MonkeyPat
     assert preflight.missing() == {"torch": "torch: RuntimeError: no driver"}
 
 
-def _part(name: str, code: str, limit: float = 20.0, least: float = 0.0, needs: tuple[str, ...] = ()) -> parts.Part:
-    return parts.Part(name, limit, least, ("-c", code), needs)
+def _part(
+    name: str, code: str, limit: float = 20.0, least: float = 0.0, needs: tuple[str, ...] = ()
+) -> parts.DevicePart:
+    return parts.DevicePart(name, limit, least, ("-c", code), needs)
 
 
 _WRITES = "import json, sys; json.dump({'kernels': 3}, open(sys.argv[-1], 'w')); print('said'); "
 
 
-def _all(chosen: list[parts.Part], folder: Path, budget: float = 60.0, missing: dict[str, str] | None = None) -> Any:
+def _all(
+    chosen: list[parts.DevicePart], folder: Path, budget: float = 60.0, missing: dict[str, str] | None = None
+) -> Any:
     """What came of parts, and the file as it was after each of them."""
     file, after = folder / "all.json", []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.scale import at_scale, cluster, in_scenario
-from benchmarks.simulated import Job, Stage, job_of
+from benchmarks.simulated import Job, SimulatedOperator, job_of
 from benchmarks.simulation import Simulation
 from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit, count_slots
 
@@ -21,12 +21,12 @@ ROOT = Path(__file__).parents[2]
 
 def some_job(splits: int = 400, **later: float) -> Job:
     stages = (
-        Stage(SchedulingUnit("read", seconds=0.2, weight=1.0), cv=0.3),
-        Stage(SchedulingUnit("split", seconds=0.1, weight=1.0)),
-        Stage(
+        SimulatedOperator(SchedulingUnit("read", seconds=0.2, weight=1.0), cv=0.3),
+        SimulatedOperator(SchedulingUnit("split", seconds=0.1, weight=1.0)),
+        SimulatedOperator(
             SchedulingUnit("score", seconds=0.5, weight=3.0, gpus=0.5), cv=0.3, setup_s=5.0, later_s=later.get("score")
         ),
-        Stage(SchedulingUnit("write", seconds=0.1, weight=1.5)),
+        SimulatedOperator(SchedulingUnit("write", seconds=0.1, weight=1.5)),
     )
     return Job(stages, (Host("a", 24.0, tuple(Gpu(f"g{number}") for number in range(4))),), splits)
 

@@ -48,10 +48,12 @@ def test_figures_are_those_of_the_window_in_which_all_slots_are_in_use() -> None
     samples = [(float(second), 0.05 * second, 100_000 * second, 100 * second, 50 * second) for second in range(11)]
     delays = [0.5 if tick % 50 == 0 else 0.0 for tick in range(500)]
     collections = [(float(second), 2, 0.01 * second) for second in range(11)]
-    figures = figures_of(samples, delays, [delay / 5 for delay in delays], collections)
+    looks = [(second / 10, second < 20 or second % 10 == 0) for second in range(100)]
+    figures = figures_of(samples, delays, [delay / 5 for delay in delays], collections, looks)
     assert (figures["calls"], figures["calls_in_window"], figures["window_s"]) == (1000, 700, 7.0)
     assert figures["calls_a_second"] == 100
     assert figures["scheduler_ms_a_call"] == pytest.approx(0.5)
+    assert figures["own_ms_a_call"] == pytest.approx(0.5 * 8 / 71)
     assert figures["scheduler_busy"] == pytest.approx(0.05)
     assert figures["rss_growth_mb_a_100k_calls"] == pytest.approx(100)
     assert figures["gc_longest_ms"] == pytest.approx(90)

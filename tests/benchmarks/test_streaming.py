@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from benchmarks.hosts import HostSpec
 from benchmarks.scenario import EXAMPLE, Phase, Scenario, Step
-from benchmarks.sleeping import BLOCK, Entry, Pace, children
-from benchmarks.streaming import GivenUpError, Heard, Run, judge, run
+from benchmarks.sleeping import BLOCK, CallDurations, DiaryLine, children
+from benchmarks.streaming import DecisionLog, GivenUpError, StreamingRun, judge, run
 from benchmarks.streaming_peers import speeds
 from benchmarks.timeline import Slot, Timeline
 from dcurate.cluster.nannies import GPU_PROCESSES
@@ -43,14 +43,14 @@ def test_examples_in_the_benchmarks_hold(module: str) -> None:
 
 @given(seconds=st.floats(0.001, 100), cv=st.sampled_from([0.0, 0.05, 0.5, 1.5, 2.5]), block=st.integers(0, 1000))
 def test_durations_have_the_mean_and_the_spread_in_every_block(seconds: float, cv: float, block: int) -> None:
-    pace = Pace((seconds,), cv, "stage")
+    pace = CallDurations((seconds,), cv, "stage")
     taken = [pace.of(number, 0) for number in range(block * BLOCK, (block + 1) * BLOCK)]
     assert fmean(taken) == pytest.approx(seconds)
     assert pstdev(taken) == pytest.approx(cv * seconds, abs=1e-6 * seconds)
 
 
 def test_durations_come_in_another_order_for_another_stage() -> None:
-    one, other = ([Pace((1.0,), 0.5, name).of(number, 0) for number in range(BLOCK)] for name in ("a", "b"))
+    one, other = ([CallDurations((1.0,), 0.5, name).of(number, 0) for number in range(BLOCK)] for name in ("a", "b"))
     assert one != other
     assert sorted(one) == sorted(other)
 
@@ -92,7 +92,7 @@ TWO = Scenario(
 
 
 def _slot(operator: int, begun: float, ready: float, begins: list[float], length: float, **more: Any) -> Slot:
-    calls = tuple(Entry("call", number, begin, begin + length, length) for number, begin in enumerate(begins))
+    calls = tuple(DiaryLine("call", number, begin, begin + length, length) for number, begin in enumerate(begins))
     return Slot(operator, begun, ready, more.get("left"), calls)
 
 
@@ -146,14 +146,17 @@ def test_a_set_up_is_thrown_away_if_its_slot_goes_before_the_end_begins_or_it_ne
 def test_a_phase_begins_when_the_operator_that_limits_it_gets_there() -> None:
     phases = (Phase(0.5, (1.0, 2.0), (1, 2), 1.0), Phase(0.5, (1.0, 4.0), (1, 4), 1.0))
     drift = Scenario("drift", TWO.steps, (), phases)
-    calls = tuple(Entry("call", number, number + 30.0, number + 31.0, 1.0) for number in range(20))
+    calls = tuple(DiaryLine("call", number, number + 30.0, number + 31.0, 1.0) for number in range(20))
     timeline = Timeline(drift, 1.0, (Slot(0, 0.0, 0.0, None, calls),), 0.0, 20)
     assert timeline.begin_of(0) == 0.0
     assert timeline.begin_of(1) == 40.0
 
 
 def _judged(scenario: Scenario, error: str, refused: bool) -> dict[str, Any]:
-    return judge(scenario, Run(Timeline(scenario, 1.0, (), 0.0, 8), Heard(), error, refused, 1.0, (0.1, 0.1, 0.1), 0.4))
+    return judge(
+        scenario,
+        StreamingRun(Timeline(scenario, 1.0, (), 0.0, 8), DecisionLog(), error, refused, 1.0, (0.1, 0.1, 0.1), 0.4),
+    )
 
 
 def test_what_cannot_run_must_be_refused_and_what_can_must_run() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 import dcurate
 from dcurate.compat.nemo import synthetic
-from dcurate.compat.nemo.asking import AsyncLLMClient
 from dcurate.compat.nemo.executors import RayClient
+from dcurate.compat.nemo.llm_client import AsyncLLMClient
 from dcurate.compat.nemo.math_stages.cleanup import LLMCleanupStage
 from dcurate.compat.nemo.pipeline import Pipeline
 from dcurate.compat.nemo.stages import Resources

@@ -10,7 +10,7 @@ from distributed import Scheduler, Worker, scheduler
 
 from dcurate import DaskExecutor, LocalCluster, Pipeline
 from dcurate.core.events import Event, RunStarted
-from dcurate.engine.dask import scheduler_plugin
+from dcurate.engine.dask import scheduler_calls
 from dcurate.engine.dask.worker_plugin import plugin_on
 from dcurate.errors import StageError
 from tests.stages import FailOn, Numbers, Sleep
@@ -112,7 +112,7 @@ def test_what_a_call_outlasts_its_run_with_is_forgotten_with_the_next(cluster: L
 def test_a_run_ends_when_its_driver_has_said_all_and_not_when_time_is_up(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler_plugin, "RUN_ENDED_S", 3600.0)  # the scheduler is in this process
+    monkeypatch.setattr(scheduler_calls, "RUN_ENDED_S", 3600.0)  # the scheduler is in this process
     for _ in range(5):
         result = Pipeline("test", stages=[Numbers(2, 5)]).run(DaskExecutor(cluster=cluster), observers=[])
         assert result.report.stages[-1].rows_out == 10

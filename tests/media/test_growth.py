@@ -16,7 +16,7 @@ from dcurate.media import tar
 from dcurate.media.containers import of_tar, of_zip
 from dcurate.media.errors import MediaError
 from dcurate.media.pixels import decode
-from dcurate.media.samples import Sample, samples_of
+from dcurate.media.samples import ShardSample, samples_of
 from tests.growth import assert_linear
 
 
@@ -45,7 +45,7 @@ def header(kind: bytes, data: bytes) -> bytes:
     return info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % tar.BLOCK)
 
 
-def members(path: Path) -> list[tar.Member | tar.Damage]:
+def members(path: Path) -> list[tar.Member | tar.TarDamage]:
     size = path.stat().st_size
     with tar.opened(LocalFileSystem(), str(path), size) as window:
         return [*tar.walk(window)]
@@ -60,7 +60,7 @@ def test_archives_of_many_members_are_listed_in_linear_time(tmp_path: Path) -> N
         of = of_zip if path.suffix == ".zip" else of_tar
         assert len(list(of(LocalFileSystem(), str(path), part, path.name))) == count
         if path.suffix == ".tar":
-            samples = [one for one in samples_of(members(path), path.name) if isinstance(one, Sample)]
+            samples = [one for one in samples_of(members(path), path.name) if isinstance(one, ShardSample)]
             assert sum(len(sample.members) for sample in samples) == count
 
     def made(kind: str, name: Callable[[int], str], pack: Callable[[list[str]], bytes]) -> Callable[[int], Path]:

@@ -15,7 +15,7 @@ from dcurate.errors import DataError, PipelineError
 from dcurate.media.errors import MediaFault
 from dcurate.media.reader import MediaReader
 from dcurate.media.refs import fetch, fetched
-from dcurate.media.tar import BLOCK, Damage, opened, walk
+from dcurate.media.tar import BLOCK, TarDamage, opened, walk
 from tests.media.archives import put_lines, put_warc, put_zip, tar_of, warc_record
 
 BODIES = {f"f{number}.pdf": bytes([number]) * (number * 700) + b"%PDF-end" for number in range(5)}
@@ -170,7 +170,7 @@ def test_every_byte_of_a_damaged_archive_is_a_member_or_damage(tmp_path_factory,
     with opened(MediaReader(str(path))._store(str(path))[0], str(path), len(whole)) as window:
         for each in walk(window):
             assert not any(whole[at : each.begin])
-            at = each.end if isinstance(each, Damage) else each.offset + -(-each.size // BLOCK) * BLOCK
+            at = each.end if isinstance(each, TarDamage) else each.offset + -(-each.size // BLOCK) * BLOCK
     assert not any(whole[at:])
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dcurate.errors import StageError
 from dcurate.media.errors import MediaFault
-from dcurate.media.sandbox import Answer, Sandbox
+from dcurate.media.sandbox import ChildAnswer, Sandbox
 
 DECODE = "tests.media.wild:decode"
 FAULTS = {
@@ -26,7 +26,7 @@ def test_an_item_that_hangs_is_tried_twice_and_given_up():
     with Sandbox(DECODE, timeout_s=1.0) as sandbox:
         hung, next_one = sandbox.map([b"hang!", b""])
         assert hung == MediaFault("timed out", "it took longer than 1 s")
-        assert next_one == Answer({"n": 0}, [b"", b""])
+        assert next_one == ChildAnswer({"n": 0}, [b"", b""])
         assert sandbox.started == 3
 
 
@@ -39,7 +39,7 @@ def test_each_item_has_its_answer_or_its_fault_in_order():
             assert isinstance(answer, MediaFault)
             assert answer.reason == FAULTS[item]
         else:
-            assert answer == Answer({"n": len(item), "k": 1}, [item, item[:1]])
+            assert answer == ChildAnswer({"n": len(item), "k": 1}, [item, item[:1]])
     assert "Segmentation fault" in found[1].detail
 
 
@@ -60,7 +60,7 @@ def test_no_item_is_lost_however_often_the_child_is_replaced(shared, items):
 
 def test_the_child_is_replaced_when_it_has_grown():
     with Sandbox(DECODE, {}, recycle_growth_bytes=200_000_000, memory_bytes=2**31) as sandbox:
-        assert all(isinstance(answer, Answer) for answer in sandbox.map([b"a"] * 10 + [b"leak!"] * 8))
+        assert all(isinstance(answer, ChildAnswer) for answer in sandbox.map([b"a"] * 10 + [b"leak!"] * 8))
         assert sandbox.started > 1
 
 
@@ -107,7 +107,7 @@ def _is_zombie(pid):
 
 def test_a_module_with_threads_is_not_forked_but_started():
     with Sandbox("tests.media.threaded:decode") as sandbox:
-        assert sandbox.map([b"a", b"exit!"]) == [Answer({"threads": 1}, []), MediaFault("crashed: exit 3", "")]
+        assert sandbox.map([b"a", b"exit!"]) == [ChildAnswer({"threads": 1}, []), MediaFault("crashed: exit 3", "")]
         assert sandbox.started == 2
 
 

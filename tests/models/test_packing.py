@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate.frames.tokens import Tokens
-from dcurate.models.packing import BatchLimits, Ints, Rows, packed, padding, present
+from dcurate.models.packing import BatchLimits, Ints, TokenRows, packed, padding, present
 
 widths_of = st.lists(st.integers(1, 600), max_size=300).map(lambda found: np.array(found, np.int64))
 limits_of = st.builds(BatchLimits, tokens=st.integers(1, 5000), rows=st.integers(1, 64), spare=st.integers(0, 200))
@@ -79,7 +79,7 @@ def test_padding_counts_a_row_without_tokens_as_one() -> None:
 
 
 def test_padding_counts_the_columns_that_make_a_width_a_multiple() -> None:
-    rows = Rows.cut(Tokens(np.array([0, 0, 3, 12]), np.arange(12, dtype=np.int32))).widened(8)
+    rows = TokenRows.cut(Tokens(np.array([0, 0, 3, 12]), np.arange(12, dtype=np.int32))).widened(8)
     assert rows.padded(np.array([0, 1]), filler=-1).shape == (2, 8)
     assert padding(rows.lengths, [np.array([0, 1]), np.array([2])], rows.widths) == (8 - 1) + (8 - 3) + (16 - 9)
 
@@ -100,7 +100,7 @@ def test_padded_rows_hold_their_tokens_at_the_side_away_from_the_padding(
 ) -> None:
     bounds = np.cumsum([0, *map(len, rows)])
     tokens = Tokens(bounds, np.array([token for row in rows for token in row], np.int32))
-    cut = Rows.cut(tokens, longest, side)
+    cut = TokenRows.cut(tokens, longest, side)
     order = np.arange(len(rows))[::-1]
     array = cut.padded(order, 0, side)
     most = longest or 99

@@ -11,12 +11,12 @@ import torch
 
 from dcurate.frames.tokens import Tokens
 from dcurate.models import transfer
-from dcurate.models.packing import Ints, Rows
+from dcurate.models.packing import Ints, TokenRows
 from dcurate.models.transfer import DeviceBatch, HostToDevice
 from tests.models.late_gpu import LateGpu
 
 LENGTHS = np.array([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])
-ROWS = Rows.cut(Tokens(np.concatenate([[0], LENGTHS.cumsum()]), np.arange(LENGTHS.sum(), dtype=np.int32)))
+ROWS = TokenRows.cut(Tokens(np.concatenate([[0], LENGTHS.cumsum()]), np.arange(LENGTHS.sum(), dtype=np.int32)))
 BATCHES: list[Ints] = [np.array(rows) for rows in ([5, 7], [11, 4, 8], [10, 2], [0, 9], [6], [1, 3])]
 CUDA = torch.device("cuda", 0)
 

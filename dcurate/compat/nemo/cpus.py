@@ -49,8 +49,8 @@ def is_installed() -> bool:
 
 def join() -> None:
     """Do so in a process that was started by one of those."""
-    if is_installed() and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if is_installed() and not any(isinstance(finder, _CpuFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _CpuFinder())
         if "torch" in sys.modules:
             _on_cpu(sys.modules["torch"])
 
@@ -60,7 +60,7 @@ def without_gpus(given: Resources) -> Resources:
     return Resources(cpus=given.cpus) if is_installed() else given
 
 
-class _Finder(MetaPathFinder, Loader):
+class _CpuFinder(MetaPathFinder, Loader):
     """Finds cudf and ray, and changes torch when it is imported."""
 
     def find_spec(

@@ -26,7 +26,7 @@ _log = logging.getLogger("dcurate.compat.nemo")
 _NO_LIMIT = 2**62
 
 
-class _Reader(webdataset.InterleavedWebdatasetReader):
+class _InterleavedReader(webdataset.InterleavedWebdatasetReader):
     """dcurate's reader, in which a sample is called after its file unless a field says otherwise."""
 
     def _id(self, record: dict[str, Any], key: str) -> str:
@@ -127,7 +127,7 @@ class InterleavedWebdatasetReaderStage(BaseInterleavedReader):
 
     def process(self, task: FileGroupTask) -> InterleavedBatch | list[InterleavedBatch]:
         """Return the samples of the tars, in batches."""
-        reader = _Reader(
+        reader = _InterleavedReader(
             [str(path) for path in task.data],
             files_per_partition=len(task.data),
             storage_options=self._options or None,

@@ -17,7 +17,7 @@ from dcurate.compat.nemo.interleaved_readers import align_interleaved_table, res
 from dcurate.compat.nemo.writers import FileStage
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
-from dcurate.image.interleaved.samples import Layout
+from dcurate.image.interleaved.samples import SampleColumns
 from dcurate.image.interleaved.schema import RESERVED, aligned
 from dcurate.image.interleaved.write import Materialised, write_tar
 
@@ -124,7 +124,7 @@ class InterleavedWebdatasetWriterStage(BaseInterleavedWriter):
         images, texts = (
             tuple(name for name in columns if _is_of(table, rows, name, kind)) for kind in ("image", "text")
         )
-        layout = Layout(by_position=(), by_image=images, by_text=texts)
+        layout = SampleColumns(by_position=(), by_image=images, by_text=texts)
         held = Materialised(_as_texts(aligned(table), columns), "keep", self.storage_options, self.name)
         with self._opened(file_path) as file:
             write_tar(file, held.samples(fetch=False), layout, held)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dcurate.compat.nemo.bridge import ForeignStage
 from dcurate.compat.nemo.ids import IdGeneratorBase, active_ids
-from dcurate.compat.nemo.reader_sources import Source
+from dcurate.compat.nemo.reader_sources import SourceReader
 from dcurate.compat.nemo.readers import BaseReader
 from dcurate.compat.nemo.stages import ProcessingStage
 from dcurate.compat.nemo.tasks import FileGroupTask
@@ -25,7 +25,7 @@ class _RowCounter(SourceStage[FileGroup, document.DocumentBatch]):
 
     name = "row_counter"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceReader) -> None:
         self.source = source
 
     def splits(self) -> Iterator[FileGroup]:
@@ -66,9 +66,9 @@ def numbered(stages: list[Any], run: Callable[[Sequence[Any]], Sequence[Any]]) -
     if len(before) == len(stages):
         return stages
     reader = stages[len(before)]
-    ids: Any = reader._ids if isinstance(reader, Source) else active_ids()
+    ids: Any = reader._ids if isinstance(reader, SourceReader) else active_ids()
     if _generates(reader):
-        if isinstance(reader, Source):
+        if isinstance(reader, SourceReader):
             counter: Any = _RowCounter(reader)
             counts = run([counter]) if any(True for _ in counter.splits()) else ()
         else:
@@ -77,7 +77,7 @@ def numbered(stages: list[Any], run: Callable[[Sequence[Any]], Sequence[Any]]) -
             for row in batch.to_arrow().to_pylist():
                 if row["rows"]:
                     ids.register_key(row["files"], row["rows"])
-    if not isinstance(reader, Source):
+    if not isinstance(reader, SourceReader):
         reader = copy.copy(reader)
         reader.stage = copy.copy(reader.stage)
         reader.stage._given_ids = ids
@@ -85,11 +85,11 @@ def numbered(stages: list[Any], run: Callable[[Sequence[Any]], Sequence[Any]]) -
 
 
 def _generates(stage: Any) -> bool:
-    return stage._new_ids is True if isinstance(stage, Source) else _person(stage) and stage.stage._generate_ids
+    return stage._new_ids is True if isinstance(stage, SourceReader) else _person(stage) and stage.stage._generate_ids
 
 
 def _assigns(stage: Any) -> bool:
-    return stage._new_ids is False if isinstance(stage, Source) else _person(stage) and stage.stage._assign_ids
+    return stage._new_ids is False if isinstance(stage, SourceReader) else _person(stage) and stage.stage._assign_ids
 
 
 def _person(stage: Any) -> bool:

@@ -84,7 +84,7 @@ class _NumberedFiles(FileGroup):
     span: tuple[int, int] = (0, -1)
 
 
-class Source(FileReader):
+class SourceReader(FileReader):
     """What dcurate's readers have besides where they take the place of NeMo Curator's."""
 
     _partition: FilePartitioningStage
@@ -225,7 +225,7 @@ class _MixedColumnError(Exception):
     """A column holds values without a common type."""
 
 
-class JsonlSource(Source, jsonl.JsonlReader):
+class JsonlSource(SourceReader, jsonl.JsonlReader):
     """dcurate's reader of JSON Lines in the place of NeMo Curator's two stages.
 
     Batches with nested values or columns of mixed types keep the lines of their rows where a person's stage follows.
@@ -335,7 +335,7 @@ class JsonlSource(Source, jsonl.JsonlReader):
         return count_rows(self._lines(part))
 
 
-class ParquetSource(Source, parquet.ParquetReader):
+class ParquetSource(SourceReader, parquet.ParquetReader):
     """dcurate's reader of Parquet in the place of NeMo Curator's two stages."""
 
     _format: ClassVar[str] = "Parquet"

@@ -19,7 +19,7 @@ from dcurate.compat.nemo.files import (
 )
 from dcurate.compat.nemo.ids import CURATOR_DEDUP_ID_STR, IdGeneratorBase, active_ids, numbers_of
 from dcurate.compat.nemo.partitioning import FilePartitioningStage
-from dcurate.compat.nemo.reader_sources import JsonlSource, ParquetSource, Source
+from dcurate.compat.nemo.reader_sources import JsonlSource, ParquetSource, SourceReader
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask
 
@@ -61,7 +61,7 @@ class BaseReader(ProcessingStage[FileGroupTask, DocumentBatch]):
     #: The ids that the driver gave to a worker's copy.
     _given_ids: ClassVar[IdGeneratorBase | None] = None
     #: dcurate's source that can take the place of the class itself; a person's subclass reads in its own way.
-    _own_source: ClassVar[type[Source] | None] = None
+    _own_source: ClassVar[type[SourceReader] | None] = None
 
     def __post_init__(self) -> None:
         if self._generate_ids and self._assign_ids:
@@ -148,7 +148,7 @@ class JsonlReaderStage(BaseReader):
 
     name: str = "jsonl_reader"
 
-    _own_source: ClassVar[type[Source] | None] = JsonlSource
+    _own_source: ClassVar[type[SourceReader] | None] = JsonlSource
 
     def read_data(
         self, paths: list[str], read_kwargs: dict[str, Any] | None = None, fields: list[str] | None = None
@@ -177,7 +177,7 @@ class ParquetReaderStage(BaseReader):
 
     name: str = "parquet_reader"
 
-    _own_source: ClassVar[type[Source] | None] = ParquetSource
+    _own_source: ClassVar[type[SourceReader] | None] = ParquetSource
 
     def read_data(
         self, paths: list[str], read_kwargs: dict[str, Any] | None = None, fields: list[str] | None = None

@@ -11,7 +11,7 @@ import pandas as pd
 
 import dcurate
 from dcurate.compat.nemo import builtin
-from dcurate.compat.nemo.asking import AsksModel, GivenClient
+from dcurate.compat.nemo.llm_client import AsksModel, GivenClient
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask
 from dcurate.frames.columns import values
@@ -88,12 +88,12 @@ class BaseSyntheticStage(_GenerateStage):  # type: ignore[misc]
             PipelineError: there is none, or no model.
         """
         self._check_client()
-        if "_asker" not in vars(self):
-            self._asker = BatchClient(GivenClient(self.client), slots=self.num_workers() or 1)  # type: ignore[arg-type]
+        if "_batch_client" not in vars(self):
+            self._batch_client = BatchClient(GivenClient(self.client), slots=self.num_workers() or 1)  # type: ignore[arg-type]
 
     def process_batch(self, tasks: list[Any]) -> list[Any]:
         """Ask about each row."""
-        if "_asker" not in vars(self):
+        if "_batch_client" not in vars(self):
             self.setup()
         done: list[Any] = super().process_batch(tasks)
         by_hand = isinstance(tasks[0], DocumentBatch)

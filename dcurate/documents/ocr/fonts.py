@@ -14,7 +14,7 @@ from dcurate.documents.memory import DRAWING, more_memory
 from dcurate.documents.ocr.glyphs import Deciphered, decipher
 from dcurate.documents.pdf.native import read_drawings
 from dcurate.documents.pdf.options import PdfOptions
-from dcurate.documents.pdf.page import Page, lay_out
+from dcurate.documents.pdf.page import PdfPage, lay_out
 from dcurate.documents.router import BROKEN_SHARE, no_language
 
 #: The share of a text that may be like no language.
@@ -25,7 +25,7 @@ _PAGES, _LOOKS, _CHARACTERS = 2, 6, 250
 _TRIES = 2
 
 
-def read_broken_fonts(document: pdfium.PdfDocument, pages: list[Page], options: PdfOptions) -> list[Page]:
+def read_broken_fonts(document: pdfium.PdfDocument, pages: list[PdfPage], options: PdfOptions) -> list[PdfPage]:
     """Replace the pages of a document whose text is no text by what the shapes of their glyphs say, where they do.
 
     A page is looked at if many of its characters have no known meaning, or if the text of the document is like no
@@ -40,7 +40,7 @@ def read_broken_fonts(document: pdfium.PdfDocument, pages: list[Page], options: 
     return read
 
 
-def read_by_shapes(document: pdfium.PdfDocument, page: Page, options: PdfOptions) -> Page | None:
+def read_by_shapes(document: pdfium.PdfDocument, page: PdfPage, options: PdfOptions) -> PdfPage | None:
     """Read a page by the shapes of its glyphs; None if that gives no text in a language."""
     try:
         drawn = document[page.number]
@@ -67,15 +67,15 @@ def shown_box(page: object) -> list[float]:
     return [box.left, box.bottom, box.right, box.top]
 
 
-def _signals(page: Page, found: Deciphered) -> dict[str, object]:
+def _signals(page: PdfPage, found: Deciphered) -> dict[str, object]:
     return {**page.signals, "by_shapes": round(1 - found.difference, 4)}
 
 
-def _is_broken(page: Page) -> bool:
+def _is_broken(page: PdfPage) -> bool:
     return bool((page.signals.get("broken_share") or 0.0) > BROKEN_SHARE[1])
 
 
-def _is_nonsense(pages: Sequence[Page]) -> bool:
+def _is_nonsense(pages: Sequence[PdfPage]) -> bool:
     """Whether the first pages with enough text are like no language; one that is like one is enough to know."""
     judged = 0
     for page in islice((page for page in pages if len(page.letters) >= _CHARACTERS), _LOOKS):

@@ -76,7 +76,7 @@ class PageText(NamedTuple):
         pairs = enumerate(zip(self.boxes, self.lines, strict=True))
         return [word for number, (box, line) in pairs for word in _words(box, line, number)]
 
-    def characters(self) -> Characters:
+    def characters(self) -> OcrCharacters:
         """The characters with their places, as the layout of PDF pages takes them."""
         codes, places, spaces = [], [], []
         heights = _alike([box.height for box in self.boxes])
@@ -92,12 +92,12 @@ class PageText(NamedTuple):
                 places.append((left, right, base, size))
                 spaces.append(space)
                 space = False
-        return Characters(
+        return OcrCharacters(
             np.array(codes, np.int32), np.array(places, np.float32).reshape(-1, 4), np.array(spaces, np.bool_)
         )
 
 
-class Characters(NamedTuple):
+class OcrCharacters(NamedTuple):
     """Characters without whitespace, line by line.
 
     Args:

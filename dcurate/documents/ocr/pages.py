@@ -17,7 +17,7 @@ from dcurate.documents.ocr.fonts import MOST_NONSENSE, read_by_shapes, shown_box
 from dcurate.documents.ocr.page import PageOcr, PageText
 from dcurate.documents.pdf.native import Characters, Drawings, read_drawings
 from dcurate.documents.pdf.options import PdfOptions
-from dcurate.documents.pdf.page import Page, lay_out
+from dcurate.documents.pdf.page import PdfPage, lay_out
 from dcurate.documents.router import Route, closest_language, decide, no_language
 from dcurate.documents.routes import ASIDE, OCR, TEXT
 from dcurate.kernels.pdf.grids import frame as framed
@@ -58,7 +58,7 @@ class OcrPages:
     hard: str = ASIDE
     most: int = 1000
 
-    def __call__(self, document: pdfium.PdfDocument, pages: list[Page], options: PdfOptions) -> list[Page]:
+    def __call__(self, document: pdfium.PdfDocument, pages: list[PdfPage], options: PdfOptions) -> list[PdfPage]:
         """Revise the pages of an open document."""
         revised, done = [], 0
         for page in pages:
@@ -74,7 +74,7 @@ class OcrPages:
                 revised.append(_routed(page if route.way == TEXT else _emptied(page), route))
         return revised
 
-    def _read(self, document: pdfium.PdfDocument, page: Page, route: Route, options: PdfOptions) -> Page:
+    def _read(self, document: pdfium.PdfDocument, page: PdfPage, route: Route, options: PdfOptions) -> PdfPage:
         try:
             drawn = document[page.number]
         except pdfium.PdfiumError:
@@ -154,12 +154,12 @@ def _rules_only(drawings: Drawings) -> Drawings:
     return drawings._replace(areas=np.zeros((0, 6), np.float64), texts=np.zeros((0, 2), np.int64))
 
 
-def _emptied(page: Page) -> Page:
+def _emptied(page: PdfPage) -> PdfPage:
     page.dropped = np.ones(len(page.lines), np.uint8)
     return page
 
 
-def _routed(page: Page, route: Route, extra: Mapping[str, Any] | None = None) -> Page:
+def _routed(page: PdfPage, route: Route, extra: Mapping[str, Any] | None = None) -> PdfPage:
     said = {"route": route.way, "route_reason": route.reason, "ocr_need": route.need}
     page.signals = {**page.signals, **said, **(extra or {})}
     return page

@@ -16,7 +16,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
 from dcurate.media.faults import quarantined
 from dcurate.media.refs import BYTES
-from dcurate.media.sandbox import Answer, Sandbox
+from dcurate.media.sandbox import ChildAnswer, Sandbox
 
 #: What the text of a row is.
 Output: TypeAlias = Literal["text", "markdown"]
@@ -105,7 +105,7 @@ class OfficeExtract(FileExtract):
         """The rows of files that could be read; the others are in its rejections."""
         read = self._answers(task)
         result = quarantined(task, read, self.name)
-        found = [each.value for each in read if isinstance(each, Answer)]
+        found = [each.value for each in read if isinstance(each, ChildAnswer)]
         columns = pa.schema([(self.text_field, pa.string()), ("kind", pa.string()), ("author", pa.string()), *DOCUMENT])
         values = [
             {**document_columns(each), self.text_field: each["text"], "kind": each["kind"], "author": each["author"]}

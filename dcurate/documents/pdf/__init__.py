@@ -9,18 +9,18 @@ import pypdfium2 as pdfium
 
 from dcurate.documents.noise import clear_layer
 from dcurate.documents.ocr import fonts
-from dcurate.documents.pdf.faults import MediaError
+from dcurate.documents.pdf.faults import PdfError
 from dcurate.documents.pdf.furniture import find_furniture
 from dcurate.documents.pdf.links import fields_of
 from dcurate.documents.pdf.options import PdfOptions
-from dcurate.documents.pdf.page import Page, read_page
+from dcurate.documents.pdf.page import PdfPage, read_page
 from dcurate.documents.pdf.render import Compounds, Sizes, blocks_of, page_markdown, page_text
 from dcurate.documents.pdf.source import metadata, opened
 
 #: What may be done to the pages of an open document before their text is written.
-Revise: TypeAlias = Callable[[pdfium.PdfDocument, list[Page], PdfOptions], list[Page]]
+Revise: TypeAlias = Callable[[pdfium.PdfDocument, list[PdfPage], PdfOptions], list[PdfPage]]
 
-__all__ = ["MediaError", "PdfOptions", "extract_pdf"]
+__all__ = ["PdfError", "PdfOptions", "extract_pdf"]
 
 
 def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: Revise | None = None) -> dict[str, Any]:
@@ -45,15 +45,15 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
           ``fields``: values of form fields by name.
 
     Raises:
-        MediaError: the file cannot be read; with its reason.
+        PdfError: the file cannot be read; with its reason.
     """
     chosen = PdfOptions.of(options)
     with opened(data, chosen.password) as document:
         count = len(document)
         if count <= 0:
-            raise MediaError("no pages", "the file has no page")
+            raise PdfError("no pages", "the file has no page")
         if count > chosen.most_pages:
-            raise MediaError("too many pages", f"{count:,} pages; at most {chosen.most_pages:,}")
+            raise PdfError("too many pages", f"{count:,} pages; at most {chosen.most_pages:,}")
         wanted = count if chosen.max_pages is None else min(count, chosen.max_pages)
         pages = [read_page(document.raw, number, chosen) for number in range(wanted)]
         if revise is not None:

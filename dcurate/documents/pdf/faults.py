@@ -5,11 +5,11 @@ from __future__ import annotations
 from dcurate.media import errors
 
 
-class MediaError(errors.MediaError):
+class PdfError(errors.MediaError):
     """Raised for a PDF that cannot be read.
 
     Examples:
-        >>> MediaError("encrypted", "it needs a password").reason
+        >>> PdfError("encrypted", "it needs a password").reason
         'encrypted'
     """
 

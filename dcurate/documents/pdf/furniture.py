@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcurate.documents.pdf.page import Page
+from dcurate.documents.pdf.page import PdfPage
 from dcurate.kernels.pdf.lines import BASE, SIZE
 
 #: Lines from the top and from the bottom of a page that may be furniture.
@@ -43,7 +43,7 @@ class End(NamedTuple):
     text: str
 
 
-def find_furniture(pages: Sequence[Page]) -> list[tuple[int, int]]:
+def find_furniture(pages: Sequence[PdfPage]) -> list[tuple[int, int]]:
     """Lines that are headers, footers or page numbers, as numbers of a page and a line.
 
     A line is one if nothing is further out on its page, and the same text, but for digits, is at the same height of
@@ -87,13 +87,13 @@ def find_furniture(pages: Sequence[Page]) -> list[tuple[int, int]]:
     return found
 
 
-def _body(page: Page) -> float:
+def _body(page: PdfPage) -> float:
     """The middle size of a page's lines."""
     sizes = sorted(page.table[:, SIZE].tolist())
     return sizes[len(sizes) // 2] if sizes else 0.0
 
 
-def _is_apart(page: Page, end: End, body: float) -> bool:
+def _is_apart(page: PdfPage, end: End, body: float) -> bool:
     """Whether a line is smaller than the text of its page, or further from what is inward than lines of text are."""
     heights, sizes = page.table[:, BASE], page.table[:, SIZE]
     if sizes[end.line] <= 0.93 * body:
@@ -103,13 +103,13 @@ def _is_apart(page: Page, end: End, body: float) -> bool:
     return bool(len(beyond)) and float(beyond.min()) >= 1.7 * body
 
 
-def _value(end: End, pages: Sequence[Page] | Mapping[int, Page]) -> int | None:
+def _value(end: End, pages: Sequence[PdfPage] | Mapping[int, PdfPage]) -> int | None:
     """The number that a line is, without more."""
     numbers = _DIGITS.findall(pages[end.page].lines[end.line])
     return int(numbers[0]) if len(numbers) == 1 and len(numbers[0]) <= 5 else None
 
 
-def _is_number(end: End, page: Page, offsets: Counter[int]) -> bool:
+def _is_number(end: End, page: PdfPage, offsets: Counter[int]) -> bool:
     """Whether a line is the number of its page: alone it must rise with the pages, as those of other pages do."""
     text = page.lines[end.line]
     if not _NUMBER.fullmatch(text):
@@ -118,7 +118,7 @@ def _is_number(end: End, page: Page, offsets: Counter[int]) -> bool:
     return value is None or offsets[value - end.page] >= 2
 
 
-def _headings(pages: Sequence[Page], ends: Sequence[Sequence[End]], bodies: Sequence[float]) -> set[tuple[int, int]]:
+def _headings(pages: Sequence[PdfPage], ends: Sequence[Sequence[End]], bodies: Sequence[float]) -> set[tuple[int, int]]:
     """Lines with the headings of sections at the top of the pages: at one height of most pages, apart from the text.
 
     Titles of slides are at one height too, but larger than the text.
@@ -144,7 +144,7 @@ def _headings(pages: Sequence[Page], ends: Sequence[Sequence[End]], bodies: Sequ
     return found
 
 
-def _ends(number: int, page: Page) -> list[End]:
+def _ends(number: int, page: PdfPage) -> list[End]:
     if not len(page.table):
         return []
     top, bottom = page.frame.box[2:]
@@ -171,7 +171,7 @@ def _outermost(ends: Sequence[End], chosen: set[int]) -> set[int]:
     return kept
 
 
-def _alone(page: Page, ends: Sequence[End], known: set[int]) -> set[int]:
+def _alone(page: PdfPage, ends: Sequence[End], known: set[int]) -> set[int]:
     """Lines in the outer margin that are smaller than the text and apart from it."""
     high = page.frame.box[3] - page.frame.box[2]
     outer = [end for end in ends if end.away <= _NARROW * high and end.line not in known]

@@ -57,7 +57,7 @@ class Drawings(NamedTuple):
     left_out: bool
 
 
-class Frame(NamedTuple):
+class PageFrame(NamedTuple):
     """A page turned so that most of its text runs to the right, with heights downwards.
 
     Args:
@@ -133,12 +133,12 @@ def _style(raw_name: bytes, fixed: int) -> tuple[str, int]:
     return name, any(word in low for word in _HEAVY) + (2 if mono else 0)
 
 
-def image_share(frame: Frame, areas: npt.NDArray[np.float64], times: npt.NDArray[np.float64]) -> float:
+def image_share(frame: PageFrame, areas: npt.NDArray[np.float64], times: npt.NDArray[np.float64]) -> float:
     """The share of the page's area that pictures cover."""
     return float(of_visible.image_share(np.array(frame.box), areas, times)) if len(areas) else 0.0
 
 
-def seen(characters: Characters, drawings: Drawings, frame: Frame, areas: npt.NDArray[np.float64]) -> Any:
+def seen(characters: Characters, drawings: Drawings, frame: PageFrame, areas: npt.NDArray[np.float64]) -> Any:
     """Find the characters of a page that can be seen; see `dcurate.kernels.pdf.visible`."""
     texts = drawings.texts
     if len(areas) and len(texts):

@@ -15,7 +15,7 @@ from dcurate.documents.pdf.links import links_of
 from dcurate.documents.pdf.native import (
     Characters,
     Drawings,
-    Frame,
+    PageFrame,
     fonts_of,
     image_share,
     read_characters,
@@ -23,7 +23,7 @@ from dcurate.documents.pdf.native import (
     seen,
 )
 from dcurate.documents.pdf.options import PdfOptions
-from dcurate.documents.pdf.tables import Table, aligned, cells_of, filled, ruled
+from dcurate.documents.pdf.tables import PdfTable, aligned, cells_of, filled, ruled
 from dcurate.kernels.pdf import characters as of_characters
 from dcurate.kernels.pdf import visible as of_visible
 from dcurate.kernels.pdf.columns import find_order, order_cells
@@ -42,7 +42,7 @@ _NO_CELLS = np.zeros(0, np.int32)
 
 
 @dataclass(slots=True)
-class Page:
+class PdfPage:
     """A page as lines.
 
     Args:
@@ -66,19 +66,19 @@ class Page:
     width: float
     height: float
     rotate: int
-    frame: Frame
+    frame: PageFrame
     signals: dict[str, Any]
     lines: list[str]
     letters: npt.NDArray[np.uint32]
     places: npt.NDArray[np.int32]
     table: npt.NDArray[np.float32]
-    tables: dict[int, Table]
+    tables: dict[int, PdfTable]
     links: list[dict[str, Any]] = field(default_factory=list)
     figures: list[dict[str, Any]] = field(default_factory=list)
     dropped: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
 
 
-def read_page(document: Any, number: int, options: PdfOptions) -> Page:
+def read_page(document: Any, number: int, options: PdfOptions) -> PdfPage:
     """Read a page of an open document.
 
     Args:
@@ -105,7 +105,7 @@ def read_page(document: Any, number: int, options: PdfOptions) -> Page:
         raw.FPDF_ClosePage(page)
 
 
-def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, options: PdfOptions) -> Page:
+def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, options: PdfOptions) -> PdfPage:
     """Put the characters of a page of pdfium into lines; they may come from elsewhere, such as OCR."""
     box = _box(page, options.crop)
     turn, other = _turns(characters)
@@ -113,7 +113,7 @@ def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, 
     view = _view(characters, drawings, box, turn, styles)
     if other is not None:
         view = _with_lines(view, _view(characters, drawings, box, other, styles))
-    made = Page(
+    made = PdfPage(
         number,
         float(raw.FPDF_GetPageWidthF(page)),
         float(raw.FPDF_GetPageHeightF(page)),
@@ -127,23 +127,23 @@ def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, 
     return made
 
 
-class Layout(NamedTuple):
-    """Lines in the order of reading; see `Page`."""
+class OrderedLines(NamedTuple):
+    """Lines in the order of reading; see `PdfPage`."""
 
     lines: list[str]
     letters: npt.NDArray[np.uint32]
     places: npt.NDArray[np.int32]
     table: npt.NDArray[np.float32]
-    tables: dict[int, Table]
+    tables: dict[int, PdfTable]
 
 
 class View(NamedTuple):
     """The text of a page that runs one way, its frame, the areas drawn in it, and what `seen` counts."""
 
-    frame: Frame
+    frame: PageFrame
     areas: npt.NDArray[np.float64]
     figures: npt.NDArray[np.int64]
-    layout: Layout
+    layout: OrderedLines
 
 
 def _turns(characters: Characters) -> tuple[int, int | None]:
@@ -165,7 +165,7 @@ def _view(
         objects, turn = characters.objects.copy(), 3
         objects[objects[:, of_characters.TURN] == of_characters.UPRIGHT, of_characters.TURN] = turn
         characters = characters._replace(objects=objects)
-    frame = Frame(turn, tuple(framed(np.array([box]), turn)[0].tolist()))
+    frame = PageFrame(turn, tuple(framed(np.array([box]), turn)[0].tolist()))
     areas = framed(drawings.areas, turn) if len(drawings.areas) else _NOTHING
     rules = framed(drawings.rules, turn) if len(drawings.rules) else _NOTHING
     visible, figures = seen(characters, drawings, frame, areas)
@@ -180,7 +180,7 @@ def _with_lines(view: View, other: View) -> View:
     (top, bottom), (low, high) = view.frame.box[2:], other.frame.box[2:]
     table[:, BASE] = top + (table[:, BASE] - low) * ((bottom - top) / max(high - low, 1.0))
     table[:, LEAF] += layout.table[:, LEAF].max(initial=-1) + 1
-    joined = Layout(
+    joined = OrderedLines(
         layout.lines + more.lines,
         np.concatenate([layout.letters, more.letters]),
         np.concatenate([layout.places, more.places + len(layout.letters)]),
@@ -208,7 +208,7 @@ def _layout(
     visible: npt.NDArray[np.uint8],
     rules: npt.NDArray[np.float64],
     styles: npt.NDArray[np.uint8],
-) -> Layout:
+) -> OrderedLines:
     grids = ruled(rules)
     cells = cells_of(characters, visible, grids) if grids else _NO_CELLS
     codes = characters.codes
@@ -218,7 +218,7 @@ def _layout(
         spans, boxes, rtl = spans[numbers == 0], boxes[numbers == 0], rtl[numbers == 0]
     sizes = spans[:, 1] - spans[:, 0]
     mirrored = bool(rtl.any()) and float((rtl * sizes).sum()) > 0.5 * float(sizes.sum())
-    found: list[Table | None] = []
+    found: list[PdfTable | None] = []
     if grids:
         owner = cells[kept[spans[:, 0]]]
         inside = owner > 0
@@ -257,10 +257,10 @@ def _layout(
             for line in range(first, last + 1):
                 lines[line] = ""
                 places[line, 1] = places[line, 0]
-    return Layout(lines, letters, places, table, tables)
+    return OrderedLines(lines, letters, places, table, tables)
 
 
-def _long(rules: npt.NDArray[np.float64], tables: list[Table]) -> list[list[float]]:
+def _long(rules: npt.NDArray[np.float64], tables: list[PdfTable]) -> list[list[float]]:
     """Rules across that part what is above from what is below, as segments; none of tables."""
     chosen = (rules[:, 2] == rules[:, 3]) & (rules[:, 1] - rules[:, 0] >= _LONG)
     if not chosen.any():
@@ -306,7 +306,7 @@ def _box(page: Any, crop: bool) -> list[float]:
 def _signals(
     characters: Characters,
     drawings: Drawings,
-    frame: Frame,
+    frame: PageFrame,
     areas: npt.NDArray[np.float64],
     figures: npt.NDArray[np.int64],
 ) -> dict[str, Any]:
@@ -327,7 +327,7 @@ def _signals(
     }
 
 
-def _blank(number: int) -> Page:
+def _blank(number: int) -> PdfPage:
     """A page that cannot be read or has nothing on it."""
     signals = {
         "characters": 0,
@@ -339,5 +339,5 @@ def _blank(number: int) -> Page:
         "scanned": False,
         "fonts": [],
     }
-    nothing = Layout([], np.zeros(0, np.uint32), np.zeros((0, 2), np.int32), np.zeros((0, 10), np.float32), {})
-    return Page(number, 0.0, 0.0, 0, Frame(0, (0.0, 0.0, 0.0, 0.0)), signals, *nothing)
+    nothing = OrderedLines([], np.zeros(0, np.uint32), np.zeros((0, 2), np.int32), np.zeros((0, 10), np.float32), {})
+    return PdfPage(number, 0.0, 0.0, 0, PageFrame(0, (0.0, 0.0, 0.0, 0.0)), signals, *nothing)

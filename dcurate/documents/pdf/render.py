@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcurate.documents.pdf.page import Page
-from dcurate.documents.pdf.tables import Table
+from dcurate.documents.pdf.page import PdfPage
+from dcurate.documents.pdf.tables import PdfTable
 from dcurate.kernels.pdf.lines import (
     BOLD,
     DIRECT,
@@ -29,7 +29,6 @@ _COMPOUND = re.compile(r"(?<!\w)\w++(?:-\w++)+")  # begins where a word does: li
 _LAST = re.compile(r"(?<!\w)\w++$")
 _FIRST = re.compile(r"^\w+")
 _BULLET = re.compile(r"^[•‣⁃●○■□▪▫◦·–—*-]\s+")
-_NUMBERED = re.compile(r"^\(?(?:\d{1,3}|[A-Za-z])[.)]\s")
 _MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 
 _JOINED = {SPACED: " ", DIRECT: "", NEW_LINE: "\n", PARAGRAPH: "\n\n"}
@@ -46,7 +45,7 @@ _EM = 0.6
 class Compounds:
     """Words with hyphens inside that a document has within its lines; collected when the first is asked for."""
 
-    def __init__(self, pages: Sequence[Page]) -> None:
+    def __init__(self, pages: Sequence[PdfPage]) -> None:
         self._pages = pages
         self._words: set[str] | None = None
 
@@ -73,7 +72,7 @@ class Block(NamedTuple):
 
     lines: list[int]
     parts: list[str]
-    table: Table | None = None
+    table: PdfTable | None = None
 
     @property
     def text(self) -> str:
@@ -83,7 +82,7 @@ class Block(NamedTuple):
         return "".join(self.parts)
 
 
-def blocks_of(page: Page, compounds: Compounds, join_hyphens: bool = True) -> Iterator[Block]:
+def blocks_of(page: PdfPage, compounds: Compounds, join_hyphens: bool = True) -> Iterator[Block]:
     """The paragraphs, headings, lists and tables of a page; without what is dropped."""
     if not page.lines:
         return
@@ -123,7 +122,7 @@ def _join(parts: list[str], line: str, compounds: Compounds, join_hyphens: bool)
         parts[-1] = parts[-1][:-1]
 
 
-def _indents(page: Page) -> dict[int, str]:
+def _indents(page: PdfPage) -> dict[int, str]:
     """Spaces before lines of code, by line."""
     chosen = np.flatnonzero(page.table[:, MONO] > _MOST)
     if not len(chosen):
@@ -148,7 +147,7 @@ def page_text(blocks: Sequence[Block]) -> str:
 class Sizes:
     """Sizes of fonts in a document: of its text, and of each level of headings."""
 
-    def __init__(self, pages: Sequence[Page]) -> None:
+    def __init__(self, pages: Sequence[PdfPage]) -> None:
         counts: Counter[float] = Counter()
         for page in pages:
             if len(page.table):
@@ -165,7 +164,7 @@ class Sizes:
                 before = size
             self._levels[size] = min(level, _LEVELS)
 
-    def level(self, page: Page, block: Block) -> int:
+    def level(self, page: PdfPage, block: Block) -> int:
         """The level of a heading, from 1; 0 for other blocks."""
         first = block.lines[0]
         text = block.text
@@ -184,7 +183,7 @@ def _rounded(sizes: np.ndarray) -> list[float]:
     return [round(2 * size) / 2 for size in sizes.tolist()]
 
 
-def page_markdown(page: Page, blocks: Sequence[Block], sizes: Sizes) -> str:
+def page_markdown(page: PdfPage, blocks: Sequence[Block], sizes: Sizes) -> str:
     """A page as Markdown: headings, lists, code, tables."""
     found: list[str] = []
     code: list[str] = []
@@ -220,7 +219,7 @@ def _fenced(parts: Sequence[str]) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def _piped(table: Table) -> str:
+def _piped(table: PdfTable) -> str:
     rows = [[cell.replace("\n", " ").replace("|", "\\|") for cell in row] for row in table.cells]
     rule = ["---"] * len(rows[0])
     return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], rule, *rows[1:]])

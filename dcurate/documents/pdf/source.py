@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from dcurate.documents.pdf.faults import MediaError
+from dcurate.documents.pdf.faults import PdfError
 
 #: What files that are no PDFs begin with.
 _KINDS = (
@@ -44,9 +44,9 @@ def opened(data: bytes, password: str | None = None) -> Iterator[pdfium.PdfDocum
             ``"damaged"`` or ``"no pages"``.
     """
     if not data:
-        raise MediaError("empty", "the file has no bytes")
+        raise PdfError("empty", "the file has no bytes")
     if b"%PDF-" not in data[: _HEADER_WITHIN + 5]:
-        raise MediaError(f"not a PDF: {kind_of(data)}", f"it begins with {bytes(data[:16])!r}")
+        raise PdfError(f"not a PDF: {kind_of(data)}", f"it begins with {bytes(data[:16])!r}")
     try:
         document = pdfium.PdfDocument(data, password=password)
     except pdfium.PdfiumError as error:
@@ -73,14 +73,14 @@ def kind_of(data: bytes) -> str:
     return "text" if begin.isascii() and begin.decode("ascii").isprintable() else "unknown bytes"
 
 
-def _refused(data: bytes, error: pdfium.PdfiumError) -> MediaError:
+def _refused(data: bytes, error: pdfium.PdfiumError) -> PdfError:
     if getattr(error, "err_code", None) == raw.FPDF_ERR_PASSWORD:
-        return MediaError("encrypted", "it needs a password, or another one")
+        return PdfError("encrypted", "it needs a password, or another one")
     if getattr(error, "err_code", None) == raw.FPDF_ERR_SECURITY:
-        return MediaError("encrypted", "it uses encryption that is not supported")
+        return PdfError("encrypted", "it uses encryption that is not supported")
     if b"%%EOF" not in data[-2048:]:
-        return MediaError("truncated", f"the file ends after {len(data):,} bytes without an end mark")
-    return MediaError("damaged", str(error))
+        return PdfError("truncated", f"the file ends after {len(data):,} bytes without an end mark")
+    return PdfError("damaged", str(error))
 
 
 def metadata(document: pdfium.PdfDocument, key: str) -> str:

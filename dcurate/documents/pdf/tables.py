@@ -33,7 +33,7 @@ _MARKER = re.compile(r"[\W_]|\(?\w{1,3}[.)]?")
 
 
 @dataclass(slots=True)
-class Table:
+class PdfTable:
     """A table of a page.
 
     Args:
@@ -108,9 +108,9 @@ def cells_of(characters: Characters, visible: npt.NDArray[np.uint8], grids: list
     return cells
 
 
-def filled(grids: list[Grid], texts: dict[int, str]) -> list[Table | None]:
+def filled(grids: list[Grid], texts: dict[int, str]) -> list[PdfTable | None]:
     """Tables of grids, from the text of each cell by its number; None for a grid that is no table."""
-    tables: list[Table | None] = []
+    tables: list[PdfTable | None] = []
     begin = 1
     for grid in grids:
         cells = [
@@ -124,7 +124,7 @@ def filled(grids: list[Grid], texts: dict[int, str]) -> list[Table | None]:
         rows = [row for row in cells if any(row)]
         columns = [column for column in range(len(cells[0])) if any(row[column] for row in rows)]
         if len(rows) >= 2 and len(columns) >= 2:
-            tables.append(Table(grid.box, [[row[column] for column in columns] for row in rows]))
+            tables.append(PdfTable(grid.box, [[row[column] for column in columns] for row in rows]))
         else:
             tables.append(None)
     return tables
@@ -135,7 +135,7 @@ def aligned(
     table: npt.NDArray[np.float32],
     parts: npt.NDArray[np.float32],
     texts: list[str],
-) -> list[tuple[int, int, Table]]:
+) -> list[tuple[int, int, PdfTable]]:
     """Find tables without rules among the lines of a page.
 
     Args:
@@ -218,7 +218,7 @@ def _crowded(mine: list[tuple[float, float]], columns: list[tuple[float, float]]
 
 def _table(
     lines: range, parts: Any, of_line: dict[int, list[int]], texts: list[str], table: npt.NDArray[np.float32]
-) -> Table | None:
+) -> PdfTable | None:
     size = float(np.median(table[lines.start : lines.stop, SIZE]))
     mine = [at for line in lines for at in of_line.get(line, ())]
     columns = _columns([(float(parts[at, 1]), float(parts[at, 2])) for at in mine], _COLUMN_GAP * size)
@@ -235,4 +235,4 @@ def _table(
         return None
     bases = table[lines.start : lines.stop, BASE]
     box = columns[0][0], columns[-1][1], float(bases[0]) - size, float(bases[-1]) + 0.3 * size
-    return Table(box, cells)
+    return PdfTable(box, cells)

@@ -31,13 +31,8 @@ from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.backend import DaskBackend
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.own_modules import travelling
-from dcurate.engine.dask.scheduler_plugin import (
-    RUN_ENDED,
-    SlotManager,
-    forget_run,
-    install_worker_plugin,
-    stop_run,
-)
+from dcurate.engine.dask.scheduler_calls import RUN_ENDED, forget_run, install_worker_plugin
+from dcurate.engine.dask.scheduler_plugin import SlotManager, stop_run
 from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin, describe, has_plugin, release_run
 from dcurate.engine.driver import DriverLoop
 from dcurate.engine.flow import Flow

@@ -6,7 +6,7 @@ import asyncio
 import pickle
 import time
 import traceback
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -28,8 +28,9 @@ from dcurate.engine.dask.host_samples import host_samples
 from dcurate.engine.dask.observation import Observation, RunConfig, run_view
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
+from dcurate.engine.dask.scheduler_calls import RUN_ENDED, driver_done, total_desired_workers
 from dcurate.engine.dask.setup_deaths import SetupDeaths
-from dcurate.engine.dask.worker_plugin import PLUGIN, belongs_to, resource_name, split_prefix, task_prefix, topic
+from dcurate.engine.dask.worker_plugin import resource_name, split_prefix, task_prefix, topic
 from dcurate.engine.policies.autoscaling import Autoscaling
 from dcurate.engine.policies.balancing import Balancing
 from dcurate.engine.policies.recycling import Recycling
@@ -49,10 +50,6 @@ REST, MAX_REST_S = 19.0, 6.0
 MESSAGES = 10
 #: The memory of a worker is known of this many ticks.
 MEMORY_TICKS = 20
-#: The scheduler's extension with an event per run that is set when the driver has sent its last message.
-RUN_ENDED = "dcurate-run-ended"
-#: How long to wait for that, in seconds.
-RUN_ENDED_S = 10.0
 
 
 class SlotManager(SchedulerPlugin):
@@ -109,7 +106,7 @@ class SlotManager(SchedulerPlugin):
             compat.handle_stream(scheduler, f"dcurate-{kind}", partial(_dispatch, runs, kind))
         ended_events = compat.extensions(scheduler).setdefault(RUN_ENDED, {})
         ended_events[self.run] = asyncio.Event()
-        compat.handle_stream(scheduler, RUN_ENDED, partial(_driver_done, ended_events))
+        compat.handle_stream(scheduler, RUN_ENDED, partial(driver_done, ended_events))
         compat.handle_rpc(scheduler, DESIRED_WORKERS, partial(total_desired_workers, scheduler))
         compat.subscribe_client(scheduler, topic(self.run), self.client)
         compat.shorten_message_logs(scheduler, self.client, MESSAGES)
@@ -520,50 +517,6 @@ def stop_run(dask_scheduler: Scheduler, name: str) -> None:
     manager = compat.remove_plugin(dask_scheduler, name)
     if isinstance(manager, SlotManager):
         manager.stop()
-
-
-async def install_worker_plugin(dask_scheduler: Scheduler, plugin: bytes) -> bool:
-    """Install the pickled `DcurateWorkerPlugin` on all workers; return False if it was installed before.
-
-    Like `Client.register_plugin`, except that a worker that dies meanwhile is no error.
-    """
-    return await compat.add_worker_plugin(dask_scheduler, PLUGIN, plugin)
-
-
-def _driver_done(ended_events: Mapping[str, asyncio.Event], run: str, **_: Any) -> None:
-    """Note that the driver of a run has sent its last message, so that all of its tasks are known."""
-    if run in ended_events:
-        ended_events[run].set()
-
-
-async def forget_run(dask_scheduler: Scheduler, run: str, client: str) -> None:
-    """Release what is left of an ended run, tasks and events; for `Client.run_on_scheduler`.
-
-    The driver has cancelled the tasks, but some may be wanted for as long as an error's traceback holds their futures,
-    and some may still be under way: this call overtakes what travels on the driver's stream.
-    """
-    ended_events = compat.extensions(dask_scheduler).get(RUN_ENDED, {})
-    if run in ended_events:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(ended_events[run].wait(), RUN_ENDED_S)
-        ended_events.pop(run, None)
-    compat.forget_topic(dask_scheduler, topic(run), client)
-    keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and belongs_to(run, key[0])]
-    compat.release_keys(dask_scheduler, keys, client, "over")
-    # Last, as the scheduler notes the name of each resource that a task needs when it looks for a worker.
-    names = compat.resource_names(dask_scheduler)
-    compat.forget_resources(
-        dask_scheduler, (name for name in names if name.startswith("stage-") and belongs_to(run, name))
-    )
-
-
-async def total_desired_workers(scheduler: Scheduler, **_: Any) -> dict[str, int]:
-    """Return how many workers of each kind the runs on a scheduler want together."""
-    shapes = offered_shapes(scheduler)
-    total: Counter[str] = Counter()
-    for manager in list(compat.extensions(scheduler)["dcurate"].values()):
-        total.update(await manager.desired_workers() if shapes else {})
-    return dict(total)
 
 
 def _run(runner: PolicyRunner, view: Callable[[], RunView]) -> Outcome:

@@ -73,10 +73,6 @@ class Verdicts:
             np.flatnonzero(~known | (is_before & (self.position != -1)) | (~is_before & (self.position < 0))), INVALID
         )
 
-    def drop_samples(self, rows: Ints, reason: str) -> None:
-        """Drop all rows of the samples of some rows."""
-        self.drop(np.flatnonzero(np.isin(self.sample, self.sample[rows])), reason)
-
     def result(self, added: Mapping[str, pa.Array] | None = None) -> DocumentBatch:
         """Return the rows that are left, with their positions counted from 0 in each sample.
 

@@ -14,7 +14,7 @@ from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.image.interleaved.materialise import source_of
-from dcurate.image.interleaved.samples import NUMBER, Found, Layout, Record, Row, rows_of_record
+from dcurate.image.interleaved.samples import NUMBER, NamedPicture, Record, Row, SampleColumns, rows_of_record
 from dcurate.image.interleaved.schema import BEFORE, RESERVED, SCHEMA, SourceRef, aligned, rows_of
 from dcurate.image.interleaved.write import Materialised, OnError, check_on_error
 from dcurate.media.errors import MediaError
@@ -93,10 +93,10 @@ class ToInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(f"{self.name}: form={self.form!r} is none of {listed(get_args(Form))}")
 
     @property
-    def _layout(self) -> Layout:
+    def _layout(self) -> SampleColumns:
         if self.form == "mmc4":
-            return Layout(by_position=("metadata",))
-        return Layout(self.texts_field, self.images_field, tuple(self.position_fields))
+            return SampleColumns(by_position=("metadata",))
+        return SampleColumns(self.texts_field, self.images_field, tuple(self.position_fields))
 
     @property
     def _lists(self) -> tuple[str, ...]:
@@ -151,13 +151,13 @@ class ToInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
         return rows
 
 
-def _locate(value: Any) -> Found:
+def _locate(value: Any) -> NamedPicture:
     if isinstance(value, Mapping):
         path = value.get("path")
-        return Found(SourceRef(path), value.get("bytes"))
+        return NamedPicture(SourceRef(path), value.get("bytes"))
     if isinstance(value, bytes):
-        return Found(SourceRef(), value)
-    return Found(SourceRef(str(value)))
+        return NamedPicture(SourceRef(), value)
+    return NamedPicture(SourceRef(str(value)))
 
 
 def _rejections(stage: str, table: pa.Table, faults: Sequence[tuple[int, MediaError]]) -> Iterator[Rejection]:
@@ -222,7 +222,9 @@ class FromInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = aligned(task.to_arrow())
         extra = [name for name in table.column_names if name not in RESERVED]
-        layout = Layout(self.texts_field, self.images_field, tuple(n for n in self.position_fields if n in extra))
+        layout = SampleColumns(
+            self.texts_field, self.images_field, tuple(n for n in self.position_fields if n in extra)
+        )
         images = Materialised(table, self.on_materialize_error, self.storage_options, self.name)
         records, origin = [], list[int | None]()
         for sample in images.samples(self.images == "bytes"):
@@ -245,7 +247,7 @@ class FromInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
         address = ref.path if ref.member is None else ref.member
         return address or "" if self.images == "addresses" else {"bytes": row["binary_content"], "path": address}
 
-    def _table(self, records: Sequence[Record], layout: Layout) -> pa.Table:
+    def _table(self, records: Sequence[Record], layout: SampleColumns) -> pa.Table:
         kind = pa.string() if self.images == "addresses" else _PICTURE
         columns: dict[str, pa.Array] = {}
         if self.sample_id_field is not None:

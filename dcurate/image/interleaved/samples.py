@@ -43,7 +43,7 @@ def content_type(name: str | None) -> str | None:
     return _TYPES.get(ending) or mimetypes.guess_type(f"a{ending}")[0]
 
 
-class Found(NamedTuple):
+class NamedPicture(NamedTuple):
     """A picture that a sample names: where it is, or the bytes themselves.
 
     Args:
@@ -60,11 +60,11 @@ class Found(NamedTuple):
 
 
 #: Finds the picture that a sample names: by the value in its list of images.
-Locate: TypeAlias = Callable[[Any], Found]
+Locate: TypeAlias = Callable[[Any], NamedPicture]
 
 
 @dataclass(frozen=True)
-class Layout:
+class SampleColumns:
     """The names of the lists in a record.
 
     Args:
@@ -80,7 +80,7 @@ class Layout:
         PipelineError: a reserved name among those that become columns.
 
     Examples:
-        >>> Layout(fields=("position",))
+        >>> SampleColumns(fields=("position",))
         Traceback (most recent call last):
         dcurate.errors.PipelineError: 'position' is a column of interleaved rows; it cannot be one of the sample's
     """
@@ -114,7 +114,7 @@ def as_column(value: Any) -> str | None:
 
 
 def rows_of_record(
-    sample: str, record: Mapping[str, Any], locate: Locate, layout: Layout, source: SourceRef | None = None
+    sample: str, record: Mapping[str, Any], locate: Locate, layout: SampleColumns, source: SourceRef | None = None
 ) -> list[Row]:
     """Return the rows of a sample: the one of metadata, then texts and images in order.
 
@@ -130,7 +130,7 @@ def rows_of_record(
 
     Examples:
         >>> record = {"texts": ["Hi", None], "images": [None, "a.png"], "url": "u"}
-        >>> rows = rows_of_record("s", record, lambda name: Found(SourceRef(name)), Layout())
+        >>> rows = rows_of_record("s", record, lambda name: NamedPicture(SourceRef(name)), SampleColumns())
         >>> [(row["position"], row["modality"], row.get("text_content")) for row in rows]
         [(-1, 'metadata', '{"url": "u"}'), (0, 'text', 'Hi'), (1, 'image', None)]
     """
@@ -178,7 +178,7 @@ def _text(value: Any, about: str | None) -> Row:
     return {"content_type": _PLAIN, "text_content": str(value), "source_ref": about}
 
 
-def _image(found: Found, frames: dict[tuple[str | None, str | None], int]) -> Row:
+def _image(found: NamedPicture, frames: dict[tuple[str | None, str | None], int]) -> Row:
     ref = found.ref
     kind = found.kind or content_type(ref.member or ref.path)
     if kind == "image/tiff" and ref.path is not None and ref.frame_index is None and found.error is None:
@@ -194,7 +194,7 @@ def _image(found: Found, frames: dict[tuple[str | None, str | None], int]) -> Ro
     }
 
 
-def _lists(record: Mapping[str, Any], layout: Layout) -> tuple[list[Any], list[Any]]:
+def _lists(record: Mapping[str, Any], layout: SampleColumns) -> tuple[list[Any], list[Any]]:
     """The lists of texts and images, the shorter one filled up with nulls."""
     lists = []
     for name in (layout.texts, layout.images):
@@ -249,7 +249,7 @@ class Sample:
         """Its images, in order."""
         return [row for row in self.rows if row["modality"] == IMAGE]
 
-    def record(self, layout: Layout, name_of: Callable[[Row, int], Any], columns: bool = True) -> Record:
+    def record(self, layout: SampleColumns, name_of: Callable[[Row, int], Any], columns: bool = True) -> Record:
         """Return the sample as a record, from which `rows_of_record` makes the same rows.
 
         Args:
@@ -288,7 +288,7 @@ class Sample:
                 record[name] = [row.get(name) for row in rows if row["modality"] == kind]
         return record
 
-    def _rest(self, before: Row | None, layout: Layout, columns: bool) -> Record:
+    def _rest(self, before: Row | None, layout: SampleColumns, columns: bool) -> Record:
         """The values of the sample as a whole; a column that a stage has changed goes before what was read."""
         if before is None:
             return {}

@@ -14,17 +14,16 @@ from dcurate.core.batch import FileGroup, FilePart
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.errors import storage_errors
-from dcurate.image.interleaved.samples import Found, Layout, Row, rows_of_record
+from dcurate.image.interleaved.samples import NamedPicture, Row, SampleColumns, rows_of_record
 from dcurate.image.interleaved.schema import IMAGE, SCHEMA, SourceRef, rows_of
 from dcurate.io.files import Format, is_names
 from dcurate.io.partition import parse_bytes
 from dcurate.media import tar
-from dcurate.media.containers import Lost, lost_in_tar
+from dcurate.media.containers import LostPart, lost_in_tar
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.names import sample_of
 from dcurate.media.refs import Ref
-from dcurate.media.source import BATCH_BYTES, AnyOf, MediaSource, rejected
-from dcurate.media.source import Row as MediaRow
+from dcurate.media.source import BATCH_BYTES, AnyOf, MediaSource, SourceRow, rejected
 
 _LARGEST_JSON = 2**28
 _ENDINGS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".avif")
@@ -105,9 +104,9 @@ class InterleavedWebdatasetReader(MediaSource):
         self.layout  # noqa: B018 - so that a wrong one is refused here
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> SampleColumns:
         """The names of the lists of a sample."""
-        return Layout(
+        return SampleColumns(
             self.texts_field,
             self.images_field,
             tuple(self.position_fields),
@@ -137,12 +136,12 @@ class InterleavedWebdatasetReader(MediaSource):
         """
         batches: list[list[Row]] = []
         seen: set[str] = set()
-        lost: list[tuple[Lost, str]] = []
+        lost: list[tuple[LostPart, str]] = []
         size, most = 0, parse_bytes(self.max_batch_bytes, self.name)
         for part in task.parts:
             name = self._named(part)
             for each in self._samples(part):
-                if isinstance(each, Lost):
+                if isinstance(each, LostPart):
                     lost.append((each, name))
                     continue
                 if not batches or each.name in seen or size + each.nbytes > most:
@@ -158,26 +157,26 @@ class InterleavedWebdatasetReader(MediaSource):
         made[0].rejections = tuple(rejected(self.name, lost))
         return made if len(made) > 1 else made[0]
 
-    def _items(self, part: FilePart, name: str) -> Iterator[MediaRow | Lost | str]:
+    def _items(self, part: FilePart, name: str) -> Iterator[SourceRow | LostPart | str]:
         for each in self._samples(part):
-            yield each if isinstance(each, Lost) else MediaRow({}, each.nbytes)
+            yield each if isinstance(each, LostPart) else SourceRow({}, each.nbytes)
 
-    def _samples(self, part: FilePart) -> Iterator[_Whole | Lost]:
+    def _samples(self, part: FilePart) -> Iterator[_Whole | LostPart]:
         with storage_errors("read", part.path):
             each = self._all_samples(part)
             yield from each if part.rows is None else islice(each, *part.rows)
 
-    def _all_samples(self, part: FilePart) -> Iterator[_Whole | Lost]:
+    def _all_samples(self, part: FilePart) -> Iterator[_Whole | LostPart]:
         store, path = self._store(part.path)
         with tar.opened(store, path, part.size) as window:
             walked = list(tar.walk(window, part.start, part.stop, self._is_sample))
         members: dict[str, tar.Member] = {}
-        damaged: dict[str, Lost] = {}
+        damaged: dict[str, LostPart] = {}
         documents: list[tar.Member] = []
-        doubled: list[Lost] = []
+        doubled: list[LostPart] = []
         for each in walked:
             found = lost_in_tar(each, part.path)
-            if isinstance(each, tar.Damage) or each.kind == "folder" or (found is not None and not found.is_fault):
+            if isinstance(each, tar.TarDamage) or each.kind == "folder" or (found is not None and not found.is_fault):
                 if found is not None:
                     yield found
             elif found is not None:
@@ -186,7 +185,7 @@ class InterleavedWebdatasetReader(MediaSource):
                 documents.append(each)
             elif members.setdefault(each.name, each) is not each:
                 ref = Ref(part.path, each.name, each.offset, each.size)
-                doubled.append(Lost(each.name, ref, MediaFault("member twice", each.name)))
+                doubled.append(LostPart(each.name, ref, MediaFault("member twice", each.name)))
         archive = _Archive(part, members, damaged, self._elsewhere(part))
         for document in documents:
             yield self._sample(document, archive)
@@ -212,7 +211,7 @@ class InterleavedWebdatasetReader(MediaSource):
 
         return members
 
-    def _sample(self, document: tar.Member, archive: _Archive) -> _Whole | Lost:
+    def _sample(self, document: tar.Member, archive: _Archive) -> _Whole | LostPart:
         part = archive.part
         ref = SourceRef(part.path, document.name, document.offset, document.size)
         ending = next(ending for ending in self.json_extensions if document.name.endswith(ending))
@@ -224,7 +223,7 @@ class InterleavedWebdatasetReader(MediaSource):
             locate = archive.locator(key, default if isinstance(default, str) else None)
             rows = rows_of_record(name, record, locate, self.layout, ref)
         except MediaError as error:
-            return Lost(document.name, Ref(part.path, document.name, document.offset, document.size), error.fault)
+            return LostPart(document.name, Ref(part.path, document.name, document.offset, document.size), error.fault)
         sizes = [SourceRef.of(row["source_ref"]).byte_size or 0 for row in rows if row["modality"] == IMAGE]
         return _Whole(name, rows, sum(sizes))
 
@@ -253,7 +252,7 @@ class _Archive:
         self,
         part: FilePart,
         members: dict[str, tar.Member],
-        damaged: dict[str, Lost],
+        damaged: dict[str, LostPart],
         elsewhere: Callable[[], dict[str, tar.Member]],
     ) -> None:
         self.part = part
@@ -261,7 +260,7 @@ class _Archive:
         #: The damaged members that samples name.
         self.named: set[str] = set()
 
-    def locator(self, key: str, default: str | None) -> Callable[[Any], Found]:
+    def locator(self, key: str, default: str | None) -> Callable[[Any], NamedPicture]:
         """Return a function that finds an image of a sample.
 
         Args:
@@ -271,7 +270,7 @@ class _Archive:
         folder = key.rpartition("/")[0]
         own = [default, *(key + ending for ending in _ENDINGS)]
 
-        def locate(value: Any) -> Found:
+        def locate(value: Any) -> NamedPicture:
             name = value if isinstance(value, str) else None
             if name is not None:
                 for candidate in (name, f"{key}.{name}", f"{folder}/{name}"):
@@ -279,24 +278,24 @@ class _Archive:
                     if found is not None:
                         return found
                 if name.lower().startswith(_ADDRESS):
-                    return Found(SourceRef(name))
+                    return NamedPicture(SourceRef(name))
             for candidate in filter(None, own):
                 found = self._found(candidate)
                 if found is not None:
                     return found
             said = name if name is not None else orjson.dumps(value).decode()
-            return Found(SourceRef(None, said), error=f"the tar has no member {said!r}")
+            return NamedPicture(SourceRef(None, said), error=f"the tar has no member {said!r}")
 
         return locate
 
-    def _found(self, name: str) -> Found | None:
+    def _found(self, name: str) -> NamedPicture | None:
         member = self._members.get(name)
         if member is None and name not in self._damaged:
             member = self._elsewhere().get(name)
         if member is not None:
-            return Found(SourceRef(self.part.path, name, member.offset, member.size))
+            return NamedPicture(SourceRef(self.part.path, name, member.offset, member.size))
         lost = self._damaged.get(name)
         if lost is None:
             return None
         self.named.add(name)
-        return Found(SourceRef(None, name), error=f"{lost.fault.reason}: {lost.fault.detail}")
+        return NamedPicture(SourceRef(None, name), error=f"{lost.fault.reason}: {lost.fault.detail}")

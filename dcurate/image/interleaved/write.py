@@ -16,7 +16,7 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.image.interleaved.materialise import bytes_of, source_of
-from dcurate.image.interleaved.samples import NUMBER, Layout, Row, Sample, numbered, samples_of
+from dcurate.image.interleaved.samples import NUMBER, Row, Sample, SampleColumns, numbered, samples_of
 from dcurate.image.interleaved.schema import SourceRef, aligned
 from dcurate.io.parquet import ParquetWriter
 from dcurate.io.sink import FileWriter
@@ -209,9 +209,9 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
             raise PipelineError(f"{self.name}: compression={self.compression!r} must be None: tars are written plain")
 
     @property
-    def _layout(self) -> Layout:
+    def _layout(self) -> SampleColumns:
         names = (tuple(self.position_fields), tuple(self.per_image_fields), tuple(self.per_text_fields))
-        return Layout(self.texts_field, self.images_field, *names)
+        return SampleColumns(self.texts_field, self.images_field, *names)
 
     def process(self, task: DocumentBatch) -> FileGroup:
         """Write the samples; what cannot be written goes to quarantine.
@@ -240,7 +240,7 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
         yield FilePart(self.directory.path(name), size=size)
 
 
-def write_tar(file: BinaryIO, samples: Iterable[Sample], layout: Layout, images: Materialised) -> None:
+def write_tar(file: BinaryIO, samples: Iterable[Sample], layout: SampleColumns, images: Materialised) -> None:
     """Write samples as a tar; those that cannot be written are lost to `images`."""
     used: set[str] = set()
     at = 0
@@ -267,7 +267,7 @@ def key_of(sample: str) -> str:
     return quote(sample, safe="").replace(".", "%2E")
 
 
-def _members(sample: Sample, layout: Layout, used: set[str]) -> Iterator[tuple[str, bytes]]:
+def _members(sample: Sample, layout: SampleColumns, used: set[str]) -> Iterator[tuple[str, bytes]]:
     key = key_of(sample.name)
     if f"{key}.json" in used:
         raise MediaError("two samples with one id", sample.name)

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from dcurate.errors import DataError, listed
 from dcurate.fs.stores import Directory
-from dcurate.io.lakehouse.table import Commit, Table, object_store_options
+from dcurate.io.lakehouse.table import Commit, LakeTable, object_store_options
 from dcurate.io.tables import check_plain
 
 
 @dataclass
-class DeltaTable(Table):
+class DeltaTable(LakeTable):
     """A table of Delta Lake in a folder."""
 
     title = "Delta Lake"

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dcurate.errors import DataError, PipelineError
 from dcurate.fs.stores import Directory
-from dcurate.io.lakehouse.table import Commit, Table, as_stored, object_store_options
+from dcurate.io.lakehouse.table import Commit, LakeTable, as_stored, object_store_options
 
 #: The property of a snapshot that says which commit of which run it is.
 _MARK = "dcurate.commit"
@@ -29,7 +29,7 @@ _STORE = {
 
 
 @dataclass
-class IcebergTable(Table):
+class IcebergTable(LakeTable):
     """A table of Iceberg: by its identifier in a catalog, or for reading alone by its folder or metadata file."""
 
     title = "Iceberg"

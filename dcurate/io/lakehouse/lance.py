@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from dcurate.fs.stores import Directory
-from dcurate.io.lakehouse.table import Commit, Table, object_store_options
+from dcurate.io.lakehouse.table import Commit, LakeTable, object_store_options
 
 _MESSAGE = "__lance_commit_message"
 
 
 @dataclass
-class LanceTable(Table):
+class LanceTable(LakeTable):
     """A table of Lance in a folder.
 
     Lance names data files itself. A split writes these, and then a small file in ``_dcurate_fragments`` that says which

@@ -22,7 +22,7 @@ from dcurate.io.files import SourceFile, is_names, shown_name
 from dcurate.io.lakehouse.delta import DeltaTable
 from dcurate.io.lakehouse.iceberg import IcebergTable
 from dcurate.io.lakehouse.lance import LanceTable
-from dcurate.io.lakehouse.table import Table
+from dcurate.io.lakehouse.table import LakeTable
 from dcurate.io.lakehouse.writer import check_library, table_of
 from dcurate.io.parquet import ParquetReader
 from dcurate.io.partition import LARGE, parse_bytes
@@ -98,7 +98,7 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
         files._source, files._version = table, self.version
         return [files]
 
-    def _table(self) -> Table:
+    def _table(self) -> LakeTable:
         return table_of(self.format, str(self.path), self.storage_options or {}, self.catalog, self.name)
 
 
@@ -107,7 +107,7 @@ class TableFiles(ParquetReader):
     """Reads the Parquet files of a version of a table."""
 
     name: str = "table_files"
-    _source: Table | None = field(default=None, init=False, repr=False, compare=False)
+    _source: LakeTable | None = field(default=None, init=False, repr=False, compare=False)
     _version: int | None = field(default=None, init=False, repr=False, compare=False)
     _root: str = field(default="", init=False, repr=False, compare=False)
 

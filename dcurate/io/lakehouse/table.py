@@ -1,4 +1,4 @@
-"""`Table`: a table as its library sees it, and what a writer asks of one."""
+"""`LakeTable`: a table as its library sees it, and what a writer asks of one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Commit:
 
 
 @dataclass
-class Table(ABC):
+class LakeTable(ABC):
     """A table of one format; made where it is used.
 
     Args:
@@ -128,7 +128,7 @@ class Table(ABC):
         return DataError(f"{self.title} refuses the commit to {self.path!r}: {said}")
 
 
-def as_stored(table: Table, kind: pa.DataType, final: bool = True) -> pa.DataType | None:
+def as_stored(table: LakeTable, kind: pa.DataType, final: bool = True) -> pa.DataType | None:
     """Return the type in which a table holds values of a type, also within nested types; None if it cannot.
 
     Args:

@@ -22,18 +22,18 @@ from dcurate.fs.stores import META_DIR, TMP, Directory
 from dcurate.io.lakehouse.delta import DeltaTable
 from dcurate.io.lakehouse.iceberg import IcebergTable
 from dcurate.io.lakehouse.lance import LanceTable
-from dcurate.io.lakehouse.table import Commit, DataFile, Table, as_stored
+from dcurate.io.lakehouse.table import Commit, DataFile, LakeTable, as_stored
 from dcurate.io.ledger import recorded_files
 from dcurate.io.parquet import ParquetWriter
 
-FORMATS: dict[str, type[Table]] = {"delta": DeltaTable, "iceberg": IcebergTable, "lance": LanceTable}
+FORMATS: dict[str, type[LakeTable]] = {"delta": DeltaTable, "iceberg": IcebergTable, "lance": LanceTable}
 #: What the run has committed and is about to commit, among its records.
 _RECORD = f"{META_DIR}/output.json"
 #: Files that are looked at together before the commit.
 _READERS = 16
 
 
-def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, asks: str) -> Table:
+def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, asks: str) -> LakeTable:
     """Return the table of a format.
 
     Args:
@@ -53,7 +53,7 @@ def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, ask
     return FORMATS[kind](path, options, catalog)
 
 
-def check_library(table: Table, asks: str) -> None:
+def check_library(table: LakeTable, asks: str) -> None:
     """Refuse a table whose library is not installed.
 
     Raises:
@@ -365,7 +365,7 @@ class TableWriter(ParquetWriter):
     def _declared(self) -> dict[str, pa.DataType]:
         return declared(self.schema or {}, f"{self.name}: schema")
 
-    def _table(self) -> Table:
+    def _table(self) -> LakeTable:
         return table_of(self.format, str(self.path), self.storage_options or {}, self.catalog, self.name)
 
 

@@ -45,7 +45,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Layout:
+class EmbeddingSteps:
     """The steps from texts to embeddings.
 
     Args:
@@ -78,7 +78,7 @@ class Layout:
             DataError: there is no prompt of that name.
 
         Examples:
-            >>> Layout("model", prompts={"query": "query: "}).prompt("query")
+            >>> EmbeddingSteps("model", prompts={"query": "query: "}).prompt("query")
             'query: '
         """
         wanted = name or self.default_prompt
@@ -92,7 +92,7 @@ class Layout:
         return self.prompts[wanted]
 
 
-def read_layout(folder: str) -> Layout:
+def read_layout(folder: str) -> EmbeddingSteps:
     """Read the layout of a model's folder.
 
     A folder without ``modules.json`` holds a plain encoder; the mean of its tokens is the embedding then, or, where it
@@ -103,7 +103,7 @@ def read_layout(folder: str) -> Layout:
     """
     place = Path(folder)
     if not (place / "modules.json").is_file():
-        return Layout(folder, pooling=("lasttoken",) if _generates(place) else ("mean",))
+        return EmbeddingSteps(folder, pooling=("lasttoken",) if _generates(place) else ("mean",))
     modules = [
         (str(module["type"]).rpartition(".")[2], place / module["path"]) for module in _json(place, "modules.json")
     ]
@@ -117,7 +117,7 @@ def read_layout(folder: str) -> Layout:
     settings = _settings(places[0])
     pooling, pools_prompt = _pooling(_json(places[1], "config.json"))
     whole = _json(place, "config_sentence_transformers.json")
-    return Layout(
+    return EmbeddingSteps(
         encoder=str(places[0]),
         pooling=pooling,
         pools_prompt=pools_prompt,

@@ -13,7 +13,7 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import with_vectors
 from dcurate.models.classifiers.columns import check_free
-from dcurate.models.embedders.layout import Layout, encoder_class, read_layout
+from dcurate.models.embedders.layout import EmbeddingSteps, encoder_class, read_layout
 from dcurate.models.embedders.network import sentence_network
 from dcurate.models.inference import ModelStage
 from dcurate.models.loading import pretrained, tokenizer_of
@@ -93,9 +93,9 @@ class EmbeddingModelStage(ModelStage):
             dimensions=self.truncate_dim,
         )
 
-    def layout(self, folder: str) -> Layout:
+    def layout(self, folder: str) -> EmbeddingSteps:
         """The steps after the tokens for the model in a folder."""
-        return Layout(folder, (_POOLINGS[self.pooling],))
+        return EmbeddingSteps(folder, (_POOLINGS[self.pooling],))
 
     def load_encoder(self, folder: str, device: Any) -> Any:
         """The model that gives a vector for each token."""
@@ -108,7 +108,7 @@ class EmbeddingModelStage(ModelStage):
             settings=self.transformers_init_kwargs,
         )
 
-    def tokens_of_prompt(self, layout: Layout) -> int:
+    def tokens_of_prompt(self, layout: EmbeddingSteps) -> int:
         """The number of first tokens of each row to exclude from pooling."""
         return 0
 
@@ -137,10 +137,10 @@ class SentenceTransformerEmbeddingModelStage(EmbeddingModelStage):
     prompt: str | None = None
     prompt_name: str | None = None
 
-    def layout(self, folder: str) -> Layout:
+    def layout(self, folder: str) -> EmbeddingSteps:
         return read_layout(folder)
 
-    def tokens_of_prompt(self, layout: Layout) -> int:
+    def tokens_of_prompt(self, layout: EmbeddingSteps) -> int:
         prompt = layout.prompt(self.prompt_name) if self.prompt is None else self.prompt
         if layout.pools_prompt or not prompt:
             return 0

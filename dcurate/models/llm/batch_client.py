@@ -143,8 +143,8 @@ class BatchClient:
 class _BatchCall:
     """One call of `BatchClient.ask`."""
 
-    def __init__(self, asker: BatchClient, questions: Sequence[Question | None], stop_at_failure: bool) -> None:
-        self.asker = asker
+    def __init__(self, batch_client: BatchClient, questions: Sequence[Question | None], stop_at_failure: bool) -> None:
+        self.batch_client = batch_client
         self.stop_at_failure = stop_at_failure
         self.outcomes: list[Outcome] = [None] * len(questions)
         self.answered: dict[bytes, Answer] = {}
@@ -160,10 +160,10 @@ class _BatchCall:
 
     async def run(self) -> list[Outcome]:
         waiting = iter(self.questions.items())
-        askers = min(self.asker.client.max_concurrent_requests, len(self.questions))
+        workers = min(self.batch_client.client.max_concurrent_requests, len(self.questions))
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(askers):
+                for _ in range(workers):
                     group.create_task(self._work(waiting))
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from failures.exceptions[0].__cause__
@@ -177,15 +177,15 @@ class _BatchCall:
             self._put(key, await self._asked(key, question))
 
     async def _asked(self, key: bytes, question: Question) -> Answer | RequestError:
-        found = self.asker.found(key)
+        found = self.batch_client.found(key)
         if found is not None:
             return found
         try:
-            answer = await self.asker.client.ask(question)
+            answer = await self.batch_client.client.ask(question)
         except RequestError as failure:
-            self.asker.note(failure)
+            self.batch_client.note(failure)
             return failure
-        self.asker.keep(key, question, answer)
+        self.batch_client.keep(key, question, answer)
         return answer
 
     def _put(self, key: bytes, outcome: Answer | RequestError) -> None:

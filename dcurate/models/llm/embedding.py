@@ -92,7 +92,7 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def settings(self) -> dict[str, Any]:
         """All settings except the address and the rate of requests."""
-        without = ("client", "texts_per_request", "_asker", "_width")
+        without = ("client", "texts_per_request", "_batch_client", "_width")
         return {name: value for name, value in super().settings().items() if name not in without}
 
     def num_workers(self) -> int | None:
@@ -101,13 +101,13 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return 1 if asked is None and self.client.asynchronous().limits else asked
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        self._asker = BatchClient(self.client, slots=self.num_workers() or 1)
+        self._batch_client = BatchClient(self.client, slots=self.num_workers() or 1)
         self._width = self.dimensions
 
     def teardown(self) -> None:
-        asker: BatchClient | None = vars(self).pop("_asker", None)
-        if asker is not None:
-            asker.close()
+        batch_client: BatchClient | None = vars(self).pop("_batch_client", None)
+        if batch_client is not None:
+            batch_client.close()
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         return self.process_batch([task])[0]
@@ -151,9 +151,9 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _ask(self, requests: Sequence[EmbeddingRequest]) -> list[Outcome]:
         try:
-            return self._asker.ask(requests, stop_at_failure=False)
+            return self._batch_client.ask(requests, stop_at_failure=False)
         finally:
-            self._log_metrics(self._asker.take_counts())
+            self._log_metrics(self._batch_client.take_counts())
 
     def _request(self, texts: Sequence[str], rows: tuple[int, ...]) -> _Texts:
         return rows, EmbeddingRequest(tuple(texts[row] for row in rows), self.model_name, self.dimensions)

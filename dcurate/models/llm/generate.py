@@ -162,7 +162,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def settings(self) -> dict[str, Any]:
         """All settings except the address and the rate of requests, which do not affect the rows."""
-        without = ("client", "startup_s", "_asker", *(["images_field"] if self.images_field is None else []))
+        without = ("client", "startup_s", "_batch_client", *(["images_field"] if self.images_field is None else []))
         return {name: value for name, value in super().settings().items() if name not in without}
 
     def num_workers(self) -> int | None:
@@ -181,9 +181,9 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         client = self.client
         assert client is not None, "a stage without a client is refused when it is made"
-        self._asker = BatchClient(client, slots=self.num_workers() or 1)
+        self._batch_client = BatchClient(client, slots=self.num_workers() or 1)
         if self.startup_s is not None:
-            models = self._asker.wait_for_endpoint(self.startup_s)
+            models = self._batch_client.wait_for_endpoint(self.startup_s)
             known = {name for model in models or () for name in (model, model.partition(":")[0])}  # Ollama's tags
             if known and self.model_name not in known:
                 raise PipelineError(
@@ -192,9 +192,9 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 )
 
     def teardown(self) -> None:
-        asker: BatchClient | None = vars(self).pop("_asker", None)
-        if asker is not None:
-            asker.close()
+        batch_client: BatchClient | None = vars(self).pop("_batch_client", None)
+        if batch_client is not None:
+            batch_client.close()
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         return self.process_batch([task])[0]
@@ -217,9 +217,9 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _ask(self, questions: Sequence[Question | None]) -> list[Outcome]:
         try:
-            return self._asker.ask(questions, stop_at_failure=self.on_error == "raise")
+            return self._batch_client.ask(questions, stop_at_failure=self.on_error == "raise")
         finally:
-            self._log_metrics(self._asker.take_counts())
+            self._log_metrics(self._batch_client.take_counts())
 
     def _questions(self, task: DocumentBatch) -> Iterator[Question | RequestError | None]:
         config = self._config()

@@ -46,7 +46,7 @@ class Limits:
         return Limits(requests and requests / slots, tokens and tokens / slots)
 
 
-class Bucket:
+class TokenBucket:
     """A token bucket: it fills at a constant rate, and each request takes its cost.
 
     In any minute no more is taken than ``per_minute``, as long as nothing costs more than ``burst``. A larger cost is
@@ -57,7 +57,7 @@ class Bucket:
         burst: maximum to take at once.
 
     Examples:
-        >>> bucket = Bucket(60, 1)
+        >>> bucket = TokenBucket(60, 1)
         >>> bucket.take(1, now=0.0), round(bucket.take(1, now=0.0), 2), round(bucket.take(1, now=0.5), 2)
         (0.0, 1.02, 0.52)
     """
@@ -96,8 +96,8 @@ class RateLimiter:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         per_minute, tokens = limits.requests_per_minute, limits.tokens_per_minute
-        self._requests = Bucket(per_minute, max(1.0, per_minute / 60)) if per_minute is not None else None
-        self._tokens = Bucket(tokens, tokens / 10) if tokens is not None else None
+        self._requests = TokenBucket(per_minute, max(1.0, per_minute / 60)) if per_minute is not None else None
+        self._tokens = TokenBucket(tokens, tokens / 10) if tokens is not None else None
         self._answer = FIRST_GUESS
         self._pause_until = 0.0
         self._queue = asyncio.Lock()

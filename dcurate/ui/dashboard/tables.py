@@ -16,8 +16,8 @@ from dcurate.ui.dashboard.view_model import RunPanel
 ROWS = 12
 #: Notes that are shown, the newest of all.
 NOTES = 40
-#: Share of the limit from which a host's memory is marked.
-TIGHT = 0.8
+#: Share of the limit from which the memory of a host or worker is marked.
+NEARLY_FULL = 0.8
 
 _KINDS = {
     "decision": "balance",
@@ -95,7 +95,8 @@ def _host(one: HostSample) -> str:
     return (
         f"<tr><th>{escape(one.host)}<small>{processes}</small></th>"
         f"<td>{one.cpu:.1f} CPUs{bar(one.cpu / max(one.threads, 1))}</td>"
-        f"<td>{nbytes(one.memory)}{bar(full, 'drop' if full > TIGHT else '')}</td></tr>{''.join(map(_gpu, one.gpus))}"
+        f"<td>{nbytes(one.memory)}{bar(full, 'drop' if full > NEARLY_FULL else '')}</td></tr>"
+        f"{''.join(map(_gpu, one.gpus))}"
     )
 
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dcurate.ui.dashboard.machines import WorkerLook
+from dcurate.ui.dashboard.tables import NEARLY_FULL
 from dcurate.ui.dashboard.theme import hover_of, library, plot, said_as, tooltip
 from dcurate.ui.svg import DROPPED, GRID, KEPT, MUTED
 
-#: From this share of its limit on a worker's memory is marked.
-TIGHT = 0.8
 #: A plot is wide enough for at least this many workers.
 LEAST = 6
 #: Up to this many have their names below their bars.
@@ -102,4 +101,4 @@ def _columns(looks: Sequence[WorkerLook]) -> dict[str, list[Any]]:
 def _colour(look: WorkerLook) -> str:
     if look.state != "running":
         return MUTED
-    return DROPPED if look.memory_limit and look.memory > TIGHT * look.memory_limit else KEPT
+    return DROPPED if look.memory_limit and look.memory > NEARLY_FULL * look.memory_limit else KEPT

@@ -42,7 +42,7 @@ _SCORE = "score"
 _KEPT, _DROPPED, _QUARANTINED = "kept", "dropped", "quarantined"
 
 
-class Fate(NamedTuple):
+class FateKind(NamedTuple):
     """What became of documents: kept, or dropped or quarantined by a stage for a reason."""
 
     outcome: str
@@ -72,7 +72,7 @@ class Query:
 
 
 @dataclass
-class Marks:
+class UserMarks:
     """Marks that a person gave to documents; they are kept among the records of the run."""
 
     directory: Directory
@@ -83,7 +83,7 @@ class Marks:
         data = self.directory.read(MARKS) or b""
         self.found = {str(one["id"]): one for one in map(orjson.loads, data.splitlines())}
 
-    def put(self, name: str, mark: str, note: str, fate: Fate) -> None:
+    def put(self, name: str, mark: str, note: str, fate: FateKind) -> None:
         """Mark a document; an empty mark takes it back.
 
         Raises:
@@ -115,12 +115,12 @@ class ExploredCorpus:
         places: RunPlaces,
         run: RecordedRun,
         index: DocumentIndex,
-        fates: tuple[Sequence[Fate], npt.NDArray[np.int32]],
+        fates: tuple[Sequence[FateKind], npt.NDArray[np.int32]],
         missing: Sequence[str] = (),
     ) -> None:
         self.places, self.index, self.run, self.missing = places, index, run, list(missing)
         self.fates, self._codes = fates
-        self.marks = Marks(Directory(places.at(places.root).records, places.storage_options))
+        self.marks = UserMarks(Directory(places.at(places.root).records, places.storage_options))
         self.marks.load()
         self.numbers = {(_SCORE if name == SCORE else name): found for name, found in index.numbers.items()}
         self._matches = lru_cache(8)(_Matches)
@@ -380,7 +380,7 @@ def load_corpus(
     """
     run = read_run(places.output, places.storage_options)
     writer = DocumentIndexWriter(folder / "documents.arrow", text_field)
-    reader = _Reader(writer, most, progress)
+    reader = _CorpusReader(writer, most, progress)
     rejected = places.rejected or run.report.rejected_path
     missing = [] if rejected else ["the run did not keep dropped documents; run it with --rejected PATH to see them"]
     quarantine = f"{places.at(places.root).records}/quarantine"
@@ -395,10 +395,10 @@ def load_corpus(
     return ExploredCorpus(places, run, writer.finish(), fates, missing)
 
 
-class _Reader:
+class _CorpusReader:
     def __init__(self, writer: DocumentIndexWriter, most: int, progress: Callable[[int], None] | None) -> None:
         self.writer, self.most, self.progress = writer, most, progress
-        self.fates: dict[Fate, int] = {}
+        self.fates: dict[FateKind, int] = {}
         self.codes = array("i")
         self.left_out: list[str] = []
         self._said = time.monotonic()
@@ -419,7 +419,7 @@ class _Reader:
                 self.progress(len(self.writer))
 
 
-def _fate(values: Mapping[str, Any], outcome: str) -> Fate:
+def _fate(values: Mapping[str, Any], outcome: str) -> FateKind:
     if outcome == _KEPT:
-        return Fate(_KEPT)
-    return Fate(outcome, str(values.get(STAGE, "")), str(values.get(REASON, "")))
+        return FateKind(_KEPT)
+    return FateKind(outcome, str(values.get(STAGE, "")), str(values.get(REASON, "")))

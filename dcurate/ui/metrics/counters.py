@@ -35,11 +35,11 @@ _PLAIN = (
 )
 
 
-class Names:
+class CounterNames:
     """Keeps labels few: in each place the first names are exported, the rest as one.
 
     Examples:
-        >>> names = Names()
+        >>> names = CounterNames()
         >>> [names.of(("reasons",), name, limit=2) for name in ("short", "long", "odd", "short")]
         ['short', 'long', 'other', 'short']
     """
@@ -74,7 +74,7 @@ class RunCounters:
     """
 
     def __init__(self) -> None:
-        self.names = Names()
+        self.names = CounterNames()
         self._totals: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
         self._seen: dict[tuple[str, float], dict[Key, float]] = {}
         self._over: set[tuple[str, float]] = set()

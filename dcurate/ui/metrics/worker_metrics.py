@@ -14,7 +14,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from dcurate.cluster.compat import gpu_memory, plugin_of, process_memory
 from dcurate.cluster.worker_info import worker_info
 from dcurate.engine.dask.worker_plugin import PLUGIN, CallCounts, DcurateWorkerPlugin
-from dcurate.ui.metrics.counters import STAGES, Names
+from dcurate.ui.metrics.counters import STAGES, CounterNames
 from dcurate.ui.metrics.definitions import WORKER_METRICS, Labels, exposed, prometheus
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _WorkerCollector:
     registered = False
 
     def __init__(self) -> None:
-        self.names = Names()
+        self.names = CounterNames()
 
     def describe(self) -> list[Any]:
         return []

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dcurate.documents.pdf import MediaError, extract_pdf
+from dcurate.documents.pdf import PdfError, extract_pdf
 from tests.documents.pdf.writer import pages_of, paragraph
 
 
@@ -31,7 +31,7 @@ def test_a_plain_document_gives_its_text_by_page() -> None:
     ],
 )
 def test_what_cannot_be_read_has_a_reason(data: bytes, reason: str) -> None:
-    with pytest.raises(MediaError) as raised:
+    with pytest.raises(PdfError) as raised:
         extract_pdf(data)
     assert raised.value.reason == reason
 

@@ -293,6 +293,20 @@ def test_a_long_garbage_collection_is_followed_by_a_rest(
     assert gc.get_threshold() == thresholds
 
 
+def test_new_objects_are_visited_more_rarely_until_the_end(thresholds: tuple[int, int, int]) -> None:
+    limit = event_loop.CollectionLimit()
+    limit.start()
+    assert gc.get_threshold() == thresholds  # the process itself collects more rarely
+    limit.stop()
+    gc.set_threshold(700, 10, 10)
+    limit.start()
+    limit.start()
+    assert gc.get_threshold() == (event_loop.YOUNG_OBJECTS, event_loop.YOUNG_COLLECTIONS, 10)
+    limit.stop()
+    limit.stop()
+    assert gc.get_threshold() == (700, 10, 10)
+
+
 @pytest.fixture
 def unfrozen() -> Iterator[None]:
     """No object is frozen; other tests of this process freeze what they have loaded, as it is again at the end."""

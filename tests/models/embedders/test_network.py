@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from dcurate.errors import DataError
-from dcurate.models.embedders.layout import POOLINGS, Layer, Layout, read_layout
+from dcurate.models.embedders.layout import POOLINGS, EmbeddingSteps, Layer, read_layout
 from dcurate.models.embedders.network import pooled, sentence_network
 from tests.models.embedders.tiny_sentences import TEXTS, earlier_layout, encoded, tiny_sentences
 from tests.models.tiny import tiny_encoder, tiny_generator
@@ -52,7 +52,7 @@ def test_folders_of_earlier_releases_are_read_as_well(tmp_path: Path) -> None:
 def test_a_plain_model_is_pooled_as_sentence_transformers_does(
     make: Callable[[Path], Path], pooling: str, tmp_path: Path
 ) -> None:
-    assert read_layout(str(make(tmp_path))) == Layout(str(tmp_path), (pooling,))
+    assert read_layout(str(make(tmp_path))) == EmbeddingSteps(str(tmp_path), (pooling,))
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -135,9 +135,9 @@ def test_weights_that_are_of_another_layer_are_refused(tmp_path: Path) -> None:
 
 
 def test_prompts_are_found_by_name_or_are_the_default() -> None:
-    layout = Layout("m", prompts={"query": "query: ", "passage": "passage: "}, default_prompt="passage")
-    assert (layout.prompt("query"), layout.prompt(), Layout("m").prompt()) == ("query: ", "passage: ", "")
+    layout = EmbeddingSteps("m", prompts={"query": "query: ", "passage": "passage: "}, default_prompt="passage")
+    assert (layout.prompt("query"), layout.prompt(), EmbeddingSteps("m").prompt()) == ("query: ", "passage: ", "")
     with pytest.raises(DataError, match="no prompt 'queri'; did you mean 'query'"):
         layout.prompt("queri")
     with pytest.raises(DataError, match="no prompt 'query'; give prompt=, the text itself"):
-        Layout("m").prompt("query")
+        EmbeddingSteps("m").prompt("query")

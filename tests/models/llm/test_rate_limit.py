@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate.errors import PipelineError
-from dcurate.models.llm.rate_limit import FIRST_GUESS, Bucket, Limits, RateLimiter
+from dcurate.models.llm.rate_limit import FIRST_GUESS, Limits, RateLimiter, TokenBucket
 
 
 @given(st.floats(0.5, 5000), st.lists(st.floats(0, 20), min_size=1, max_size=60))
 def test_no_minute_has_more_requests_than_are_allowed(per_minute: float, waits: list[float]) -> None:
-    bucket = Bucket(per_minute, max(1.0, per_minute / 60))
+    bucket = TokenBucket(per_minute, max(1.0, per_minute / 60))
     now, taken = 0.0, []
     for wait in waits:
         now += wait
@@ -30,7 +30,7 @@ def test_no_minute_has_more_requests_than_are_allowed(per_minute: float, waits: 
 
 
 def test_whoever_waits_as_told_may_go() -> None:
-    bucket = Bucket(6, 1)
+    bucket = TokenBucket(6, 1)
     assert bucket.take(1, 0.0) == 0
     wait = bucket.take(1, 0.0)
     assert wait == pytest.approx(12)
@@ -38,7 +38,7 @@ def test_whoever_waits_as_told_may_go() -> None:
 
 
 def test_what_costs_more_than_the_bucket_holds_goes_when_it_is_full_and_is_paid_for_after() -> None:
-    bucket = Bucket(600, 60)
+    bucket = TokenBucket(600, 60)
     assert bucket.take(600, 0.0) == 0
     assert bucket.level == -540
     assert bucket.take(60, 0.0) == pytest.approx(600 / 9)

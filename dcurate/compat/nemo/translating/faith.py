@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dcurate.compat.nemo.asking import AsksModel, answered
+from dcurate.compat.nemo.llm_client import AsksModel, answered
 from dcurate.compat.nemo.rows import records, stripped, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch

@@ -84,10 +84,10 @@ class AsksModel:
     model_name: str
     generation_config: GenerationConfig | Mapping[str, Any] | None
     max_concurrent_requests: int | None = None
-    _asker: BatchClient | None = None
+    _batch_client: BatchClient | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_asker"}
+        return {name: value for name, value in vars(self).items() if name != "_batch_client"}
 
     def _check_model(self, when: str = "") -> None:
         if self.client is None:
@@ -96,14 +96,14 @@ class AsksModel:
             raise ValueError(f"{type(self).__name__} requires a non-empty 'model_name'{when}")
 
     def _open(self) -> BatchClient:
-        if self._asker is None:
+        if self._batch_client is None:
             client = self.client.asynchronous()
             most = self.max_concurrent_requests
             if most is not None and most < client.max_concurrent_requests:
                 client = copy.copy(client)
                 client.max_concurrent_requests = most
-            self._asker = BatchClient(GivenClient(client))  # type: ignore[arg-type]
-        return self._asker
+            self._batch_client = BatchClient(GivenClient(client))  # type: ignore[arg-type]
+        return self._batch_client
 
     def _ask(self, messages: Sequence[Messages], configs: Sequence[GenerationConfig]) -> list[Answer | RequestError]:
         """The answer to each conversation, or its error."""
@@ -113,9 +113,9 @@ class AsksModel:
 
     def teardown(self) -> None:
         """Close the client."""
-        if self._asker is not None:
-            self._asker.close()
-            self._asker = None
+        if self._batch_client is not None:
+            self._batch_client.close()
+            self._batch_client = None
 
 
 def answered(outcome: Answer | RequestError) -> tuple[str, str]:
