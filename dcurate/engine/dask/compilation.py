@@ -31,14 +31,15 @@ def compile_ahead(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
 
     def tell() -> None:
         rest, passed = sum(one.seconds for one in left), time.monotonic() - started
-        pace = passed / (total - rest) if rest < total else 1 / workers
+        half_done = sum(one.seconds for one in left[:workers]) / 2  # on average
+        pace = passed / (total - rest + half_done) if rest < total else 1 / workers
         seconds = max(rest * pace, left[0].seconds * pace * workers)
         accounting.emit(Compiling(time.time(), sum(counts[one] for one in left), seconds))
 
     tell()
     futures = {client.submit(one.load, pure=False, priority=len(left) - place): one for place, one in enumerate(left)}
     with suppress(TimeoutError):
-        for future in as_completed(futures, timeout=LONGEST_S):
+        for future in as_completed(futures, loop=client.loop, timeout=LONGEST_S):
             left.remove(futures[future])
             if left:
                 tell()
