@@ -5,21 +5,27 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from numba import _dynfunc, njit
+from numba import _dynfunc, njit  # type: ignore[attr-defined]
 from numba.core import compiler
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 
 
-class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
-    """The LLVM code of a function as it was lowered: the kernel that it is linked into is optimised as a whole."""
+class _LinkedLibrary(JITCodeLibrary):
+    """The LLVM code of a function as it was lowered: the kernel that it is linked into is optimised as a whole.
+
+    Only functions that call none are optimised by themselves. That is cheap, and LLVM joins the bytes that some of them
+    load and store one by one only there.
+    """
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        pass
+        if not self._linking_libraries:
+            super()._optimize_functions(self._final_module)
+            super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -27,7 +33,7 @@ class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba has no type
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _LoweringToLink(NativeLowering):  # type: ignore[misc]
+class _LoweringToLink(NativeLowering):
     _name = "lowering_to_link"
 
     def run_pass(self, state: Any) -> bool:
@@ -42,7 +48,7 @@ class _LoweringToLink(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class Inlining(compiler.CompilerBase):  # type: ignore[misc]
+class Inlining(compiler.CompilerBase):
     """Compiles a function as far as it is needed to inline it.
 
     Numba makes machine code of every function that a kernel calls, optimises it as a module of its own, and makes it

@@ -387,7 +387,8 @@ def _load_scan() -> None:
 
 
 def _load_edit() -> None:
-    edits = Edits((np.zeros(1), np.zeros(0)), np.zeros((0, 0)), np.zeros((0, 1)), np.zeros(0))
+    none = np.zeros(0, np.uint8)
+    edits = Edits((np.zeros(1, np.int64), none), np.zeros((0, 0), np.uint8), np.zeros((0, 1), np.int64), none)
     _edit(_block(b"", _no_rows(0, 0), empty_keys([], 2), edits), np.empty(0, np.uint8), np.empty(1, np.int64))
 
 

@@ -154,7 +154,7 @@ def encode(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes]:
 
 
 def _load() -> None:
-    encode(np.zeros(1), np.zeros(0))
+    encode(np.zeros(1, np.int64), np.zeros(0, np.uint8))
 
 
 #: Those of `encode`.

@@ -221,16 +221,21 @@ class UsedSignals(Signals):
 
     def kernels(self) -> Iterator[Kernels]:
         """The kernels of the signals that were used."""
-        for signal, args, kwargs in self._found:
+        found: list[Any] = list(self._found)
+        for signal, args, kwargs in found:
             known = vars(sys.modules[signal.__module__]).get(signal.__name__)
-            if known is signal:
+            if known is not None and known is signal:
                 load = partial(_measure, signal.__module__, signal.__name__, args, dict(kwargs))
-                here = partial(missing, lambda loop=signal.loop: [loop()])
+                here = partial(missing, partial(_alone, signal.loop))
                 yield Kernels(f"{signal.__module__}.{signal.__name__}", load, here, _SECONDS)
 
 
 #: How long the kernel of a signal takes to compile, roughly.
 _SECONDS = 1.5
+
+
+def _alone(loop: Callable[[], Any]) -> list[Any]:
+    return [loop()]
 
 
 def _measure(module: str, signal: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
