@@ -101,8 +101,8 @@ def empty_cache(workers: int, repeat: int, scratch: Path) -> dict[str, float]:
     runs = []
     for number in range(repeat):
         kernels, output = scratch / f"kernels-{number}", scratch / f"demo-{number}"
-        words = [program, "run", "demo", "--output", output, "--workers", str(workers)]
-        used = measure(["env", f"NUMBA_CACHE_DIR={kernels}", *words])
+        words = [program, "run", "demo", "--output", output, "--workers", workers]
+        used = measure(["env", f"NUMBA_CACHE_DIR={kernels}", *map(str, words)])
         kept = len(list(kernels.rglob("*.nbc")))
         runs.append({"wall_s": used.wall_s, "cpu_s": used.cpu_s, "kernels": kept})
     return {name: min(run[name] for run in runs) for name in runs[0]}

@@ -13,10 +13,17 @@ from numba.core.typed_passes import NativeLowering
 
 
 class _LinkedLibrary(JITCodeLibrary):
-    """The LLVM code of a function as it was lowered: the kernel that it is linked into is optimised as a whole.
+    """The optimised LLVM code of a function, without machine code."""
 
-    Only functions that call none are optimised by themselves. That is cheap, and LLVM joins the bytes that some of them
-    load and store one by one only there.
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _LoweredLibrary(_LinkedLibrary):
+    """The same as it was lowered: the kernel that it is linked into is optimised as a whole.
+
+    Only functions that call none are optimised by themselves, which is cheap.
     """
 
     def _optimize_functions(self, module: Any) -> None:
@@ -27,19 +34,14 @@ class _LinkedLibrary(JITCodeLibrary):
             super()._optimize_functions(self._final_module)
             super()._optimize_final_module()
 
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
 
-
-@register_pass(mutates_CFG=True, analysis_only=False)
 class _LoweringToLink(NativeLowering):
-    _name = "lowering_to_link"
+    _library: type[_LinkedLibrary]
 
     def run_pass(self, state: Any) -> bool:
         flags = state.flags
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
-        state.library = _LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = self._library(state.targetctx.codegen(), state.func_id.func_qualname)
         super().run_pass(state)
         lowered = state["cr"]
         entry = _entry(state.func_id.func, lowered, state.library)
@@ -48,21 +50,39 @@ class _LoweringToLink(NativeLowering):
         return True
 
 
-class Inlining(compiler.CompilerBase):
-    """Compiles a function as far as it is needed to inline it.
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LoweringAndOptimising(_LoweringToLink):
+    _name = "lowering_and_optimising"  # type: ignore[assignment]
+    _library = _LinkedLibrary
 
-    Numba makes machine code of every function that a kernel calls, optimises it as a module of its own, and makes it
-    callable from Python and from C; the kernel that it is inlined into is then optimised and compiled once more. That
-    was more than half of the time of compilation.
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LoweringOnly(_LoweringToLink):
+    _name = "lowering_only"  # type: ignore[assignment]
+    _library = _LoweredLibrary
+
+
+class Inlining(compiler.CompilerBase):
+    """Compiles a function as far as it is needed to inline it, to the same code as numba would.
+
+    Numba makes machine code of every function that a kernel calls, too, and makes it callable from Python and from C.
     """
+
+    _lowering: type[_LoweringToLink] = _LoweringAndOptimising
 
     def define_pipelines(self) -> list[Any]:
         """Lower in our own way, and leave all else as numba has it."""
         own = PassManager("inlining")
         for step, description in compiler.DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
-            own.add_pass(_LoweringToLink if step is NativeLowering else step, description)
+            own.add_pass(self._lowering if step is NativeLowering else step, description)
         own.finalize()
         return [own]
+
+
+class LateInlining(Inlining):
+    """Leaves optimising to the kernel, which takes half of the time but may make slower code: measure it."""
+
+    _lowering = _LoweringOnly
 
 
 _CALL = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)

@@ -42,7 +42,7 @@ from dcurate.kernels.json_values import (
     skip_white,
 )
 from dcurate.kernels.kept import missing
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, frozen
+from dcurate.kernels.layout import INLINE_LATE, OPTIONS, Bytes, Ints, Offsets, Scalar, frozen
 
 __all__ = [
     "ABSENT",
@@ -95,7 +95,7 @@ class Rows(NamedTuple):
 # Scanning
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _scan_row(data: Bytes, span: tuple[int, int], keys: Keys, row: int, out: Rows) -> Scalar:
     """Whether a line is a JSON object; write where the values of the keys are."""
     at, stop = span
@@ -250,7 +250,7 @@ class _Block(NamedTuple):
     edits: Edits
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _append(block: _Block, row: int, some: bool, out: Bytes, size: int) -> Scalar:
     """Write the keys that the row does not have; ``some`` if there are others before them."""
     edits = block.edits
@@ -268,7 +268,7 @@ def _append(block: _Block, row: int, some: bool, out: Bytes, size: int) -> Scala
     return size
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _rewrite(block: _Block, row: int, out: Bytes, size: int) -> Scalar:
     """Write a row in which some keys have new values or are removed; return where it ends in ``out``."""
     data, edits, stop = block.data, block.edits, block.rows.stops[row]
@@ -298,7 +298,7 @@ def _rewrite(block: _Block, row: int, out: Bytes, size: int) -> Scalar:
     return put(data, gap, stop, out, size)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _extend(block: _Block, row: int, out: Bytes, size: int) -> Scalar:
     """Write a row that only gets new keys; return where it ends in ``out``."""
     data, start, stop = block.data, block.rows.starts[row], block.rows.stops[row]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba import config, njit
 
 from dcurate.fs.temporary import own_folder
-from dcurate.kernels.inlining import Inlining
+from dcurate.kernels.inlining import Inlining, LateInlining
 
 _WRITABLE = any(os.access(place, os.W_OK) for place in (Path(__file__).parent, Path.home()))
 if not _WRITABLE and not os.environ.get("NUMBA_CACHE_DIR"):
@@ -28,6 +28,9 @@ ALLOCATING: dict[str, Any] = {**OPTIONS, "cache": False, "forceinline": True, "p
 #: All other functions that kernels call. They count no references to the arrays that they are passed, which their
 #: callers hold: counting is atomic, and took up to half of a kernel's time. Numba refuses to let them allocate.
 INLINE: dict[str, Any] = {**ALLOCATING, "_nrt": False}
+
+#: Those of kernels that were measured to be as fast if they are optimised as a whole, which compiles in less time.
+INLINE_LATE: dict[str, Any] = {**INLINE, "pipeline_class": LateInlining}
 
 Rows = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int64]

@@ -72,6 +72,7 @@ def test_a_stage_of_filters_names_the_kernels_that_its_set_up_compiles_without_c
     [one] = words.kernels()
     one.load()
     assert one.missing() == 0
+    assert word_signals.loop is not None
     loop = word_signals.loop()
     before = loop.signatures
     words.setup_on_node()
