@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from dcurate.cli import cli, recipes
 from dcurate.cli.samples import run_on_sample
-from dcurate.errors import DataError
+from dcurate.errors import DcurateError
 from dcurate.recipe import bundled_recipes
 
 
@@ -35,9 +35,10 @@ def test_a_recipe_that_reads_no_documents_runs_on_files_of_its_own_kind(recipe, 
 
 
 def test_a_folder_without_shards_is_refused_with_each_ending_once(tmp_path):
-    (tmp_path / "a.jsonl").write_text("{}")
-    (tmp_path / "run").mkdir()
-    with pytest.raises(DataError) as refused:
-        run_on_sample("images", {"input": str(tmp_path / "a.jsonl")}, str(tmp_path / "run"), trust=False)
+    for name in ("in", "run"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text("{}")
+    with pytest.raises(DcurateError) as refused:
+        run_on_sample("images", {"input": str(tmp_path / "in")}, str(tmp_path / "run"), trust=False)
     looked_for = str(refused.value).partition("(looked for ")[2].partition(")")[0].split()
     assert len(looked_for) == len(set(looked_for)) > 2
