@@ -409,6 +409,7 @@ class _Run:
             run=self.id,
             phase=len(self.accounting),
             last=last,
+            kernels=() if self.accounting else [each for stage in self.stages for each in stage.kernels()],
             examples=self.options.examples,
             stages=tuple(stage.name for stage in self.stages),
             owners=self.owners,

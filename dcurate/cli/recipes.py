@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import reduce
 from typing import Any
@@ -16,15 +16,16 @@ from rich.text import Text
 
 import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
+from dcurate.cli.samples import run_on_sample
 from dcurate.cluster.fork_server import started_ahead
 from dcurate.core.events import Observer
 from dcurate.core.extras import libraries, missing
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import shown
-from dcurate.errors import PipelineError, nearest
+from dcurate.errors import PipelineError, listed, nearest
 from dcurate.fs.stores import Directory
 from dcurate.plan.compile import compile_plan
-from dcurate.recipe import SAMPLE, SAMPLE_FILES, Recipe, RecipeInfo, bundled_recipes, load_recipe, parse_setting
+from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting
 from dcurate.ui.progress import JsonProgress, Progress
 from dcurate.ui.report.page import PAGE
 from dcurate.ui.table import report_table
@@ -116,25 +117,28 @@ def run(
 def compile_recipes(recipe: tuple[str, ...], settings: tuple[str, ...], trust: bool) -> None:
     """Compile what recipes use, so that their first run does not have to.
 
-    Each RECIPE runs on the bundled sample, in this process; its output is deleted. Without RECIPE, all bundled ones
-    that need no more than an input run. Compiled code is kept beside the package, or in the folder NUMBA_CACHE_DIR:
-    build an image with this command.
+    Each RECIPE runs on a small sample of the kind that it reads, in this process; its output is deleted. Without
+    RECIPE, all bundled ones that need no more than an input run, and the others are named. Compiled code is kept beside
+    the package, or in the folder NUMBA_CACHE_DIR: build an image with this command.
     """
-    for name in recipe or [one.name for one in bundled_recipes() if _needs(one) <= {"input"}]:
+    given = dict(map(parse_setting, settings))
+    for name in recipe or [one.name for one in bundled_recipes()]:
+        if needed := _needs(name, given):
+            how = " ".join(["dcurate compile", name, *(f"--set {one}=VALUE" for one in needed)])
+            if recipe:
+                raise PipelineError(f"{name} has no default for {listed(needed)}; give it: {how}")
+            click.echo(f"{name}: left out, as {listed(needed)} has no default; compile it with: {how}")
+            continue
+        started = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            started = time.monotonic()
-            places = {"input": str(SAMPLE), "output": f"{folder}/out"}
-            given = dict(map(parse_setting, settings))
-            loaded = load_recipe(name, {**places, **given}, trust=trust)
-            if isinstance(loaded.pipeline.stages[0], dcurate.PdfReader):
-                loaded = load_recipe(name, {**places, "input": str(SAMPLE_FILES), **given}, trust=trust)
-            loaded.pipeline.run(dcurate.InlineExecutor(), observers=[], examples=False)
-            click.echo(f"{name}: compiled in {time.monotonic() - started:.1f} s")
+            run_on_sample(name, given, folder, trust)
+        click.echo(f"{name}: compiled in {time.monotonic() - started:.1f} s")
 
 
-def _needs(recipe: RecipeInfo) -> set[str]:
-    """The params that must be given."""
-    return {name for name, value in recipe.params.items() if value is None}
+def _needs(name: str, given: Mapping[str, Any]) -> list[str]:
+    """The params of a bundled recipe that must be given beside its places, and are not."""
+    params = next((one.params for one in bundled_recipes() if one.name == name), {})
+    return [param for param, value in params.items() if value is None and param != "input" and param not in given]
 
 
 def _advice(report: RunReport) -> list[str]:

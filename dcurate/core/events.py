@@ -287,6 +287,22 @@ class HostsSampled(Event):
 
 
 @dataclass(frozen=True)
+class Compiling(Event):
+    """Kernels are compiled before the first batch: how many are left, and about how many seconds that takes."""
+
+    kernels: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Compiled(Event):
+    """All kernels that a run could name beforehand are compiled: how many, and the seconds that it took."""
+
+    kernels: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class RunEnded(Event):
     """The run is over, or a round of it; ``error`` is empty if it finished.
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dcurate.dedup.components import Edges, each_once
 from dcurate.errors import PipelineError
 from dcurate.kernels.layout import Ints, Words, frozen
-from dcurate.kernels.pairs import LEADERS, Entries, bucket_pairs, most_pairs
+from dcurate.kernels.pairs import LEADERS, Entries, bucket_pairs, pairs_at_most
 
 #: Different contents of a bucket that are compared each with each.
 MOST_CONTENTS = 64
@@ -74,7 +74,7 @@ def candidate_pairs(
     found = np.zeros(0, np.uint64)
     reached = short = 0
     while reached < len(keys):
-        out = np.empty(max(_ROOM, len(found), most_pairs(largest, most_contents)), np.uint64)
+        out = np.empty(max(_ROOM, len(found), pairs_at_most(largest, most_contents)), np.uint64)
         reached, taken, cut = bucket_pairs(entries, reached, most_contents, largest, out)
         found = each_once(np.concatenate([found, out[:taken]]))
         short += cut

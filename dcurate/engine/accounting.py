@@ -22,6 +22,7 @@ from dcurate.core.events import (
     StageStats,
     TaskDone,
 )
+from dcurate.core.kernels import Kernels
 from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
 from dcurate.core.report import RunReport
 from dcurate.engine.flow import Flow
@@ -47,6 +48,7 @@ class Round:
         ignore_failures: whether rows on which a stage fails go to quarantine and the run goes on.
         examples: whether excerpts of a few dropped rows are kept for the report.
         run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
+        kernels: what the stages of the run compile.
         stages: names of the run's stages, ``owners`` whose part others are, and ``output``, all as in `RunStarted`.
     """
 
@@ -62,6 +64,7 @@ class Round:
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     phase: int = 0
     last: bool = True
+    kernels: Sequence[Kernels] = ()
     stages: tuple[str, ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict)
     output: str = ""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, FilePart
+from dcurate.core.kernels import Kernels
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, fitted, one_chunk
@@ -19,6 +20,7 @@ from dcurate.fs.errors import storage_errors
 from dcurate.io import csv, files, jsonl, parquet
 from dcurate.io.json_parse import remarks_on_rounded
 from dcurate.io.source import FileReader, Frames
+from dcurate.kernels.json_rows import KERNELS
 
 
 class _Readable(NamedTuple):
@@ -136,6 +138,9 @@ class DocumentReader(FileReader):
         own = copy.copy(self)
         own._keeps_lines, own._read_only = True, None if columns is None else tuple(columns)
         return own
+
+    def kernels(self) -> Sequence[Kernels]:
+        return KERNELS if self._keeps_lines else ()
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""

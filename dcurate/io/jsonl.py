@@ -14,6 +14,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
+from dcurate.core.kernels import Kernels
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.lines import with_lines, without_lines
@@ -60,6 +61,7 @@ from dcurate.io.lines import (
 )
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
+from dcurate.kernels.json_rows import KERNELS
 from dcurate.kernels.nesting import line_ends, line_ends_interpreted
 
 _HEAD = 2**18
@@ -203,6 +205,9 @@ class JsonlReader(FileReader):
         own = copy.copy(self)
         own._keeps_lines, own._read_only = True, None if columns is None else tuple(columns)
         return own
+
+    def kernels(self) -> Sequence[Kernels]:
+        return KERNELS if self._keeps_lines else ()
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import has_zero, load_eight
-from dcurate.kernels.layout import INLINE, Bytes, Ints, Scalar
+from dcurate.kernels.layout import INLINE_LATE, Bytes, Ints, Scalar
 from dcurate.kernels.signal import columns, signal
 
 #: So few bytes are counted at once that no count of them is larger than a byte holds.
@@ -31,7 +31,7 @@ class CharacterSignals(NamedTuple):
     brackets: npt.NDArray[np.int64]
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _angle_brackets(data: Bytes, start: int, stop: int) -> Scalar:
     suspects = np.uint64(0)
     for at in range(start, stop - 7, 8):
@@ -46,7 +46,7 @@ def _angle_brackets(data: Bytes, start: int, stop: int) -> Scalar:
     return count
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _counts(data: Bytes, start: int, stop: int) -> tuple[Scalar, ...]:
     """The counts of at most `_BLOCK` bytes by class: in bytes, so that many are counted by one instruction."""
     total = plain = digits = blanks = brackets = np.uint8(0)
@@ -67,7 +67,7 @@ def _counts(data: Bytes, start: int, stop: int) -> tuple[Scalar, ...]:
     return np.int64(total), np.int64(plain), np.int64(digits), np.int64(blanks), np.int64(brackets)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def measure_characters(data: Bytes, span: tuple[int, int], tables: int, scratch: Bytes, out: Ints) -> None:
     """Count the characters of one text, as in `CharacterSignals`."""
     start, stop = span

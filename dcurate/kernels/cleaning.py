@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.hashing import load_eight
+from dcurate.kernels.hashing import has_zero, load_eight
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Rows, Scalar, Word, frozen
-from dcurate.kernels.segments import LINES, first_character, has_zero, last_character, segment_end
+from dcurate.kernels.segments import LINES, first_character, last_character, segment_end
 from dcurate.kernels.unicode import space_width
 from dcurate.kernels.words import ascii_spaces
 

@@ -17,8 +17,6 @@ from numba import njit
 
 from dcurate.kernels.layout import INLINE, Ints, Scalar
 
-#: numba stores no closures on disk.
-_UNCACHED: dict[str, Any] = {**INLINE, "cache": False}
 #: Sizes between powers of two, as bits: at most an eighth of the memory is not used.
 _BITS = 3
 
@@ -165,7 +163,7 @@ def own_scratch(forms: tuple[Any, ...], before: int = 0) -> Any:
     if last is None:
         begin, each = 1 + 2 * first, 2 + 2 * first
 
-        @njit(**_UNCACHED)
+        @njit(**INLINE)
         def own(scratch: Any, thread: Any) -> Any:
             sizes, row, number = thread
             start = sizes[row, begin] + (number - sizes[row, 0]) * sizes[row, each]
@@ -174,10 +172,10 @@ def own_scratch(forms: tuple[Any, ...], before: int = 0) -> Any:
     else:
         kind, parts = last[0], own_scratch(last[1:], first)
         if kind is tuple:
-            own = njit(**_UNCACHED)(lambda scratch, thread: (parts(scratch[at], thread),))
+            own = njit(**INLINE)(lambda scratch, thread: (parts(scratch[at], thread),))
         else:
-            own = njit(**_UNCACHED)(lambda scratch, thread: (kind(*parts(scratch[at], thread)),))
+            own = njit(**INLINE)(lambda scratch, thread: (kind(*parts(scratch[at], thread)),))
     if at == 0:
         return own
     others = own_scratch(forms[:at], before)
-    return njit(**_UNCACHED)(lambda scratch, thread: others(scratch, thread) + own(scratch, thread))
+    return njit(**INLINE)(lambda scratch, thread: others(scratch, thread) + own(scratch, thread))

@@ -86,13 +86,16 @@ def text_hashes(offsets: Offsets, data: Bytes) -> Words:
     return out
 
 
-@njit(**INLINE)
-def table_bits(count: int) -> Scalar:
+def bits_of_table(count: int) -> int:
     """The width in bits of the slot numbers of a table that is at most a quarter full with ``count`` entries."""
     bits = 3
     while (1 << bits) < 4 * count:
         bits += 1
     return bits
+
+
+#: The same in kernels.
+table_bits = njit(**INLINE)(bits_of_table)
 
 
 @njit(**INLINE)

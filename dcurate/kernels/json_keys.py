@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dcurate.kernels.hashing import hash_bytes, table_bits
+from dcurate.kernels.hashing import bits_of_table, hash_bytes
 from dcurate.kernels.json_texts import SPARE, decode_into
 from dcurate.kernels.json_values import Levels
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Scalar, frozen
@@ -46,7 +46,8 @@ def _slot(letters: Bytes, start: int, stop: int, keys: Keys) -> Scalar:
 
 
 @njit(**OPTIONS)
-def _fill(keys: Keys) -> None:
+def fill(keys: Keys) -> None:
+    """Enter the names into the table."""
     for number in range(keys.offsets.size - 1):
         keys.table[_slot(keys.letters, keys.offsets[number], keys.offsets[number + 1], keys)] = number + 1
 
@@ -65,13 +66,18 @@ def number_of(data: Bytes, start: int, stop: int, escaped: bool, keys: Keys) -> 
 
 def keys_of(names: Sequence[str], deepest: int) -> Keys:
     """Prepare the search of names, each given once, in rows with values that are nested at most so deep."""
+    keys = empty_keys(names, deepest)
+    fill(keys)
+    return keys
+
+
+def empty_keys(names: Sequence[str], deepest: int) -> Keys:
+    """The same before the names are in the table."""
     encoded = [name.encode() for name in names]
-    keys = Keys(
+    return Keys(
         frozen(np.cumsum([0, *map(len, encoded)]), np.int64),
         np.frombuffer(b"".join(encoded), np.uint8),
-        np.zeros(1 << int(table_bits(len(names))), np.int32),
+        np.zeros(1 << bits_of_table(len(names)), np.int32),
         np.empty(6 * max(map(len, encoded), default=0) + SPARE, np.uint8),
         np.empty(deepest - 1, np.bool_),
     )
-    _fill(keys)
-    return keys

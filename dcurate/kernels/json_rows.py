@@ -7,13 +7,16 @@ keys, repeated keys, numbers of any size, escapes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.json_keys import Keys, keys_of, number_of
+from dcurate.core.kernels import Kernels
+from dcurate.kernels.json_keys import Keys, empty_keys, fill, keys_of, number_of
+from dcurate.kernels.json_texts import KERNELS as TEXT_KERNELS
 from dcurate.kernels.json_texts import SPARE, decode_into, encode, put
 from dcurate.kernels.json_values import (
     ABSENT,
@@ -38,7 +41,8 @@ from dcurate.kernels.json_values import (
     find_byte,
     skip_white,
 )
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, frozen
+from dcurate.kernels.kept import missing
+from dcurate.kernels.layout import INLINE_LATE, OPTIONS, Bytes, Ints, Offsets, Scalar, frozen
 
 __all__ = [
     "ABSENT",
@@ -47,6 +51,7 @@ __all__ = [
     "ESCAPED_TEXT",
     "FLOAT",
     "INTEGER",
+    "KERNELS",
     "LEAVE",
     "NULL",
     "OBJECT",
@@ -90,7 +95,7 @@ class Rows(NamedTuple):
 # Scanning
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _scan_row(data: Bytes, span: tuple[int, int], keys: Keys, row: int, out: Rows) -> Scalar:
     """Whether a line is a JSON object; write where the values of the keys are."""
     at, stop = span
@@ -165,17 +170,21 @@ def scan(data: bytes | memoryview, keys: Sequence[str], deepest: int) -> Rows:
         ([[5], [0]], [[17], [0]], [[20], [0]])
     """
     block = frozen(np.frombuffer(data, np.uint8), np.uint8)
-    most = int(_count_lines(block))
-    out = Rows(
+    out = _no_rows(int(_count_lines(block)), len(keys))
+    rows = _scan(block, keys_of(keys, deepest), out)
+    return Rows._make(values[:rows] for values in out)
+
+
+def _no_rows(most: int, keys: int) -> Rows:
+    """Room for so many rows."""
+    return Rows(
         np.empty(most, np.int64),
         np.empty(most, np.int64),
         np.empty(most, np.bool_),
-        np.zeros((most, len(keys)), np.int64),
-        np.zeros((most, len(keys)), np.int64),
-        np.zeros((most, len(keys)), np.uint8),
+        np.zeros((most, keys), np.int64),
+        np.zeros((most, keys), np.int64),
+        np.zeros((most, keys), np.uint8),
     )
-    rows = _scan(block, keys_of(keys, deepest), out)
-    return Rows._make(values[:rows] for values in out)
 
 
 # Decoding
@@ -241,7 +250,7 @@ class _Block(NamedTuple):
     edits: Edits
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _append(block: _Block, row: int, some: bool, out: Bytes, size: int) -> Scalar:
     """Write the keys that the row does not have; ``some`` if there are others before them."""
     edits = block.edits
@@ -259,7 +268,7 @@ def _append(block: _Block, row: int, some: bool, out: Bytes, size: int) -> Scala
     return size
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _rewrite(block: _Block, row: int, out: Bytes, size: int) -> Scalar:
     """Write a row in which some keys have new values or are removed; return where it ends in ``out``."""
     data, edits, stop = block.data, block.edits, block.rows.stops[row]
@@ -289,7 +298,7 @@ def _rewrite(block: _Block, row: int, out: Bytes, size: int) -> Scalar:
     return put(data, gap, stop, out, size)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _extend(block: _Block, row: int, out: Bytes, size: int) -> Scalar:
     """Write a row that only gets new keys; return where it ends in ``out``."""
     data, start, stop = block.data, block.rows.starts[row], block.rows.stops[row]
@@ -346,10 +355,20 @@ def edit(
         >>> edit(data, scan(data, ["a"], 40), ["a"], edits, 40)[1].tobytes()
         b'{"a": 7, "b": 2.50}{"a":7}'
     """
-    block = _Block(
+    block = _block(data, rows, keys_of(keys, deepest), edits)
+    written = (edits.actions == WRITE).T
+    grown = (np.diff(edits.bounds) + np.diff(edits.keys[0])[:, None] + 2)[written].sum()
+    out = np.empty(int((rows.stops - rows.starts).sum() + grown), np.uint8)
+    bounds = np.empty(len(rows.starts) + 1, np.int64)
+    _edit(block, out, bounds)
+    return bounds, out[: bounds[-1]]
+
+
+def _block(data: bytes | memoryview, rows: Rows, keys: Keys, edits: Edits) -> _Block:
+    return _Block(
         frozen(np.frombuffer(data, np.uint8), np.uint8),
         Rows._make(frozen(values, values.dtype) for values in rows),
-        keys_of(keys, deepest),
+        keys,
         Edits(
             (frozen(edits.keys[0], np.int64), frozen(edits.keys[1], np.uint8)),
             frozen(edits.actions, np.uint8),
@@ -357,9 +376,32 @@ def edit(
             frozen(edits.values, np.uint8),
         ),
     )
-    written = (edits.actions == WRITE).T
-    grown = (np.diff(edits.bounds) + np.diff(edits.keys[0])[:, None] + 2)[written].sum()
-    out = np.empty(int((rows.stops - rows.starts).sum() + grown), np.uint8)
-    bounds = np.empty(len(rows.starts) + 1, np.int64)
-    _edit(block, out, bounds)
-    return bounds, out[: bounds[-1]]
+
+
+# Compilation
+
+
+def _load_scan() -> None:
+    block = frozen(np.empty(0, np.uint8), np.uint8)
+    _scan(block, empty_keys([], 2), _no_rows(0, 0))
+
+
+def _load_edit() -> None:
+    none = np.zeros(0, np.uint8)
+    edits = Edits((np.zeros(1, np.int64), none), np.zeros((0, 0), np.uint8), np.zeros((0, 1), np.int64), none)
+    _edit(_block(b"", _no_rows(0, 0), empty_keys([], 2), edits), np.empty(0, np.uint8), np.empty(1, np.int64))
+
+
+def _load_small() -> None:
+    decode(b"", _no_rows(0, 1), 0)
+    _count_lines(frozen(np.empty(0, np.uint8), np.uint8))
+    fill(empty_keys([], 2))
+
+
+#: What reading and editing lines takes.
+KERNELS = (
+    Kernels("json_rows.scan", _load_scan, partial(missing, lambda: [_scan]), 4.0),
+    Kernels("json_rows.edit", _load_edit, partial(missing, lambda: [_edit]), 3.0),
+    TEXT_KERNELS,
+    Kernels("json_rows.decode", _load_small, partial(missing, lambda: [_decode, _count_lines, fill]), 0.8),
+)

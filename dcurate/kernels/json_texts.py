@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numba import njit
 
+from dcurate.core.kernels import Kernels
 from dcurate.kernels.hashing import has_zero, load_eight
 from dcurate.kernels.json_values import BACKSLASH, ESCAPES, LOWER_U, QUOTE, ZERO, code_unit, find_special
+from dcurate.kernels.kept import missing
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, Word, frozen
 
 #: The letter of the short escape of a byte; 0 if it has none.
@@ -146,3 +150,11 @@ def encode(offsets: Offsets, data: Bytes) -> tuple[Offsets, Bytes]:
     out = np.empty(int(bounds[-1]), np.uint8)
     _encode(data, offsets, out)
     return bounds, out
+
+
+def _load() -> None:
+    encode(np.zeros(1, np.int64), np.zeros(0, np.uint8))
+
+
+#: Those of `encode`.
+KERNELS = Kernels("json_texts.encode", _load, partial(missing, lambda: [_encoded_sizes, _encode]), 0.8)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import has_zero, load_eight
-from dcurate.kernels.layout import INLINE, Bytes, Scalar, Word
+from dcurate.kernels.layout import INLINE_LATE, Bytes, Scalar, Word
 
 #: What a key of a row holds.
 ABSENT, NULL, BOOLEAN, INTEGER, FLOAT, TEXT, ESCAPED_TEXT, OBJECT, ARRAY = range(9)
@@ -39,7 +39,7 @@ _HEX = _table({digit: int(chr(digit), 16) for digit in b"0123456789abcdefABCDEF"
 Levels = npt.NDArray[np.bool_]
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def skip_white(data: Bytes, at: int, stop: int) -> Scalar:
     """The first position that holds no whitespace, or the end."""
     while at < stop and (data[at] == SPACE or data[at] == TAB or data[at] == RETURN):
@@ -47,13 +47,13 @@ def skip_white(data: Bytes, at: int, stop: int) -> Scalar:
     return at
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _first(bits: Word) -> Scalar:
     """Which of eight bytes is the first that is marked by its highest bit; there is one."""
     return np.int64(((((bits - _ONE) & ~bits) & _ONES) * _ONES) >> _TOP) - 1
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def find_byte(data: Bytes, at: int, stop: int, byte: Scalar) -> Scalar:
     """The first position of a byte, or the end."""
     while at + _BLOCK <= stop:
@@ -73,14 +73,14 @@ def find_byte(data: Bytes, at: int, stop: int, byte: Scalar) -> Scalar:
     return at
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _specials(eight: Word) -> Word:
     """Not 0 if a string cannot hold one of eight bytes as it is; its first mark is right."""
     control = (eight - _SPACES) & ~eight & _HIGH
     return has_zero(eight ^ _QUOTES) | has_zero(eight ^ _BACKSLASHES) | control
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def find_special(data: Bytes, at: int, stop: int) -> Scalar:
     """The first byte that a string cannot hold as it is, or the end."""
     short = min(at + _BLOCK, stop)
@@ -107,7 +107,7 @@ def find_special(data: Bytes, at: int, stop: int) -> Scalar:
     return at
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def code_unit(data: Bytes, at: int, stop: int) -> Scalar:
     r"""The value of the escape ``\uXXXX`` at this position; -1 if there is none."""
     if at + 6 > stop or data[at] != BACKSLASH or data[at + 1] != LOWER_U:
@@ -121,7 +121,7 @@ def code_unit(data: Bytes, at: int, stop: int) -> Scalar:
     return unit
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _end_of_string(data: Bytes, at: int, stop: int) -> Scalar:
     """The closing quote of the string that begins at this position, and whether it holds escapes; -1 if it is none.
 
@@ -152,14 +152,14 @@ def _end_of_string(data: Bytes, at: int, stop: int) -> Scalar:
             at += 6
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _skip_digits(data: Bytes, at: int, stop: int) -> Scalar:
     while at < stop and ZERO <= data[at] <= _NINE:
         at += 1
     return at
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _end_of_number(data: Bytes, at: int, stop: int) -> Scalar:
     """The end of a number, and its kind; -1 if it is none."""
     kind = INTEGER
@@ -184,7 +184,7 @@ def _end_of_number(data: Bytes, at: int, stop: int) -> Scalar:
     return np.int64(at), kind
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _end_of_word(data: Bytes, at: int, stop: int) -> Scalar:
     """The end of ``null``, ``true`` or ``false``, and its kind; -1 if it is none of them."""
     first, size, kind = 0, 4, NULL
@@ -200,7 +200,7 @@ def _end_of_word(data: Bytes, at: int, stop: int) -> Scalar:
     return np.int64(at + size), kind
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _end_of_scalar(data: Bytes, at: int, stop: int) -> Scalar:
     """The end of a string, number, or word, and its kind; -1 if it is none of them."""
     byte = data[at]
@@ -212,7 +212,7 @@ def _end_of_scalar(data: Bytes, at: int, stop: int) -> Scalar:
     return _end_of_word(data, at, stop)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def end_of_key(data: Bytes, at: int, stop: int) -> Scalar:
     """The closing quote of the key that begins at this position, whether it holds escapes, and where its value is.
 
@@ -231,12 +231,12 @@ def end_of_key(data: Bytes, at: int, stop: int) -> Scalar:
     return (end, escaped, np.int64(at)) if at < stop else (none, False, none)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _closes(data: Bytes, at: int, stop: int, is_object: bool) -> Scalar:
     return at < stop and data[at] == (CLOSE if is_object else _CLOSE_LIST)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _next_value(data: Bytes, at: int, stop: int, is_object: bool) -> Scalar:
     """Where the value begins of the member of an object or list that begins at this position; -1 if there is none."""
     if is_object:
@@ -244,7 +244,7 @@ def _next_value(data: Bytes, at: int, stop: int, is_object: bool) -> Scalar:
     return np.int64(at) if at < stop else np.int64(-1)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _end_of_nested(data: Bytes, at: int, stop: int, levels: Levels) -> Scalar:
     """The end of the object or list at this position; -1 if it is none, or nested deeper than ``levels`` is long."""
     none, depth = np.int64(-1), 0
@@ -274,7 +274,7 @@ def _end_of_nested(data: Bytes, at: int, stop: int, levels: Levels) -> Scalar:
     return none
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def end_of_value(data: Bytes, at: int, stop: int, levels: Levels) -> Scalar:
     """The end of the value at this position, and its kind; -1 if there is none."""
     if data[at] == OPEN or data[at] == _OPEN_LIST:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from numba import config, njit
 
 from dcurate.fs.temporary import own_folder
+from dcurate.kernels.inlining import Inlining, LateInlining
 
 _WRITABLE = any(os.access(place, os.W_OK) for place in (Path(__file__).parent, Path.home()))
 if not _WRITABLE and not os.environ.get("NUMBA_CACHE_DIR"):
@@ -18,15 +19,18 @@ if not _WRITABLE and not os.environ.get("NUMBA_CACHE_DIR"):
     # What is kept is code, so nobody else may write there.
     vars(config)["CACHE_DIR"] = os.environ["NUMBA_CACHE_DIR"] = str(own_folder("kernels"))
 
-#: Every kernel is compiled with these: without the GIL, kept on disk, no bounds checks.
-OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "boundscheck": False}
+#: Every kernel is compiled with these: without the GIL, kept on disk, no bounds checks, not callable from C.
+OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "boundscheck": False, "no_cfunc_wrapper": True}
 
 #: Functions that allocate arrays and that kernels call: compiled into them, as a call would pass arrays by the dozen.
-ALLOCATING: dict[str, Any] = {**OPTIONS, "forceinline": True}
+ALLOCATING: dict[str, Any] = {**OPTIONS, "cache": False, "forceinline": True, "pipeline_class": Inlining}
 
 #: All other functions that kernels call. They count no references to the arrays that they are passed, which their
 #: callers hold: counting is atomic, and took up to half of a kernel's time. Numba refuses to let them allocate.
 INLINE: dict[str, Any] = {**ALLOCATING, "_nrt": False}
+
+#: Those of kernels that were measured to be as fast if they are optimised as a whole, which compiles in less time.
+INLINE_LATE: dict[str, Any] = {**INLINE, "pipeline_class": LateInlining}
 
 Rows = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.int64]

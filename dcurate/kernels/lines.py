@@ -10,7 +10,7 @@ from numba import njit
 
 from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, table_bits
-from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Places, Scalar, Words
+from dcurate.kernels.layout import ALLOCATING, INLINE_LATE, Bytes, Ints, Places, Scalar, Words
 from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import count_characters, space_width, space_width_before
 from dcurate.kernels.words import first_high
@@ -57,7 +57,7 @@ class ParagraphSignals(NamedTuple):
     blank: npt.NDArray[np.int64]
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _is_bullet(data: Bytes, start: int, stop: int) -> Scalar:
     if stop - start < 3 or data[start] != 0xE2:
         return False
@@ -68,7 +68,7 @@ def _is_bullet(data: Bytes, start: int, stop: int) -> Scalar:
     return False
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _is_dots(data: Bytes, start: int, stop: int) -> Scalar:
     """Whether the span ends with three dots or the ellipsis character."""
     if stop - start < 3:
@@ -78,7 +78,7 @@ def _is_dots(data: Bytes, start: int, stop: int) -> Scalar:
     return data[stop - 1] == 0xA6 and data[stop - 2] == 0x80 and data[stop - 3] == 0xE2
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _says_read_more(data: Bytes, start: int, stop: int) -> Scalar:
     if stop - start < _READ_MORE.size:
         return False
@@ -89,7 +89,7 @@ def _says_read_more(data: Bytes, start: int, stop: int) -> Scalar:
     return True
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _is_trailing(data: Bytes, start: int, stop: int) -> Scalar:
     """Whether a line, stripped, ends with one of the ellipsis marks."""
     last = data[stop - 1]
@@ -108,7 +108,7 @@ def _is_trailing(data: Bytes, start: int, stop: int) -> Scalar:
     return _says_read_more(data, start, stop)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _unique(hashes: Words, lengths: Ints, count: int, table: Places) -> tuple[Scalar, Scalar]:
     """The number of distinct hashes, and the sum of their lengths."""
     bits = table_bits(count)
@@ -121,7 +121,7 @@ def _unique(hashes: Words, lengths: Ints, count: int, table: Places) -> tuple[Sc
     return unique, characters
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _after_spaces(data: Bytes, start: int, stop: int) -> Scalar:
     """The first position that is not whitespace; ``stop`` if there is none."""
     while start < stop:
@@ -132,7 +132,7 @@ def _after_spaces(data: Bytes, start: int, stop: int) -> Scalar:
     return start
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _before_spaces(data: Bytes, start: int, stop: int) -> Scalar:
     """The end of the last character that is not whitespace; there must be one after ``start``."""
     width = space_width_before(data, start, stop)
@@ -142,7 +142,7 @@ def _before_spaces(data: Bytes, start: int, stop: int) -> Scalar:
     return stop
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def line_end(data: Bytes, start: int, stop: int) -> Scalar:
     """The position of the next newline, or ``stop``; eight bytes at a time."""
     while start + 8 <= stop:
@@ -156,7 +156,7 @@ def line_end(data: Bytes, start: int, stop: int) -> Scalar:
     return start
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _paragraph_end(data: Bytes, start: int, stop: int) -> Scalar:
     end = line_end(data, start, stop)
     while end < stop and not (end + 1 < stop and data[end + 1] == _NEWLINE):
@@ -180,7 +180,7 @@ def new_line_scratch(most: int, tables: int) -> LineScratch:
     return LineScratch(np.empty(lines, np.uint64), np.empty(lines, np.int64), table)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def measure_lines(data: Bytes, span: tuple[int, int], tables: int, scratch: LineScratch, out: Ints) -> None:
     """Measure the lines of one text, as in `LineSignals`."""
     hashes, lengths, table = scratch
@@ -206,7 +206,7 @@ def measure_lines(data: Bytes, span: tuple[int, int], tables: int, scratch: Line
     out[4], out[5], out[6] = bulleted, trailing, unended
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def measure_paragraphs(data: Bytes, span: tuple[int, int], tables: int, scratch: LineScratch, out: Ints) -> None:
     """Measure the paragraphs of one text, as in `ParagraphSignals`."""
     hashes, lengths, table = scratch

@@ -11,7 +11,7 @@ from numba import njit
 
 from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import find_leader, hash_bytes, load_eight, load_up_to_eight, table_bits, table_slot
-from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, frozen
+from dcurate.kernels.layout import ALLOCATING, INLINE_LATE, Bytes, Ints, Scalar, frozen
 from dcurate.kernels.signal import Array, Output, signal
 from dcurate.kernels.unicode import continuations
 from dcurate.kernels.words import find_words
@@ -102,7 +102,7 @@ def new_gram_scratch(most: int, sought: Sought) -> GramScratch:
     )
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _same(data: Bytes, left: int, right: int, length: int) -> Scalar:
     for step in range(length):  # noqa: SIM110 - a loop compiles to less than a generator
         if data[left + step] != data[right + step]:
@@ -110,7 +110,7 @@ def _same(data: Bytes, left: int, right: int, length: int) -> Scalar:
     return True
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _word_occurrences(data: Bytes, span: tuple[int, int], start: int, stop: int) -> Scalar:
     """Non-overlapping occurrences of the word from ``start`` to ``stop`` in a text, also inside words."""
     at, end = span
@@ -125,14 +125,14 @@ def _word_occurrences(data: Bytes, span: tuple[int, int], start: int, stop: int)
     return count
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _joint(data: Bytes, stop: int) -> Scalar:
     """The two bytes before ``stop`` and the two after the one there as one number, where the data go on around it."""
     around = load_eight(data, stop - 2)
     return np.uint32((around & _BEFORE) | ((around >> _GAP) & _AFTER))
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _edge_joint(data: Bytes, stop: int) -> Scalar:
     """The same at the beginning and at the end of the data."""
     joint = np.uint32(0)
@@ -143,7 +143,7 @@ def _edge_joint(data: Bytes, stop: int) -> Scalar:
     return joint
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _find_joints(data: Bytes, scratch: GramScratch, words: int) -> None:
     """Write the joint of each word with the next one, if one blank is between them; there is none behind the last."""
     bounds, joints = scratch.bounds, scratch.joints
@@ -157,7 +157,7 @@ def _find_joints(data: Bytes, scratch: GramScratch, words: int) -> None:
         joints[word] = _NO_JOINT
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _occurs(data: Bytes, scratch: GramScratch, at: int, gram: tuple[int, int]) -> Scalar:
     """Whether the n-gram at word ``best`` occurs with its first blank behind word ``at``."""
     best, n = gram
@@ -173,7 +173,7 @@ def _occurs(data: Bytes, scratch: GramScratch, at: int, gram: tuple[int, int]) -
     return matches
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _occurrences(data: Bytes, scratch: GramScratch, words: int, best: int, n: int) -> Scalar:
     """Non-overlapping occurrences of the n-gram at word ``best``, joined by single spaces, in the text.
 
@@ -209,7 +209,7 @@ def _occurrences(data: Bytes, scratch: GramScratch, words: int, best: int, n: in
     return count
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _characters(data: Bytes, bounds: Ints, first: int, stop: int) -> Scalar:
     """Characters of the words from ``first`` up to ``stop``."""
     count = 0
@@ -223,7 +223,7 @@ def _characters(data: Bytes, bounds: Ints, first: int, stop: int) -> Scalar:
     return count
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _removed(data: Bytes, span: tuple[int, int], scratch: GramScratch, words: int, gram: tuple[int, int]) -> Scalar:
     """Characters removed with an n-gram, its words joined by one space, from the text."""
     best, n = gram
@@ -235,7 +235,7 @@ def _removed(data: Bytes, span: tuple[int, int], scratch: GramScratch, words: in
     return occurrences * (_characters(data, bounds, best, best + n) + n - 1)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _choose_all(scratch: GramScratch, words: int, n: int) -> Scalar:
     """Select every word that begins an n-gram; returns their number."""
     hashes, grams, chosen = scratch.hashes, scratch.grams, scratch.chosen
@@ -249,7 +249,7 @@ def _choose_all(scratch: GramScratch, words: int, n: int) -> Scalar:
     return number
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _choose_repeated(scratch: GramScratch, words: int, number: int, before: int, n: int) -> Scalar:
     """Of the selected words, keep those whose shorter n-gram is repeated; returns their number.
 
@@ -270,7 +270,7 @@ def _choose_repeated(scratch: GramScratch, words: int, number: int, before: int,
     return kept
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _choose_suspects(scratch: GramScratch, number: int) -> Scalar:
     """Of the selected words, keep those whose n-gram may be repeated, and few others; returns their number."""
     grams, chosen, seen = scratch.grams, scratch.chosen, scratch.seen
@@ -288,7 +288,7 @@ def _choose_suspects(scratch: GramScratch, number: int) -> Scalar:
     return kept
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _count(data: Bytes, scratch: GramScratch, number: int, n: int, wants_repeated: bool) -> tuple[Scalar, Scalar]:
     """Count the n-grams at the selected words; returns the most frequent one's word, and the repeated characters."""
     grams, leaders, counts, table = scratch.grams, scratch.leaders, scratch.counts, scratch.table
@@ -311,7 +311,7 @@ def _count(data: Bytes, scratch: GramScratch, number: int, n: int, wants_repeate
     return best, repeated
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def measure_ngrams(data: Bytes, span: tuple[int, int], sought: Sought, scratch: GramScratch, out: Ints) -> None:
     """Find the repeated n-grams of one text: characters of the top one, and of all, by size (axis 1)."""
     sizes, wants = sought

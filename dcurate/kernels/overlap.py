@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.hashing import stirred, table_bits
+from dcurate.kernels.hashing import bits_of_table, stirred
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, Word, Words, frozen, longest
 from dcurate.kernels.normal_words import (
     BLANK,
@@ -112,7 +112,7 @@ def gram_table(words: Normal, hashes: Words, firsts: Ints, sizes: Ints) -> Sough
 
     Hashes need not be different: n-grams are compared by their words.
     """
-    bits = table_bits(max(len(hashes), 16))
+    bits = bits_of_table(max(len(hashes), 16))
     slots = np.zeros(1 << bits, np.int32)
     sieve = np.zeros(1 << (bits + _FILTER_BITS - 6), np.uint64)
     smallest = int(sizes.min()) if len(sizes) else 1

@@ -35,12 +35,15 @@ class Work(NamedTuple):
     out: Words
 
 
-@njit(**INLINE)
-def most_pairs(rows: int, most: int) -> Scalar:
+def pairs_at_most(rows: int, most: int) -> int:
     """Maximum number of pairs of a bucket of ``rows`` rows."""
     if rows <= most:
         return rows * rows
     return most * most + rows * (1 + LEADERS + FOLLOWERS)
+
+
+#: The same in kernels.
+most_pairs = njit(**INLINE)(pairs_at_most)
 
 
 @njit(**INLINE)

@@ -33,6 +33,10 @@ class Signal(Generic[P, T]):
     Args:
         cpu: computes it for texts in the Arrow layout.
         gpu: computes the same, to the bit, for texts on a GPU; results are on the host.
+
+    Attributes:
+        blank: of a signal made by `signal`: the results of a number of texts in which nothing was found.
+        loop: of such a signal, returns its kernel for the CPU.
     """
 
     __name__: str
@@ -44,6 +48,8 @@ class Signal(Generic[P, T]):
     ) -> None:
         self.cpu = cpu
         self.gpu = gpu
+        self.blank: Callable[Concatenate[int, P], T] | None = None
+        self.loop: Callable[[], Any] | None = None
         update_wrapper(self, cpu)
 
     def run(self, column: tuple[Offsets, Bytes] | CudaColumn, rows: Rows, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -154,7 +160,12 @@ def signal(
             launch(TextFunction(measure, memory, on_cpu), column, rows, tables_on_gpu(tables), out=out)
             return output.read(out, tables)
 
+        def blank(texts: int, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            tables = tables_of(*args, **kwargs)
+            return output.read(output.zeros(texts, tables), tables)
+
         made = Signal(cpu, gpu)
+        made.blank, made.loop = blank, partial(loop_over, measure, scratch)
         update_wrapper(made, tables_of)
         return made
 

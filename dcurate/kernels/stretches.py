@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dcurate.kernels.hashing import table_bits
+from dcurate.kernels.hashing import bits_of_table
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Rows, Scalar, Words, frozen
 from dcurate.kernels.segments import first_character, last_character, line_boundary
 from dcurate.kernels.unicode import space_width, space_width_before
@@ -82,7 +82,7 @@ def surplus(spans: Spans, copies: Copies) -> Mask:
         frozen(copies.allowed, np.int64),
     )
     own = Spans(*(frozen(array, array.dtype) for array in spans))
-    _surplus(own, wanted, int(table_bits(len(wanted.keys))), gone)
+    _surplus(own, wanted, bits_of_table(len(wanted.keys)), gone)
     return gone
 
 

@@ -10,7 +10,7 @@ from numba import njit
 
 from dcurate.kernels.cuda_scratch import Scratch
 from dcurate.kernels.hashing import load_eight, load_up_to_eight
-from dcurate.kernels.layout import ALLOCATING, INLINE, Bytes, Ints, Scalar, Word
+from dcurate.kernels.layout import ALLOCATING, INLINE_LATE, Bytes, Ints, Scalar, Word
 from dcurate.kernels.signal import columns, signal
 from dcurate.kernels.unicode import alphabetic_bits, continuations, has_letter, space_width
 
@@ -73,20 +73,20 @@ class WordSignals(NamedTuple):
     common: npt.NDArray[np.int64]
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def ascii_spaces(block: Word) -> Word:
     """The high bits of the whitespace among eight packed ASCII bytes."""
     controls = (block + _FROM_TAB) & ~(block + _PAST_RETURN)
     return (controls | ((block + _FROM_FS) & ~(block + _PAST_SPACE))) & _HIGH
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def first_high(block: Word) -> Scalar:
     """The place of the first of eight packed bytes whose high bit is set; one has to be."""
     return _PLACES[((block & _HIGH) >> _SEVEN) * _GATHER >> _TOP_BYTE, 0]
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def find_words(data: Bytes, start: int, stop: int, bounds: Ints) -> Scalar:
     """Write where each word of a text begins and ends, in turn, into ``bounds``; returns the number of words.
 
@@ -120,21 +120,21 @@ def find_words(data: Bytes, start: int, stop: int, bounds: Ints) -> Scalar:
     return np.int64(count + _ONE) // 2
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _ascii_letters(word: Word) -> Word:
     """Not zero if any of eight packed bytes is an ASCII letter."""
     lower = (word | _TO_LOWER) & _LOW_SEVEN
     return (lower + _FROM_A) & ~(lower + _PAST_Z) & ~word & _HIGH
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _counts_as(word: Word, length: int) -> Scalar:
     """What a word is, as in `_COUNTS_AS`; 0 for all but a few words."""
     slot = (word * _FACTOR) >> _SLOT
     return _COUNTS_AS[slot] * ((_WORDS[slot] == word) & (_LENGTHS[slot] == length))
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def _is_hashes(data: Bytes, start: int, stop: int, characters: int) -> Scalar:
     """Whether the runs of ``#`` are more than half as many as the characters of the word."""
     runs = 0
@@ -149,7 +149,7 @@ def new_bounds(most: int, tables: Bytes) -> Ints:
     return np.empty(most + 9, np.int64)
 
 
-@njit(**INLINE)
+@njit(**INLINE_LATE)
 def measure_words(data: Bytes, span: tuple[int, int], alphabetic: Bytes, bounds: Ints, out: Ints) -> None:
     """Measure the words of one text, as in `WordSignals`."""
     total = find_words(data, span[0], span[1], bounds)

@@ -15,7 +15,7 @@ from dcurate.errors import PipelineError
 from dcurate.io.files import Format, is_names
 from dcurate.media import tar
 from dcurate.media.containers import LostPart
-from dcurate.media.names import TAR, container_endings, container_of, sample_of
+from dcurate.media.names import container_endings, container_of, sample_of
 from dcurate.media.refs import MEDIA_REF
 from dcurate.media.samples import (
     KEY,
@@ -100,7 +100,7 @@ class WebDatasetReader(MediaSource):
     on_bad_text: Literal["keep", "quarantine"] = "keep"
     name: str = "webdataset_reader"
 
-    kind: ClassVar[Format] = AnyOf("WebDataset", container_endings(TAR), compressed=False)
+    kind: ClassVar[Format] = AnyOf("WebDataset", container_endings(()), compressed=False)
 
     def __post_init__(self) -> None:
         if self.texts is not None and not is_names(self.texts):

@@ -103,7 +103,7 @@ class Note:
 
     Attributes:
         time: seconds since the epoch.
-        kind: ``"decision"``, ``"lost"``, ``"recycled"``, ``"hung"``, ``"copied"`` or ``"error"``.
+        kind: ``"decision"``, ``"lost"``, ``"recycled"``, ``"hung"``, ``"copied"``, ``"compiled"`` or ``"error"``.
         operator: the one that it is about, if it is about one.
         before: slots before a decision, and ``after`` it.
     """

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from dcurate.core.events import (
     CallCopied,
     CallHung,
+    Compiled,
+    Compiling,
     Decided,
     Event,
     HostSample,
@@ -25,6 +27,7 @@ from dcurate.core.events import (
     WorkerRecycled,
 )
 from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot, bucket
+from dcurate.runs.text import many
 
 #: Number of latest notes to keep.
 LATEST = 20
@@ -108,6 +111,7 @@ class RunState:
         latest: the last notes on what happened, of ``note_count`` so far.
         first: name of the phase's first stage, and ``last`` of its last.
         output: where the run writes; empty if it writes nothing.
+        compiling: what is being compiled, before the first batch.
     """
 
     run: str = ""
@@ -139,6 +143,7 @@ class RunState:
     first: str = ""
     last: str = ""
     output: str = ""
+    compiling: Compiling | None = None
 
     def apply(self, event: Event) -> None:
         """Take an event into account."""
@@ -162,6 +167,8 @@ class RunState:
                 self._begin(event)
             case RunEnded():
                 self._end(event)
+            case Compiling():
+                self.compiling = event
             case _:
                 self._note_of(event)
 
@@ -237,6 +244,10 @@ class RunState:
     def _note_of(self, event: Event) -> None:
         """Return a note about an event for the report, if any."""
         match event:
+            case Compiled():
+                self.compiling = None
+                text = f"compiled {many(event.kernels, 'kernel')} in {event.seconds:.0f} s, once on this machine"
+                self._note(Note(event.time, "compiled", text))
             case Decided() if event.before:
                 about = (event.operator, event.before, event.after)
                 self._note(Note(event.time, "decision", event.reason, *about))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.kernels import Kernels
 from dcurate.core.names import short
 from dcurate.core.part import wrapping
 from dcurate.core.stage import NodeInfo, ProcessingStage, WorkerMetadata
@@ -21,7 +23,7 @@ from dcurate.kernels.cuda import on_gpu, usable
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, SignalFilter
 from dcurate.text.number_filter import NumberFilter, maker_of
-from dcurate.text.signals import Needs, Signals, text_as_column
+from dcurate.text.signals import Needs, Signals, UsedSignals, text_as_column
 
 Rule: TypeAlias = Callable[[Any], Any] | DocumentFilter
 
@@ -168,6 +170,15 @@ class RuleStage(ProcessingStage[DocumentBatch, Y]):
 
     def made_by(self, column: str) -> str:
         return maker_of(self._rules, column)
+
+    def kernels(self) -> Sequence[Kernels]:
+        used = UsedSignals(_TEXT, needs_of(self._rules))
+        for rule in self._rules:
+            # A rule of a user may do with signals whatever it likes; its kernels are compiled at their first use then.
+            with np.errstate(all="ignore"), suppress(Exception):
+                if isinstance(rule, SignalFilter) and rule.cheap_setup:
+                    rule.score(used)
+        return list(used.kernels())
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         self._compile(Signals(_TEXT, needs_of(self._rules)))

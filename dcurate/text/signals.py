@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+import importlib
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.kernels import Kernels
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels.characters import CharacterSignals, character_signals
 from dcurate.kernels.cuda import CudaColumn
+from dcurate.kernels.kept import missing
 from dcurate.kernels.layout import Bytes, Offsets, Rows
 from dcurate.kernels.lines import LineSignals, ParagraphSignals, line_signals, paragraph_signals
 from dcurate.kernels.ngrams import NgramSignals, ngram_signals
@@ -184,6 +189,58 @@ class Signals:
         narrow._found = {key: _narrowed(found, mask) for key, found in self._found.items()}
         narrow._spaced = {lang: signals.narrowed(mask) for lang, signals in self._spaced.items()}
         return narrow
+
+
+class UsedSignals(Signals):
+    """Finds out which signals rules use: none is computed, each is that of a text in which nothing was found."""
+
+    def of(
+        self, signal: Callable[Concatenate[Offsets, Bytes, Rows, P], Found], *args: P.args, **kwargs: P.kwargs
+    ) -> Found:
+        """Return the signal of such texts.
+
+        Raises:
+            LookupError: it is not known without computing it.
+        """
+        if not isinstance(signal, Signal) or signal.blank is None:
+            raise LookupError(signal)
+        return cast(
+            Found,
+            self._found.setdefault((signal, args, tuple(kwargs.items())), signal.blank(len(self), *args, **kwargs)),
+        )
+
+    def in_language(self, lang: str) -> Signals:
+        """The same.
+
+        Raises:
+            LookupError: a library would split the texts.
+        """
+        if needs_splitting(lang):
+            raise LookupError(lang)
+        return self
+
+    def kernels(self) -> Iterator[Kernels]:
+        """The kernels of the signals that were used."""
+        found: list[Any] = list(self._found)
+        for signal, args, kwargs in found:
+            known = vars(sys.modules[signal.__module__]).get(signal.__name__)
+            if known is not None and known is signal:
+                load = partial(_measure, signal.__module__, signal.__name__, args, dict(kwargs))
+                here = partial(missing, partial(_alone, signal.loop))
+                yield Kernels(f"{signal.__module__}.{signal.__name__}", load, here, _SECONDS)
+
+
+#: How long the kernel of a signal takes to compile, roughly.
+_SECONDS = 1.5
+
+
+def _alone(loop: Callable[[], Any]) -> list[Any]:
+    return [loop()]
+
+
+def _measure(module: str, signal: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Compute a signal of one text, in a process that may not have imported it."""
+    getattr(importlib.import_module(module), signal)(*text_as_column("one two"), np.arange(1), *args, **kwargs)
 
 
 def _narrowed(found: Any, mask: npt.NDArray[np.bool_]) -> Any:

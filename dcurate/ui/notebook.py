@@ -19,7 +19,7 @@ from dcurate.runs.snapshot import OperatorFigures
 from dcurate.runs.state import RunState
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import Pace
-from dcurate.ui.progress import SETTING_UP
+from dcurate.ui.progress import setting_up
 from dcurate.ui.report.blocks import ReportData
 from dcurate.ui.report.page import PAGE, overview
 from dcurate.ui.templating import render
@@ -136,7 +136,7 @@ def live_html(run: RunState, pace: Pace, now: float) -> str:
         done=done,
         share=done / run.splits if run.splits else 0.0,
         remaining=None if run.ended else run.remaining(now),
-        setting_up=SETTING_UP,
+        setting_up=setting_up(run, now),
         flow=[*([f"inner round of {run.inner_of}"] if run.inner_of and not run.ended else []), *_flow(pace)],
         heads=[HEADS[number] for number in shown],
         operators=[[row[number] for number in shown] for row in operators],

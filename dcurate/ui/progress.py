@@ -189,6 +189,14 @@ def _standard_console() -> Console:
 SETTING_UP = "setting up: stages load what they need; the first run on a machine compiles its kernels, once"
 
 
+def setting_up(run: RunState, now: float) -> str:
+    """What happens before the first slot is ready."""
+    if run.compiling is None:
+        return SETTING_UP
+    left = max(1, round(run.compiling.seconds - (now - run.compiling.time)))
+    return f"compiling {many(run.compiling.kernels, 'kernel')}, about {left} s left, once on this machine"
+
+
 def progress_line(run: RunState, pace: Pace, now: float) -> str:
     """The figures so far in one line of text.
 
@@ -196,7 +204,7 @@ def progress_line(run: RunState, pace: Pace, now: float) -> str:
         pace: has seen the present; rates are over its last seconds.
     """
     if run.setting_up:
-        return f"{run.pipeline}: {seconds_text(run.elapsed(now))} | {SETTING_UP}"
+        return f"{run.pipeline}: {seconds_text(run.elapsed(now))} | {setting_up(run, now)}"
     parts = [f"{run.pipeline}: {seconds_text(run.elapsed(now))}", _splits(run), *_flow(run, pace)]
     remaining = run.remaining(now)
     if remaining is not None:
@@ -264,7 +272,7 @@ def live_view(run: RunState, pace: Pace, now: float) -> RenderableType:
         Text(seconds_text(run.elapsed(now)) + (f", {seconds_text(remaining)} left" if remaining is not None else "")),
     )
     if run.setting_up:
-        return Group(head, Text(f"  {SETTING_UP}", "cyan"))
+        return Group(head, Text(f"  {setting_up(run, now)}", "cyan"))
     flows = "   ".join(_flow(run, pace))
     lines: list[RenderableType] = [head, *([Text(f"  {flows}", "cyan")] if flows else []), _operators(pace)]
     held = run.held_bytes

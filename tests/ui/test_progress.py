@@ -7,6 +7,8 @@ import pytest
 from rich.console import Console
 
 from dcurate.core.events import (
+    Compiled,
+    Compiling,
     Decided,
     OperatorSample,
     RunEnded,
@@ -223,3 +225,18 @@ def test_before_the_first_slot_it_says_that_things_are_set_up():
     assert progress_line(state, seen(state, 103.0), 103.0) == f"demo: 3.0 s | {SETTING_UP}"
     state.apply(SlotsChanged(103.0, "read-write", "tcp://a", 1, 1, 2.5))
     assert SETTING_UP not in progress_line(state, seen(state, 103.0), 103.0)
+
+
+def test_what_is_compiled_is_counted_down_and_then_noted():
+    state, pace = RunState(), Pace()
+    state.apply(EVENTS[0])
+    state.apply(Compiling(100.5, kernels=14, seconds=20.0))
+    assert progress_line(state, pace, 103.5) == (
+        "demo: 3.5 s | compiling 14 kernels, about 17 s left, once on this machine"
+    )
+    console = Console(file=io.StringIO(), width=100)
+    console.print(live_view(state, pace, 103.5))
+    assert "compiling 14 kernels, about 17 s left" in console.file.getvalue()
+    state.apply(Compiled(121.0, kernels=14, seconds=20.4))
+    assert SETTING_UP in progress_line(state, pace, 121.0)
+    assert [note.text for note in state.latest] == ["compiled 14 kernels in 20 s, once on this machine"]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+from dcurate.core.kernels import Kernels
 from dcurate.core.part import Part
 from dcurate.core.resources import Resources
 from dcurate.core.spec import SPEC_FIELDS, StageSpec
@@ -96,6 +97,10 @@ class Stage(Part, ABC):
     def sees_lines(self) -> bool:
         """Whether it is given the lines of JSON of rows, in a column: a stage of dcurate passes them on like any."""
         return type(self).__module__.partition(".")[0] == "dcurate"
+
+    def kernels(self) -> Sequence[Kernels]:
+        """Return the kernels that the stage uses, as far as they are known: a run compiles them first, in parallel."""
+        return ()
 
     def plan_notes(self) -> list[str]:
         """Return what a reader of the plan should know about how the stage runs, a phrase each."""

@@ -29,6 +29,7 @@ from dcurate.engine.allocate.rate_cache import CachedRate, RateCache, key_of
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_pools
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.backend import DaskBackend
+from dcurate.engine.dask.compilation import compile_ahead
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.own_modules import travelling
 from dcurate.engine.dask.scheduler_calls import RUN_ENDED, forget_run, install_worker_plugin
@@ -192,6 +193,8 @@ class DaskSession:
         )
         speculation = next((one for one in self.policies if isinstance(one, Speculation)), None)
         self.cluster.settle()
+        if isinstance(self.cluster, LocalCluster):
+            compile_ahead(self.client, job.kernels, accounting)
         workers = compat.identify_workers(self.client).values()
         accounting.workers = len(workers)
         cache, keys = RateCache(), _cache_keys(job.plan, workers)

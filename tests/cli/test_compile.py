@@ -1,0 +1,44 @@
+"""``dcurate compile``: every bundled recipe runs on a sample of the kind that it reads."""
+
+import pytest
+from click.testing import CliRunner
+
+from dcurate.cli import cli, recipes
+from dcurate.cli.samples import run_on_sample
+from dcurate.errors import DcurateError
+from dcurate.recipe import bundled_recipes
+
+
+def test_all_bundled_recipes_are_compiled_or_named_with_what_they_need(monkeypatch):
+    compiled = []
+    monkeypatch.setattr(recipes, "run_on_sample", lambda name, *rest: compiled.append(name))
+    result = CliRunner().invoke(cli, ["compile"])
+    assert result.exit_code == 0, result.output
+    left_out = [line.partition(":")[0] for line in result.output.splitlines() if "left out" in line]
+    assert sorted(compiled + left_out) == sorted(one.name for one in bundled_recipes())
+    assert left_out == ["nemo-code", "pretrain"]
+    assert "dcurate compile nemo-code --set tokenizer=VALUE" in result.output
+
+
+def test_a_recipe_that_needs_a_param_is_refused_with_the_command_that_gives_it():
+    result = CliRunner().invoke(cli, ["compile", "nemo-code"])
+    assert "nemo-code has no default for 'tokenizer'; give it: dcurate compile nemo-code --set tokenizer=VALUE" in (
+        f"{result.output} {result.exception}"
+    )
+    assert result.exit_code != 0
+
+
+@pytest.mark.parametrize(("recipe", "given"), [("images", {}), ("pdf", {"timeout_s": 600})])
+def test_a_recipe_that_reads_no_documents_runs_on_files_of_its_own_kind(recipe, given, tmp_path):
+    run_on_sample(recipe, given, str(tmp_path), trust=False)
+    assert [path for path in (tmp_path / "out").iterdir() if path.is_file()], "rows came through all stages"
+
+
+def test_a_folder_without_shards_is_refused_with_each_ending_once(tmp_path):
+    for name in ("in", "run"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text("{}")
+    with pytest.raises(DcurateError) as refused:
+        run_on_sample("images", {"input": str(tmp_path / "in")}, str(tmp_path / "run"), trust=False)
+    looked_for = str(refused.value).partition("(looked for ")[2].partition(")")[0].split()
+    assert len(looked_for) == len(set(looked_for)) > 2

@@ -1,0 +1,64 @@
+"""Kernels that a stage names are compiled on the workers before its first batch."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dcurate import DaskExecutor, DocumentBatch, LocalCluster, Pipeline, ProcessingStage
+from dcurate.core.events import Compiled, Compiling, TaskDone
+from dcurate.core.kernels import Kernels
+
+pytestmark = pytest.mark.cluster
+
+
+def compile_into(path):
+    Path(path).write_text(str(os.getpid()))
+
+
+def fail():
+    raise RuntimeError("no such instruction")
+
+
+def absent(path):
+    return int(not Path(path).exists())
+
+
+class Compiles(ProcessingStage):
+    def __init__(self, folder):
+        self.folder = folder
+
+    def kernels(self):
+        paths = {name: f"{self.folder}/{name}" for name in ("a", "b")}
+        made = [Kernels(name, partial(compile_into, path), partial(absent, path), 1.0) for name, path in paths.items()]
+        return [*made, *made, Kernels("broken", fail, partial(absent, f"{self.folder}/never"), 0.1)]
+
+    def process(self, task):
+        return task
+
+
+class Seen:
+    def __init__(self):
+        self.events = []
+
+    def on_event(self, event):
+        self.events.append(event)
+
+
+def test_what_is_missing_is_compiled_once_before_the_first_batch_and_a_failure_is_left_to_the_stage(tmp_path):
+    rows = DocumentBatch(data=pd.DataFrame({"text": ["one"]}))
+    with LocalCluster(n_workers=2) as cluster:
+        runs = []
+        for _ in range(2):
+            seen = Seen()
+            pipeline = Pipeline("compiles", stages=[Compiles(str(tmp_path))])
+            assert len(list(pipeline.run(DaskExecutor(cluster=cluster), [rows], observers=[seen]))) == 1
+            runs.append([event for event in seen.events if isinstance(event, Compiling | Compiled | TaskDone)])
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
+    assert str(os.getpid()) not in {path.read_text() for path in tmp_path.iterdir()}
+    first, second = runs
+    assert [type(event) for event in first] == [Compiling, Compiling, Compiling, Compiled, TaskDone]
+    assert [event.kernels for event in first[:4]] == [3, 2, 1, 3]
+    assert [event.kernels for event in second[:2]] == [1, 1]
