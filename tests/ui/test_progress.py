@@ -234,9 +234,9 @@ def test_what_is_compiled_is_counted_down_and_then_noted():
     assert progress_line(state, pace, 103.5) == (
         "demo: 3.5 s | compiling 14 kernels, about 17 s left, once on this machine"
     )
-    console = Console(file=io.StringIO(), width=100)
-    console.print(live_view(state, pace, 103.5))
-    assert "compiling 14 kernels, about 17 s left" in console.file.getvalue()
+    page = io.StringIO()
+    Console(file=page, width=100).print(live_view(state, pace, 103.5))
+    assert "compiling 14 kernels, about 17 s left" in page.getvalue()
     state.apply(Compiled(121.0, kernels=14, seconds=20.4))
     assert SETTING_UP in progress_line(state, pace, 121.0)
     assert [note.text for note in state.latest] == ["compiled 14 kernels in 20 s, once on this machine"]
