@@ -13,12 +13,14 @@ import io
 import json
 import random
 import re
+import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import zstandard
+from PIL import Image
 
 SEED = 20261121
 
@@ -373,11 +375,35 @@ The id says how a document was changed.
 """
 
 
+def write_pictures(path: Path) -> None:
+    """Write a shard of WebDataset: three pictures of coarse tiles with some noise, and their captions."""
+    rng = random.Random(SEED)
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as shard:
+        for number in range(3):
+            tiles = Image.frombytes("RGB", (8, 8), rng.randbytes(8 * 8 * 3)).resize(
+                (256, 256), Image.Resampling.NEAREST
+            )
+            noise = Image.frombytes("RGB", tiles.size, rng.randbytes(256 * 256 * 3))
+            picture = io.BytesIO()
+            Image.blend(tiles, noise, 0.1).save(picture, "JPEG", quality=75)
+            members = {"jpg": picture.getvalue(), "txt": b"A red wall behind a garden with many small trees"}
+            for suffix, data in members.items():
+                member = tarfile.TarInfo(f"{number:03}.{suffix}")
+                member.size = len(data)
+                shard.addfile(member, io.BytesIO(data))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build the sample that make demo curates.")
-    parser.add_argument("--corpus", type=Path, required=True, help="folder of .jsonl.zst files")
-    parser.add_argument("--output", type=Path, required=True, help="folder to write to")
+    parser.add_argument("--corpus", type=Path, help="folder of .jsonl.zst files")
+    parser.add_argument("--output", type=Path, help="folder to write to")
+    parser.add_argument("--pictures", type=Path, help="write the sample of pictures to this shard, and nothing else")
     options = parser.parse_args()
+    if options.pictures:
+        write_pictures(options.pictures)
+        return
+    if not (options.corpus and options.output):
+        parser.error("give --corpus and --output, or --pictures")
     rng = random.Random(SEED)
     clean = choose(read_corpus(options.corpus), rng)
     files = spread(clean, make_noise(clean, rng), rng)

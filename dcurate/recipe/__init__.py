@@ -29,13 +29,23 @@ rejected: ${output}/rejected                      # where dropped rows are kept;
 * Relative paths are relative to the directory that one runs in.
 """
 
-from dcurate.recipe.load import BUNDLED, SAMPLE, SAMPLE_FILES, Recipe, RecipeInfo, bundled_recipes, load_recipe
+from dcurate.recipe.load import (
+    BUNDLED,
+    SAMPLE,
+    SAMPLE_FILES,
+    SAMPLE_PICTURES,
+    Recipe,
+    RecipeInfo,
+    bundled_recipes,
+    load_recipe,
+)
 from dcurate.recipe.values import parse_setting
 
 __all__ = [
     "BUNDLED",
     "SAMPLE",
     "SAMPLE_FILES",
+    "SAMPLE_PICTURES",
     "Recipe",
     "RecipeInfo",
     "bundled_recipes",

@@ -25,6 +25,8 @@ BUNDLED = Path(__file__).parent.parent / "bundled"
 SAMPLE = BUNDLED / "sample"
 #: The bundled sample of files that are no documents of text yet: a PDF.
 SAMPLE_FILES = BUNDLED / "documents"
+#: The bundled sample of pictures: a shard of WebDataset.
+SAMPLE_PICTURES = BUNDLED / "pictures"
 
 #: Names of files of rows, which are taken for recipes by mistake.
 _DATA = re.compile(r"\.(jsonl|ndjson|parquet|csv|tsv|warc|wet|arc|tar|pdf)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
