@@ -22,7 +22,7 @@ from dcurate.core.events import Observer
 from dcurate.core.extras import libraries, missing
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import shown
-from dcurate.errors import PipelineError, listed, nearest
+from dcurate.errors import PipelineError, ResourceError, listed, nearest
 from dcurate.fs.stores import Directory
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting
@@ -118,8 +118,8 @@ def compile_recipes(recipe: tuple[str, ...], settings: tuple[str, ...], trust: b
     """Compile what recipes use, so that their first run does not have to.
 
     Each RECIPE runs on a small sample of the kind that it reads, in this process; its output is deleted. Without
-    RECIPE, all bundled ones that need no more than an input run, and the others are named. Compiled code is kept beside
-    the package, or in the folder NUMBA_CACHE_DIR: build an image with this command.
+    RECIPE, all bundled ones run that need no more than an input and whose packages are installed; the others are named.
+    Compiled code is kept beside the package, or in the folder NUMBA_CACHE_DIR: build an image with this command.
     """
     given = dict(map(parse_setting, settings))
     for name in recipe or [one.name for one in bundled_recipes()]:
@@ -130,8 +130,14 @@ def compile_recipes(recipe: tuple[str, ...], settings: tuple[str, ...], trust: b
             click.echo(f"{name}: left out, as {listed(needed)} has no default; compile it with: {how}")
             continue
         started = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            run_on_sample(name, given, folder, trust)
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                run_on_sample(name, given, folder, trust)
+        except ResourceError as error:  # a package that is not installed
+            if recipe:
+                raise
+            click.echo(f"{name}: left out; {error}")
+            continue
         click.echo(f"{name}: compiled in {time.monotonic() - started:.1f} s")
 
 

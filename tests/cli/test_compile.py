@@ -1,5 +1,8 @@
 """``dcurate compile``: every bundled recipe runs on a sample of the kind that it reads."""
 
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 
@@ -7,16 +10,21 @@ from dcurate.cli import cli
 from dcurate.cli.samples import run_on_sample
 from dcurate.errors import DcurateError
 from dcurate.recipe import bundled_recipes
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.program
 
 
-def test_bundled_recipes_that_need_a_param_are_left_out_and_named_with_the_command():
-    result = CliRunner().invoke(cli, ["compile"])
-    assert result.exit_code == 0, result.output
-    done = [line.partition(":")[0] for line in result.output.splitlines() if ": compiled in" in line]
-    left_out = [line.partition(":")[0] for line in result.output.splitlines() if ": left out" in line]
+def test_recipes_are_left_out_and_named_that_need_a_param_or_a_package_that_is_not_installed():
+    program = "import sys; sys.modules['PIL'] = None; from dcurate.cli import cli; cli(['compile'])"
+    result = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    done = [line.partition(":")[0] for line in result.stdout.splitlines() if ": compiled in" in line]
+    left_out = [line.partition(":")[0] for line in result.stdout.splitlines() if ": left out" in line]
     assert sorted(done + left_out) == sorted(one.name for one in bundled_recipes())
-    assert left_out == ["nemo-code", "pretrain"]
-    assert "dcurate compile nemo-code --set tokenizer=VALUE" in result.output
+    assert left_out == ["images", "nemo-code", "pretrain"]
+    assert "dcurate compile nemo-code --set tokenizer=VALUE" in result.stdout
+    assert "pip install 'dcurate[images]'" in result.stdout
 
 
 def test_a_recipe_that_needs_a_param_is_refused_with_the_command_that_gives_it():
