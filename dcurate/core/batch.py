@@ -54,7 +54,7 @@ class DeferredRows:
     first: Callable[[int | None], Any]
 
 
-class _Frame:
+class _FrameOnRead:
     """The rows of a rejection: `DeferredRows` become a frame when they are read."""
 
     def __get__(self, one: Any, owner: type) -> Any:
@@ -90,7 +90,7 @@ class Rejection:
     reason: str
     rows: int
     nbytes: int
-    data: Any = _Frame()
+    data: Any = _FrameOnRead()
     fault: bool = False
     scores: Any = field(default=None, compare=False)
     column: str = ""

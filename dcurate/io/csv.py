@@ -17,7 +17,7 @@ from dcurate.fs.compression import Lost, ending_of, head, salvage, unpack
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import unchanged
 from dcurate.io import files
-from dcurate.io.csv_rows import BadRow, Dialect, Rows, first_record, parse, records
+from dcurate.io.csv_rows import BadRow, CsvRows, Dialect, first_record, parse, records
 from dcurate.io.json_parse import remarks_on_rounded, rounded_in
 from dcurate.io.lines import check_lines, read_lines_of_range, read_whole
 from dcurate.io.source import FileReader
@@ -160,16 +160,16 @@ class CsvReader(FileReader):
                 record["raw"] = raw.decode(errors="backslashreplace") if len(raw) <= _SHOWN else None
         return found
 
-    def _rows(self, part: FilePart, name: str) -> Rows:
+    def _rows(self, part: FilePart, name: str) -> CsvRows:
         """Return the rows of a part, and those that cannot be read."""
         body = self._body(part, name)
         if not body.names:
-            return Rows(pa.table({}), body.bad, {})
+            return CsvRows(pa.table({}), body.bad, {})
         try:
             table, found, large = parse(body.data, body.names, self._declared(), self._dialect(part.path))
         except DataError as error:
             raise DataError(f"{name} has {error}; use smaller files, or newlines_in_values=False") from error
-        return Rows(table, [*(row._replace(line=row.line + body.line) for row in found), *body.bad], large)
+        return CsvRows(table, [*(row._replace(line=row.line + body.line) for row in found), *body.bad], large)
 
     def _body(self, part: FilePart, name: str) -> _Body:
         """Return the records of a part, of all or of those that it counts."""

@@ -155,7 +155,7 @@ def _has_breaks(table: pa.Table) -> bool:
     return any(pc.any(pc.match_substring(column, sign)).as_py() for column in table.columns for sign in (b"\n", b"\r"))
 
 
-class Rows(NamedTuple):
+class CsvRows(NamedTuple):
     """Rows, the records that are none, and by column how many whole numbers beyond 2**53 became floats."""
 
     table: pa.Table
@@ -163,7 +163,7 @@ class Rows(NamedTuple):
     rounded: dict[str, int]
 
 
-def parse(data: bytes, names: Sequence[str], types: Mapping[str, pa.DataType], dialect: Dialect) -> Rows:
+def parse(data: bytes, names: Sequence[str], types: Mapping[str, pa.DataType], dialect: Dialect) -> CsvRows:
     r"""Parse records into columns of text, or of the types given.
 
     A value that is empty is null; one that is quoted and empty is empty text, and null in a column of another type.
@@ -218,7 +218,7 @@ def parse(data: bytes, names: Sequence[str], types: Mapping[str, pa.DataType], d
         kept = pa.array([row not in faults for row in range(table.num_rows)], pa.bool_())
         table, beyond = table.filter(kept), {name: pc.and_(one, kept) for name, one in beyond.items()}
     rounded = {name: count for name, one in beyond.items() if (count := pc.sum(one).as_py())}
-    return Rows(table, sorted([*bad, *faults.values()]), rounded)
+    return CsvRows(table, sorted([*bad, *faults.values()]), rounded)
 
 
 def _beyond(texts: pa.ChunkedArray, floats: pa.ChunkedArray) -> pa.Array:

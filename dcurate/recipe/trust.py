@@ -47,6 +47,7 @@ _HELPERS = (
     "GenerationConfig",
     "ImageReading",
     "MinHash",
+    "PictureClassifier",
     "RemoteFile",
     "Resources",
     "Shingles",
