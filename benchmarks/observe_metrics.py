@@ -28,7 +28,7 @@ SPANS = 20_000
 
 
 def made_up(stages: int, workers: int, reasons: int, rows: int = 1000) -> RunSnapshot:
-    """A run of so many stages, each an operator, on a host for each worker (the most that there is to show)."""
+    """A run of this number of stages, each an operator, on a host for each worker (the most that there is to show)."""
     latency = tuple(range(1, len(LATENCY_S) + 2))
     names = [f"stage_{number}" for number in range(stages)]
     dropped = {f"a reason of the kind {number}": rows + number for number in range(reasons)}

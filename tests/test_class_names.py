@@ -1,4 +1,4 @@
-"""A class name stands for one thing."""
+"""No class name is used twice."""
 
 from __future__ import annotations
 

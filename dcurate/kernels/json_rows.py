@@ -176,7 +176,7 @@ def scan(data: bytes | memoryview, keys: Sequence[str], deepest: int) -> Rows:
 
 
 def _no_rows(most: int, keys: int) -> Rows:
-    """Room for so many rows."""
+    """Return arrays for this number of rows."""
     return Rows(
         np.empty(most, np.int64),
         np.empty(most, np.int64),

@@ -174,7 +174,7 @@ class RuleStage(ProcessingStage[DocumentBatch, Y]):
     def kernels(self) -> Sequence[Kernels]:
         used = UsedSignals(_TEXT, needs_of(self._rules))
         for rule in self._rules:
-            # A rule of a user may do with signals whatever it likes; its kernels are compiled at their first use then.
+            # A rule of a user may raise on them; its kernels are compiled at their first use then.
             with np.errstate(all="ignore"), suppress(Exception):
                 if isinstance(rule, SignalFilter) and rule.cheap_setup:
                     rule.score(used)

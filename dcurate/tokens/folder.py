@@ -24,7 +24,7 @@ from dcurate.tokens.spans import SPANS, Span, shard_notes, span_at, spans_of
 #: What a folder of tokens holds, for people and for `dcurate tokens`.
 ABOUT = "tokens.json"
 _NPY_HEADER = 128
-#: What tells of the files of a shard, and not of its tokens.
+#: Notes on the files of a shard, not on its tokens.
 _OF_FILES = {"files": None, "digests": None}
 #: Bytes that are digested at a time.
 _BLOCK = 2**20

@@ -40,7 +40,7 @@ class Encode(ModelStage):
 
 
 class Cramped(torch.nn.Module):
-    """A model on a GPU that holds so many tokens at once, and says so as Torch does."""
+    """A model on a GPU that holds a limited number of tokens at once, and says so as Torch does."""
 
     def __init__(self, model: Any, room: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Cramped(torch.nn.Module):
 
 @dataclass
 class ClassifyInLittleMemory(Classify):
-    """Classifies on a GPU that holds so many tokens at once."""
+    """Classifies on a GPU that holds a limited number of tokens at once."""
 
     room: int = 128
     shares_model: ClassVar[bool] = False

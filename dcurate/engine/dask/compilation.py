@@ -29,18 +29,18 @@ def compile_ahead(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
     number = sum(counts.values())
     workers = max(1, len(client.nthreads()))
 
-    def tell() -> None:
+    def announce() -> None:
         rest, passed = sum(one.seconds for one in left), time.monotonic() - started
         half_done = sum(one.seconds for one in left[:workers]) / 2  # on average
         pace = passed / (total - rest + half_done) if rest < total else 1 / workers
         seconds = max(rest * pace, left[0].seconds * pace * workers)
         accounting.emit(Compiling(time.time(), sum(counts[one] for one in left), seconds))
 
-    tell()
+    announce()
     futures = {client.submit(one.load, pure=False, priority=len(left) - place): one for place, one in enumerate(left)}
     with suppress(TimeoutError):
         for future in as_completed(futures, loop=client.loop, timeout=LONGEST_S):
             left.remove(futures[future])
             if left:
-                tell()
+                announce()
     accounting.emit(Compiled(time.time(), number, time.monotonic() - started))

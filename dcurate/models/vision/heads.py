@@ -2,8 +2,8 @@
 
 Embeddings are those of OpenAI's CLIP ViT-L/14. The layers follow from the published weights: LAION's predictor of
 aesthetics as NeMo Curator takes it (https://huggingface.co/ttj/sac-logos-ava1-l14-linearMSE) and LAION's detector
-upon CLIP (https://github.com/LAION-AI/CLIP-based-NSFW-Detector). They are small enough for a CPU, whatever made the
-embeddings.
+upon CLIP (https://github.com/LAION-AI/CLIP-based-NSFW-Detector). They are small enough for a CPU, for embeddings
+of any model.
 """
 
 from __future__ import annotations

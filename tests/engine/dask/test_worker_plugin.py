@@ -45,7 +45,7 @@ def test_a_slot_that_is_asked_for_after_its_run_is_over_is_not_set_up(cluster: L
 async def withdraw(dask_worker: Worker, name: str, number: int, go: Path) -> list[Any]:
     """Take the tasks from a worker that wait for a resource, and give their slot time to begin one of them.
 
-    Begins when so many tasks have come; `go` lets the one that runs end.
+    Begins when that number of tasks have come; `go` lets the one that runs end.
     """
     while sum(name in task.resource_restrictions for task in dask_worker.state.tasks.values()) < number:
         await asyncio.sleep(0.01)
