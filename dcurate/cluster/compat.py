@@ -121,6 +121,14 @@ def ask_workers(
     return cast(dict[str, Any], client.sync(ask_all))
 
 
+def is_lost_result(error: BaseException | None) -> bool:
+    """Whether a finished task failed as its result was lost with a worker while its inputs were.
+
+    Dask (2026.8) then reports the loss of an actor; dcurate has none.
+    """
+    return isinstance(error, RuntimeError) and str(error) == "Worker holding Actor was lost"
+
+
 def retry_tasks(client: Client, keys: Sequence[Any]) -> None:
     """Have the scheduler run failed tasks again.
 

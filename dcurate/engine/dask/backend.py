@@ -324,7 +324,8 @@ class DaskBackend:
     def _inputs_lost(self, one: InFlight, future: Future) -> bool:
         """Retry a task whose inputs were lost with the worker that recomputed them; return whether it is retried."""
         error = future.exception()
-        if not isinstance(error, KilledWorker) or error.task == future.key:
+        killed = isinstance(error, KilledWorker) and error.task != future.key
+        if not (killed or compat.is_lost_result(error)):
             return False
         one.retries += 1
         if one.retries > MAX_RETRIES:
