@@ -1,4 +1,4 @@
-"""Out of memory, on GPUs that hold so and so many items."""
+"""Out of memory, on GPUs that hold a given number of items."""
 
 from __future__ import annotations
 

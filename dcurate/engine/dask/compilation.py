@@ -26,7 +26,6 @@ def compile_ahead(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
     if not left:
         return
     started, total = time.monotonic(), sum(one.seconds for one in left)
-    number = sum(counts.values())
     workers = max(1, len(client.nthreads()))
 
     def announce() -> None:
@@ -43,4 +42,5 @@ def compile_ahead(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
             left.remove(futures[future])
             if left:
                 announce()
+    number = sum(counts.values()) - sum(counts[one] for one in left)
     accounting.emit(Compiled(time.time(), number, time.monotonic() - started))
