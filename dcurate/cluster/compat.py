@@ -434,7 +434,7 @@ def used_resources(worker: Worker) -> set[str]:
         name
         for tasks in (worker.state.executing, worker.state.long_running)
         for task in tasks
-        for name in task.resource_restrictions
+        for name in task.resource_restrictions or ()  # a task that needs none has None
     }
 
 
@@ -447,7 +447,7 @@ def cancel_queued(worker: Worker, name: str, reason: str) -> list[Any]:
     keys = [
         key
         for key, task in worker.state.tasks.items()
-        if name in task.resource_restrictions and task.state in ("waiting", "ready", "constrained")
+        if name in (task.resource_restrictions or ()) and task.state in ("waiting", "ready", "constrained")
     ]
     worker.handle_stimulus(*(CancelComputeEvent(key=key, stimulus_id=_stimulus(reason)) for key in keys))
     return keys

@@ -45,9 +45,9 @@ def test_a_slot_that_is_asked_for_after_its_run_is_over_is_not_set_up(cluster: L
 async def withdraw(dask_worker: Worker, name: str, number: int, go: Path) -> list[Any]:
     """Take the tasks from a worker that wait for a resource, and give their slot time to begin one of them.
 
-    Begins when that number of tasks have come; `go` lets the one that runs end.
+    Begins when the worker has that number of calls of `touch`; `go` lets the one that runs end.
     """
-    while sum(name in task.resource_restrictions for task in dask_worker.state.tasks.values()) < number:
+    while sum(str(key).startswith("touch-") for key in dask_worker.state.tasks) < number:
         await asyncio.sleep(0.01)
     keys = compat.cancel_queued(dask_worker, name, "test")
     go.touch()
@@ -70,20 +70,24 @@ def test_tasks_taken_from_a_worker_do_not_begin_there(cluster: LocalCluster, tmp
     worker = next(iter(workers_of(cluster.client)))
     cluster.client.run(lambda dask_worker: compat.offer_resource(dask_worker, "seat", 1), workers=[worker])
     cluster.client.run_on_scheduler(lambda dask_scheduler: compat.set_resource(dask_scheduler, worker, "seat", 1))
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    begun.mkdir()
+    futures = cluster.client.map(partial(touch, begun, go), range(5), resources={"seat": 1}, pure=False)
     try:
-        begun, go = tmp_path / "begun", tmp_path / "go"
-        begun.mkdir()
-        futures = cluster.client.map(partial(touch, begun, go), range(5), resources={"seat": 1}, pure=False)
         while not any(begun.iterdir()):
             time.sleep(0.01)
-        keys = cluster.client.run(withdraw, name="seat", number=5, go=go, workers=[worker])[worker]
+        other = cluster.client.submit(touch, tmp_path, go, 9, workers=[worker], pure=False)  # it needs no resource
+        futures.append(other)
+        keys = cluster.client.run(withdraw, name="seat", number=6, go=go, workers=[worker])[worker]
         assert len(list(begun.iterdir())) == 1
         assert len(keys) == 4
         cluster.client.run_on_scheduler(
             lambda dask_scheduler: compat.reassign_tasks(dask_scheduler, worker, keys, "test")
         )
-        assert cluster.client.gather(futures) == list(range(5))
+        assert cluster.client.gather(futures) == [*range(5), 9]
         assert len(list(begun.iterdir())) == 5
     finally:
+        go.touch()
+        cluster.client.cancel(futures)
         cluster.client.run(lambda dask_worker: compat.drop_resource(dask_worker, "seat"), workers=[worker])
         cluster.client.run_on_scheduler(lambda dask_scheduler: compat.forget_resources(dask_scheduler, ["seat"]))
