@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import column_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import NOTE
+from dcurate.fs.paths import is_address
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.refs import BYTES, LARGEST_FILE, REF, Ref, fetched, ref_array
@@ -26,18 +28,24 @@ _NOTE = NOTE + b"huggingface"
 class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Turn a column ``struct<bytes, path>`` of Hugging Face into the columns that stages for media read.
 
-    The bytes go to ``bytes``, the path to ``file_name``; where there are no bytes, `media_ref` refers to the path.
+    The bytes go to ``bytes``, the path to ``file_name``; where there are no bytes, `media_ref` refers to the path, if
+    it lies in `root`. A path that does not goes to quarantine: a dataset of others must not name any file that this
+    machine can read.
 
     Args:
         column: that holds the structs.
+        root: folder or address that the paths without bytes are in, or are relative to; None if the rows must have
+            their bytes.
 
     Examples:
-        >>> rows = pa.table({"image": [{"bytes": b"pixels", "path": "0.png"}]})
-        >>> UnpackMedia().process(DocumentBatch(data=rows)).to_arrow().to_pylist()
-        [{'file_name': '0.png', 'bytes': b'pixels', 'media_ref': None}]
+        >>> rows = pa.table({"image": [{"bytes": b"pixels", "path": "0.png"}, {"bytes": None, "path": "1.png"}]})
+        >>> unpacked = UnpackMedia(root="s3://pictures/").process(DocumentBatch(data=rows)).to_arrow()
+        >>> unpacked["bytes"].to_pylist(), unpacked["media_ref"][1].as_py()["path"]
+        ([b'pixels', None], 's3://pictures/1.png')
     """
 
     column: str = "image"
+    root: str | None = None
     name: str = "unpack_media"
 
     def inputs(self) -> tuple[list[str], list[str]]:
@@ -63,15 +71,39 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         cells = table[self.column].combine_chunks()
         parts = dict(zip(names, cells.flatten(), strict=True))
         data, paths = parts["bytes"].cast(pa.large_binary()), parts["path"].cast(pa.string())
-        refs = [
-            Ref(path) if path and not there else None
-            for path, there in zip(paths.to_pylist(), data.is_valid().to_pylist(), strict=True)
-        ]
+        refs: list[Ref | None] = [None] * table.num_rows
+        faults: dict[int, MediaFault] = {}
+        for row, (path, there) in enumerate(zip(paths.to_pylist(), data.is_valid().to_pylist(), strict=True)):
+            if path and not there:
+                found = _within(self.root, path)
+                if found is None:
+                    faults[row] = MediaFault("outside of root", self._advice(path))
+                else:
+                    refs[row] = Ref(found)
         new = {"file_name": paths, BYTES: data, REF: ref_array(refs)}
         rows = table.drop_columns([self.column, *(name for name in new if name in table.column_names)])
         for name, values in new.items():
             rows = rows.append_column(name, values)
-        return task.with_data(rows)
+        return quarantined(task.with_data(rows), faults, self.name)
+
+    def _advice(self, path: str) -> str:
+        where = "root= is not given" if self.root is None else f"root={self.root!r}"
+        return f"the row has no bytes but a path, {path!r}, and {where}; name the folder that the files are in"
+
+
+def _within(root: str | None, path: str) -> str | None:
+    """The address of a file in a folder; None if it lies elsewhere."""
+    if root is None:
+        return None
+    if "://" in root:
+        base = root.rstrip("/") + "/"
+        inner = path.removeprefix(base)
+        outside = is_address(inner) or {"..", "%2e%2e"} & set(inner.lower().split("/"))
+        return None if outside else base + inner
+    folder = os.path.abspath(root)
+    file = os.path.normpath(os.path.join(folder, path))
+    inside = os.path.commonpath([folder, file]) == folder and "://" not in path and "\0" not in path
+    return file if inside else None
 
 
 @dataclass

@@ -28,7 +28,12 @@ def test_rows_are_the_same_after_both_ways(tmp_path):
     table = pa.table({"image": pa.array(cells, kind), "label": [1, 2, 3, 4]}).replace_schema_metadata(pairs)
     pq.write_table(table, tmp_path / "in.parquet")
     out = tmp_path / "out"
-    run(ParquetReader(str(tmp_path / "in.parquet")), UnpackMedia(), PackMedia(), ParquetWriter(str(out)))
+    run(
+        ParquetReader(str(tmp_path / "in.parquet")),
+        UnpackMedia(root=str(tmp_path)),
+        PackMedia(),
+        ParquetWriter(str(out)),
+    )
     [path] = out.glob("*.parquet")
     written = pq.read_table(path)
     assert json.loads(written.schema.metadata[b"huggingface"])["info"]["features"] == FEATURES
@@ -40,6 +45,37 @@ def test_rows_are_the_same_after_both_ways(tmp_path):
     [kept] = tmp_path.rglob("*quarantine*/*.jsonl")
     [row] = [json.loads(line) for line in kept.read_text().splitlines()]
     assert (row["label"], row["_dcurate_reason"]) == (4, "no reference")
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "wanted"),
+    [
+        (None, "/etc/passwd", None),
+        (None, "a.png", None),
+        ("{}", "a.png", "{}/a.png"),
+        ("{}/", "{}/b/../a.png", "{}/a.png"),
+        ("{}", "../a.png", None),
+        ("{}", "{}-other/a.png", None),
+        ("{}", "/etc/passwd", None),
+        ("{}", "file:///etc/passwd", None),
+        ("{}", "s3://bucket/a.png", None),
+        ("{}", "a\0.png", None),
+        ("s3://bucket/in", "b/a.png", "s3://bucket/in/b/a.png"),
+        ("s3://bucket/in", "s3://bucket/in/a.png", "s3://bucket/in/a.png"),
+        ("s3://bucket/in", "s3://bucket/in/../a.png", None),
+        ("s3://bucket/in", "s3://bucket/inner/a.png", None),
+        ("https://host/in", "%2E%2e/a.png", None),
+        ("https://host/in", "http://host/in/a.png", None),
+        ("https://host/in", "/etc/passwd", None),
+    ],
+)
+def test_a_dataset_names_no_file_outside_of_the_folder_that_was_given(tmp_path, root, path, wanted):
+    root, path, wanted = (one and one.format(tmp_path) for one in (root, path, wanted))
+    rows = pa.table({"image": [{"bytes": None, "path": path}, {"bytes": b"x", "path": path}], "n": [1, 2]})
+    result = UnpackMedia(root=root).process(DocumentBatch(data=rows))
+    refs = {row["n"]: row["media_ref"] and row["media_ref"]["path"] for row in result.to_arrow().to_pylist()}
+    assert refs == ({2: None} if wanted is None else {1: wanted, 2: None})
+    assert [(one.reason, one.rows) for one in result.rejections] == [("outside of root", 1)] * (wanted is None)
 
 
 def test_files_become_pictures_that_datasets_knows(tmp_path):
