@@ -1,4 +1,7 @@
-"""What a tiny file costs through deduplication, a split each or packed, and whether the cost grows with their number.
+"""What a tiny file costs through deduplication, and whether the cost grows with their number.
+
+Files are packed as readers do by themselves, packed to 32 MiB, and alone in a split each.
+
 
 ``python -m benchmarks.small_files --input PATH ... [--files 1000,4000] [--before CHECKOUT] [--json FILE]``
 """
@@ -41,19 +44,19 @@ from dcurate import (
 from dcurate.cluster.local import LocalCluster
 
 STAGES = {"read and write": None, "exact": ExactDuplicates, "fuzzy": FuzzyDuplicates}
-#: What `blocksize` is where files are packed.
-BLOCK = "32MiB"
-PACKED = ", packed"
-KINDS = tuple(f"{stage}{packed}" for stage in STAGES for packed in ("", PACKED))
+ALONE = ", alone"
+#: What the reader is asked for, by the end of a kind's name.
+GROUPED: dict[str, dict[str, Any]] = {"": {}, ", packed": {"blocksize": "32MiB"}, ALONE: {"files_per_partition": 1}}
+KINDS = tuple(f"{stage}{grouped}" for stage in STAGES for grouped in GROUPED)
 LOOP = "loop"
 CHARACTERS = 600
 
 
 def curate(kind: str, source: str, output: str, workers: int) -> dict[str, Any]:
     """Read every file, deduplicate, write as many files, or fewer where they are packed."""
-    stage = STAGES[kind.removesuffix(PACKED)]
-    blocksize = BLOCK if kind.endswith(PACKED) else None
-    stages = [JsonlReader(source, blocksize=blocksize), *([] if stage is None else [stage()]), JsonlWriter(output)]
+    name, comma, grouped = kind.partition(", ")
+    stage = STAGES[name]
+    stages = [JsonlReader(source, **GROUPED[comma + grouped]), *([] if stage is None else [stage()]), JsonlWriter(output)]
     executor = DaskExecutor(cluster=LocalCluster(n_workers=workers, gpus=False)) if workers else InlineExecutor()
     report = Pipeline("small_files", stages=stages).run(executor, observers=[]).report
     return {"splits": report.splits, "rows": report.stages[0].rows_out}
@@ -108,7 +111,7 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
                 )
                 usage = measure(command, env=environment)
                 result = usage.result
-                if result["rows"] != 2 * count or (not kind.endswith(PACKED) and result["splits"] != count):
+                if result["rows"] != 2 * count or (kind.endswith(ALONE) and result["splits"] != count):
                     raise SystemExit(f"{kind}: {count:,} files of two rows went in, {result} came out")
                 figures["runs"].append({"kind": kind, "checkout": name, "files": count, **plain(usage)})
     return figures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
@@ -19,8 +19,9 @@ LARGE = 128 * 2**20
 #: long as reading this much, in a store longer. By size alone the smallest files would all be one split.
 LEAST = 2**16
 
-#: Recommend packing for at least `MANY` files of less than `SMALL` bytes on average.
-MANY, SMALL = 1000, 2**18
+#: From `MANY` files of less than `SMALL` bytes on average, files are packed to `PACKED` bytes when nothing else is
+#: asked for: a split costs several times what reading the file does. At most 16 are packed, so that many splits stay.
+MANY, SMALL, PACKED = 1000, 2**18, 2**20
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt]i?)b?|b)?", re.IGNORECASE)
@@ -55,7 +56,9 @@ class Partitioning:
         files_per_partition: number of files in a split, in path order.
         blocksize: larger files are cut to about this size, smaller ones packed up to it in path order, each as 64 KiB
             at least.
-        large: with neither, each file is a split; larger files that can be cut are cut.
+        large: with neither, each file is a split; larger files that can be cut are cut. 1,000 files or more of less
+            than 256 KiB on average are packed to 1 MiB, each as 64 KiB at least; ``files_per_partition=1`` keeps a
+            split for each.
 
     Raises:
         PipelineError: both are given, or one is no positive number.
@@ -83,20 +86,27 @@ class Partitioning:
         return None if self.blocksize is None else parse_bytes(self.blocksize)
 
     def advice(self, files: Sequence[SourceFile]) -> str:
-        """A sentence that recommends packing many small files; empty if they are few, large or packed."""
-        mean = sum(file.size for file in files) / max(1, len(files))
-        if self.nbytes is not None or self.files_per_partition is not None or len(files) < MANY or mean >= SMALL:
+        """A sentence that says that many small files are packed; empty if they are not, or it was asked for."""
+        if not self._packs(files):
             return ""
+        mean = sum(file.size for file in files) / len(files)
         return (
-            f"{len(files):,} files of {mean / 1000:,.1f} kB on average are a split each; blocksize='32MiB' packs them, "
-            "which takes a fraction of the time, and writes fewer files"
+            f"{len(files):,} files of {mean / 1000:,.1f} kB on average are packed, up to {PACKED // LEAST} a split; "
+            "blocksize='32MiB' packs more, which takes less time and writes fewer files, and files_per_partition=1 "
+            "writes a file for each"
         )
 
-    def splits(self, files: Iterable[SourceFile], cut: Cutter, limit: int | None = None) -> Iterator[FileGroup]:
-        """The splits of the files, in path order, under names that follow from the names of the files."""
-        return islice(self._splits(files, cut), limit)
+    def _packs(self, files: Sequence[SourceFile]) -> bool:
+        """Whether files are packed though nobody asked for it, as they are many and small."""
+        if self.nbytes is not None or self.files_per_partition is not None or len(files) < MANY:
+            return False
+        return sum(file.size for file in files) < SMALL * len(files)
 
-    def _splits(self, files: Iterable[SourceFile], cut: Cutter) -> Iterator[FileGroup]:
+    def splits(self, files: Sequence[SourceFile], cut: Cutter, limit: int | None = None) -> Iterator[FileGroup]:
+        """The splits of the files, in path order, under names that follow from the names of the files."""
+        return islice(self._splits(files, cut, PACKED if self._packs(files) else self.nbytes), limit)
+
+    def _splits(self, files: Sequence[SourceFile], cut: Cutter, packed: int | None) -> Iterator[FileGroup]:
         target = self.nbytes or self.large
         group: list[SourceFile] = []
         held = 0
@@ -108,18 +118,12 @@ class Partitioning:
                 yield from _parts(file, bounds)
                 continue
             counted = max(file.size, LEAST)
-            if group and not self._fits(len(group), held + counted):
+            if group and (held + counted > packed if packed else len(group) >= (self.files_per_partition or 1)):
                 yield from _group(group)
                 group, held = [], 0
             group.append(file)
             held += counted
         yield from _group(group)
-
-    def _fits(self, files: int, nbytes: int) -> bool:
-        """Whether a split of `files` files and `nbytes` bytes is small enough."""
-        if self.nbytes is not None:
-            return nbytes <= self.nbytes
-        return files < (self.files_per_partition or 1)
 
 
 def _parts(file: SourceFile, bounds: list[int]) -> Iterator[FileGroup]:

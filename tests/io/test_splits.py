@@ -322,21 +322,22 @@ def test_what_is_within_an_archive_is_neither_read_nor_written(address: str, tmp
 
 
 @pytest.mark.parametrize(
-    ("files", "characters", "packing", "wanted"),
+    ("files", "characters", "packing", "splits", "wanted"),
     [
-        (1000, 11, {}, ["1,000 files of 0.0 kB on average are a split each; blocksize='32MiB' packs them"]),
-        (999, 11, {}, []),
-        (1000, 2**18, {}, []),
-        (1000, 11, {"blocksize": "1MiB"}, []),
-        (1000, 11, {"files_per_partition": 1}, []),
+        (1000, 11, {}, 63, ["1,000 files of 0.0 kB on average are packed, up to 16 a split"]),
+        (1000, 2**18 - 1, {}, 250, ["1,000 files of 262.1 kB on average are packed, up to 16 a split"]),
+        (999, 11, {}, 999, []),
+        (1000, 2**18, {}, 1000, []),
+        (1000, 11, {"blocksize": "1MiB"}, 63, []),
+        (1000, 11, {"files_per_partition": 1}, 1000, []),
     ],
-    ids=["many small", "few", "large", "packed", "asked for"],
+    ids=["many small", "not so small", "few", "large", "packed", "asked for"],
 )
-def test_packing_is_recommended_for_many_small_files_only(tmp_path, files, characters, packing, wanted):
+def test_many_small_files_are_packed_and_said_to_be(tmp_path, files, characters, packing, splits, wanted):
     for number in range(files):
         with (tmp_path / f"{number}.jsonl").open("wb") as file:
             file.write(b'{"a": 1}\n')
             file.truncate(characters)  # what follows takes no space on the disk
     reader = JsonlReader(str(tmp_path), **packing)
-    reader.splits()
-    assert [notice.partition(", which")[0] for notice in reader.notices()] == wanted
+    assert len(list(reader.splits())) == splits
+    assert [notice.partition("; ")[0] for notice in reader.notices()] == wanted

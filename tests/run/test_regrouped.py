@@ -155,6 +155,27 @@ def test_blocks_that_a_file_does_not_have_any_more_leave_nothing(
     assert content(tmp_path / "out") == content(tmp_path / "new")
 
 
+def test_files_that_become_so_many_that_they_are_packed_leave_nothing_twice(tmp_path: Path) -> None:
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+
+    def run(output: Path) -> RunReport:
+        stages: list[AnyStage] = [JsonlReader(str(source)), JsonlWriter(str(output))]
+        return Pipeline("test", stages=stages).run(InlineExecutor(), resume=True).report
+
+    for number in range(999):
+        (source / f"{number}.jsonl").write_text(f'{{"number": {number}}}\n')
+    assert run(output).splits == len(content(output)) == 999
+    (source / "999.jsonl").write_text('{"number": 999}\n')
+    report = run(output)
+    assert report.splits == len(content(output)) == 63
+    assert any("1,000 files of 0.0 kB on average are packed, up to 16 a split" in one for one in report.notices)
+    run(tmp_path / "new")
+    assert content(output) == content(tmp_path / "new")
+    numbers = [json.loads(line)["number"] for data in content(output).values() for line in data.splitlines()]
+    assert sorted(numbers) == list(range(1000))
+
+
 def test_a_group_that_lost_one_of_its_files_is_refused_before_anything_is_done(source: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     resumed(source, output)
