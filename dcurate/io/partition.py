@@ -59,6 +59,7 @@ class Partitioning:
         large: with neither, each file is a split; larger files that can be cut are cut. 1,000 files or more of less
             than 256 KiB on average are packed to 1 MiB, each as 64 KiB at least; ``files_per_partition=1`` keeps a
             split for each.
+        packs_small: False if small files are packed only when it is asked for.
 
     Raises:
         PipelineError: both are given, or one is no positive number.
@@ -67,6 +68,7 @@ class Partitioning:
     files_per_partition: int | None = None
     blocksize: int | str | None = None
     large: int = LARGE
+    packs_small: bool = True
 
     def __post_init__(self) -> None:
         number = self.files_per_partition
@@ -98,9 +100,8 @@ class Partitioning:
 
     def _packs(self, files: Sequence[SourceFile]) -> bool:
         """Whether files are packed though nobody asked for it, as they are many and small."""
-        if self.nbytes is not None or self.files_per_partition is not None or len(files) < MANY:
-            return False
-        return sum(file.size for file in files) < SMALL * len(files)
+        asked_for = self.nbytes is not None or self.files_per_partition is not None or not self.packs_small
+        return not asked_for and len(files) >= MANY and sum(file.size for file in files) < SMALL * len(files)
 
     def splits(self, files: Sequence[SourceFile], cut: Cutter, limit: int | None = None) -> Iterator[FileGroup]:
         """The splits of the files, in path order, under names that follow from the names of the files."""

@@ -168,6 +168,13 @@ def test_batches_carry_the_name_of_the_dataset_and_their_files(tmp_path: Path) -
     assert text.data["text"].tolist() == [1]
 
 
+def test_many_small_files_are_a_task_each(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(1000):
+        (tmp_path / "in" / f"{number}.jsonl").write_text('{"n": 1}\n')
+    assert len(run(JsonlReader(str(tmp_path / "in")))) == 1000
+
+
 def test_a_reader_is_dcurates_unless_pandas_is_needed(tmp_path: Path) -> None:
     def forms(**options: Any) -> list[str]:
         reader = JsonlReader("in", **options).with_({"jsonl_reader": {"num_workers": 2, "batch_size": 3}})

@@ -6,7 +6,7 @@ import copy
 import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import orjson
@@ -30,7 +30,7 @@ from dcurate.fs.paths import full_address
 from dcurate.io import files, jsonl, parquet
 from dcurate.io.json_parse import DEEPEST, BadLine
 from dcurate.io.lines import count_rows
-from dcurate.io.partition import group_name
+from dcurate.io.partition import Partitioning, group_name
 from dcurate.io.source import FileReader
 from dcurate.kernels.json_rows import ABSENT, scan
 
@@ -159,6 +159,9 @@ class SourceReader(FileReader):
             found = [file for file in found if not any(_is_below(file.path, folder) for folder in folders)]
         self._dataset[:] = [infer_dataset_name_from_path(file.path) for file in found[:1]]
         return found
+
+    def _partitioning(self) -> Partitioning:
+        return replace(super()._partitioning(), packs_small=False)  # one task a file, as NeMo Curator makes
 
     def settings(self) -> dict[str, Any]:
         own = {**super().settings(), "ids": self._new_ids is not None}
