@@ -53,7 +53,7 @@ class CsvReader(FileReader):
 
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
-        files_per_partition: files of one split.
+        files_per_partition: files of one split: one by default, or up to 16 of 1,000 or more small ones.
         blocksize: split size, as bytes or ``"128MiB"``: smaller files are packed.
         fields: the columns to keep, in this order; all by default.
         read_kwargs: for pipelines written for pandas: ``storage_options`` is taken, all else is refused.

@@ -111,7 +111,7 @@ class JsonlReader(FileReader):
 
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
-        files_per_partition: files of one split.
+        files_per_partition: files of one split: one by default, or up to 16 of 1,000 or more small ones.
         blocksize: split size, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
         fields: the columns to keep, in this order; all by default.
         read_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"`` and

@@ -72,7 +72,7 @@ class ParquetReader(FileReader):
 
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
-        files_per_partition: files of one split.
+        files_per_partition: files of one split: one by default, or up to 16 of 1,000 or more small ones.
         blocksize: split size on disk, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
         fields: the columns to read, in this order; all by default.
         read_kwargs: for `pyarrow.parquet.ParquetFile`, such as ``memory_map``, and ``storage_options``.

@@ -143,7 +143,7 @@ class WarcReader(ArchiveReader):
 
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
-        files_per_partition: files of one split.
+        files_per_partition: files of one split: one by default, or up to 16 of 1,000 or more small ones.
         blocksize: split size on disk, as bytes or ``"32MiB"``: larger files are cut, smaller ones packed.
         fields: the columns to keep, in this order; all by default.
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
@@ -217,7 +217,7 @@ class WetReader(ArchiveReader):
 
     Args:
         file_paths: files, directories (searched recursively) and globs, local or URLs.
-        files_per_partition: files of one split.
+        files_per_partition: files of one split: one by default, or up to 16 of 1,000 or more small ones.
         blocksize: split size on disk, as bytes or ``"32MiB"``: larger files are cut, smaller ones packed.
         fields: the columns to keep, in this order; all by default.
         read_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
