@@ -92,8 +92,9 @@ class Partitioning:
         if not self._packs(files):
             return ""
         mean = sum(file.size for file in files) / len(files)
+        size = f"{mean / 1000:,.1f} kB" if mean >= 1000 else f"{mean:.0f} bytes"
         return (
-            f"{len(files):,} files of {mean / 1000:,.1f} kB on average are packed, up to {PACKED // LEAST} a split; "
+            f"{len(files):,} files of {size} on average are packed, up to {PACKED // LEAST} a split; "
             "blocksize='32MiB' packs more, which takes less time and writes fewer files, and files_per_partition=1 "
             "writes a file for each"
         )

@@ -324,7 +324,7 @@ def test_what_is_within_an_archive_is_neither_read_nor_written(address: str, tmp
 @pytest.mark.parametrize(
     ("files", "characters", "packing", "splits", "wanted"),
     [
-        (1000, 11, {}, 63, ["1,000 files of 0.0 kB on average are packed, up to 16 a split"]),
+        (1000, 11, {}, 63, ["1,000 files of 11 bytes on average are packed, up to 16 a split"]),
         (1000, 2**18 - 1, {}, 250, ["1,000 files of 262.1 kB on average are packed, up to 16 a split"]),
         (999, 11, {}, 999, []),
         (1000, 2**18, {}, 1000, []),

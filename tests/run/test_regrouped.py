@@ -169,7 +169,7 @@ def test_files_that_become_so_many_that_they_are_packed_leave_nothing_twice(tmp_
     (source / "999.jsonl").write_text('{"number": 999}\n')
     report = run(output)
     assert report.splits == len(content(output)) == 63
-    assert any("1,000 files of 0.0 kB on average are packed, up to 16 a split" in one for one in report.notices)
+    assert any("1,000 files of 16 bytes on average are packed, up to 16 a split" in one for one in report.notices)
     run(tmp_path / "new")
     assert content(output) == content(tmp_path / "new")
     numbers = [json.loads(line)["number"] for data in content(output).values() for line in data.splitlines()]
