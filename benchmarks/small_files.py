@@ -56,7 +56,8 @@ def curate(kind: str, source: str, output: str, workers: int) -> dict[str, Any]:
     """Read every file, deduplicate, write as many files, or fewer where they are packed."""
     name, comma, grouped = kind.partition(", ")
     stage = STAGES[name]
-    stages = [JsonlReader(source, **GROUPED[comma + grouped]), *([] if stage is None else [stage()]), JsonlWriter(output)]
+    reader = JsonlReader(source, **GROUPED[comma + grouped])
+    stages = [reader, *([] if stage is None else [stage()]), JsonlWriter(output)]
     executor = DaskExecutor(cluster=LocalCluster(n_workers=workers, gpus=False)) if workers else InlineExecutor()
     report = Pipeline("small_files", stages=stages).run(executor, observers=[]).report
     return {"splits": report.splits, "rows": report.stages[0].rows_out}
