@@ -25,14 +25,21 @@ MODULES = (
 
 
 def load() -> None:
-    """Import the modules, and have numba load the half of itself that it loads with the first kernel."""
+    """Import the modules, and have numba load the half of itself that it loads with the first kernel.
+
+    No kernel is compiled here, where workers wait for it: they compile several at once.
+    """
     if os.environ.get("PYTHONSAFEPATH") == SAFE_PATH:
         del os.environ["PYTHONSAFEPATH"]
     for module in MODULES:
         importlib.import_module(module)
     _load_numba_without_scipy()
+    target: Any = importlib.import_module("numba.core.registry").cpu_target
+    target.typing_context.refresh()
+    target.target_context.refresh()
     nesting = importlib.import_module("dcurate.kernels.nesting")
-    nesting.line_ends(b"{}\n", 9)
+    if not nesting.KERNELS.missing():
+        nesting.KERNELS.load()
     gc.freeze()  # no worker looks for garbage in all this, which would also copy its pages
 
 

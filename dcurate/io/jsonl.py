@@ -62,6 +62,7 @@ from dcurate.io.lines import (
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 from dcurate.kernels.json_rows import KERNELS
+from dcurate.kernels.nesting import KERNELS as NESTING_KERNELS
 from dcurate.kernels.nesting import line_ends, line_ends_interpreted
 
 _HEAD = 2**18
@@ -207,7 +208,7 @@ class JsonlReader(FileReader):
         return own
 
     def kernels(self) -> Sequence[Kernels]:
-        return KERNELS if self._keeps_lines else ()
+        return KERNELS if self._keeps_lines else (NESTING_KERNELS,)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""

@@ -43,6 +43,7 @@ from dcurate.kernels.json_values import (
 )
 from dcurate.kernels.kept import missing
 from dcurate.kernels.layout import INLINE_LATE, OPTIONS, Bytes, Ints, Offsets, Scalar, frozen
+from dcurate.kernels.nesting import KERNELS as NESTING_KERNELS
 
 __all__ = [
     "ABSENT",
@@ -398,10 +399,11 @@ def _load_small() -> None:
     fill(empty_keys([], 2))
 
 
-#: What reading and editing lines takes.
+#: What reading and editing lines takes; damaged ones are parsed.
 KERNELS = (
-    Kernels("json_rows.scan", _load_scan, partial(missing, lambda: [_scan]), 4.0),
-    Kernels("json_rows.edit", _load_edit, partial(missing, lambda: [_edit]), 3.0),
+    Kernels("json_rows.scan", _load_scan, partial(missing, lambda: [_scan]), 4.0, "json_rows"),
+    Kernels("json_rows.edit", _load_edit, partial(missing, lambda: [_edit]), 3.0, "json_rows"),
+    NESTING_KERNELS,
     TEXT_KERNELS,
     Kernels("json_rows.decode", _load_small, partial(missing, lambda: [_decode, _count_lines, fill]), 0.8),
 )

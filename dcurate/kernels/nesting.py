@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 from numba import njit
 
+from dcurate.core.kernels import Kernels
 from dcurate.kernels.hashing import has_zero, load_eight
+from dcurate.kernels.kept import missing
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Scalar
 
 _NEWLINE, _RETURN, _SPACE, _TAB = np.uint8(10), np.uint8(13), np.uint8(32), np.uint8(9)
@@ -120,6 +123,10 @@ def line_ends(data: bytes, limit: int) -> int:
         (2, -1, -1)
     """
     return int(_line_ends(np.frombuffer(data, np.uint8), limit))
+
+
+#: What `line_ends` takes.
+KERNELS = Kernels("nesting.line_ends", partial(line_ends, b"{}\n", 9), partial(missing, lambda: [_line_ends]), 0.9)
 
 
 def line_ends_interpreted(data: bytes, limit: int) -> int:

@@ -6,6 +6,7 @@ import gc
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 
 from distributed import Client, as_completed
 
@@ -20,39 +21,53 @@ LONGEST_S = 300.0
 def compile_ahead(client: Client, kernels: Sequence[Kernels], accounting: RunAccounting) -> None:
     """Compile the kernels that are not kept on this machine, each in one process, those that take longest first.
 
-    A kernel that fails to compile is left to its first use, whose error says which stage it is of.
+    Two workers compile the kernels of a group in one process, which is less work; more workers compile them at once. A
+    kernel that fails to compile is left to its first use, whose error says which stage it is of.
     """
     counts = {one: one.missing() for one in {one.name: one for one in kernels}.values()}
-    left = sorted((one for one, count in counts.items() if count), key=lambda one: one.seconds, reverse=True)
+    left = [one for one, count in counts.items() if count]
     if not left:
         return
-    started, total = time.monotonic(), sum(one.seconds for one in left)
     workers = max(1, len(client.nthreads()))
+    groups: dict[str, list[Kernels]] = {}
+    for one in left:
+        groups.setdefault(one.group if one.group and workers <= 2 else one.name, []).append(one)
+    tasks = sorted(groups.values(), key=_seconds, reverse=True)
+    started, total = time.monotonic(), _seconds(left)
 
     def announce() -> None:
-        rest, passed = sum(one.seconds for one in left), time.monotonic() - started
-        half_done = sum(one.seconds for one in left[:workers]) / 2  # on average
+        rest, passed = _seconds(left), time.monotonic() - started
+        half_done = sum(map(_seconds, tasks[:workers])) / 2  # on average
         pace = passed / (total - rest + half_done) if rest < total else 1 / workers
-        seconds = max(rest * pace, left[0].seconds * pace * workers)
+        seconds = max(rest * pace, _seconds(tasks[0]) * pace * workers)
         accounting.emit(Compiling(time.time(), sum(counts[one] for one in left), seconds))
 
     announce()
-    futures = {client.submit(_load, one, pure=False, priority=len(left) - place): one for place, one in enumerate(left)}
+    futures = {
+        client.submit(_load, group, pure=False, priority=len(tasks) - place): group for place, group in enumerate(tasks)
+    }
     with suppress(TimeoutError):
         for future in as_completed(futures, loop=client.loop, timeout=LONGEST_S):
-            left.remove(futures[future])
+            tasks.remove(futures[future])
+            left = list(chain(*tasks))
             if left:
                 announce()
     number = sum(counts.values()) - sum(counts[one] for one in left)
     accounting.emit(Compiled(time.time(), number, time.monotonic() - started))
 
 
-def _load(kernels: Kernels) -> None:
+def _seconds(kernels: Sequence[Kernels]) -> float:
+    return sum(one.seconds for one in kernels)
+
+
+def _load(kernels: Sequence[Kernels]) -> None:
     """Load kernels without looking for garbage, which takes a tenth of the time: numba makes many objects that stay."""
     collects = gc.isenabled()
     gc.disable()
     try:
-        kernels.load()
+        for one in kernels:
+            with suppress(Exception):
+                one.load()
     finally:
         if collects:
             gc.enable()

@@ -62,3 +62,23 @@ def test_what_is_missing_is_compiled_once_before_the_first_batch_and_a_failure_i
     assert [type(event) for event in first] == [Compiling, Compiling, Compiling, Compiled, TaskDone]
     assert [event.kernels for event in first[:4]] == [3, 2, 1, 3]
     assert [event.kernels for event in second[:2]] == [1, 1]
+
+
+class CompilesGroup(Compiles):
+    def kernels(self):
+        paths = [f"{self.folder}/{name}" for name in "abc"]
+        group = [Kernels(path, partial(compile_into, path), partial(absent, path), 1.0, "group") for path in paths]
+        return [Kernels("broken", fail, partial(absent, f"{self.folder}/never"), 0.1, "group"), *group]
+
+
+@pytest.mark.parametrize(("workers", "tasks"), [(2, 1), (3, 4)])
+def test_two_workers_compile_a_group_in_one_process_and_more_of_them_at_once(tmp_path, workers, tasks):
+    seen = Seen()
+    with LocalCluster(n_workers=workers) as cluster:
+        rows = [DocumentBatch(data=pd.DataFrame({"text": ["one"]}))]
+        pipeline = Pipeline("compiles", stages=[CompilesGroup(str(tmp_path))])
+        pipeline.run(DaskExecutor(cluster=cluster), rows, observers=[seen])
+    processes = {path.read_text() for path in tmp_path.iterdir()}
+    assert len(list(tmp_path.iterdir())) == 3
+    assert workers > 2 or len(processes) == 1
+    assert sum(isinstance(event, Compiling) for event in seen.events) == tasks
