@@ -92,7 +92,7 @@ class RestartingNanny(ObservableNanny):
         super().__init__(*arguments, **options)
         self.given_up: DcurateError | None = None
         self._starting = asyncio.Lock()
-        self._exit_code = self._hangs = 0
+        self._exit_code = self._hangs = self._own_ends = 0
         self.periodic_callbacks["dcurate-keep"] = PeriodicCallback(self._restart_if_dead, LOOK_S * 1000)
 
     async def instantiate(self) -> Status:
@@ -170,8 +170,12 @@ class RestartingNanny(ObservableNanny):
         """Restart a worker that died unnoticed by Dask: just as the last start ended, or before all was up."""
         if self.status == Status.running and not self.is_up and self.given_up is None and not self._starting.locked():
             try:
-                if await self.instantiate() != Status.running and self.status == Status.running:
-                    self.given_up = RunError("a worker process ends by itself while it starts")
+                if await self.instantiate() == Status.running:
+                    self._own_ends = 0
+                elif self.status == Status.running:
+                    self._own_ends += 1  # a stage that is set up at once may have ended it
+                    if self._own_ends == STARTS:
+                        self.given_up = RunError(f"a worker process ends by itself while it starts, {STARTS} times")
             except Exception as error:  # of any library that a worker loads
                 self.given_up = self.given_up or RunError(f"a worker process cannot be started again: {error!r}")
 
