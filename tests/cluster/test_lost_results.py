@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from distributed.scheduler import Scheduler
 
@@ -23,5 +25,8 @@ def test_a_finished_task_that_dask_lets_fail_is_a_lost_result_and_an_error_of_a_
         dask_scheduler.transitions({done.key: "erred"}, stimulus_id="test")
 
     cluster.client.run_on_scheduler(lose)
+    end = time.monotonic() + 30
+    while done.status == "finished" and time.monotonic() < end:  # the report of it is on its way
+        time.sleep(0.01)
     assert is_lost_result(done.exception(timeout=30))
     assert not is_lost_result(failed.exception(timeout=30))
