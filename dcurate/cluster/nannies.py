@@ -117,6 +117,8 @@ class RestartingNanny(ObservableNanny):
                     self.process, status = None, Status.failed
                 if self._hangs == HANGS:
                     break
+                if status == Status.running:
+                    self._own_ends = 0
                 own_end = 0 < self._exit_code != UNKNOWN_EXIT  # it would end so again
                 if status == Status.running or own_end or self.status not in (Status.init, Status.running):
                     return status
@@ -170,12 +172,13 @@ class RestartingNanny(ObservableNanny):
         """Restart a worker that died unnoticed by Dask: just as the last start ended, or before all was up."""
         if self.status == Status.running and not self.is_up and self.given_up is None and not self._starting.locked():
             try:
-                if await self.instantiate() == Status.running:
-                    self._own_ends = 0
-                elif self.status == Status.running:
+                if await self.instantiate() != Status.running and self.status == Status.running:
                     self._own_ends += 1  # a stage that is set up at once may have ended it
                     if self._own_ends == STARTS:
-                        self.given_up = RunError(f"a worker process ends by itself while it starts, {STARTS} times")
+                        self.given_up = RunError(
+                            f"a worker process ends by itself while it starts, {STARTS} times in a row; see the "
+                            "workers' log for what ends it, and start the run again with resume=True to go on"
+                        )
             except Exception as error:  # of any library that a worker loads
                 self.given_up = self.given_up or RunError(f"a worker process cannot be started again: {error!r}")
 

@@ -54,5 +54,8 @@ def test_a_worker_that_always_ends_is_given_up_in_a_sentence(tmp_path: Path, mon
         end = time.monotonic() + 60
         while not (trouble := cluster.trouble()) and time.monotonic() < end:
             time.sleep(0.1)
-    assert trouble == "a worker process ends by itself while it starts, 4 times"
+    assert trouble == (
+        "a worker process ends by itself while it starts, 4 times in a row; see the workers' log for what ends it, and "
+        "start the run again with resume=True to go on"
+    )
     assert len(list(tmp_path.iterdir())) in (nannies.STARTS + 1, nannies.STARTS + 2)  # Dask itself may try once
