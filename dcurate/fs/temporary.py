@@ -77,13 +77,22 @@ def sweep(parent: Path, needed: Callable[[Path], bool] = lambda folder: False) -
         needed: whether a folder that nobody holds stays nevertheless.
     """
     for path in parent.iterdir():
-        with suppress(OSError):  # held, removed by another process, or on a file system without locks
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                if try_lock(folder) and is_at(path, folder, follow_symlinks=False) and not needed(path):
-                    shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(folder)
+        remove_unused(path, needed)
+
+
+def remove_unused(path: Path, needed: Callable[[Path], bool] = lambda folder: False) -> None:
+    """Remove a folder, unless a living process has `held` it.
+
+    Args:
+        needed: whether a folder that nobody holds stays nevertheless.
+    """
+    with suppress(OSError):  # held, removed by another process, or on a file system without locks
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if try_lock(folder) and is_at(path, folder, follow_symlinks=False) and not needed(path):
+                shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(folder)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from dcurate import ExactDuplicates, JsonlReader, LocalCluster, Pipeline
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.removal_ids import RemovalIds
 from dcurate.download import origin
+from dcurate.engine.worker.slots import forget_host_setup
 from dcurate.engine.worker.timeouts import (
     WATCHDOG,
     acquire_host_folder,
@@ -160,6 +161,23 @@ def test_what_a_killed_process_left_goes_at_the_next_run_and_what_a_living_one_u
         next_run("two")
         assert [path for path in left if path.exists()] == []
         assert not list(own_folder("ids").iterdir())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_marks_of_a_run_stay_until_the_last_process_of_the_host_forgets_it(temporary):
+    environment = {**os.environ, "PYTHONPATH": str(Path(dcurate.__file__).parent.parent)}
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        mark = acquire_host_folder("theirs") / "operator.done"
+        forget_host_setup("theirs")
+        assert mark.exists()
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=30)
+        forget_host_setup("theirs")
+        assert not mark.parent.exists()
     finally:
         process.kill()
         process.communicate()

@@ -206,6 +206,10 @@ class DcurateWorkerPlugin(WorkerPlugin):
                 self._emit(run, {"failed": operator, "error": str(error), "notes": getattr(error, "__notes__", [])})
             except (ImportError, AttributeError) as error:
                 self._emit(run, {"failed": operator, "error": f"worker cannot load operator {operator!r}: {error}"})
+            except OSError as error:
+                advice = "make room in its temporary directory, or name another one with TMPDIR"
+                message = f"worker {self.worker.address} cannot set up operator {operator!r}: {error}; {advice}"
+                self._emit(run, {"failed": operator, "error": message, "notes": []})
             if not pool.count:
                 self.pools.pop((run, operator), None)
 

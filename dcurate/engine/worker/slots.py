@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from inspect import Parameter, signature
 
 import cloudpickle
@@ -32,6 +32,7 @@ from dcurate.engine.worker.timeouts import (
 )
 from dcurate.errors import DcurateError, StageError
 from dcurate.fs.locks import lock
+from dcurate.fs.temporary import remove_unused
 
 #: Processes of a host that may end, one after the other, because a GPU is unusable when an operator is set up.
 MAX_SETUP_ENDS = 4
@@ -314,14 +315,13 @@ def _once_per_host(run: str, operator: str) -> Iterator[bool]:
 
 
 def forget_host_setup(run: str) -> None:
-    """Remove the files of an ended run on this host: marks of `setup_on_node`, reports of calls that hung."""
+    """Remove the files of an ended run on this host: marks of `setup_on_node`, reports of calls that hung.
+
+    They stay while another process of this host still uses them; the last one removes them.
+    """
     WATCHDOG.forget(run)
-    folder = host_folder(run)
-    with suppress(OSError):  # another process of the run removes the folder too, or has just put something there
-        for mark in folder.iterdir():
-            mark.unlink(missing_ok=True)
-        folder.rmdir()
     release_host_folder(run)
+    remove_unused(host_folder(run))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from dcurate.cluster import compat
 from dcurate.engine.dask.worker_plugin import plugin_on
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec
+from dcurate.engine.worker.timeouts import acquire_host_folder
 from tests.conftest import workers_of
 from tests.stages import Append, Numbers
 
@@ -40,6 +41,31 @@ def test_a_slot_that_is_asked_for_after_its_run_is_over_is_not_set_up(cluster: L
     payload = pickled(OperatorSpec("append", (Append("x"),)))
     counts = cluster.client.run(held_after, run="late", payload=payload)
     assert list(counts.values()) == [[1, 0, 0]] * 2
+
+
+async def blocked(dask_worker: Worker, run: str, payload: bytes) -> list[str]:
+    """Errors that are sent when the mark of `setup_on_node` cannot be made."""
+    plugin, sent = plugin_on(dask_worker), []
+    folder = acquire_host_folder(run)
+    (folder / "append.lock").mkdir()
+    send, plugin.send = plugin.send, sent.append
+    try:
+        plugin.set_slots(run, "append", 1, payload, ())
+        await asyncio.gather(*plugin.background)
+    finally:
+        plugin.send = send
+        await plugin.release_run(run)
+    return [one["event"]["error"] for one in sent]
+
+
+def test_a_temporary_directory_that_cannot_be_used_ends_the_run_with_a_sentence(cluster: LocalCluster) -> None:
+    Pipeline("before", stages=[Numbers(), Append("x")]).run(DaskExecutor(cluster=cluster))
+    worker = next(iter(workers_of(cluster.client)))
+    payload = pickled(OperatorSpec("append", (Append("x"),)))
+    errors = cluster.client.run(blocked, run="blocked", payload=payload, workers=[worker])[worker]
+    assert len(errors) == 1
+    assert f"worker {worker} cannot set up operator 'append': [Errno 21]" in errors[0]
+    assert "name another one with TMPDIR" in errors[0]
 
 
 async def withdraw(dask_worker: Worker, name: str, number: int, go: Path) -> list[Any]:
