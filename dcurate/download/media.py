@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from dcurate.core.redirects import HARMLESS
 from dcurate.core.resources import Resources
 from dcurate.core.stage import ProcessingStage
 from dcurate.download.fetch import read_limited
-from dcurate.download.origin import check_public
+from dcurate.download.origin import MAX_REDIRECTS, check_public
 from dcurate.download.rights import (
     LARGEST_ROBOTS,
     Robots,
@@ -29,7 +30,7 @@ from dcurate.download.rights import (
     tdm_reservation,
     tdm_rules,
 )
-from dcurate.download.transfer import Interrupted, PrivateAddressError, Transfer, TransferError
+from dcurate.download.transfer import Interrupted, PrivateAddressError, RedirectedError, Transfer, TransferError
 from dcurate.download.urls import WAITING
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import values
@@ -75,7 +76,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     say: ``rights_robots`` (``"allowed"`` or ``"disallowed"`` by robots.txt), ``rights_x_robots_tag`` (the directives),
     ``rights_tdm`` (whether TDMRep reserves the rights of text and data mining, by header or by
     ``/.well-known/tdmrep.json``), and ``opted_out``: which of them objects, null if none does. A file that robots.txt
-    disallows is not fetched.
+    disallows is not fetched, nor is one that redirects to such a file; another host receives no secret headers.
 
     A URL that fails goes to quarantine with its reason: ``"HTTP 404"``, ``"no answer"``, ``"too large"``,
     ``"robots.txt cannot be had"``. To try the failed ones again, alone, read the quarantine of the run as input of the
@@ -148,7 +149,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
             DataError: there is no such column.
         """
         table = task.to_arrow()
-        transfer = replace(self.transfer, public_only=not self.private)
+        transfer = replace(self.transfer, public_only=not self.private, follow_redirects=False)
         urls = values(table, self.url_field)
         with ThreadPoolExecutor(min(self.at_a_time, max(1, len(urls)))) as threads:
             found = list(threads.map(lambda url: self._tried(url, transfer), urls))
@@ -177,40 +178,61 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         return replace(batch.keep(good, self.name, ""), rejections=tuple(rejections))
 
     def _tried(self, url: str | None, transfer: Transfer) -> _Got:
-        """Fetch a file, or say why not."""
+        """Fetch a file, or say why not; each address that it is redirected to is asked for its rules first."""
+        target, says = url or "", _Got()
+        for _ in range(MAX_REDIRECTS + 1):
+            says = self._ruled(target, transfer, says)
+            if says.fault or says.opted_out == "robots.txt":
+                return says
+            try:
+                data, headers = read_limited(target, transfer, self.limit, self.file_timeout_s)
+                return self._found(data, headers, says, transfer)
+            except RedirectedError as error:
+                if _origin(target) != _origin(error.location):
+                    transfer = replace(transfer, headers=_harmless(transfer.headers))
+                target = error.location
+            except TransferError as error:
+                return says._replace(fault=_fault(error))
+        return says._replace(fault=MediaFault("no answer", f"more than {MAX_REDIRECTS} redirects"))
+
+    def _ruled(self, url: str, transfer: Transfer, before: _Got) -> _Got:
+        """What the site of an address says of it, added to what those before it say."""
         try:
-            parts = urlsplit(url or "")
+            parts = urlsplit(url)
             host = parts.hostname
         except ValueError as error:
-            return _Got(fault=MediaFault("bad address", str(error)))
-        if not url or parts.scheme not in ("http", "https") or not host:
-            return _Got(fault=MediaFault("bad address", "it does not begin with http:// or https:// and a host"))
+            return before._replace(fault=MediaFault("bad address", str(error)))
+        if parts.scheme not in ("http", "https") or not host:
+            return before._replace(
+                fault=MediaFault("bad address", "it does not begin with http:// or https:// and a host")
+            )
         try:
             if transfer.public_only:
                 check_public(url)
         except TransferError as error:
-            return _Got(fault=_fault(error))
+            return before._replace(fault=_fault(error))
         except Interrupted as error:
-            return _Got(fault=MediaFault("no answer", str(error)))
-        site = _site(f"{parts.scheme}://{parts.netloc}", transfer) if self.robots else _Site(Robots(()), [], 0.0)
+            return before._replace(fault=MediaFault("no answer", str(error)))
+        if not self.robots:
+            return before
+        site = _site(_origin(url), transfer)
         if site.robots is None:
-            return _Got(fault=MediaFault("robots.txt cannot be had", f"of {host}"))
-        robots = ("allowed" if site.robots.allows(path_of(url)) else "disallowed") if self.robots else None
-        if robots == "disallowed":
-            return _Got(robots=robots, tdm=is_reserved(site.tdm, path_of(url)), opted_out="robots.txt")
-        try:
-            data, headers = read_limited(url, transfer, self.limit, self.file_timeout_s)
-        except TransferError as error:
-            return _Got(robots=robots, fault=_fault(error))
+            return before._replace(fault=MediaFault("robots.txt cannot be had", f"of {host}"))
+        reserved = is_reserved(site.tdm, path_of(url))
+        says = before._replace(robots="allowed", tdm=reserved if before.tdm is None else before.tdm or reserved)
+        return says if site.robots.allows(path_of(url)) else says._replace(robots="disallowed", opted_out="robots.txt")
+
+    def _found(self, data: bytes, headers: Sequence[tuple[str, str]], says: _Got, transfer: Transfer) -> _Got:
+        """The result for a file that was fetched."""
         tags = robots_tags(headers, _agent(transfer))
-        tdm = tdm_reservation(headers)
-        tdm = is_reserved(site.tdm, path_of(url)) if tdm is None else tdm
+        reserved = tdm_reservation(headers)
+        tdm = says.tdm if reserved is None else reserved
         objections = [f"X-Robots-Tag {tag}" for tag in tags if tag in self.opt_out_tags]
         opted_out = objections[0] if objections else "TDMRep" if tdm else None
         content, fault = self._checked(data, dict(headers))
         if opted_out and self.on_opt_out == "drop":
             content = None
-        return _Got(content, fault, _mime(dict(headers)), robots, ", ".join(tags) or None, tdm, opted_out)
+        return _Got(content, fault, _mime(dict(headers)), says.robots, ", ".join(tags) or None, tdm, opted_out)
 
     def _checked(self, data: bytes, headers: dict[str, str]) -> tuple[bytes | None, MediaFault | None]:
         """The file without the compression of its transfer."""
@@ -231,6 +253,20 @@ def _fault(error: TransferError) -> MediaFault:
     if isinstance(error, PrivateAddressError):
         return MediaFault("private network", str(error))
     return MediaFault("no answer" if error.status is None else f"HTTP {error.status}", str(error))
+
+
+def _origin(url: str) -> str:
+    """The scheme, host and port of an address; empty if it is not valid."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _harmless(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers that another host may receive."""
+    return {name: value for name, value in headers.items() if name.lower() in HARMLESS}
 
 
 _sites: OrderedDict[tuple[int, str], _Site] = OrderedDict()
@@ -260,6 +296,7 @@ def _site(address: str, transfer: Transfer) -> _Site:
 
 
 def _asked(address: str, transfer: Transfer) -> _Site:
+    transfer = replace(transfer, follow_redirects=True)
     try:
         data, _ = read_limited(f"{address}/robots.txt", transfer, LARGEST_ROBOTS, _RULES_S)
         robots = Robots.of(data[:LARGEST_ROBOTS].decode("utf-8", "replace"), _agent(transfer))

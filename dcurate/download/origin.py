@@ -7,7 +7,7 @@ import re
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -19,7 +19,7 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 import urllib3
 
 from dcurate.core.redirects import HARMLESS
-from dcurate.download.transfer import Interrupted, PrivateAddressError, Transfer, TransferError
+from dcurate.download.transfer import Interrupted, PrivateAddressError, RedirectedError, Transfer, TransferError
 from dcurate.errors import DataError
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, file_entry
@@ -34,7 +34,9 @@ _RESOLVED_S = 60.0
 _AGAIN = (408, 425, 429)
 #: What remote stores raise where no attempt and no other file would fare better.
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
-_REDIRECTS = urllib3.Retry(total=None, connect=0, read=0, status=0, other=0, redirect=5)
+#: Redirects that are followed for one file.
+MAX_REDIRECTS = 5
+_REDIRECTS = urllib3.Retry(total=None, connect=0, read=0, status=0, other=0, redirect=MAX_REDIRECTS)
 _AGENT = "dcurate/0.1 (+https://dcurate.readthedocs.io)"
 
 
@@ -92,7 +94,13 @@ def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validato
         if transfer.public_only:
             check_public(url)
         response: Any = _pool(url).request(
-            "GET", url, headers=headers, preload_content=False, retries=redirects, timeout=timeout
+            "GET",
+            url,
+            headers=headers,
+            preload_content=False,
+            retries=redirects,
+            redirect=transfer.follow_redirects,
+            timeout=timeout,
         )
         try:
             yield _answer(url, response, start)
@@ -144,7 +152,7 @@ class _PublicRetry(urllib3.Retry):
         return super().increment(method, url, response, *others, **more)
 
 
-_PUBLIC_REDIRECTS = _PublicRetry(total=None, connect=0, read=0, status=0, other=0, redirect=5)
+_PUBLIC_REDIRECTS = _PublicRetry(total=None, connect=0, read=0, status=0, other=0, redirect=MAX_REDIRECTS)
 
 
 def _redirects(headers: Mapping[str, str], redirects: urllib3.Retry) -> urllib3.Retry:
@@ -155,6 +163,10 @@ def _redirects(headers: Mapping[str, str], redirects: urllib3.Retry) -> urllib3.
 
 def _answer(url: str, response: Any, start: int) -> RangeResponse:
     status, headers = response.status, response.headers
+    if location := response.get_redirect_location():
+        with suppress(ValueError):  # not valid: whoever follows it finds that out
+            location = urljoin(url, location)
+        raise RedirectedError(f"cannot fetch {url}: {status}, it redirects to {location}", status, location)
     etag = headers.get("ETag", "")
     validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
     if status == 200:

@@ -32,6 +32,18 @@ class PrivateAddressError(TransferError):
     """A server in a private network that must not be asked."""
 
 
+class RedirectedError(TransferError):
+    """A server sends to another address, and redirects are not followed.
+
+    Attributes:
+        location: the other address.
+    """
+
+    def __init__(self, message: str, status: int, location: str) -> None:
+        super().__init__(message, status)
+        self.location = location
+
+
 class Interrupted(Exception):  # noqa: N818 - no error yet
     """A failed attempt that may be retried: the reason, the delay requested by the server, and its HTTP status."""
 
@@ -88,6 +100,7 @@ class Transfer:
         storage_options: fsspec's, for addresses that are neither ``http://`` nor ``https://``; not printed either.
         public_only: whether servers in private networks are refused, also where a server redirects to one: for URLs
             that come from others.
+        follow_redirects: whether to follow up to five redirects; a file that redirects counts as failed otherwise.
 
     Raises:
         PipelineError: a value out of range.
@@ -105,6 +118,7 @@ class Transfer:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     public_only: bool = False
+    follow_redirects: bool = True
 
     def __post_init__(self) -> None:
         for name in ("attempts", "connections_per_host"):

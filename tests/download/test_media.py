@@ -6,6 +6,7 @@ import re
 import tarfile
 import time
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from dcurate.download import origin
 from dcurate.download.media import FetchMedia
 from dcurate.download.rights import Robots, robots_tags
 from dcurate.errors import PipelineError
+from tests.download.server import served
 
 QUICK = Transfer(attempts=2, backoff_s=0.01, timeout_s=2.0)
 IMAGE = b"the bytes of a picture"
@@ -94,6 +96,47 @@ def test_rows_of_owners_who_object_can_be_kept_with_a_flag(site, tmp_path):
         "image/png",
         True,
     )
+
+
+@pytest.fixture
+def other():
+    """Another site, with rules of its own."""
+    with served() as server:
+        server.content |= {
+            "/robots.txt": b"User-agent: *\nDisallow: /private/",
+            "/a.png": IMAGE,
+            "/private/a.png": IMAGE,
+        }
+        server.content["/.well-known/tdmrep.json"] = b'[{"location": "/t*", "tdm-reservation": 1}]'
+        server.content["/t.png"] = IMAGE
+        yield server
+
+
+def test_each_site_that_a_file_is_redirected_to_is_asked_for_its_rules_and_gets_no_secrets(web, other, tmp_path):
+    ends = {
+        "/good.png": other.url("/a.png"),
+        "/private.png": other.url("/private/a.png"),
+        "/reserved.png": other.url("/t.png"),
+        "/here.png": "/a.png",
+        "/round.png": "/round.png",
+        "/local.png": "file:///etc/passwd",
+        "/bad.png": "http://[bad",
+    }
+    web.content["/a.png"] = IMAGE
+    for path, location in ends.items():
+        web.fail(path, *[302] * 9)
+        web.headers[path] = [("Location", location)]
+    transfer = replace(QUICK, connections_per_host=1, headers={"X-Secret": "s", "User-Agent": "us/1"})
+    result = run(listed(tmp_path, map(web.url, ends)), FetchMedia(private=True, transfer=transfer))
+    [batch] = result
+    assert [url.rpartition("/")[2] for url in batch.to_arrow()["url"].to_pylist()] == ["good.png", "here.png"]
+    assert result.report.stages[1].dropped == {"opted out: robots.txt": 1, "opted out: TDMRep": 1}
+    assert result.report.stages[1].faulty == {"no answer": 1, "bad address": 2}
+    assert not other.starts("/private/a.png")
+    assert all("x-secret" not in one.headers for one in other.asked)
+    assert all(one.headers["user-agent"] == "us/1" for one in other.asked)
+    assert any(one.headers.get("x-secret") == "s" for one in web.asked)
+    assert Counter(one.path for one in other.asked)["/robots.txt"] == 1
 
 
 def test_a_site_whose_rules_cannot_be_had_is_not_read_and_one_without_rules_is(web, tmp_path):
