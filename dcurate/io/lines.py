@@ -197,10 +197,14 @@ def _read(path: str, start: int, stop: int | None) -> bytes:
 
 def read_lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, int]:
     """The lines whose first byte lies in the range, and where the first of them begins."""
-    begin = max(part.start - 1, 0)
     stop = part.size if part.stop is None else part.stop
-    is_local = isinstance(store, LocalFileSystem)
-    data = _read(path, begin, stop) if is_local else store.cat_file(path, start=begin, end=stop)
+    if isinstance(store, LocalFileSystem):
+        with open(path, "rb") as file:  # a line may be read twice: fewer bytes than a copy of the range
+            begin = _after_newline(file, part.start - 1, stop) if part.start else 0
+            end = stop if stop >= part.size else _after_newline(file, stop - 1, part.size)
+        return (_read(path, begin, end) if begin < stop else b""), begin
+    begin = max(part.start - 1, 0)
+    data: bytes = store.cat_file(path, start=begin, end=stop)
     if part.start:
         newline = data.find(b"\n")
         if newline < 0:
@@ -217,6 +221,18 @@ def read_lines_of_range(store: Any, path: str, part: FilePart) -> tuple[bytes, i
             break
         stop, ahead = stop + len(more), ahead * 2
     return b"".join(tail), begin
+
+
+def _after_newline(file: BinaryIO, start: int, stop: int) -> int:
+    """The position after the first newline of a range of a file; the end of the range if it has none."""
+    file.seek(start)
+    ahead = _READ_AHEAD
+    while start < stop and (data := file.read(min(ahead, stop - start))):
+        newline = data.find(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        start, ahead = start + len(data), min(ahead * 2, _LARGE)
+    return stop
 
 
 def cut_at_lines(data: bytes) -> Iterator[bytes]:

@@ -97,33 +97,43 @@ class Rows(NamedTuple):
 
 
 @njit(**INLINE_LATE)
-def _scan_row(data: Bytes, span: tuple[int, int], keys: Keys, row: int, out: Rows) -> Scalar:
-    """Whether a line is a JSON object; write where the values of the keys are."""
-    at, stop = span
-    at = skip_white(data, at, stop)
-    if at == stop or data[at] != OPEN:
-        return False
+def _end_of_line(data: Bytes, at: int) -> Scalar:
+    """Where a line ends that has only whitespace from this position on; -1 if it has more."""
+    at = skip_white(data, at, data.size)
+    return np.int64(at) if at == data.size or data[at] == NEWLINE else np.int64(-1)
+
+
+@njit(**INLINE_LATE)
+def _scan_row(data: Bytes, at: int, keys: Keys, row: int, out: Rows) -> Scalar:
+    """The end of the line of a JSON object that begins at this position; write where the values of the keys are.
+
+    It is -1 if there is no JSON object, or if more follows in its line. The line need not be found first: no value and
+    no whitespace holds a newline.
+    """
+    none, stop = np.int64(-1), data.size
+    if data[at] != OPEN:
+        return none
     at = skip_white(data, at + 1, stop)
     if at < stop and data[at] == CLOSE:
-        return skip_white(data, at + 1, stop) == stop
+        return _end_of_line(data, at + 1)
     while True:
         end, escaped, value = end_of_key(data, at, stop)
         if end < 0:
-            return False
+            return none
         value_end, kind = end_of_value(data, value, stop, keys.levels)
         if value_end < 0:
-            return False
+            return none
         number = number_of(data, at + 1, end, escaped, keys)
         if number >= 0:
             out.value_starts[row, number], out.value_stops[row, number] = value, value_end
             out.kinds[row, number] = kind
         at = skip_white(data, value_end, stop)
         if at == stop:
-            return False
+            return none
         if data[at] == CLOSE:
-            return skip_white(data, at + 1, stop) == stop
+            return _end_of_line(data, at + 1)
         if data[at] != COMMA:
-            return False
+            return none
         at = skip_white(data, at + 1, stop)
 
 
@@ -142,13 +152,17 @@ def _count_lines(data: Bytes) -> Scalar:
 def _scan(data: Bytes, keys: Keys, out: Rows) -> Scalar:
     rows = at = np.int64(0)  # with literals, numba would compile all that they are passed to twice
     while at < data.size:
-        stop = find_byte(data, at, data.size, NEWLINE)
-        if skip_white(data, at, stop) < stop:
-            out.starts[rows], out.stops[rows] = at, stop
-            out.valid[rows] = _scan_row(data, (at, stop), keys, rows, out)
-            if not out.valid[rows]:
-                out.kinds[rows] = ABSENT
-            rows += 1
+        first = skip_white(data, at, data.size)
+        if first == data.size or data[first] == NEWLINE:
+            at = first + 1
+            continue
+        stop = _scan_row(data, first, keys, rows, out)
+        out.valid[rows] = stop >= 0
+        if stop < 0:
+            out.kinds[rows] = ABSENT
+            stop = find_byte(data, first, data.size, NEWLINE)
+        out.starts[rows], out.stops[rows] = at, stop
+        rows += 1
         at = stop + 1
     return rows
 

@@ -4,13 +4,16 @@ import itertools
 import os
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcurate.core.batch import FilePart
+from dcurate.io import lines as io_lines
 from dcurate.io.lines import ByteBlock, blocks_of, count_lines, count_rows, lines_between, read_lines_of_range
 
 CONTENT = st.lists(st.sampled_from([b"", b" ", b"\r", b"a", b"bcd", b"longer line"]), max_size=8).map(b"\n".join)
@@ -66,3 +69,22 @@ def test_large_ranges_are_the_lines_that_begin_in_them(start: int, stop: int | N
     end = len(content) if stop is None else content.find(b"\n", stop - 1) + 1
     assert (data, begin) == (content[first:end], first)
     assert type(data) is bytes
+
+
+@pytest.mark.parametrize("ahead", [2, 2**16])
+@given(content=CONTENT, cuts=st.lists(st.integers(0, 60), max_size=3))
+def test_ranges_of_a_file_give_every_line_once_in_any_store(content: bytes, cuts: list[int], ahead: int) -> None:
+    bounds = [0, *sorted(min(cut, len(content)) for cut in cuts), len(content)]
+    memory = MemoryFileSystem()
+    memory.pipe_file("/lines", content)
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(io_lines, "_READ_AHEAD", ahead)
+        path = f"{folder}/lines"
+        Path(path).write_bytes(content)
+        ranges = [(start, stop) for start, stop in itertools.pairwise(bounds) if start < stop]
+        parts = [FilePart(path, start, stop, len(content)) for start, stop in ranges]
+        local = [read_lines_of_range(LocalFileSystem(), path, part) for part in parts]
+        stored = [read_lines_of_range(memory, "/lines", part) for part in parts]
+    assert b"".join(data for data, _ in local) == content
+    assert [data for data, _ in stored] == [data for data, _ in local]
+    assert all(content[begin : begin + len(data)] == data for data, begin in local)
