@@ -88,7 +88,7 @@ def read_limited(
 
     def whole() -> tuple[bytes, Sequence[tuple[str, str]]]:
         data = bytearray()
-        with asked(url, transfer) as answer:
+        with asked(url, transfer, most_s=most_s) as answer:
             end = time.monotonic() + most_s
             for chunk in answer.chunks:
                 data += chunk

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -16,11 +16,10 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from dcurate.core.redirects import HARMLESS
 from dcurate.core.resources import Resources
 from dcurate.core.stage import ProcessingStage
 from dcurate.download.fetch import read_limited
-from dcurate.download.origin import MAX_REDIRECTS, check_public
+from dcurate.download.origin import MAX_REDIRECTS, check_public, harmless, origin_of
 from dcurate.download.rights import (
     LARGEST_ROBOTS,
     Robots,
@@ -188,8 +187,8 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
                 data, headers = read_limited(target, transfer, self.limit, self.file_timeout_s)
                 return self._found(data, headers, says, transfer)
             except RedirectedError as error:
-                if _origin(target) != _origin(error.location):
-                    transfer = replace(transfer, headers=_harmless(transfer.headers))
+                if origin_of(target) != origin_of(error.location):
+                    transfer = replace(transfer, headers=harmless(transfer.headers))
                 target = error.location
             except TransferError as error:
                 return says._replace(fault=_fault(error))
@@ -215,7 +214,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
             return before._replace(fault=MediaFault("no answer", str(error)))
         if not self.robots:
             return before
-        site = _site(_origin(url), transfer)
+        site = _site(origin_of(url), transfer)
         if site.robots is None:
             return before._replace(fault=MediaFault("robots.txt cannot be had", f"of {host}"))
         reserved = is_reserved(site.tdm, path_of(url))
@@ -253,20 +252,6 @@ def _fault(error: TransferError) -> MediaFault:
     if isinstance(error, PrivateAddressError):
         return MediaFault("private network", str(error))
     return MediaFault("no answer" if error.status is None else f"HTTP {error.status}", str(error))
-
-
-def _origin(url: str) -> str:
-    """The scheme, host and port of an address; empty if it is not valid."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return ""
-    return f"{parts.scheme}://{parts.netloc}"
-
-
-def _harmless(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers that another host may receive."""
-    return {name: value for name, value in headers.items() if name.lower() in HARMLESS}
 
 
 _sites: OrderedDict[tuple[int, str], _Site] = OrderedDict()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -14,11 +14,12 @@ from functools import lru_cache
 from ipaddress import ip_address
 from socket import SOCK_STREAM, getaddrinfo
 from typing import IO, Any
-from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit
 
 import urllib3
 
 from dcurate.core.redirects import HARMLESS
+from dcurate.download.connections import Deadline, PrivatePeerError, ends_at, pool_for
 from dcurate.download.transfer import Interrupted, PrivateAddressError, RedirectedError, Transfer, TransferError
 from dcurate.errors import DataError
 from dcurate.fs.errors import storage_errors
@@ -36,7 +37,7 @@ _AGAIN = (408, 425, 429)
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
 #: Redirects that are followed for one file.
 MAX_REDIRECTS = 5
-_REDIRECTS = urllib3.Retry(total=None, connect=0, read=0, status=0, other=0, redirect=MAX_REDIRECTS)
+_ONCE = urllib3.Retry(total=None, connect=0, read=0, status=0, other=0, redirect=0)
 _AGENT = "dcurate/0.1 (+https://dcurate.readthedocs.io)"
 
 
@@ -61,7 +62,13 @@ class RangeResponse:
 
 @contextmanager
 def asked(
-    url: str, transfer: Transfer, start: int = 0, validator: str = "", stop: int | None = None
+    url: str,
+    transfer: Transfer,
+    start: int = 0,
+    validator: str = "",
+    stop: int | None = None,
+    *,
+    most_s: float = math.inf,
 ) -> Iterator[RangeResponse]:
     """Request a file from a byte on.
 
@@ -69,6 +76,7 @@ def asked(
         start: the first byte wanted.
         validator: the validator of an earlier response: if the file has changed since, it is sent from its beginning.
         stop: one past the last byte wanted; a server may give more.
+        most_s: seconds that an HTTP server may take.
 
     Raises:
         Interrupted: this attempt failed, another may not.
@@ -76,43 +84,93 @@ def asked(
         DataError: no file of the store would fare better: credentials are missing.
     """
     ask = _http if urlsplit(url).scheme in ("http", "https") else _stored
-    with within_rate_limit(url, transfer), ask(url, transfer, (start, stop), validator) as answer:
+    with within_rate_limit(url, transfer), ask(url, transfer, (start, stop), validator, most_s) as answer:
         yield answer
 
 
 @contextmanager
-def _http(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[RangeResponse]:
+def _http(
+    url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str, most_s: float
+) -> Iterator[RangeResponse]:
     headers = {"User-Agent": _AGENT, "Accept-Encoding": "identity", **transfer.headers}
     start, stop = wanted
     if start or stop is not None:
         headers["Range"] = f"bytes={start}-" if stop is None else f"bytes={start}-{stop - 1}"
         if validator:
             headers["If-Range"] = validator
-    timeout = urllib3.Timeout(connect=transfer.timeout_s, read=transfer.timeout_s)
-    redirects = _redirects(headers, _PUBLIC_REDIRECTS if transfer.public_only else _REDIRECTS)
+    deadline = Deadline(transfer.timeout_s, most_s)
     try:
-        if transfer.public_only:
-            check_public(url)
-        response: Any = _pool(url).request(
-            "GET",
-            url,
-            headers=headers,
-            preload_content=False,
-            retries=redirects,
-            redirect=transfer.follow_redirects,
-            timeout=timeout,
-        )
+        response = _last_response(url, transfer, headers, deadline)
         try:
-            yield _answer(url, response, start)
+            yield _answer(url, response, start, deadline)
         finally:
             response.close()
+    except PrivatePeerError as error:
+        raise PrivateAddressError(f"cannot fetch {url}: its server is in a private network") from error
     except (urllib3.exceptions.LocationValueError, urllib3.exceptions.MaxRetryError) as error:
         reason = getattr(error, "reason", None) or error
-        if isinstance(reason, urllib3.exceptions.ResponseError | urllib3.exceptions.LocationValueError):
+        if isinstance(reason, urllib3.exceptions.LocationValueError):
             raise TransferError(f"cannot fetch {url}: {reason}; check the address") from error
         raise Interrupted(str(reason)) from error
     except urllib3.exceptions.HTTPError as error:
         raise Interrupted(f"the connection was lost ({error})") from error
+
+
+def _last_response(url: str, transfer: Transfer, headers: dict[str, str], deadline: Deadline) -> Any:
+    """The response of the server that a URL redirects to; another host does not receive secret headers."""
+    target = url
+    for _ in range(MAX_REDIRECTS + 1):
+        if transfer.public_only:
+            check_public(target)
+        deadline.renew()
+        with ends_at(deadline):
+            response: Any = pool_for(target, public_only=transfer.public_only).request(
+                "GET",
+                target,
+                headers=headers,
+                preload_content=False,
+                retries=_ONCE,
+                redirect=False,
+                timeout=urllib3.Timeout(connect=transfer.timeout_s, read=transfer.timeout_s),
+            )
+        location = response.get_redirect_location()
+        if not location:
+            return response
+        response.close()  # without its content, which may be endless
+        with suppress(ValueError):  # not valid: the next request says so
+            location = urljoin(target, location)
+        if not transfer.follow_redirects:
+            raise RedirectedError(
+                f"cannot fetch {url}: {response.status}, it redirects to {location}", response.status, location
+            )
+        if origin_of(target) != origin_of(location):
+            headers = harmless(headers)
+        target = location
+    raise TransferError(f"cannot fetch {url}: it redirects more than {MAX_REDIRECTS} times; check the address")
+
+
+def origin_of(url: str) -> str:
+    """The scheme, host and port of an address; empty if it is not valid.
+
+    Examples:
+        >>> origin_of("https://host:8443/a?b"), origin_of("http://[bad")
+        ('https://host:8443', '')
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def harmless(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that another host may receive.
+
+    Examples:
+        >>> harmless({"User-Agent": "us/1", "Authorization": "x"})
+        {'User-Agent': 'us/1'}
+    """
+    return {name: value for name, value in headers.items() if name.lower() in HARMLESS}
 
 
 def check_public(url: str) -> None:
@@ -142,40 +200,17 @@ def _is_public(host: str, _time: int) -> bool:
     return all(ip_address(each[4][0]).is_global for each in getaddrinfo(host, None, type=SOCK_STREAM))
 
 
-class _PublicRetry(urllib3.Retry):
-    """Follows no redirects to private networks."""
-
-    def increment(self, method: Any = None, url: Any = None, response: Any = None, *others: Any, **more: Any) -> Any:
-        location = response.get_redirect_location() if response is not None else None
-        if location:
-            check_public(urljoin(url or "", location))
-        return super().increment(method, url, response, *others, **more)
-
-
-_PUBLIC_REDIRECTS = _PublicRetry(total=None, connect=0, read=0, status=0, other=0, redirect=MAX_REDIRECTS)
-
-
-def _redirects(headers: Mapping[str, str], redirects: urllib3.Retry) -> urllib3.Retry:
-    """Follow redirects; another host does not receive secret headers."""
-    kept = [name for name in headers if name.lower() not in HARMLESS]
-    return redirects.new(remove_headers_on_redirect=[*urllib3.Retry.DEFAULT_REMOVE_HEADERS_ON_REDIRECT, *kept])
-
-
-def _answer(url: str, response: Any, start: int) -> RangeResponse:
+def _answer(url: str, response: Any, start: int, deadline: Deadline) -> RangeResponse:
     status, headers = response.status, response.headers
-    if location := response.get_redirect_location():
-        with suppress(ValueError):  # not valid: whoever follows it finds that out
-            location = urljoin(url, location)
-        raise RedirectedError(f"cannot fetch {url}: {status}, it redirects to {location}", status, location)
     etag = headers.get("ETag", "")
     validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
     if status == 200:
         length = headers.get("Content-Length", "")
         size = int(length) if length.isdigit() else None
-        return RangeResponse(0, size, validator, _body(response), tuple(headers.items()))
+        return RangeResponse(0, size, validator, _body(response, deadline), tuple(headers.items()))
     begin, size = _content_range(headers.get("Content-Range", ""))
     if status == 206 and begin == start:
-        return RangeResponse(start, size, validator, _body(response))
+        return RangeResponse(start, size, validator, _body(response, deadline))
     if status == 416 and size == start:
         return RangeResponse(start, size, validator, iter(()))
     if status in _AGAIN or status >= 500 or status in (206, 416):
@@ -190,10 +225,12 @@ def _answer(url: str, response: Any, start: int) -> RangeResponse:
     raise TransferError(f"cannot fetch {url}: {status} {response.reason or ''}{hint.get(status, '')}", status)
 
 
-def _body(response: Any) -> Iterator[bytes]:
+def _body(response: Any, deadline: Deadline) -> Iterator[bytes]:
     """The content as it arrives, so that bytes before an interruption are kept."""
+    deadline.renew()
     while data := response.read1(CHUNK, decode_content=False):
         yield data
+        deadline.renew()
 
 
 def _content_range(header: str) -> tuple[int | None, int | None]:
@@ -226,26 +263,10 @@ def _retry_after(headers: Any) -> float | None:
         return None
 
 
-def _pool(url: str) -> urllib3.PoolManager:
-    scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
-    proxy = "" if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(scheme, "")
-    return _pool_of(os.getpid(), proxy)
-
-
-@lru_cache(maxsize=4)
-def _pool_of(process: int, proxy: str) -> urllib3.PoolManager:
-    if not proxy:
-        return urllib3.PoolManager(maxsize=16)
-    parts = urlsplit(proxy)
-    login = unquote(parts.netloc.rpartition("@")[0])
-    headers = urllib3.make_headers(proxy_basic_auth=login) if login else None
-    return urllib3.ProxyManager(
-        urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])), 16, proxy_headers=headers
-    )
-
-
 @contextmanager
-def _stored(url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str) -> Iterator[RangeResponse]:
+def _stored(
+    url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str, _most_s: float
+) -> Iterator[RangeResponse]:
     start, stop = wanted
     store, path = open_store(url, transfer.storage_options)
     with _storage_errors(url):

@@ -7,9 +7,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
 
 
@@ -186,3 +187,27 @@ def served() -> Iterator[Files]:
         server.shutdown()
         server.server_close()
         thread.join(5)
+
+
+@contextmanager
+def dripping(head: bytes, drop: bytes) -> Iterator[str]:
+    """A server that answers with a head, and then a few bytes every hundredth of a second, for as long as it can."""
+
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                self.request.recv(65536)
+                self.request.sendall(head)
+                while True:
+                    self.request.sendall(drop)
+                    time.sleep(0.01)
+
+    class Server(ThreadingTCPServer):
+        daemon_threads, block_on_close = True, False
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import InlineExecutor, JsonlReader, Pipeline, Transfer, WebDatasetWriter
-from dcurate.download import origin
+from dcurate.download import connections, media, origin
 from dcurate.download.media import FetchMedia
 from dcurate.download.rights import Robots, robots_tags
 from dcurate.errors import PipelineError
-from tests.download.server import served
+from tests.download.server import dripping, served
 
 QUICK = Transfer(attempts=2, backoff_s=0.01, timeout_s=2.0)
 IMAGE = b"the bytes of a picture"
@@ -182,9 +182,41 @@ def test_private_networks_are_refused_also_after_a_redirect(web, tmp_path, monke
     web.fail("/r.png", 302)
     web.headers["/r.png"] = [("Location", "http://[::1]:1/")]
     monkeypatch.setattr(origin, "_is_public", lambda host, _: host == "127.0.0.1")
+    monkeypatch.setattr(connections, "_checked", lambda connected: connected)
     result = run(listed(tmp_path, [web.url("/r.png")]), FetchMedia(robots=False, transfer=QUICK))
     assert result.report.stages[1].faulty == {"private network": 1}
     assert [one.path for one in web.asked] == ["/r.png"]
+
+
+def test_a_name_that_becomes_one_of_a_private_network_after_it_was_looked_up_is_refused(web, tmp_path, monkeypatch):
+    monkeypatch.setattr(origin, "_is_public", lambda host, _: True)
+    result = run(listed(tmp_path, [web.url("/a.png")]), FetchMedia(robots=False, transfer=QUICK))
+    assert result.report.stages[1].faulty == {"private network": 1}
+    assert not web.asked
+
+
+FOREVER = {
+    "a header": (b"HTTP/1.1 200 OK\r\nX-A: ", b"a"),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"X-A: a\r\n"),
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "the length of a chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+    "a trailer": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n", b"X-A: a\r\n"),
+    "a redirect": (b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", b"a"),
+    "content": (b"HTTP/1.1 200 OK\r\n\r\n", b"a"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREVER)
+@pytest.mark.parametrize("robots", [True, False])
+def test_a_server_that_never_ends_an_answer_is_left_in_time(kind, robots, tmp_path):
+    with dripping(*FOREVER[kind]) as address:
+        begin = time.monotonic()
+        stage = FetchMedia(private=True, transfer=replace(QUICK, timeout_s=0.3), robots=robots, file_timeout_s=0.6)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(media, "_RULES_S", 0.6)
+            result = run(listed(tmp_path, [f"{address}/a.png"]), stage)
+        assert result.report.stages[1].faulty == {"robots.txt cannot be had" if robots else "no answer": 1}
+        assert time.monotonic() - begin < 10
 
 
 def test_robots_txt_is_read_as_rfc_9309_has_it():
