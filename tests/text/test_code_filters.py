@@ -4,7 +4,6 @@ import csv
 import inspect
 import pickle
 import subprocess
-import sys
 import warnings
 from functools import reduce
 from pathlib import Path
@@ -351,6 +350,5 @@ def test_a_table_that_is_missing_is_an_error_that_says_how_to_get_it(tables: Pat
         HistogramFilter(cache_dir=str(empty)).score_document("x")
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="the grammar is another")
 def test_a_formatted_string_is_a_string() -> None:
     assert PythonCommentToCodeFilter().score_document("f'{x}#' # a") == 3 / 11
