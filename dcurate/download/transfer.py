@@ -92,7 +92,7 @@ class Transfer:
             a megabyte or more resets the count.
         backoff_s: seconds before the second attempt, doubled for each further one up to a minute, less up to half at
             random. A longer ``Retry-After`` of the server takes precedence.
-        timeout_s: seconds to wait for a connection, and for the next byte.
+        timeout_s: seconds to wait for a connection, for the head of an answer, and for each piece of its content.
         connections_per_host: concurrent downloads from one server to one machine, over all its processes; None for no
             limit.
         requests_per_second: requests to one server from one machine; None for no limit.
