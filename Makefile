@@ -26,9 +26,9 @@ PEERS  := .venv-datatrove/.ready .venv-text-dedup/.ready .venv-datasketch/.ready
 demo: $(READY)
 	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
 
-# It starts hundreds of processes; those need not compile what one has compiled, whatever the environment says.
+# Three processes keep two cores busy, as tests wait for others. It starts hundreds; those need not compile what one has compiled, whatever the environment says.
 test: $(DEV) tools
-	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 2
+	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 3
 
 # Programs of Debian's that some tests need. Where they cannot be installed those tests are skipped and say so; in CI they fail.
 tools:

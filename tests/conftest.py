@@ -83,7 +83,7 @@ collect_ignore = ["cluster/fake_gpu"]
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order and group the tests by their markers, and skip what needs a GPU where NVML finds none.
 
-    In parallel (``-n 2``) tests with Dask processes run one after the other, beside the rest; the others run file by
+    In parallel (``-n 3``) tests with Dask processes run one after the other, beside the rest; the others run file by
     file.
     """
     if unmarked := sorted({file_of(item) for item in items if needs_cluster_marker(item)}):
