@@ -111,6 +111,7 @@ def _fork_own_server() -> None:
     """Fork the fork server of this process, which would else be a program that loads all modules again."""
     resource_tracker.ensure_running()
     address = os.path.join(util.get_temp_dir(), f"server-{os.getpid()}")
+    Path(address).unlink(missing_ok=True)  # of a process that was killed, if it had the same id
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
