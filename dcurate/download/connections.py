@@ -1,6 +1,6 @@
 """Connections to HTTP servers on which every wait ends, and which need not lead into private networks.
 
-The timeout of a socket begins anew with each byte, so a server that sends one now and then, as part of a header, of the
+The timeout of a socket restarts with each byte, so a server that sends one now and then, as part of a header, of the
 length of a chunk, or of one "100 Continue" after another, could hold a client for ever. A `Deadline` ends the wait.
 """
 
@@ -28,7 +28,7 @@ _thread = threading.local()
 
 
 class Deadline:
-    """When the next content must have come: after a wait that begins anew with each piece, and in all after a time.
+    """Limits the wait for each piece of content, and the time of a whole answer.
 
     Args:
         wait_s: seconds to wait for a piece of content.
@@ -72,8 +72,8 @@ def pool_for(url: str, *, public_only: bool) -> urllib3.PoolManager:
     """Connections of this process, through the proxy that the environment names for the URL, if any.
 
     Args:
-        public_only: whether connections that lead into a private network are refused: what a name of a host stands
-            for may have changed since it was looked up. A proxy may be in one.
+        public_only: whether connections that lead into a private network are refused: the address of a host may have
+            changed since it was looked up. A proxy may be in one.
     """
     scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
     proxy = "" if urllib.request.proxy_bypass(host) else urllib.request.getproxies().get(scheme, "")

@@ -137,7 +137,7 @@ def _last_response(url: str, transfer: Transfer, headers: dict[str, str], deadli
         if not location:
             return response
         response.close()  # without its content, which may be endless
-        with suppress(ValueError):  # not valid: the next request says so
+        with suppress(ValueError):  # an invalid address is refused by the next request
             location = urljoin(target, location)
         if not transfer.follow_redirects:
             raise RedirectedError(
