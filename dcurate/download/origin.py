@@ -137,12 +137,14 @@ def _last_response(url: str, transfer: Transfer, headers: dict[str, str], deadli
         if not location:
             return response
         response.close()  # without its content, which may be endless
-        with suppress(ValueError):  # an invalid address is refused by the next request
+        with suppress(ValueError):  # an invalid address
             location = urljoin(target, location)
         if not transfer.follow_redirects:
             raise RedirectedError(
                 f"cannot fetch {url}: {response.status}, it redirects to {location}", response.status, location
             )
+        if not origin_of(location):
+            raise TransferError(f"cannot fetch {url}: it redirects to {location!r}, which is no valid address")
         if origin_of(target) != origin_of(location):
             headers = harmless(headers)
         target = location

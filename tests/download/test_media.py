@@ -151,6 +151,17 @@ def test_a_site_whose_rules_cannot_be_had_is_not_read_and_one_without_rules_is(w
     assert Counter(one.path for one in web.asked) == {"/robots.txt": 3, "/.well-known/tdmrep.json": 1, "/a.png": 1}
 
 
+@pytest.mark.parametrize("location", ["http://[bad", "file:///etc/passwd", "http://host:x/", "/robots.txt", "//"])
+@pytest.mark.parametrize("private", [True, False])
+def test_rules_that_redirect_to_nowhere_cannot_be_had(location, private, web, tmp_path, monkeypatch):
+    monkeypatch.setattr(origin, "_is_public", lambda host, _: True)
+    monkeypatch.setattr(connections, "_checked", lambda connected: connected)
+    web.fail("/robots.txt", *[302] * 9)
+    web.headers["/robots.txt"] = [("Location", location)]
+    result = run(listed(tmp_path, [web.url("/a.png")]), FetchMedia(private=private, transfer=QUICK))
+    assert result.report.stages[1].faulty == {"robots.txt cannot be had": 1}
+
+
 def test_no_host_is_asked_for_more_at_a_time_than_the_limit_and_large_files_are_refused(web, tmp_path):
     web.content |= {f"/{number}.png": bytes(5000) for number in range(8)}
     for number in range(8):
