@@ -17,7 +17,7 @@ from dcurate.download import connections, media, origin
 from dcurate.download.media import FetchMedia
 from dcurate.download.rights import Robots, robots_tags
 from dcurate.errors import PipelineError
-from tests.download.server import dripping, served
+from tests.download.server import certified, dripping, served
 
 QUICK = Transfer(attempts=2, backoff_s=0.01, timeout_s=2.0)
 IMAGE = b"the bytes of a picture"
@@ -204,6 +204,37 @@ def test_a_name_that_becomes_one_of_a_private_network_after_it_was_looked_up_is_
     result = run(listed(tmp_path, [web.url("/a.png")]), FetchMedia(robots=False, transfer=QUICK))
     assert result.report.stages[1].faulty == {"private network": 1}
     assert not web.asked
+
+
+@pytest.fixture
+def secure(tmp_path, monkeypatch):
+    """A server of files by HTTPS."""
+    certificate = certified(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    connections._pool.cache_clear()
+    with served(certificate) as server:
+        yield server
+    connections._pool.cache_clear()
+
+
+def test_files_are_fetched_by_https_and_the_same_waits_end(secure, tmp_path):
+    secure.content |= {f"/{number}.png": IMAGE for number in range(9)}
+    secure.content["/slow.png"] = bytes(10_000_000)
+    secure.fail("/slow.png", ("slow", 0.05), ("slow", 0.05))
+    secure.fail("/silent.png", ("silent", 2.0), ("silent", 2.0))
+    transfer = Transfer(attempts=2, backoff_s=0.01, timeout_s=0.5, connections_per_host=1)
+    urls = [secure.url(f"/{name}.png") for name in (*range(9), "slow", "silent")]
+    result = run(listed(tmp_path, urls), FetchMedia(private=True, transfer=transfer, file_timeout_s=0.5))
+    [batch] = result
+    assert batch.to_arrow()["bytes"].to_pylist() == [IMAGE] * 9
+    assert result.report.stages[1].faulty == {"no answer": 2}
+
+
+def test_private_networks_are_refused_by_https_too(secure, tmp_path, monkeypatch):
+    monkeypatch.setattr(origin, "_is_public", lambda host, _: True)
+    result = run(listed(tmp_path, [secure.url("/a.png")]), FetchMedia(robots=False, transfer=QUICK))
+    assert result.report.stages[1].faulty == {"private network": 1}
+    assert not secure.asked
 
 
 FOREVER = {
