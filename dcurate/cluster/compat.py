@@ -577,7 +577,15 @@ def keep_preload_of_fork_server() -> None:
 
 
 class PatientSpecCluster(SpecCluster):  # type: ignore[misc]
-    """A cluster that keeps a nanny whose worker takes long to come back, where Dask would close it."""
+    """A cluster that keeps a nanny whose worker takes long to come back, where Dask would close it.
+
+    It also closes nannies that were created and never started, because another could not be created. Dask asserts that
+    there are none, which hides the error and leaves the scheduler running.
+    """
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(nanny.close() for nanny in self._created if nanny.status == Status.init))
+        await super()._close()
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
         super(SpecCluster, self)._update_worker_status(op, msg)

@@ -175,7 +175,7 @@ class LocalCluster(Cluster):
             stack.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}))
         try:
             cluster = stack.enter_context(self._started(found))
-        except (RuntimeError, TimeoutError) as error:
+        except (RuntimeError, OSError) as error:  # with TimeoutError
             raise start_error(error) from cause_of_start_failure(error)
         return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))
 

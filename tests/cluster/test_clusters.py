@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -7,7 +8,8 @@ from typing import Any
 import psutil
 import pytest
 from dask.system import CPU_COUNT
-from distributed import Nanny, Worker
+from distributed import Nanny, SpecCluster, Status, Worker
+from distributed.diskutils import WorkSpace
 from distributed.system import MEMORY_LIMIT
 
 from dcurate import AttachedCluster, LocalCluster
@@ -83,6 +85,22 @@ def test_a_worker_that_does_not_start_says_why() -> None:
     cluster = ElasticCluster({"cpu": Kind(Shape(minimum=1), {"cls": Nanny, "options": options})})
     with pytest.raises(RunError, match=r"the worker processes did not start; ImportError\('no such library'\)"):
         cluster.open()
+
+
+def test_a_worker_whose_folder_cannot_be_made_says_why_and_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders, make = iter(range(9)), WorkSpace.__init__
+
+    def full(folder: WorkSpace, path: str) -> None:
+        if next(folders) == 2:  # after those of the scheduler and the first worker
+            raise OSError(errno.ENOSPC, "No space left on device")
+        make(folder, path)
+
+    monkeypatch.setattr(WorkSpace, "__init__", full)
+    clusters = {id(one) for one in SpecCluster._instances}
+    with pytest.raises(RunError, match=r"the worker processes did not start; OSError\(28, 'No space left on device'\)"):
+        LocalCluster(n_workers=2).open()
+    opened = [one for one in SpecCluster._instances if id(one) not in clusters]
+    assert {one.status for one in opened} <= {Status.closed}
 
 
 def test_less_than_one_worker_is_refused() -> None:
