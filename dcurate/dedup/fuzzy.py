@@ -166,7 +166,7 @@ class BandWriter(TextWriter, EntryWriter):
         return self.texts(table)
 
     def with_features(self, known: Any, table: Any, texts: TextColumn | CudaColumn) -> Any:
-        return with_shingles(known, texts, np.arange(table.num_rows), self.search)
+        return with_shingles(known, texts, self.search)
 
     def entries(self, texts: TextColumn | CudaColumn) -> Any:
         """A row for each band of each text that has shingles: its key, the row of the text, and a hash of the text."""

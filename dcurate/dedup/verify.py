@@ -27,7 +27,6 @@ from dcurate.frames.columns import (
     as_text,
     lists_of,
     numbers,
-    only,
     rows_at,
     table_of,
     with_column,
@@ -43,7 +42,7 @@ from dcurate.kernels.stars import Similarities
 from dcurate.shuffle.keys import equal_edges, scale_keys
 from dcurate.shuffle.merge import with_merged_files
 from dcurate.shuffle.ranges import ShuffleIndex, ShufflePartitions, partition_of
-from dcurate.shuffle.spill import DOC_ID, ID, SpilledRows, identified, ids_at, source_names
+from dcurate.shuffle.spill import DOC_ID, ID, SpilledRows, identified, ids_at, source_names, with_columns
 from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
@@ -111,13 +110,12 @@ class NearDuplicates(ABC):
         """The similarity from which candidates are duplicates."""
 
     @abstractmethod
-    def with_features(self, made: Any, table: Any, rows: Ints) -> Any:
+    def with_features(self, made: Any, table: Any) -> Any:
         """Add to a table of candidates what they are compared by.
 
         Args:
             made: a row for each candidate.
-            table: rows with the columns `compared`.
-            rows: the row of each candidate.
+            table: their rows, with the columns `compared`.
         """
 
     @abstractmethod
@@ -156,8 +154,8 @@ class NearTexts(NearDuplicates):
     def threshold(self) -> float:
         return self.search.threshold if self.search.verification != "none" else 0
 
-    def with_features(self, made: Any, table: Any, rows: Ints) -> Any:
-        return with_shingles(made, text_column(table, self.text_field), rows, self.search)
+    def with_features(self, made: Any, table: Any) -> Any:
+        return with_shingles(made, text_column(table, self.text_field), self.search)
 
     def comparison(self, table: Any, order: Ints) -> Comparison:
         return CandidateSimilarity.of(table, self.search, order)
@@ -262,24 +260,28 @@ class CandidateWriter(ChunkWriter):
             for column in set(known.column_names) - {DOC_ID}:
                 made = with_values(made, column, known, column)
             return made
-        made = with_column(made, _RANK, near.keep.ranks(table, near.text_field)[rows])
+        chosen = with_columns(rows_at(table, rows), near.columns)
+        made = with_column(made, _RANK, near.keep.ranks(chosen, near.text_field))
         if near.action == "identify" or near.report_path is not None:
-            made = identified(made, table, near.id_field, key, rows)
+            if near.id_field is None:
+                made = identified(made, table, None, key, rows)
+            else:
+                made = with_values(made, ID, chosen, near.id_field)
         if near.index is not None and ID in made.column_names:
             made = as_text(made, ID)
         if near.source_field is not None:
-            sources = source_names(rows_at(only(table, [near.source_field]), rows), near.source_field)
+            sources = source_names(chosen, near.source_field)
             made = with_column(made, _SOURCE, np.searchsorted(list(near.spilled.sources), sources))
-        return near.with_features(made, table, rows)
+        return near.with_features(made, chosen)
 
 
-def with_shingles(made: Any, texts: TextColumn | CudaColumn, rows: Ints, search: Search) -> Any:
-    """Add the features of the rows: sets of shingles, or signatures."""
+def with_shingles(made: Any, texts: TextColumn | CudaColumn, search: Search) -> Any:
+    """Add the features of the texts: sets of shingles, or signatures."""
     if search.verification != "exact":
-        signatures = search.minhash.signatures(texts, rows)
+        signatures = search.minhash.signatures(texts)
         bounds = np.arange(len(signatures) + 1) * signatures.shape[1]
         return with_lists(made, _SHINGLES, bounds, signatures.ravel())
-    sets = search.minhash.sets(texts, rows)
+    sets = search.minhash.sets(texts, np.arange(made.num_rows))
     return with_column(with_lists(made, _SHINGLES, sets.bounds, sets.values), _WHOLE, sets.whole)
 
 

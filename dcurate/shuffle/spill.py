@@ -181,11 +181,20 @@ class SpilledRows:
         """Return a source that reads the rows back, each split under its original key.
 
         Args:
-            columns: to read; all by default.
+            columns: to read, see `with_columns`; all by default.
             numbered: whether rows get the column `DOC_ID`.
             with_seen: whether documents of earlier runs are read first, with all of their columns.
         """
         return SpillReader(self, None if columns is None else tuple(columns), numbered, with_seen, name=name)
+
+
+def with_columns(table: Any, names: Sequence[str]) -> Any:
+    """Return only these columns of rows that were read back; those that are only in the lines are parsed here.
+
+    So a stage that needs few of the rows parses only these.
+    """
+    missing = [name for name in names if name not in table.column_names]
+    return only(with_texts(table, missing) if missing else table, names)
 
 
 def identified(entries: Any, table: Any, id_field: str | None, key: BatchKey, rows: Ints) -> Any:
@@ -232,7 +241,8 @@ def read_row_offsets(url: str, options: dict[str, Any]) -> Ints:
 class SpillReader(SourceStage[FileGroup, DocumentBatch]):
     """Reads spilled rows back, each split under its original key.
 
-    The version of each part of a split is the number of its first document.
+    The version of each part of a split is the number of its first document. A wanted column that is only in the lines
+    of the rows is left there, for `with_columns`.
     """
 
     spilled: SpilledRows
@@ -263,9 +273,7 @@ class SpillReader(SourceStage[FileGroup, DocumentBatch]):
         missing = [name for name in wanted if name not in there]
         if LINE not in there or not missing:
             return stacked(read_parts(parts, options, wanted))
-        read = [name for name in wanted if name in there]
-        tables = read_parts(parts, options, [*read, LINE])
-        return stacked([only(with_texts(table, missing), wanted) for table in tables])
+        return stacked(read_parts(parts, options, [*(name for name in wanted if name in there), LINE]))
 
     def process(self, task: FileGroup) -> DocumentBatch:
         seen = task.key is not None and task.key.split in self.spilled.splits[: self.spilled.seen]

@@ -196,8 +196,8 @@ class NearImages(NearDuplicates):
     def threshold(self) -> float:
         return self.least if self.verify == "thumbnail" else 0.0
 
-    def with_features(self, made: Any, table: Any, rows: Ints) -> Any:
-        return with_values(made, FINGERPRINT, rows_at(only(table, [FINGERPRINT]), rows), FINGERPRINT)
+    def with_features(self, made: Any, table: Any) -> Any:
+        return with_values(made, FINGERPRINT, table, FINGERPRINT)
 
     def comparison(self, table: Any, order: Ints) -> Comparison:
         prints = Fingerprints.of(rows_at(only(table, [FINGERPRINT]), order)[FINGERPRINT])
