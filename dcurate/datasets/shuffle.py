@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dcurate.core.kernels import Kernels
 from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.rows import row_keys
 from dcurate.fs.stores import Directory
 from dcurate.io.partition import parse_bytes
+from dcurate.kernels.json_canonical import KERNELS
 from dcurate.shuffle.keyed import KeyedFile, KeyedWriter, StreamReader, keyed_files, stream_of
 from dcurate.shuffle.random_streams import Stream
 from dcurate.shuffle.ranges import base_names
@@ -197,6 +199,9 @@ class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def inputs(self) -> Spec:
         return [], [] if self.id_field is None else [self.id_field]
+
+    def kernels(self) -> Sequence[Kernels]:
+        return [KERNELS] if self.id_field is None else []
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         fields = None if self.id_field is None else [self.id_field]

@@ -13,12 +13,15 @@ import pyarrow as pa
 
 from dcurate.errors import DataError, listed
 from dcurate.frames.columns import python_values
-from dcurate.frames.lines import LINE, whole_rows
+from dcurate.frames.lines import LINE, left_in_lines, lines_of, read_columns, whole_rows
 from dcurate.frames.origins import without_origins
+from dcurate.kernels.json_canonical import canonical
 
 #: Rows by (high, low): an array of shape (rows, 2).
 Keys = npt.NDArray[np.uint64]
 
+#: Bytes of lines that are hashed at a time.
+_BLOCK = 2**22
 #: Up to here a double holds every whole number.
 _EXACT = 2**53
 _PLAIN = {str, int, bool}
@@ -47,7 +50,7 @@ def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
     if fields is None:
         table = without_origins(table)
     if fields is None and LINE in table.column_names:
-        return _digests(map(_lean_row, whole_rows(table)), seed)
+        return _keys_of_lines(table, seed)
     names = sorted(table.column_names) if fields is None else list(fields)
     missing = [name for name in names if name not in table.column_names]
     if missing:
@@ -56,9 +59,37 @@ def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
     return _digests((dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)), seed)
 
 
+def _keys_of_lines(table: pa.Table, seed: int) -> Keys:
+    """The keys of rows that have lines; of those that nothing but a line holds, few lines are parsed."""
+    rest = left_in_lines(table, ())
+    if rest.column_names != [LINE] or read_columns(rest):
+        return _digests(map(_lean_row, whole_rows(table)), seed)
+    keys = np.empty((table.num_rows, 2), np.uint64)
+    step = max(1, table.num_rows * _BLOCK // max(1, rest.nbytes))
+    for start in range(0, table.num_rows, step):
+        block = rest.slice(start, step)
+        found = lines_of(block)
+        assert found is not None, "columns are left in lines where all rows have one"
+        bounds, data = found
+        offsets, written = canonical(data, bounds)
+        done = np.diff(offsets) > 0
+        spans = map(slice, offsets[:-1][done].tolist(), offsets[1:][done].tolist())
+        keys[start : start + step][done] = _hashed(map(written.data.__getitem__, spans), seed)
+        if not done.any():  # nor are those that follow, most likely
+            keys[start:] = _digests(map(_lean_row, whole_rows(rest.slice(start))), seed)
+            break
+        if not done.all():
+            keys[start : start + step][~done] = _digests(map(_lean_row, whole_rows(block.filter(~done))), seed)
+    return keys
+
+
 def _digests(rows: Iterable[Mapping[str, Any]], seed: int) -> Keys:
+    return _hashed(map(_canonical, rows), seed)
+
+
+def _hashed(rows: Iterable[bytes | memoryview], seed: int) -> Keys:
     salt = int(seed).to_bytes(16, "little", signed=True)
-    digests = b"".join(hashlib.blake2b(_canonical(row), digest_size=16, key=salt).digest() for row in rows)
+    digests = b"".join(hashlib.blake2b(row, digest_size=16, key=salt).digest() for row in rows)
     return np.frombuffer(digests, np.uint64).reshape(-1, 2)
 
 

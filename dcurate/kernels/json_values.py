@@ -15,7 +15,7 @@ ABSENT, NULL, BOOLEAN, INTEGER, FLOAT, TEXT, ESCAPED_TEXT, OBJECT, ARRAY = range
 TAB, NEWLINE, RETURN, SPACE = np.uint8(9), np.uint8(10), np.uint8(13), np.uint8(32)
 QUOTE, BACKSLASH, COMMA, COLON = np.uint8(34), np.uint8(92), np.uint8(44), np.uint8(58)
 OPEN, CLOSE, _OPEN_LIST, _CLOSE_LIST = np.uint8(123), np.uint8(125), np.uint8(91), np.uint8(93)
-ZERO, _NINE, _MINUS, _PLUS, _DOT = np.uint8(48), np.uint8(57), np.uint8(45), np.uint8(43), np.uint8(46)
+ZERO, _NINE, MINUS, _PLUS, _DOT = np.uint8(48), np.uint8(57), np.uint8(45), np.uint8(43), np.uint8(46)
 LOWER_U = np.uint8(117)
 #: Bytes that are compared at once, in one or two vector instructions.
 _BLOCK = 32
@@ -163,7 +163,7 @@ def _skip_digits(data: Bytes, at: int, stop: int) -> Scalar:
 def _end_of_number(data: Bytes, at: int, stop: int) -> Scalar:
     """The end of a number, and its kind; -1 if it is none."""
     kind = INTEGER
-    if at < stop and data[at] == _MINUS:
+    if at < stop and data[at] == MINUS:
         at += 1
     begin, at = at, _skip_digits(data, at, stop)
     if at == begin or (data[begin] == ZERO and at > begin + 1):
@@ -176,7 +176,7 @@ def _end_of_number(data: Bytes, at: int, stop: int) -> Scalar:
     if at < stop and (data[at] | 32) == 101:
         kind = FLOAT
         at += 1
-        if at < stop and (data[at] == _PLUS or data[at] == _MINUS):
+        if at < stop and (data[at] == _PLUS or data[at] == MINUS):
             at += 1
         begin, at = at, _skip_digits(data, at, stop)
         if at == begin:
@@ -201,13 +201,13 @@ def _end_of_word(data: Bytes, at: int, stop: int) -> Scalar:
 
 
 @njit(**INLINE_LATE)
-def _end_of_scalar(data: Bytes, at: int, stop: int) -> Scalar:
+def end_of_scalar(data: Bytes, at: int, stop: int) -> Scalar:
     """The end of a string, number, or word, and its kind; -1 if it is none of them."""
     byte = data[at]
     if byte == QUOTE:
         end, escaped = _end_of_string(data, at + 1, stop)
         return (end + 1 if end >= 0 else end), (ESCAPED_TEXT if escaped else TEXT)
-    if byte == _MINUS or ZERO <= byte <= _NINE:
+    if byte == MINUS or ZERO <= byte <= _NINE:
         return _end_of_number(data, at, stop)
     return _end_of_word(data, at, stop)
 
@@ -259,7 +259,7 @@ def _end_of_nested(data: Bytes, at: int, stop: int, levels: Levels) -> Scalar:
                 at = _next_value(data, at, stop, levels[depth - 1])
                 continue
         else:
-            at, _ = _end_of_scalar(data, at, stop)
+            at, _ = end_of_scalar(data, at, stop)
             if at < 0:
                 return none
             at = skip_white(data, at, stop)
@@ -279,4 +279,4 @@ def end_of_value(data: Bytes, at: int, stop: int, levels: Levels) -> Scalar:
     """The end of the value at this position, and its kind; -1 if there is none."""
     if data[at] == OPEN or data[at] == _OPEN_LIST:
         return _end_of_nested(data, at, stop, levels), (OBJECT if data[at] == OPEN else ARRAY)
-    return _end_of_scalar(data, at, stop)
+    return end_of_scalar(data, at, stop)

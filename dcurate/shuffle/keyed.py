@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
+from dcurate.core.kernels import Kernels
 from dcurate.core.stage import SourceStage
 from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.rows import Keys, row_keys
 from dcurate.fs.stores import Directory
+from dcurate.kernels.json_canonical import KERNELS
 from dcurate.shuffle.chunks import ChunkIndex, Ints, read_chunks, read_indexes, read_parts, runs, stacked
 from dcurate.shuffle.keys import range_of
 from dcurate.shuffle.random_streams import Stream
@@ -48,6 +50,9 @@ class KeyedWriter(ChunkWriter):
 
     def inputs(self) -> tuple[list[str], list[str]]:
         return [], [] if self.id_field is None else [self.id_field]
+
+    def kernels(self) -> Sequence[Kernels]:
+        return [KERNELS] if self.id_field is None else []
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         dataset = 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from dcurate.errors import DataError
 from dcurate.frames.excerpts import excerpts
-from dcurate.frames.lines import with_lines
+from dcurate.frames.lines import LINE, with_lines
 from dcurate.frames.rows import row_keys
 
 scalars = st.none() | st.booleans() | st.integers(-5, 5)
@@ -66,6 +67,30 @@ def test_other_seeds_and_other_fields_give_other_keys() -> None:
     assert len(set(keys(rows, fields=["id"]))) == 1
     with pytest.raises(DataError, match="no column 'x'; the rows have 'id', 'n'"):
         keys(rows, fields=["x"])
+
+
+odd = (
+    scalars
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=3)
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.lists(st.none() | st.integers(-5, 5), max_size=2)
+)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["n", "", "\u00e9", 'a"']), odd), min_size=1, max_size=8),
+    st.integers(0, 7),
+    st.booleans(),
+)
+def test_a_row_has_the_same_key_from_its_line_as_from_its_values(
+    rows: list[dict[str, Any]], plain: int, ascii_only: bool
+) -> None:
+    rows = [{"id": "x", **row} for row in rows] + [{"text": f"{number}\n", "id": number} for number in range(plain)]
+    lines = [json.dumps(row, ensure_ascii=ascii_only).encode() + b"\n" for row in rows]
+    table = with_lines(pa.table({"": pa.nulls(len(rows))}), pa.array(lines, pa.large_binary()), []).select([LINE])
+    assert row_keys(table, None, 3).tolist() == [list(keys([row], 3)[0]) for row in rows]
 
 
 def test_an_excerpt_shows_the_text_of_a_row_that_is_in_its_line_alone() -> None:
