@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from numba import njit
 
 from dcurate.core.kernels import Kernels
@@ -231,7 +232,9 @@ def decode(data: bytes | memoryview, rows: Rows, key: int) -> tuple[Offsets, Byt
     starts, stops = frozen(rows.value_starts[:, key], np.int64), frozen(rows.value_stops[:, key], np.int64)
     kinds = frozen(rows.kinds[:, key], np.uint8)
     texts = (kinds == TEXT) | (kinds == ESCAPED_TEXT)
-    out = np.empty(int((stops - starts)[texts].sum()) + SPARE, np.uint8)
+    # From Arrow's memory, which keeps what is freed for its next array, as the C library does for NumPy's: from one of
+    # them, less is kept.
+    out = np.frombuffer(pa.allocate_buffer(int((stops - starts)[texts].sum()) + SPARE), np.uint8)
     offsets = np.empty(len(starts) + 1, np.int64)
     _decode(block, (starts, stops), kinds, out, offsets)
     return offsets, out[: offsets[-1]]
