@@ -418,8 +418,8 @@ def _load_small() -> None:
 
 #: What reading and editing lines takes; damaged ones are parsed.
 KERNELS = (
-    Kernels("json_rows.scan", _load_scan, partial(missing, lambda: [_scan]), 4.0, "json_rows"),
-    Kernels("json_rows.edit", _load_edit, partial(missing, lambda: [_edit]), 3.0, "json_rows"),
+    Kernels("json_rows.scan", _load_scan, partial(missing, lambda: [_scan]), 2.7, "json_rows"),
+    Kernels("json_rows.edit", _load_edit, partial(missing, lambda: [_edit]), 1.5, "json_rows"),
     NESTING_KERNELS,
     TEXT_KERNELS,
     Kernels("json_rows.decode", _load_small, partial(missing, lambda: [_decode, _count_lines, fill]), 0.8),

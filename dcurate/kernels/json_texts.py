@@ -11,7 +11,7 @@ from dcurate.core.kernels import Kernels
 from dcurate.kernels.hashing import has_zero, load_eight
 from dcurate.kernels.json_values import BACKSLASH, ESCAPES, LOWER_U, QUOTE, ZERO, code_unit, find_special
 from dcurate.kernels.kept import missing
-from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Ints, Offsets, Scalar, Word, frozen
+from dcurate.kernels.layout import INLINE, OPTIONS, SHARED, Bytes, Ints, Offsets, Scalar, Word, frozen
 
 #: The letter of the short escape of a byte; 0 if it has none.
 _SHORT = np.zeros(256, np.uint8)
@@ -22,7 +22,7 @@ _BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
-@njit(**INLINE)
+@njit(**SHARED)
 def put(source: Bytes, start: int, stop: int, out: Bytes, size: int) -> Scalar:
     """Copy bytes to ``out`` from ``size``, and return where they end there."""
     first, place = np.uint64(start), np.uint64(size)  # with these, numba looks for no negative numbers

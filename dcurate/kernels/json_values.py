@@ -7,7 +7,7 @@ import numpy.typing as npt
 from numba import njit
 
 from dcurate.kernels.hashing import has_zero, load_eight
-from dcurate.kernels.layout import INLINE_LATE, Bytes, Scalar, Word
+from dcurate.kernels.layout import INLINE_LATE, SHARED, Bytes, Scalar, Word
 
 #: What a key of a row holds.
 ABSENT, NULL, BOOLEAN, INTEGER, FLOAT, TEXT, ESCAPED_TEXT, OBJECT, ARRAY = range(9)
@@ -121,7 +121,7 @@ def code_unit(data: Bytes, at: int, stop: int) -> Scalar:
     return unit
 
 
-@njit(**INLINE_LATE)
+@njit(**SHARED)
 def _end_of_string(data: Bytes, at: int, stop: int) -> Scalar:
     """The closing quote of the string that begins at this position, and whether it holds escapes; -1 if it is none.
 
