@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -249,6 +250,7 @@ def main() -> None:
     parser.add_argument("--scratch", metavar="DIR", help="where input and output go for a while")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
     with scratch_folder("overhead", options.scratch) as scratch:
         figures = run(options, scratch)
     save(options.json, figures)
