@@ -38,7 +38,8 @@ def start(environment: Mapping[str, Any] = USUAL) -> bool:
         environment: variables to set before it starts, as libraries read some only then.
 
     Returns:
-        Whether workers can be forked from it: not if it was started with other variables, which they would have.
+        Whether workers can be forked from it: not if it was started with other variables, which they would have, or
+        if it cannot be started, as where the path of the temporary directory is too long for a socket.
     """
     if not CAN_FORK:
         return False
@@ -53,6 +54,8 @@ def start(environment: Mapping[str, Any] = USUAL) -> bool:
     os.environ.update(meanwhile)
     try:
         forkserver.ensure_running()
+    except OSError:
+        return False
     finally:
         for name, value in before.items():
             if value is None:

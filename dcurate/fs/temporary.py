@@ -83,12 +83,16 @@ def sweep(parent: Path, needed: Callable[[Path], bool] = lambda folder: False) -
 def remove_unused(path: Path, needed: Callable[[Path], bool] = lambda folder: False) -> None:
     """Remove a folder, unless a living process has `held` it.
 
+    Another process that does the same is waited for.
+
     Args:
         needed: whether a folder that nobody holds stays nevertheless.
     """
     with suppress(OSError):  # held, removed by another process, or on a file system without locks
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
+            if not try_lock(folder):
+                lock(folder, shared=True)  # at once where it is held
             if try_lock(folder) and is_at(path, folder, follow_symlinks=False) and not needed(path):
                 shutil.rmtree(path, ignore_errors=True)
         finally:

@@ -142,3 +142,23 @@ def _is_in(process: psutil.Process, folder: Path) -> bool:
 def test_nothing_is_forked_from_a_process_with_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_server, "_started_with", {"OMP_NUM_THREADS": "3"})
     assert not fork_server.start()
+
+
+SPAWNED = """
+import os
+import psutil
+from dcurate import LocalCluster
+
+if __name__ == "__main__":
+    with LocalCluster(n_workers=1, gpus=False) as cluster:
+        (parent,) = cluster.client.run(lambda: psutil.Process().ppid()).values()
+    assert parent == os.getpid()
+"""
+
+
+def test_workers_start_where_the_temporary_directory_has_too_long_a_path_for_a_socket(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(SPAWNED)
+    subprocess.run([sys.executable, script], env={**os.environ, "TMPDIR": str(folder)}, check=True, timeout=240)

@@ -285,6 +285,10 @@ def _loaded(payload: bytes) -> OperatorSpec:
     """
     with _LOADING:
         spec: OperatorSpec | CallError = attempt(cloudpickle.loads, payload)
+        if isinstance(spec, CallError) and isinstance(spec.error, ImportError):
+            # The set-up of another operator may import a package that replaces itself, as transformers does: whoever
+            # waits for that import gets the package as it was before.
+            spec = attempt(cloudpickle.loads, payload)
     if not isinstance(spec, CallError):
         return spec
     if isinstance(spec.error, ImportError | AttributeError):
