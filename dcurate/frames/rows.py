@@ -60,7 +60,7 @@ def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
 
 
 def _keys_of_lines(table: pa.Table, seed: int) -> Keys:
-    """The keys of rows that have lines; of those that nothing but a line holds, few lines are parsed."""
+    """The keys of rows that have lines; plain lines that hold whole rows are hashed without parsing them."""
     rest = left_in_lines(table, ())
     if rest.column_names != [LINE] or read_columns(rest):
         return _digests(map(_lean_row, whole_rows(table)), seed)
