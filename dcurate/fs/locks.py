@@ -22,10 +22,14 @@ def lock(file: int | IO[Any], *, shared: bool = False) -> None:
     fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
 
 
-def try_lock(file: int | IO[Any]) -> bool:
-    """Lock an open file or folder for this process alone; False if another one holds a lock."""
+def try_lock(file: int | IO[Any], *, shared: bool = False) -> bool:
+    """Lock an open file or folder without waiting; False if others hold locks that exclude this one.
+
+    Args:
+        shared: whether others may hold a shared lock at the same time.
+    """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

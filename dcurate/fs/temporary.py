@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,8 +19,10 @@ from pathlib import Path
 from dcurate.errors import ResourceError
 from dcurate.fs.locks import is_at, lock, try_lock
 
-#: How often a folder is made that others remove at once.
+#: How often a folder is made that others remove at once, or is looked at while others remove it.
 _TRIES = 100
+#: Between two looks, in seconds.
+_WAIT_S = 0.01
 
 
 def own_folder(*names: str) -> Path:
@@ -83,7 +86,7 @@ def sweep(parent: Path, needed: Callable[[Path], bool] = lambda folder: False) -
 def remove_unused(path: Path, needed: Callable[[Path], bool] = lambda folder: False) -> None:
     """Remove a folder, unless a living process has `held` it.
 
-    Another process that does the same is waited for.
+    Another process that does the same is waited for, for a second at most.
 
     Args:
         needed: whether a folder that nobody holds stays nevertheless.
@@ -91,12 +94,21 @@ def remove_unused(path: Path, needed: Callable[[Path], bool] = lambda folder: Fa
     with suppress(OSError):  # held, removed by another process, or on a file system without locks
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            if not try_lock(folder):
-                lock(folder, shared=True)  # at once where it is held
-            if try_lock(folder) and is_at(path, folder, follow_symlinks=False) and not needed(path):
+            if _lock_if_unused(folder) and is_at(path, folder, follow_symlinks=False) and not needed(path):
                 shutil.rmtree(path, ignore_errors=True)
         finally:
             os.close(folder)
+
+
+def _lock_if_unused(folder: int) -> bool:
+    """Lock a folder unless a process has `held` it; wait for one that removes it, or looks whether it is needed."""
+    for _ in range(_TRIES):
+        if try_lock(folder):
+            return True
+        if try_lock(folder, shared=True):
+            return try_lock(folder)  # False where it is held
+        time.sleep(_WAIT_S)
+    return False
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def canonical(data: bytes | memoryview, bounds: npt.NDArray[np.int64]) -> tuple[
     r"""Write rows with their keys in order, without whitespace and nulls: offsets and bytes.
 
     That is done for rows of texts with the shortest escapes, whole numbers of 64 bits, true, false and null, each key
-    once. What is written of any other row, such as one with floats or nested values, is empty.
+    once. Nothing is written for any other row, such as one with floats or nested values.
 
     Args:
         data: valid rows, each an object of JSON.

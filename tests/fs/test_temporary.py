@@ -13,6 +13,7 @@ import pytest
 
 import dcurate
 from dcurate import ExactDuplicates, JsonlReader, LocalCluster, Pipeline
+from dcurate.cluster import fork_server
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.removal_ids import RemovalIds
 from dcurate.download import origin
@@ -25,7 +26,7 @@ from dcurate.engine.worker.timeouts import (
     take_hangs,
 )
 from dcurate.errors import ResourceError
-from dcurate.fs.temporary import folder_of_host, held, own_folder, scratch_folder, sweep
+from dcurate.fs.temporary import folder_of_host, held, own_folder, remove_unused, scratch_folder, sweep
 
 pytestmark = pytest.mark.cluster
 
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(autouse=True)
 def temporary(tmp_path, monkeypatch):
     """A temporary directory of the test's own, with the rights of ``/tmp``."""
+    fork_server.start()  # its socket is not in there: other tests of this process use it, too
     folder = tmp_path / "temporary"
     folder.mkdir()
     folder.chmod(0o1777)
@@ -212,6 +214,34 @@ def test_a_folder_that_is_removed_as_it_is_taken_is_made_again(tmp_path, monkeyp
     os.close(folder)
     sweep(tmp_path)
     assert not (tmp_path / "f").exists()
+
+
+def test_a_folder_that_another_process_looks_at_is_removed_after_that_and_one_that_is_held_stays(tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    path.mkdir()
+    other = os.open(path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    waits = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            fcntl.flock(other, lasts)
+
+    monkeypatch.setattr("dcurate.fs.temporary.time.sleep", wait)
+    lasts = fcntl.LOCK_EX
+    remove_unused(path)
+    assert path.exists()
+    assert sum(waits) <= 1.01
+    waits, lasts = [], fcntl.LOCK_UN
+    remove_unused(path)
+    assert (len(waits), path.exists()) == (3, False)
+    path.mkdir()
+    mine, waits = held(path), []
+    remove_unused(path)
+    assert (waits, path.exists()) == ([], True)
+    os.close(mine)
+    os.close(other)
 
 
 def test_a_run_leaves_nothing_and_begins_with_what_others_left(temporary, tmp_path):

@@ -6,7 +6,6 @@ import importlib
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ def test_an_operator_is_loaded_while_a_package_that_replaces_itself_is_imported(
     pool = SlotPool("loading", payload, 1, "worker")
     pool.open()
     pool.close()
-    other.join()
+    other.join(30)
 
 
 def test_an_operator_whose_module_is_missing_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +64,5 @@ def test_an_operator_whose_module_is_missing_is_not_loaded(tmp_path: Path, monke
     (tmp_path / "stage_that_goes.py").unlink()
     del sys.modules["stage_that_goes"]
     importlib.invalidate_caches()
-    begin = time.monotonic()
     with pytest.raises(ImportError, match="stage_that_goes"):
         SlotPool("loading", payload, 1, "worker").open()
-    assert time.monotonic() - begin < 60
