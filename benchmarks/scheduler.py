@@ -57,14 +57,16 @@ def pipeline(calls: int, slots: int) -> Pipeline:
 
 
 @contextmanager
-def cluster(workers: int, slots: int, seconds: float, processes: int) -> Iterator[tuple[Client, list[int]]]:
+def cluster(
+    workers: int, slots: int, seconds: float, processes: int, preload: Sequence[str] = ()
+) -> Iterator[tuple[Client, list[int]]]:
     """Run a scheduler and stand-ins; yield a client, and the process ids of the stand-ins."""
     started: list[subprocess.Popen[str]] = []
     # On a machine that others use, too, heartbeats can be minutes late.
     env = {**os.environ, "DASK_LOGGING__DISTRIBUTED": "warning", "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "1 hour"}
     try:
         here = "benchmarks.scheduler_workers"
-        command = job(f"{here}:scheduler")
+        command = job(f"{here}:scheduler", preload=list(preload))
         started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env))
         assert started[0].stdout is not None
         address = started[0].stdout.readline().strip()
@@ -115,6 +117,9 @@ def _same(value: Any) -> Any:
 
 #: What is measured, and how it runs; the first one is shown first.
 WAYS: dict[str, Callable[[Client, int, int], None]] = {"dcurate": with_dcurate, "plain Dask": with_plain_dask}
+
+#: Modules that the scheduler preloads, as docs/howto/cluster says.
+PRELOAD = {"dcurate": ["dcurate.preload"], "plain Dask": []}
 
 
 def figures_of(
@@ -172,7 +177,8 @@ def _waits(delays: Sequence[float], seconds: float) -> dict[str, float]:
 
 def run(options: argparse.Namespace, way: str) -> dict[str, Any]:
     """Run the calls once on a cluster of their own, and measure."""
-    with cluster(options.workers, options.slots, options.seconds, options.processes) as (client, _):
+    sizes = options.workers, options.slots, options.seconds, options.processes
+    with cluster(*sizes, preload=PRELOAD[way]) as (client, _):
         idle = _idle_share(client, options.idle)
         cpu, began = time.process_time(), time.perf_counter()
         WAYS[way](client, options.calls, options.slots)

@@ -118,11 +118,15 @@ def measured(dask_scheduler: Scheduler) -> dict[str, Any]:
     }
 
 
-def scheduler() -> None:
-    """Run a scheduler with a meter; print its address."""
+def scheduler(preload: list[str]) -> None:
+    """Run a scheduler with a meter; print its address.
+
+    Args:
+        preload: modules, as those of ``dask scheduler --preload``.
+    """
 
     async def run() -> None:
-        async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as one:
+        async with Scheduler(host="127.0.0.1", port=0, dashboard=False, preload=preload) as one:
             meter = Meter()
             one.add_plugin(meter, name=meter.name)
             signal.signal(signal.SIGPROF, meter.look)

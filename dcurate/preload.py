@@ -2,11 +2,12 @@
 
 A worker (``dask worker ADDRESS --preload dcurate.preload [OPTIONS]``) sets its info; what no option specifies is
 detected. A scheduler (``dask scheduler --preload dcurate.preload``) has its page ``/curation`` and its metrics of runs
-at once, and not only from the first run on.
+at once, and not only from the first run on. It loads what runs need then, too, instead of while it serves workers.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
@@ -64,6 +65,7 @@ def _overrides(host_name: str | None, simulate_gpus: tuple[str, ...] | None, **m
 def dask_setup(server: Worker | Scheduler, **options: Any) -> Awaitable[None] | None:
     """Called by Dask in each process as it starts, with the options behind ``--preload dcurate.preload``."""
     if isinstance(server, Scheduler):
+        importlib.import_module("dcurate.engine.dask.scheduler_plugin")
         return cast(Awaitable[None], server.register_scheduler_plugin(SchedulerStore(), PLUGIN, idempotent=True))
     overrides = _overrides(**options).over(WorkerOverrides.in_environment(os.environ))
     if overrides.simulated_gpus is not None:

@@ -202,6 +202,30 @@ def shorten_message_logs(scheduler: Scheduler, address: str, length: int) -> Non
         stream.recent_message_log = deque(stream.recent_message_log, maxlen=length)
 
 
+class _NoDeadline:
+    """In place of the seconds that `BatchedSend` adds to the time of day to know until when to wait: it does not."""
+
+    def __radd__(self, _: float) -> None:
+        return None
+
+
+def send_at_once(scheduler: Scheduler, worker: str) -> None:
+    """Send messages to a worker as they come, and not 5 ms after the last one.
+
+    Dask waits by a timer that ends in an exception, with a traceback that only a garbage collection ends.
+    """
+    stream = scheduler.stream_comms.get(worker)
+    if stream is not None:
+        stream.interval = _NoDeadline()
+
+
+def send_to_client_every(scheduler: Scheduler, client: str, seconds: float) -> None:
+    """Send messages to a client this many seconds apart, together."""
+    stream = scheduler.client_comms.get(client)
+    if stream is not None:
+        stream.interval = seconds
+
+
 def subscribe_client(scheduler: Scheduler, topic: str, client: str) -> None:
     """Send events of a topic to a client from now on; its own subscription may arrive later."""
     scheduler.subscribe_topic(topic, client)

@@ -18,20 +18,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.cluster
 def test_stand_ins_answer_every_call_of_a_run_on_a_real_scheduler(tmp_path: Path) -> None:
     found = tmp_path / "figures.json"
-    sizes = [
-        "--workers",
-        "6",
-        "--slots",
-        "60",
-        "--calls",
-        "1200",
-        "--seconds",
-        "0.3",
-        "--processes",
-        "1",
-        "--idle",
-        "1",
-    ]
+    sizes = ["--workers", "6", "--slots", "60", "--calls", "1200", "--seconds", "0.3"]
     brief = ["--processes", "1", "--idle", "1"]
     command = [sys.executable, "-m", "benchmarks.scheduler", *sizes, *brief, "--json", str(found)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import Client
+from distributed import Client, Scheduler
 from distributed import LocalCluster as DaskCluster
+from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dcurate import (
     AttachedCluster,
@@ -22,6 +23,7 @@ from dcurate import (
     processing_stage,
 )
 from dcurate.core.events import Event, RunEnded, RunStarted, SlotsChanged, SourceListed, SplitDone, TaskDone, WorkerLost
+from dcurate.engine.dask import backend
 from dcurate.errors import PipelineError, ResourceError, RunError, StageError
 from dcurate.run import Executor
 from tests.conftest import scheduler_and_workers
@@ -72,6 +74,30 @@ def test_every_mode_gives_the_same_rows_under_the_same_keys(cluster: LocalCluste
     inline, streaming, batch = (rows(pipeline(*CHAIN).run(executor_of(mode, cluster))) for mode in MODES)
     assert inline == streaming == batch
     assert [texts for _, texts in inline][:2] == [["10abc"], ["11abc"]]
+
+
+class GraphSizes(SchedulerPlugin):
+    """Notes how many tasks each graph adds."""
+
+    name = "graph-sizes"
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def update_graph(self, scheduler: Scheduler, *, keys: set[Any], **_: Any) -> None:
+        self.sizes.append(len(keys))
+
+
+def test_many_tasks_are_submitted_as_several_graphs(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "GRAPH_TASKS", 1)
+    cluster.client.register_plugin(GraphSizes())
+    batches = list(
+        pipeline(Numbers(40, 2), Append("a"), Append("b").with_(num_workers=1)).run(DaskExecutor({}, cluster))
+    )
+    sizes = cluster.client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["graph-sizes"].sizes)
+    cluster.client.unregister_scheduler_plugin("graph-sizes")
+    assert len(batches) == 40
+    assert set(sizes) == {1}
 
 
 def test_counts_are_the_same_in_every_mode(cluster: LocalCluster) -> None:

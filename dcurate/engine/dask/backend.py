@@ -52,6 +52,8 @@ POLL_S, LOST_S = 0.25, 15.0
 BATCH_DELAY_SHARES, BATCH_DELAYS_S = (0.15, 0.01), (0.03, 0.2)
 #: Results of at least this many bytes are split: each output becomes a Dask task of its own.
 LARGE_BYTES = 4 << 20
+#: Most tasks of a graph: the scheduler does nothing else while it adds the tasks of one.
+GRAPH_TASKS = 250
 #: How often a task is retried because its inputs were lost with the worker that held them.
 MAX_RETRIES = 5
 #: Seconds to wait until the client sees that a task is retried.
@@ -153,7 +155,7 @@ class DaskBackend:
     # Tasks
 
     def submit(self, tasks: Sequence[tuple[Task, list[Batch] | None]]) -> None:
-        """Submit tasks as one graph: a graph costs the scheduler as much as several tasks.
+        """Submit tasks together: a graph costs the scheduler as much as several tasks.
 
         Resources and priority of a Dask task follow from its key.
         """
@@ -184,7 +186,14 @@ class DaskBackend:
         picks: Sequence[Sequence[tuple[int, int]]],
     ) -> list[Future]:
         with dask.annotate(resources=resources_for, priority=partial(priority, self._priorities)):
-            return list(self.client.map(run_call, calls, inputs, picks, key=keys, pure=False))
+            return [
+                future
+                for start in range(0, len(keys), GRAPH_TASKS)
+                for part in [slice(start, start + GRAPH_TASKS)]
+                for future in self.client.map(
+                    run_call, calls[part], inputs[part], picks[part], key=keys[part], pure=False
+                )
+            ]
 
     def _split_outputs(self) -> None:
         """Make each output of a large result a Dask task of its own, so that workers fetch only what they need."""

@@ -9,19 +9,20 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import psutil
+
 Result = TypeVar("Result")
 
 #: Seconds for which a loop may go on before others have a turn.
 SLICE_S = 0.01
-#: A full garbage collection that takes longer than this, in seconds of CPU, is followed by a rest.
-LONG_COLLECTION_S = 0.025
-#: The rest takes this many times as long as the collection did, but not longer than this, in seconds.
-COLLECTION_REST, MAX_COLLECTION_REST_S = 400.0, 600.0
-#: New objects after which Python visits them, and such visits after which it visits their survivors again; its own
-#: 700 and 10 take 0.2 ms of CPU a call in a scheduler with a thousand workers.
+#: New objects after which Python visits them, and such visits after which it visits their survivors again; its own 700
+#: and 10 take 0.2 ms of CPU a call in a scheduler with a thousand workers.
 YOUNG_OBJECTS, YOUNG_COLLECTIONS = 10_000, 2
-#: A number of collections after which Python never comes to a full one.
-_NEVER = 1 << 30
+#: Seconds between two visits of new objects, however few there are. Python subtracts objects that end from their
+#: number, and so may wait until a hundred thousand are new.
+VISIT_S = 0.4
+#: Growth of the process, as a share and in bytes, after which frozen objects are visited again: the larger one counts.
+GROWTH, GROWTH_BYTES = 0.5, 128 << 20
 
 
 async def in_thread(function: Callable[..., Result], *arguments: Any) -> Result:
@@ -72,68 +73,68 @@ class Pauses:
 
 
 class CollectionLimit:
-    """Limits the share of its time that a process spends on garbage collections, while something uses it.
+    """Limits garbage collections of the process to new objects, while something uses it.
 
     The state of a scheduler with a thousand workers is a million objects. Python visits them all whenever a quarter as
     many are new, which stops the event loop for a second, and finds next to nothing: Dask drops what it is done with.
-    So the objects that survive a long collection are not visited again until the last user ends, unless the process
-    has frozen objects itself. New objects are visited more rarely, as most of them end by themselves.
+    So what exists at the start is frozen, and what is new is visited about twice a second, and frozen if it survives.
+    Frozen objects are not visited until the process has grown by half, or the last user ends. Where the process has
+    frozen objects itself, nothing is frozen.
+
+    Args:
+        memory: returns the bytes of memory that the process uses.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Callable[[], int] = lambda: int(psutil.Process().memory_info().rss)) -> None:
+        self._memory = memory
         self._users = 0
         self._before = gc.get_threshold()
-        self._thresholds = self._before
-        self._began = 0.0
-        self._rest_until: float | None = None
-        self._freezes = self._due = False
+        self._freezes = False
+        self._grown = 0.0
+        self._visited_at = 0.0
 
     def start(self) -> None:
         """Begin, for one more user."""
         self._users += 1
-        if self._users == 1:
-            self._before = gc.get_threshold()
-            if 0 < self._before[0] < YOUNG_OBJECTS:
-                self._thresholds = YOUNG_OBJECTS, YOUNG_COLLECTIONS, self._before[2]
-            else:  # the process collects more rarely, or not at all
-                self._thresholds = self._before
-            gc.set_threshold(*self._thresholds)
-            self._freezes, self._due = not gc.get_freeze_count(), False
+        if self._users > 1:
+            return
+        self._before, self._freezes = gc.get_threshold(), not gc.get_freeze_count()
+        if self._freezes:
             gc.callbacks.append(self._on_collection)
+            gc.freeze()
+            self._collect()
+        if 0 < self._before[0] < YOUNG_OBJECTS:  # else the process collects more rarely, or not at all
+            gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, self._before[2])
 
     def stop(self) -> None:
         """End for one user; after the last one, Python collects as before."""
         self._users -= 1
-        if not self._users:
+        if self._users:
+            return
+        gc.set_threshold(*self._before)
+        if self._freezes:
             gc.callbacks.remove(self._on_collection)
-            self._rest_until = None
-            gc.set_threshold(*self._before)
-            if self._freezes:
-                gc.unfreeze()
+            gc.unfreeze()
 
     def check(self) -> None:
-        """Freeze what survived a long collection, and allow the next one if it is time; to be called now and then."""
-        if self._due:
-            self._due = False
-            gc.freeze()
-        if self._rest_until is not None and time.monotonic() >= self._rest_until:
-            self._end_rest()
+        """Visit new objects, or all if the process has grown much; to be called about twice a second."""
+        if not self._freezes or time.monotonic() < self._visited_at + VISIT_S:
+            return
+        if self._memory() > self._grown:
+            gc.unfreeze()
+            self._collect()
+        else:
+            gc.collect(1)
+        self._visited_at = time.monotonic()
 
-    def _end_rest(self) -> None:
-        if self._rest_until is not None:
-            self._rest_until = None
-            gc.set_threshold(*self._thresholds)
+    def _collect(self) -> None:
+        gc.collect()
+        used = self._memory()
+        self._grown = used + max(GROWTH * used, GROWTH_BYTES)
 
     def _on_collection(self, phase: str, about: dict[str, int]) -> None:
-        if about["generation"] < 2:
-            return
-        now = time.thread_time()
-        if phase == "start":
-            self._began = now
-        elif now - self._began >= LONG_COLLECTION_S:
-            self._due = self._freezes
-            self._rest_until = time.monotonic() + min(COLLECTION_REST * (now - self._began), MAX_COLLECTION_REST_S)
-            gc.set_threshold(*self._thresholds[:2], _NEVER)
+        if phase == "stop" and about["generation"]:
+            gc.freeze()
 
 
 #: Of this process, as there is one garbage collector.

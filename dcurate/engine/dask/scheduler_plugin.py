@@ -40,14 +40,17 @@ from dcurate.engine.policies.view import Policy, RunView
 
 #: Seconds between two samples of the hosts; of many, seconds for each, as their heartbeats are further apart, too.
 HOSTS_INTERVAL_S, HOST_S = 2.0, 0.01
-#: How often to check what changes without an event (pauses, lifetimes, memory), in seconds.
-TICK_S = 0.5
+#: How often to check what changes without an event (pauses, lifetimes, memory), in seconds; and for each worker, of many.
+TICK_S, WORKER_TICK_S = 0.5, 0.002
 #: The least time between two runs of the policies, and the longest that one may take, in seconds.
 MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
 #: Policies rest this many times as long as their last run took, but no longer than this, in seconds.
 REST, MAX_REST_S = 19.0, 6.0
 #: Dask keeps this many of the messages that it sent to a worker or the driver.
 MESSAGES = 10
+#: Number of workers from which messages to each are so rare that waiting for more of them costs more than it saves, and
+#: seconds between messages to the driver then.
+MANY_WORKERS, CLIENT_INTERVAL_S = 100, 0.02
 #: The memory of a worker is known of this many ticks.
 MEMORY_TICKS = 20
 
@@ -91,6 +94,7 @@ class SlotManager(SchedulerPlugin):
         self._announced: dict[str, int] = {}
         self._hosts_sent_at = 0.0
         self._last_with_workers = time.monotonic()
+        self._many_workers = False
         self.ended = False
 
     # What Dask calls
@@ -129,6 +133,13 @@ class SlotManager(SchedulerPlugin):
             installing.add_done_callback(lambda _: self.add_worker(scheduler, worker))
             return
         compat.shorten_message_logs(scheduler, worker, MESSAGES)
+        if self._many_workers:
+            compat.send_at_once(scheduler, worker)
+        elif len(scheduler.workers) >= MANY_WORKERS:
+            self._many_workers = True
+            compat.send_to_client_every(scheduler, self.client, CLIENT_INTERVAL_S)
+            for each in scheduler.workers:
+                compat.send_at_once(scheduler, each)
         compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", "run": self.run})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
@@ -433,10 +444,13 @@ class SlotManager(SchedulerPlugin):
 
     async def _tick(self) -> None:
         """Check what changes without an event."""
+        checked_at = 0.0
         while True:
             await asyncio.sleep(TICK_S)
             collection_limit.check()
-            await self._check_workers()
+            if time.monotonic() >= checked_at + WORKER_TICK_S * len(self.members):
+                checked_at = time.monotonic()
+                await self._check_workers()
             if any(map(self.router.is_of_run, compat.unrunnable_keys(self.scheduler))):
                 for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
                     self._wake(self.scheduler.workers[worker])

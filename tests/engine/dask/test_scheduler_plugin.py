@@ -6,22 +6,27 @@ import asyncio
 import gc
 import threading
 import time
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
 from distributed import Scheduler, Status
+from distributed.batched import BatchedSend
+from distributed.comm import CommClosedError, connect, listen
 
+from dcurate.cluster import compat
 from dcurate.core.resources import Resources
 from dcurate.engine.allocate.policy import decide as decide_slots
 from dcurate.engine.allocate.requests import OperatorRequest
 from dcurate.engine.dask import event_loop
 from dcurate.engine.dask.event_loop import SLICE_S, Pauses, in_thread
 from dcurate.engine.dask.observation import RunConfig
-from dcurate.engine.dask.scheduler_plugin import SlotManager
+from dcurate.engine.dask.scheduler_plugin import CLIENT_INTERVAL_S, SlotManager
 from dcurate.engine.policies import Policy, RunView, Suggestion, balancing
 from dcurate.engine.serialization import pickled_policies
 
@@ -262,99 +267,89 @@ def test_a_long_loop_pauses_so_that_others_have_a_turn() -> None:
 
 
 @pytest.fixture
-def thresholds() -> Iterator[tuple[int, int, int]]:
-    """Those of Python's garbage collector, with which it collects nothing of its own accord; restored at the end."""
-    found = gc.get_threshold()
+def own_collections() -> Iterator[None]:
+    """No object is frozen, and Python collects nothing of its own accord; as before at the end."""
+    thresholds, frozen = gc.get_threshold(), gc.get_freeze_count()
+    gc.unfreeze()
     gc.set_threshold(1_000_000, 10, 10)
-    yield (1_000_000, 10, 10)
-    gc.set_threshold(*found)
+    yield
+    gc.set_threshold(*thresholds)
+    if frozen:
+        gc.freeze()
 
 
-def test_a_long_garbage_collection_is_followed_by_a_rest(
-    thresholds: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(event_loop, "LONG_COLLECTION_S", 0.0)
+class Cyclic:
+    """Garbage that only a collection ends."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_new_objects_are_visited_more_rarely_until_the_end(own_collections: None) -> None:
     limit = event_loop.CollectionLimit()
     limit.start()
-    limit.start()
-    gc.collect()
-    assert gc.get_threshold()[2] > 1_000_000
-    limit.check()
-    assert gc.get_threshold()[2] > 1_000_000
-    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + event_loop.MAX_COLLECTION_REST_S)
-    limit.check()
-    assert gc.get_threshold() == thresholds
-    gc.collect()
-    limit.stop()
-    assert gc.get_threshold()[2] > 1_000_000  # the other user is there
-    limit.stop()
-    assert gc.get_threshold() == thresholds
-    gc.collect()
-    assert gc.get_threshold() == thresholds
-
-
-def test_new_objects_are_visited_more_rarely_until_the_end(thresholds: tuple[int, int, int]) -> None:
-    limit = event_loop.CollectionLimit()
-    limit.start()
-    assert gc.get_threshold() == thresholds  # the process itself collects more rarely
+    assert gc.get_threshold() == (1_000_000, 10, 10)  # the process itself collects more rarely
     limit.stop()
     gc.set_threshold(700, 10, 10)
     limit.start()
     limit.start()
     assert gc.get_threshold() == (event_loop.YOUNG_OBJECTS, event_loop.YOUNG_COLLECTIONS, 10)
     limit.stop()
+    assert gc.get_threshold() != (700, 10, 10)  # the other user is there
     limit.stop()
     assert gc.get_threshold() == (700, 10, 10)
 
 
-@pytest.fixture
-def unfrozen() -> Iterator[None]:
-    """No object is frozen; other tests of this process freeze what they have loaded, as it is again at the end."""
-    found = gc.get_freeze_count()
-    gc.unfreeze()
-    yield
-    if found:
-        gc.freeze()
-
-
-def test_what_survives_a_long_garbage_collection_is_not_visited_again_until_the_end(
-    thresholds: tuple[int, int, int], unfrozen: None, monkeypatch: pytest.MonkeyPatch
+def test_new_objects_are_visited_once_and_all_objects_when_the_process_has_grown_or_at_the_end(
+    own_collections: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_loop, "LONG_COLLECTION_S", 0.0)
+    monkeypatch.setattr(event_loop, "VISIT_S", 0.0)
+    used = [100 << 20]
+    limit = event_loop.CollectionLimit(memory=lambda: used[0])
+    limit.start()
+    frozen = gc.get_freeze_count()
+    assert frozen > 1000
+    ended, lasting = Cyclic(), Cyclic()
+    found, later = weakref.ref(ended), weakref.ref(lasting)
+    del ended
+    limit.check()
+    assert found() is None
+    assert gc.get_freeze_count() > frozen
+    del lasting
+    used[0] += event_loop.GROWTH_BYTES
+    limit.check()
+    assert later() is not None  # frozen
+    used[0] += 1
+    limit.check()
+    assert later() is None
+    lasting = Cyclic()
+    later = weakref.ref(lasting)
+    limit.check()
+    del lasting
+    limit.stop()
+    assert not gc.get_freeze_count()
+    gc.collect()
+    assert later() is None
+
+
+def test_new_objects_are_visited_no_more_than_about_twice_a_second(own_collections: None) -> None:
     limit = event_loop.CollectionLimit()
     limit.start()
     limit.check()
-    assert not gc.get_freeze_count()
-    gc.collect()
+    found = weakref.ref(Cyclic())
     limit.check()
-    assert gc.get_freeze_count() > 1000
+    assert found() is not None
     limit.stop()
-    assert not gc.get_freeze_count()
 
 
-def test_what_others_froze_stays_frozen(
-    thresholds: tuple[int, int, int], unfrozen: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(event_loop, "LONG_COLLECTION_S", 0.0)
+def test_what_others_froze_stays_frozen(own_collections: None) -> None:
     gc.freeze()
     limit = event_loop.CollectionLimit()
     limit.start()
-    gc.collect()
     limit.check()
     limit.stop()
     assert gc.get_freeze_count() > 1000
     gc.unfreeze()
-
-
-def test_a_short_garbage_collection_is_followed_by_none(
-    thresholds: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(event_loop, "LONG_COLLECTION_S", 1e9)
-    limit = event_loop.CollectionLimit()
-    limit.start()
-    gc.collect()
-    assert gc.get_threshold() == thresholds
-    limit.stop()
 
 
 def test_dask_keeps_few_of_the_messages_that_it_has_sent() -> None:
@@ -370,6 +365,63 @@ def test_dask_keeps_few_of_the_messages_that_it_has_sent() -> None:
         return [list(stream.recent_message_log) for stream in streams]
 
     assert asyncio.run(kept()) == [list(range(41, 51))] * 2
+
+
+@pytest.mark.parametrize(("before", "more"), [(98, 1), (98, 2), (100, 5)])
+def test_messages_to_many_workers_wait_for_no_more_and_those_to_the_driver_do(before: int, more: int) -> None:
+    async def intervals() -> tuple[set[Any], float]:
+        scheduler = StandInScheduler()
+        manager = SlotManager("run-0", RunConfig(requests_of(1), {"stage-0": b""}), "client")
+        client = SimpleNamespace(recent_message_log=deque(), interval=0.002)
+        scheduler.client_comms["client"] = client
+
+        def join(number: int) -> str:
+            address = f"tcp://{number}"
+            scheduler.workers[address] = StandInWorker(address)
+            scheduler.stream_comms[address] = SimpleNamespace(recent_message_log=deque(), interval=0.005)
+            return address
+
+        for number in range(before):
+            join(number)
+        await manager.start(cast(Scheduler, scheduler))
+        for number in range(before, before + more):
+            manager.add_worker(cast(Scheduler, scheduler), join(number))
+        manager.stop()
+        return {1.0 + stream.interval for stream in scheduler.stream_comms.values()}, client.interval
+
+    assert asyncio.run(intervals()) == (({1.005}, 0.002) if before + more < 100 else ({None}, CLIENT_INTERVAL_S))
+
+
+def test_messages_that_are_sent_at_once_all_arrive_in_order() -> None:
+    async def arrived() -> tuple[list[int], int, int]:
+        received: list[int] = []
+        done = asyncio.Event()
+
+        async def receive(comm: Any) -> None:
+            with suppress(CommClosedError):
+                while True:
+                    received.extend(await comm.read())
+            done.set()
+
+        async with listen("tcp://127.0.0.1:0", receive) as listener:
+            stream = BatchedSend(interval="1 hour")
+            compat.send_at_once(cast(Scheduler, SimpleNamespace(stream_comms={"worker": stream})), "worker")
+            stream.start(await connect(listener.contact_address))
+            for number in range(50):
+                stream.send(2 * number, 2 * number + 1)
+                if number % 3:
+                    await asyncio.sleep(0.001 * (number % 7))
+            while len(received) < 100:
+                await asyncio.sleep(0.001)
+            stream.send(100)
+            await stream.close()
+            await done.wait()
+        return received, stream.batch_count, len(stream.buffer)
+
+    received, batches, left = asyncio.run(asyncio.wait_for(arrived(), 30))
+    assert received == list(range(101))
+    assert 10 < batches < 60
+    assert not left
 
 
 def test_an_error_in_a_thread_is_raised_where_it_is_awaited() -> None:
