@@ -308,6 +308,21 @@ def unrestrict(task: Any) -> None:
     task.worker_restrictions = None
 
 
+def keep_from_thieves(scheduler: Scheduler, task: Any) -> None:
+    """Keep a task at its worker."""
+    stealing = extensions(scheduler).get("stealing")
+    if stealing is not None:
+        stealing.remove_key_from_stealable(task)
+        stealing.unknown_durations.get(task.prefix.name, set()).discard(task)
+
+
+def offer_to_thieves(scheduler: Scheduler, task: Any) -> None:
+    """Let other workers steal a task that waits at its worker."""
+    stealing = extensions(scheduler).get("stealing")
+    if stealing is not None:
+        stealing.put_key_in_stealable(task)
+
+
 def mean_seconds(task: Any, default: float) -> float:
     """Mean duration of tasks with the same key prefix; ``default`` until one has ended."""
     average = task.prefix.duration_average

@@ -21,6 +21,9 @@ class TaskRouter:
     After that the task is free: Dask may steal it, recompute it and send it elsewhere. A task that takes one batch out
     of a result stays restricted until it ends, as a thief would fetch the whole result.
 
+    With many workers a task may be stolen only while its operator has a free slot elsewhere: for each task that may be,
+    Dask looks at each worker with free threads, and the event loop is held meanwhile.
+
     Args:
         scheduler: that the run is on.
         operators: their names by the first part of their tasks' keys.
@@ -32,7 +35,10 @@ class TaskRouter:
         self.operators = operators
         self.parts = split_prefix
         self.selector = WorkerSelector()
+        self.many_workers = False
         self._processing: dict[Any, tuple[str, str]] = {}
+        #: Those of them that may be or might have been stolen; a worker gives none back that it has begun.
+        self._offered: set[Any] = set()
 
     def operator_of(self, key: Any) -> str | None:
         """Return the operator of a task; None if it does not run an operator of this run."""
@@ -71,6 +77,7 @@ class TaskRouter:
             return
         if key in self._processing:
             self.selector.remove_task(*self._processing.pop(key))
+            self._offered.discard(key)
         task = self.scheduler.tasks.get(key)
         if task is None or finish == "waiting":
             return  # gone, or on its way to the worker that was chosen
@@ -81,6 +88,19 @@ class TaskRouter:
         if operator and finish == "processing" and task.processing_on is not None:
             self._processing[key] = (operator, task.processing_on.address)
             self.selector.add_task(*self._processing[key])
+            if not self.many_workers or self.selector.is_overfull(*self._processing[key]):
+                self._offered.add(key)
+            else:
+                compat.keep_from_thieves(self.scheduler, task)
+
+    def offer_waiting(self) -> None:
+        """Let tasks be stolen that wait while their operator has a free slot elsewhere; to be called now and then."""
+        for operator, worker in self.selector.overfull() if self.many_workers else ():
+            state = self.scheduler.workers.get(worker)
+            for task in state.processing if state is not None else ():
+                if self.operator_of(task.key) == operator and task.key not in self._offered:
+                    self._offered.add(task.key)
+                    compat.offer_to_thieves(self.scheduler, task)
 
     def _is_part(self, key: Any) -> bool:
         return isinstance(key, tuple) and bool(key) and key[0] == self.parts

@@ -40,7 +40,7 @@ from dcurate.engine.policies.view import Policy, RunView
 
 #: Seconds between two samples of the hosts; of many, seconds for each, as their heartbeats are further apart, too.
 HOSTS_INTERVAL_S, HOST_S = 2.0, 0.01
-#: How often to check what changes without an event (pauses, lifetimes, memory), in seconds; and for each worker, of many.
+#: How often to check what changes without an event (pauses, lifetimes, memory), in seconds; of many, for each worker.
 TICK_S, WORKER_TICK_S = 0.5, 0.002
 #: The least time between two runs of the policies, and the longest that one may take, in seconds.
 MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
@@ -94,7 +94,6 @@ class SlotManager(SchedulerPlugin):
         self._announced: dict[str, int] = {}
         self._hosts_sent_at = 0.0
         self._last_with_workers = time.monotonic()
-        self._many_workers = False
         self.ended = False
 
     # What Dask calls
@@ -133,10 +132,10 @@ class SlotManager(SchedulerPlugin):
             installing.add_done_callback(lambda _: self.add_worker(scheduler, worker))
             return
         compat.shorten_message_logs(scheduler, worker, MESSAGES)
-        if self._many_workers:
+        if self.router.many_workers:
             compat.send_at_once(scheduler, worker)
         elif len(scheduler.workers) >= MANY_WORKERS:
-            self._many_workers = True
+            self.router.many_workers = True
             compat.send_to_client_every(scheduler, self.client, CLIENT_INTERVAL_S)
             for each in scheduler.workers:
                 compat.send_at_once(scheduler, each)
@@ -451,6 +450,7 @@ class SlotManager(SchedulerPlugin):
             if time.monotonic() >= checked_at + WORKER_TICK_S * len(self.members):
                 checked_at = time.monotonic()
                 await self._check_workers()
+                self.router.offer_waiting()
             if any(map(self.router.is_of_run, compat.unrunnable_keys(self.scheduler))):
                 for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
                     self._wake(self.scheduler.workers[worker])

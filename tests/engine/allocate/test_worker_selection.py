@@ -43,6 +43,19 @@ def test_no_worker_has_more_calls_a_slot_than_another_by_more_than_one(
     assert max(rounds) - min(rounds) <= 1
 
 
+@given(slots=WORKERS, calls=st.lists(st.tuples(st.integers(0, 11), st.booleans()), max_size=40))
+def test_tasks_wait_at_a_worker_while_another_has_a_free_slot(slots: list[int], calls: list[tuple[int, bool]]) -> None:
+    selector, load = _placer(slots), Counter[str]()
+    for number, begins in calls:
+        worker = str(number % len(slots))
+        (selector.add_task if begins else selector.remove_task)("one", worker)
+        load[worker] = max(0, load[worker] + (1 if begins else -1))
+    free = any(load[str(number)] < count for number, count in enumerate(slots))
+    waits = {str(number) for number, count in enumerate(slots) if load[str(number)] > count}
+    assert set(selector.overfull()) == {("one", worker) for worker in waits if free}
+    assert all(selector.is_overfull("one", worker) == (free and worker in waits) for worker in map(str, range(12)))
+
+
 @given(
     slots=WORKERS, events=st.lists(st.tuples(st.integers(0, 11), st.sampled_from(["begin", "end", "remove", "more"])))
 )
