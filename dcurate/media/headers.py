@@ -34,6 +34,9 @@ except ImportError as error:
 # Pillow warns about files with odd metadata, each with its own sentence.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
+# A slot has one core: threads for each picture take a quarter of the time of small ones, and there is a slot per core.
+AvifImagePlugin.DEFAULT_MAX_THREADS = AvifImagePlugin.DEFAULT_MAX_THREADS or 1
+
 #: Pillow's readers that decode pictures here. Those that start programs (EPS) or read vectors are left out.
 _READERS: dict[str, Any] = {
     "avif": AvifImagePlugin.AvifImageFile,

@@ -2,6 +2,8 @@
 
 import io
 import struct
+import subprocess
+import sys
 import zlib
 from contextlib import suppress
 
@@ -18,6 +20,17 @@ def saved(image, kind="PNG", **options):
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (3, 3)])
+def test_a_picture_in_avif_takes_one_thread_unless_the_process_says_otherwise(before, after):
+    code = (
+        f"from PIL import AvifImagePlugin as avif; avif.DEFAULT_MAX_THREADS = {before}; import dcurate.media.headers; "
+        "print(avif.DEFAULT_MAX_THREADS)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split() == [
+        b"%d" % after
+    ]
 
 
 def scene(width=64, height=48):
