@@ -15,6 +15,8 @@ Result = TypeVar("Result")
 
 #: Seconds for which a loop may go on before others have a turn.
 SLICE_S = 0.01
+#: A full garbage collection that takes longer than this, in seconds of CPU, is the last one for a while.
+LONG_COLLECTION_S = 0.025
 #: New objects after which Python visits them, and such visits after which it visits their survivors again; its own 700
 #: and 10 take 0.2 ms of CPU a call in a scheduler with a thousand workers.
 YOUNG_OBJECTS, YOUNG_COLLECTIONS = 10_000, 2
@@ -73,13 +75,13 @@ class Pauses:
 
 
 class CollectionLimit:
-    """Limits garbage collections of the process to new objects, while something uses it.
+    """Limits garbage collections of the process, while something uses it.
 
     The state of a scheduler with a thousand workers is a million objects. Python visits them all whenever a quarter as
     many are new, which stops the event loop for a second, and finds next to nothing: Dask drops what it is done with.
-    So what exists at the start is frozen, and what is new is visited about twice a second, and frozen if it survives.
-    Frozen objects are not visited until the process has grown by half, or the last user ends. Where the process has
-    frozen objects itself, nothing is frozen.
+    So once that takes long, or `freeze` is called, what exists is frozen; what is new is visited about twice a second,
+    and frozen if it survives. Frozen objects are not visited until the process has grown by half, or the last user
+    ends. Where the process has frozen objects itself, nothing is frozen.
 
     Args:
         memory: returns the bytes of memory that the process uses.
@@ -89,20 +91,17 @@ class CollectionLimit:
         self._memory = memory
         self._users = 0
         self._before = gc.get_threshold()
-        self._freezes = False
-        self._grown = 0.0
-        self._visited_at = 0.0
+        self._may_freeze = self._freezes = self._long = False
+        self._began = self._grown = self._visited_at = 0.0
 
     def start(self) -> None:
         """Begin, for one more user."""
         self._users += 1
         if self._users > 1:
             return
-        self._before, self._freezes = gc.get_threshold(), not gc.get_freeze_count()
-        if self._freezes:
-            gc.callbacks.append(self._on_collection)
-            gc.freeze()
-            self._collect()
+        self._before, self._may_freeze = gc.get_threshold(), not gc.get_freeze_count()
+        self._long = False
+        gc.callbacks.append(self._on_collection)
         if 0 < self._before[0] < YOUNG_OBJECTS:  # else the process collects more rarely, or not at all
             gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, self._before[2])
 
@@ -111,13 +110,23 @@ class CollectionLimit:
         self._users -= 1
         if self._users:
             return
+        gc.callbacks.remove(self._on_collection)
         gc.set_threshold(*self._before)
         if self._freezes:
-            gc.callbacks.remove(self._on_collection)
+            self._freezes = False
             gc.unfreeze()
+
+    def freeze(self) -> None:
+        """Freeze what exists, and from now on what survives a visit."""
+        if self._may_freeze and not self._freezes:
+            self._freezes = True
+            gc.freeze()
+            self._collect()
 
     def check(self) -> None:
         """Visit new objects, or all if the process has grown much; to be called about twice a second."""
+        if self._long:
+            self.freeze()
         if not self._freezes or time.monotonic() < self._visited_at + VISIT_S:
             return
         if self._memory() > self._grown:
@@ -133,8 +142,13 @@ class CollectionLimit:
         self._grown = used + max(GROWTH * used, GROWTH_BYTES)
 
     def _on_collection(self, phase: str, about: dict[str, int]) -> None:
-        if phase == "stop" and about["generation"]:
-            gc.freeze()
+        if phase == "start":
+            self._began = time.thread_time()
+        elif self._freezes:
+            if about["generation"]:
+                gc.freeze()
+        elif about["generation"] == 2:
+            self._long = self._long or time.thread_time() - self._began >= LONG_COLLECTION_S
 
 
 #: Of this process, as there is one garbage collector.

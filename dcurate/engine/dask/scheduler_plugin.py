@@ -136,6 +136,7 @@ class SlotManager(SchedulerPlugin):
             compat.send_at_once(scheduler, worker)
         elif len(scheduler.workers) >= MANY_WORKERS:
             self.router.many_workers = True
+            collection_limit.freeze()
             compat.send_to_client_every(scheduler, self.client, CLIENT_INTERVAL_S)
             for each in scheduler.workers:
                 compat.send_at_once(scheduler, each)

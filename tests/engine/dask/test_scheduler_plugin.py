@@ -307,6 +307,7 @@ def test_new_objects_are_visited_once_and_all_objects_when_the_process_has_grown
     used = [100 << 20]
     limit = event_loop.CollectionLimit(memory=lambda: used[0])
     limit.start()
+    limit.freeze()
     frozen = gc.get_freeze_count()
     assert frozen > 1000
     ended, lasting = Cyclic(), Cyclic()
@@ -335,6 +336,7 @@ def test_new_objects_are_visited_once_and_all_objects_when_the_process_has_grown
 def test_new_objects_are_visited_no_more_than_about_twice_a_second(own_collections: None) -> None:
     limit = event_loop.CollectionLimit()
     limit.start()
+    limit.freeze()
     limit.check()
     found = weakref.ref(Cyclic())
     limit.check()
@@ -342,10 +344,28 @@ def test_new_objects_are_visited_no_more_than_about_twice_a_second(own_collectio
     limit.stop()
 
 
+@pytest.mark.parametrize("longest_s", [0.0, 1e9])
+def test_objects_are_frozen_once_a_full_collection_takes_long(
+    own_collections: None, monkeypatch: pytest.MonkeyPatch, longest_s: float
+) -> None:
+    monkeypatch.setattr(event_loop, "LONG_COLLECTION_S", longest_s)
+    for _ in range(2):
+        limit = event_loop.CollectionLimit()
+        limit.start()
+        limit.check()
+        assert not gc.get_freeze_count()
+        gc.collect()
+        limit.check()
+        assert (gc.get_freeze_count() > 1000) == (not longest_s)
+        limit.stop()
+        assert not gc.get_freeze_count()
+
+
 def test_what_others_froze_stays_frozen(own_collections: None) -> None:
     gc.freeze()
     limit = event_loop.CollectionLimit()
     limit.start()
+    limit.freeze()
     limit.check()
     limit.stop()
     assert gc.get_freeze_count() > 1000
