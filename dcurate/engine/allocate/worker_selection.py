@@ -46,11 +46,10 @@ class _OperatorLoad:
         for fill in sorted(self.by_fill):
             yield from self.by_fill[fill]
 
-    def has_free_slots(self) -> bool:
-        return 0 in self.by_fill
-
-    def waits_at(self, worker: str) -> bool:
-        return self.load[worker] > self.slots.get(worker, 0)
+    def overfull(self) -> list[str]:
+        if 0 not in self.by_fill:
+            return []
+        return [worker for worker, slots in self.slots.items() if self.load[worker] > slots]
 
 
 def _nothing(_worker: str) -> float:
@@ -92,16 +91,10 @@ class WorkerSelector:
         for loads in self._loads.values():
             loads.change(worker, 0, 0)
 
-    def is_overfull(self, operator: str, worker: str) -> bool:
-        """Whether tasks wait at a worker while the operator has a free slot at another."""
-        loads = self._loads[operator]
-        return loads.has_free_slots() and loads.waits_at(worker)
-
     def overfull(self) -> Iterator[tuple[str, str]]:
         """Yield operator and worker where tasks wait while the operator has a free slot at another."""
         for operator, loads in self._loads.items():
-            if loads.has_free_slots():
-                yield from ((operator, worker) for worker in loads.slots if loads.waits_at(worker))
+            yield from ((operator, worker) for worker in loads.overfull())
 
     def select_worker(
         self,

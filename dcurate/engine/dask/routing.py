@@ -39,6 +39,7 @@ class TaskRouter:
         self._processing: dict[Any, tuple[str, str]] = {}
         #: Those of them that may be or might have been stolen; a worker gives none back that it has begun.
         self._offered: set[Any] = set()
+        self._overfull: set[tuple[str, str]] = set()
 
     def operator_of(self, key: Any) -> str | None:
         """Return the operator of a task; None if it does not run an operator of this run."""
@@ -88,14 +89,18 @@ class TaskRouter:
         if operator and finish == "processing" and task.processing_on is not None:
             self._processing[key] = (operator, task.processing_on.address)
             self.selector.add_task(*self._processing[key])
-            if not self.many_workers or self.selector.is_overfull(*self._processing[key]):
-                self._offered.add(key)
-            else:
+            if self.many_workers:
                 compat.keep_from_thieves(self.scheduler, task)
 
     def offer_waiting(self) -> None:
-        """Let tasks be stolen that wait while their operator has a free slot elsewhere; to be called now and then."""
-        for operator, worker in self.selector.overfull() if self.many_workers else ():
+        """Let tasks be stolen that wait while their operator has a free slot elsewhere; to be called now and then.
+
+        It has to be so in two calls in a row, as there are free slots whenever some were set up just now.
+        """
+        if not self.many_workers:
+            return
+        before, self._overfull = self._overfull, set(self.selector.overfull())
+        for operator, worker in self._overfull & before:
             state = self.scheduler.workers.get(worker)
             for task in state.processing if state is not None else ():
                 if self.operator_of(task.key) == operator and task.key not in self._offered:

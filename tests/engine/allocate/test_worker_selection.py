@@ -53,7 +53,6 @@ def test_tasks_wait_at_a_worker_while_another_has_a_free_slot(slots: list[int], 
     free = any(load[str(number)] < count for number, count in enumerate(slots))
     waits = {str(number) for number, count in enumerate(slots) if load[str(number)] > count}
     assert set(selector.overfull()) == {("one", worker) for worker in waits if free}
-    assert all(selector.is_overfull("one", worker) == (free and worker in waits) for worker in map(str, range(12)))
 
 
 @given(
