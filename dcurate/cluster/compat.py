@@ -203,7 +203,7 @@ def shorten_message_logs(scheduler: Scheduler, address: str, length: int) -> Non
 
 
 class _NoDeadline:
-    """In place of the seconds that `BatchedSend` adds to the time of day to know until when to wait: it does not."""
+    """An interval that ends at no time of day: `BatchedSend` adds it to the time and finds no deadline to wait for."""
 
     def __radd__(self, _: float) -> None:
         return None
@@ -309,7 +309,7 @@ def unrestrict(task: Any) -> None:
 
 
 def keep_from_thieves(scheduler: Scheduler, task: Any) -> None:
-    """Keep a task at its worker."""
+    """Keep a task at its worker: Dask's work stealing does not consider it."""
     stealing = extensions(scheduler).get("stealing")
     if stealing is not None:
         stealing.remove_key_from_stealable(task)
