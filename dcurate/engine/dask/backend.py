@@ -279,6 +279,7 @@ class DaskBackend:
                 return []
             else:
                 self._heartbeat()
+                self._retry_lost_results()
                 compat.wait_for_task(self.completed, POLL_S, unless=lambda: not self._events.empty())
         self._last_contact = time.monotonic()
         return done
@@ -329,6 +330,23 @@ class DaskBackend:
             elif len(one.needed) > 1 and sum(map(sum, sizes)) >= LARGE_BYTES:
                 self._large.append(one)
         return ended
+
+    def _retry_lost_results(self) -> None:
+        """Retry tasks that had ended, and failed as they were run again because their results were lost.
+
+        A task that fails for one of its inputs is retried with all of them. But Dask takes it up again, too, when
+        another task that needs the same input is retried; then it waits for the others, which stay failed.
+        """
+        for one in list(self._in_flight.values()):
+            failed = [future for future in one.futures() if one.ended and future.status == "error"]
+            if not failed:
+                continue
+            one.retries += 1
+            error = failed[0].exception()
+            if one.retries > MAX_RETRIES or not (isinstance(error, KilledWorker) or compat.is_lost_result(error)):
+                raise self._failure(failed[0], one.task)
+            for future in failed:
+                self._retry(future)
 
     def _inputs_lost(self, one: InFlight, future: Future) -> bool:
         """Retry a task whose inputs were lost with the worker that recomputed them; return whether it is retried."""
