@@ -34,7 +34,7 @@ except ImportError as error:
 # Pillow warns about files with odd metadata, each with its own sentence.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
-# A slot has one core: threads for each picture take a quarter of the time of small ones, and there is a slot per core.
+# A slot has one core, and to start threads for each picture takes longer than they save on small ones.
 AvifImagePlugin.DEFAULT_MAX_THREADS = AvifImagePlugin.DEFAULT_MAX_THREADS or 1
 
 #: Pillow's readers that decode pictures here. Those that start programs (EPS) or read vectors are left out.
