@@ -37,7 +37,7 @@ class TaskRouter:
         self.selector = WorkerSelector()
         self.many_workers = False
         self._processing: dict[Any, tuple[str, str]] = {}
-        #: Those of them that were offered to work stealing, once each: a worker refuses to give up one that it has begun.
+        #: Those that were offered to work stealing, once each: a worker refuses to give up one that it has begun.
         self._offered: set[Any] = set()
         self._overfull: set[tuple[str, str]] = set()
 
