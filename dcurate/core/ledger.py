@@ -83,6 +83,9 @@ class Ledger(Protocol):
     def record(self, record: SplitRecord) -> None:
         """Remember a finished split; durable after the next `flush`, which may come by itself."""
 
+    def flush_due(self) -> None:
+        """Make what was recorded durable, if it has waited for its time; called again and again during a run."""
+
     def flush(self) -> None:
         """Make all that was recorded durable."""
 

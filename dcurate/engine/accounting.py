@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from dcurate.core.events import (
 from dcurate.core.kernels import Kernels
 from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
 from dcurate.core.report import RunReport
+from dcurate.core.stage import SourceStage
 from dcurate.engine.flow import Flow
 from dcurate.engine.worker.operator_task import OperatorSpec, rejecting
 from dcurate.errors import PipelineError, without_secrets
@@ -32,6 +34,12 @@ from dcurate.plan.operators import Plan
 
 #: Seconds between two samples of a run's state.
 SAMPLE_S = 0.5
+
+#: How long splits are listed ahead at each sample: a small share of the time of the loop.
+LISTING_S = 0.025
+
+#: The most splits that are listed ahead of the tasks, each of about 400 bytes.
+MOST_AHEAD = 1_000_000
 
 
 @dataclass
@@ -138,6 +146,8 @@ class RunAccounting:
         self._seconds: float | None = None
         self._totals = {part.name: StageStats(part.name) for part in job.plan.parts}
         self._open: dict[int, _Open] = {}
+        self._ahead: deque[tuple[int, Batch]] = deque()
+        self._exhausted = False
         self._names: dict[str, None] = {}
         self._before: set[str] = set()
         self._number = 0
@@ -152,11 +162,16 @@ class RunAccounting:
             observer.on_event(event)
 
     def sample(self, flow: Flow) -> None:
-        """Emit a sample of the run's state, unless the last one is recent."""
+        """Emit a sample of the run's state, list splits ahead and flush the ledger, unless that was done recently."""
         now = time.monotonic()
-        if not self.job.observers or now - self._sampled < SAMPLE_S:
+        if now - self._sampled < SAMPLE_S:
             return
         self._sampled = now
+        if self.job.ledger is not None:
+            self.job.ledger.flush_due()
+        self._list_ahead(now + LISTING_S)
+        if not self.job.observers:
+            return
         made = [0, *(stage.output_bytes for stage in flow.operators)]
         samples = [
             OperatorSample(one.name, stage.limit.slots, len(stage.running), stage.items_waiting, nbytes)
@@ -170,33 +185,43 @@ class RunAccounting:
         Raises:
             PipelineError: two splits of the source have one key.
         """
-        taken: list[tuple[int, Batch]] = []
-        while len(taken) < count:
-            split = next(self.job.splits, None)
-            if split is None:
-                self.emit(SourceListed(time.time(), self.splits, self.splits_before))
-                return taken, True
-            self._take(split, taken)
-        return taken, False
+        while len(self._ahead) < count and not self._exhausted:
+            self._list_next()
+        taken = [self._ahead.popleft() for _ in range(min(count, len(self._ahead)))]
+        for number, split in taken:
+            self._open[number] = _Open(str(split.key), _version(split))
+        return taken, self._exhausted and not self._ahead
 
-    def _take(self, split: Batch, taken: list[tuple[int, Batch]]) -> None:
+    def _list_ahead(self, until: float) -> None:
+        """List splits until a moment of the monotonic clock, so that the run knows early how many there are."""
+        source = self.job.plan.parts[0]
+        if isinstance(source, SourceStage) and source.lists_ahead:
+            while not self._exhausted and len(self._ahead) < MOST_AHEAD and time.monotonic() < until:
+                self._list_next()
+
+    def _list_next(self) -> None:
+        """List one more split, and count it as done if an earlier run has finished it."""
+        split = next(self.job.splits, None)
+        if split is None:
+            self._exhausted = True
+            self.emit(SourceListed(time.time(), self.splits, self.splits_before))
+            return
         key = str(split.key)
         if split.key is None or key in self._names:
             raise PipelineError(f"the source gave two splits under the key {key!r}; give every split a key of its own")
         self._names[key] = None
         self.splits += 1
-        version = split.version if isinstance(split, FileGroup) else ""
+        version = _version(split)
         self._inputs ^= _digest(key, version)
         record = self.job.ledger.finished(key, version) if self.job.ledger else None
-        if record is not None:
-            self.splits_before += 1
-            self._before.add(key)
-            self._count([StageStats.from_dict(stats) for stats in record.stats])
-            self._record_output(key, tuple(f"{self._output}/{name}" for name in record.files), record.stats[-1:])
+        if record is None:
+            self._ahead.append((self._number, split))
+            self._number += 1
             return
-        self._open[self._number] = _Open(key, version)
-        taken.append((self._number, split))
-        self._number += 1
+        self.splits_before += 1
+        self._before.add(key)
+        self._count([StageStats.from_dict(stats) for stats in record.stats])
+        self._record_output(key, tuple(f"{self._output}/{name}" for name in record.files), record.stats[-1:])
 
     def task_done(self, operator: int, summary: Mapping[str, Any], splits: Sequence[int]) -> None:
         """Count a finished task: ``summary`` is that of its `TaskResult`, ``splits`` the split number of each input."""
@@ -290,6 +315,10 @@ class RunAccounting:
             error=self.error,
             notices=tuple(self._notices()),
         )
+
+
+def _version(split: Batch) -> str:
+    return split.version if isinstance(split, FileGroup) else ""
 
 
 def _digest(*words: str) -> int:

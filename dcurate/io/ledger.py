@@ -23,7 +23,14 @@ _FOLDER = f"{META_DIR}/ledger"
 _PIPELINE = f"{_FOLDER}/pipeline.json"
 _MOST_PENDING = 512
 _SHORTEST = 1.0
+_LONGEST = 30.0
 _SHARE = 0.01
+
+#: So many segments are joined to one, so that a run of weeks leaves few.
+_JOINED = 64
+
+#: The most records of a segment, which is read and written in one piece.
+_MOST_RECORDS = _MOST_PENDING * _JOINED
 
 #: For each stage, the names of its figures, and beside ``name`` the name of the stage.
 _Shape = tuple[tuple[tuple[str, str | None], ...], ...]
@@ -33,8 +40,8 @@ class DirectoryLedger:
     """Records finished splits in ``ledger`` of the records of an output directory, on any store.
 
     Records are written in segments that never change, each whole or not at all: when 512 are waiting, or when
-    1% of the run's time (at least a second) has passed since the last one. A few hundred bytes per split are held in
-    memory. Open it after the writer has prepared the directory.
+    1% of the run's time (at least a second, at most 30 seconds) has passed since the last one. 64 segments are joined
+    to one. A few hundred bytes per split are held in memory. Open it after the writer has prepared the directory.
 
     Args:
         directory: the output directory.
@@ -68,7 +75,9 @@ class DirectoryLedger:
         self._input_manifest: InputManifest | None = None
         self._of = ""
         self._shapes: dict[_Shape, int] = {}
-        self._pending: list[bytes] = []
+        self._pending: dict[str, None] = {}  # splits whose records wait to be written
+        self._recent: dict[str, None] = {}  # splits in the segments that will be joined next
+        self._recent_segments: list[str] = []
         self._begun = self._flushed = clock()
         segments = self._segments()
         known = directory.read(_PIPELINE) if resume else None
@@ -144,25 +153,39 @@ class DirectoryLedger:
         record = replace(record, version=record.version + self._of, files=tuple(files), inputs=inputs)
         self._records[record.split] = self._packed(record)
         self._broken.discard(record.split)
-        self._pending.append(_line(record))
+        self._pending[record.split] = None
+        if len(self._pending) >= _MOST_PENDING:
+            self.flush()
+        else:
+            self.flush_due()
+
+    def flush_due(self) -> None:
+        """Write the records that wait to disk, if they have waited for their time."""
         now = self._clock()
-        waited = now - self._flushed
-        if len(self._pending) >= _MOST_PENDING or waited >= max(_SHORTEST, _SHARE * (now - self._begun)):
+        longest = max(_SHORTEST, min(_SHARE * (now - self._begun), _LONGEST))
+        if self._pending and now - self._flushed >= longest:
             self.flush()
 
     def flush(self) -> None:
         """Write all records to disk."""
         if self._pending:
-            self._write(self._pending)
-            self._pending = []
+            self._recent_segments.append(self._write(self._pending))
+            self._recent |= self._pending
+            self._pending = {}
+        if len(self._recent_segments) >= _JOINED:
+            self._write(self._recent)
+            self._directory.remove(self._recent_segments)
+            self._recent, self._recent_segments = {}, []
         self._flushed = self._clock()
 
     def close(self) -> None:
-        """Write all records to one segment instead of many, at the end of a run."""
+        """Write all records to as few segments as can be, at the end of a run."""
         self.flush()
         segments = self._segments()
         if len(segments) > 1 or self.skipped or self.removed:
-            self._write([_line(record) for record in self._all()])
+            splits = iter(self._records)
+            while segment := list(islice(splits, _MOST_RECORDS)):
+                self._write(segment)
             self._directory.remove(segments)
 
     def move_strays(self, unfinished: Iterable[str] = ()) -> list[str]:
@@ -192,9 +215,13 @@ class DirectoryLedger:
     def _segments(self) -> list[str]:
         return sorted(name for name in self._directory.files(_FOLDER) if name.endswith(".jsonl"))
 
-    def _write(self, lines: list[bytes]) -> None:
-        self._directory.write(f"{_FOLDER}/{self._next:06d}.jsonl", b"\n".join([*lines, b""]))
+    def _write(self, splits: Iterable[str]) -> str:
+        """Write a segment with the records of splits that are known; returns its name."""
+        name = f"{_FOLDER}/{self._next:06d}.jsonl"
+        lines = (_line(self._unpacked(split, self._records[split])) for split in splits)
+        self._directory.write(name, b"".join(line + b"\n" for line in lines))
         self._next += 1
+        return name
 
     def _load(self, segments: list[str]) -> None:
         there = self._directory.files().keys()

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import tempfile
 import tracemalloc
+from contextlib import suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dcurate.core.events import StageStats
 from dcurate.core.ledger import SplitRecord
@@ -200,3 +204,74 @@ def test_the_ledger_of_a_writer_is_beside_its_output(tmp_path):
     ledger.record(record("a"))
     ledger.close()
     assert segments(tmp_path) == ["000001.jsonl"]
+
+
+def test_a_killed_run_of_weeks_forgets_half_a_minute_and_leaves_few_segments(tmp_path):
+    clock = Clock()
+    ledger = opened(tmp_path, clock=clock)
+    for split in range(6_000):  # one every ten seconds of almost 17 hours
+        clock.now += 10
+        ledger.record(record(f"{split}"))
+        if split % 500 == 499:
+            assert len(opened(tmp_path)) > split - 3
+    assert len(segments(tmp_path)) < 2 * 64
+
+
+def test_a_record_becomes_durable_though_no_other_follows(tmp_path):
+    clock = Clock()
+    ledger = opened(tmp_path, clock=clock)
+    clock.now = 1e6
+    ledger.flush()
+    ledger.record(record("a"))
+    assert len(opened(tmp_path)) == 0
+    clock.now += 30
+    ledger.flush_due()
+    assert len(opened(tmp_path)) == 1
+
+
+@settings(deadline=None)
+@given(flushes=st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=12), kill=st.integers(0, 30))
+def test_what_was_flushed_survives_a_kill_at_any_write_while_segments_are_joined(flushes, kill):
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dcurate.io.ledger._JOINED", 3)
+        ledger, durable = opened(folder, clock=lambda: 0.0), {}
+        writes = []
+        for name in ("write", "remove"):
+            kept = getattr(Directory, name)
+
+            def writing(self, *args, kept=kept):
+                writes.append(args)
+                if len(writes) > kill:
+                    raise KeyboardInterrupt
+                return kept(self, *args)
+
+            patch.setattr(Directory, name, writing)
+        with suppress(KeyboardInterrupt):
+            for version, splits in enumerate(flushes):
+                for split in splits:
+                    ledger.record(record(str(split), str(version)))
+                ledger.flush()
+                durable |= {str(split): str(version) for split in splits}
+            ledger.close()
+        patch.undo()
+        later = opened(folder)
+        assert later.skipped == 0
+        for split, version in durable.items():
+            versions = [v for v in range(int(version), len(flushes)) if later.finished(split, str(v))]
+            assert versions  # this version, or one of a flush that was written before the kill was noticed
+
+
+def test_the_end_of_a_run_takes_memory_for_a_segment_and_not_for_all_records(tmp_path):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dcurate.io.ledger._MOST_RECORDS", 1_000)
+        ledger = opened(tmp_path, clock=lambda: 0.0)
+        for split in range(10_240):
+            ledger.record(record(f"{split}"))
+        tracemalloc.start()
+        ledger.close()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    written = sum(path.stat().st_size for path in (records(tmp_path) / "ledger").glob("*.jsonl"))
+    assert len(segments(tmp_path)) == 11
+    assert peak < 0.5 * written
+    assert len(opened(tmp_path)) == 10_240
