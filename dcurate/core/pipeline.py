@@ -6,7 +6,7 @@ import copy
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from dcurate.core.batch import Batch, BatchKey
 from dcurate.core.part import Part, wrapping
@@ -184,6 +184,7 @@ def _with_unique_names(stages: list[AnyStage]) -> tuple[AnyStage, ...]:
 class BatchSource(SourceStage[Batch, Batch]):
     """Begins a pipeline with batches that are there already."""
 
+    lists_ahead: ClassVar[bool] = True
     batches: Sequence[Batch] = ()
     name: str = "initial_tasks"
 

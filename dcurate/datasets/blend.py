@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -94,6 +94,7 @@ class Blend(CompositeStage[FileGroup, DocumentBatch]):
 class Readers(SourceStage[FileGroup, DocumentBatch]):
     """Several readers as one; every row is marked with the number of its reader."""
 
+    lists_ahead: ClassVar[bool] = True
     readers: list[Reader]
     name: str = "readers"
 

@@ -64,6 +64,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     #: Whether rows get the columns of `dcurate.frames.origins`.
     _marks_rows: bool = field(default=False, init=False, repr=False, compare=False)
 
+    lists_ahead: ClassVar[bool] = True
     kind: ClassVar[Format]
     large: ClassVar[int] = LARGE
 

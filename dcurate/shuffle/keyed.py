@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -175,6 +175,7 @@ class StreamReader(SourceStage[FileGroup, DocumentBatch]):
         left_out: a reason, and the rows that are reported as dropped for it.
     """
 
+    lists_ahead: ClassVar[bool] = True
     url: str
     options: dict[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = field(default=(), repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,6 +70,7 @@ class GroupReader(SourceStage[FileGroup, DocumentBatch]):
         groups: for each group the number of its first file, and the names and sizes of its files.
     """
 
+    lists_ahead: ClassVar[bool] = True
     url: str
     options: dict[str, Any] = field(default_factory=dict)
     groups: tuple[tuple[int, tuple[tuple[str, int], ...]], ...] = field(default=(), repr=False)

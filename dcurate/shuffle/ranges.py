@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -274,6 +274,7 @@ class ShufflePartitions:
 class ShuffleReader(SourceStage[FileGroup, DocumentBatch]):
     """Reads rows of many files partition by partition; empty partitions are left out."""
 
+    lists_ahead: ClassVar[bool] = True
     partitions: ShufflePartitions
     ordered: bool = True
     name: str = "range_reader"

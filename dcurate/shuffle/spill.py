@@ -6,7 +6,7 @@ import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -245,6 +245,7 @@ class SpillReader(SourceStage[FileGroup, DocumentBatch]):
     of the rows is left there, for `with_columns`.
     """
 
+    lists_ahead: ClassVar[bool] = True
     spilled: SpilledRows
     wanted: tuple[str, ...] | None = None
     numbered: bool = True

@@ -15,6 +15,7 @@ from dcurate import (
     DaskExecutor,
     DocumentBatch,
     InlineExecutor,
+    JsonlReader,
     JsonlWriter,
     LocalCluster,
     Pipeline,
@@ -198,6 +199,31 @@ def test_observers_hear_the_run_from_start_to_end(executor: Executor) -> None:
     assert kinds.count(SplitDone) == kinds.count(TaskDone) == 5
     assert kinds.count(SourceListed) == 1
     assert kinds.count(SlotsChanged) in ((0,) if executor.mode == "inline" else (1, 2))
+
+
+def positions(events: list[Event]) -> tuple[int, int]:
+    """The number of splits that were finished when the source was listed to its end, and of all."""
+    kinds = [type(event) for event in events]
+    return kinds[: kinds.index(SourceListed)].count(SplitDone), kinds.count(SplitDone)
+
+
+def test_a_source_that_may_wait_is_listed_only_as_far_as_there_is_room(cluster: LocalCluster) -> None:
+    heard = Heard()
+    pipeline(Numbers(60), Sleep(0.05)).run(DaskExecutor(cluster=cluster), observers=[heard])
+    before, splits = positions(heard.events)
+    assert before > 0
+    assert splits == 60
+
+
+def test_readers_of_files_say_how_many_splits_there_are_before_one_is_finished(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    for number in range(60):
+        (tmp_path / f"{number:02}.jsonl").write_text('{"text": "a"}\n')
+    heard = Heard()
+    reader = JsonlReader(str(tmp_path))
+    pipeline(reader, Sleep(0.05)).run(DaskExecutor(cluster=cluster), observers=[heard])
+    assert positions(heard.events) == (0, 60)
 
 
 def test_batches_may_be_given_instead_of_a_reader(executor: Executor) -> None:

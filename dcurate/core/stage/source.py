@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from dcurate.core.batch import Batch, FileGroup, FilePart, FileRows
 from dcurate.core.stage.processing import ProcessingStage, X, Y
@@ -26,7 +26,13 @@ class SourceStage(ProcessingStage[X, Y]):
         >>> made = Pipeline("squares", stages=[Numbers()]).run(InlineExecutor(), observers=[])
         >>> [int(batch.to_pandas().square[0]) for batch in made]
         [0, 1]
+
+    Attributes:
+        lists_ahead: whether a run may list all splits while the first ones are processed, to say how many there are.
+            Set it where listing neither waits nor depends on what was processed.
     """
+
+    lists_ahead: ClassVar[bool] = False
 
     @abstractmethod
     def splits(self) -> Iterator[X]:
