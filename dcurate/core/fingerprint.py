@@ -8,17 +8,23 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
 from dcurate.core.stage import Stage
 
+#: Settings of a stage that do not change its rows.
+_NOT_OF_ROWS = ("name", "resources", "batch_size")
+
 
 def fingerprint(stages: Iterable[Stage]) -> dict[str, str]:
     """Return a digest of the settings that decide the rows of each stage, by stage name.
 
-    Covers each stage's class, its public settings, and for classes and functions outside dcurate their source; of a
-    function also what it was given beforehand: defaults, variables of the function around it, the object it belongs to.
+    Covers each stage's class, those of its public settings that differ from their defaults, and for classes and
+    functions outside dcurate their source; of a function also what it was given beforehand: defaults, variables of the
+    function around it, the object it belongs to. As defaults do not count, a new setting with a default lets runs that
+    were begun before resume.
     """
     return {stage.name: _fingerprint(stage) for stage in stages}
 
@@ -77,15 +83,37 @@ def _held(cell: Any) -> Any:
 def _settings(value: Any) -> Any:
     """The state that distinguishes an object from others of its class."""
     if isinstance(value, Stage):
-        return {k: v for k, v in value.settings().items() if k not in ("name", "resources", "batch_size")}
+        settings = value.settings()
+        return _without_defaults(value, {name: settings[name] for name in settings if name not in _NOT_OF_ROWS})
     if hasattr(value, "__dict__") and not _says_how_it_is_pickled(type(value)):
-        return vars(value)
+        return _without_defaults(value, vars(value))
     try:
         registered = copyreg.dispatch_table.get(type(value))
         parts = registered(value) if registered else value.__reduce_ex__(4)
     except Exception:
         return getattr(value, "__dict__", None) or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
     return parts if isinstance(parts, str) else [list(part) if isinstance(part, Iterator) else part for part in parts]
+
+
+def _without_defaults(value: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that differ from the defaults of dcurate's dataclasses; those of a user may change with the code."""
+    declared = {field.name: field for field in fields(value)} if is_dataclass(value) else {}
+    return {
+        name: held
+        for name, held in settings.items()
+        if name not in declared or not _is_ours(type(value), declared[name]) or not _at_default(held, declared[name])
+    }
+
+
+def _is_ours(kind: type, field: Field[Any]) -> bool:
+    """Whether the class that declares a field of a dataclass is one of dcurate."""
+    classes = [base for base in kind.__mro__ if vars(base).get("__dataclass_fields__", {}).get(field.name) is field]
+    return _module(classes[-1]).partition(".")[0] == "dcurate"
+
+
+def _at_default(value: Any, field: Field[Any]) -> bool:
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return value is default or _canonical(value, ()) == _canonical(default, ())
 
 
 def _says_how_it_is_pickled(kind: type) -> bool:

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, make_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,33 @@ def test_the_fingerprint_distinguishes_settings_but_not_names_or_resources() -> 
     assert first["step"] != second["step"]
     assert fingerprint([Step().with_(batch_size=5)]) == first
     assert fingerprint([Step().with_(name="renamed")])["renamed"] == first["step"]
+
+
+def version(module: str, *fields: tuple[str, object]) -> type[Step]:
+    """A version of a stage of a package, with these fields and their defaults."""
+    declared = [(name, object, field(default_factory=lambda: default)) for name, default in fields]  # noqa: B023
+    kind = make_dataclass("Ours", declared, bases=(Step,))
+    kind.__module__ = module
+    return kind
+
+
+@pytest.mark.parametrize("default", [None, 0, False, 1.5, "", "text", [], ["a"], {}, {"a": 1}, (1, 2)])
+def test_a_new_setting_of_dcurate_lets_earlier_runs_resume_until_it_is_set(default: object) -> None:
+    before, after = version("dcurate.steps", ("old", 1)), version("dcurate.steps", ("old", 1), ("new", default))
+    assert fingerprint([after()]) == fingerprint([before()])
+    for other in (None, 0, False, True, 1, 1.5, "", "text", [], ["a"], {}, {"a": 1}, {"a": 2}, (1, 2)):
+        same = (type(other), other) == (type(default), default)
+        assert (fingerprint([after(new=other)]) == fingerprint([before()])) == same
+
+
+def test_a_list_is_as_good_as_the_tuple_that_is_the_default() -> None:
+    kind = version("dcurate.steps", ("names", ("a", "b")))
+    assert fingerprint([kind(names=["a", "b"])]) == fingerprint([kind()])
+
+
+def test_a_changed_default_of_a_users_stage_is_seen() -> None:
+    before, after = version("mine.steps", ("most", 1)), version("mine.steps", ("most", 2))
+    assert fingerprint([before()]) != fingerprint([after()])
 
 
 def longer_than(most: int) -> Callable[[str], bool]:
