@@ -64,7 +64,7 @@ def test_the_fingerprint_distinguishes_settings_but_not_names_or_resources() -> 
     assert fingerprint([Step().with_(name="renamed")])["renamed"] == first["step"]
 
 
-def version(module: str, *fields: tuple[str, object]) -> type[Step]:
+def version(module: str, *fields: tuple[str, object]) -> Callable[..., Step]:
     """A version of a stage of a package, with these fields and their defaults."""
     declared = [(name, object, field(default_factory=lambda: default)) for name, default in fields]  # noqa: B023
     kind = make_dataclass("Ours", declared, bases=(Step,))

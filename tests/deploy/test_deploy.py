@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import tomllib
+from importlib.metadata import distribution
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -21,6 +27,8 @@ pytestmark = pytest.mark.program
 
 DEPLOY = ROOT / "deploy"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+#: What the wheels of a GPU machine are, which `make check-wheels` fits together.
+[DASK_OF_RAPIDS] = re.findall(r"^dask==(\S+)$", (ROOT / "benchmarks" / "device" / "base.txt").read_text(), re.MULTILINE)
 YAML = [*DEPLOY.glob("*.yaml"), *(ROOT / ".github").rglob("*.yml")]
 
 
@@ -67,7 +75,84 @@ def test_an_image_copies_and_installs_what_there_is(name: str) -> None:
     assert [path for path in copied if f"!{path}" not in allowed] == []
     [extras] = re.findall(r"^ARG EXTRAS=(\S+)$", text, re.MULTILINE)
     assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
-    assert text.count("\nUSER dcurate\n") == 1
+    assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["1000"]  # Kubernetes must see that it is not root
+    assert " --uid 1000 " in text
+
+
+def test_workers_of_both_images_can_be_in_one_cluster() -> None:
+    images = [(DEPLOY / name).read_text() for name in ("Dockerfile", "Dockerfile.cuda")]
+    pythons = {version for text in images for version in re.findall(r"^FROM python:(\S+)", text, re.MULTILINE)}
+    assert pythons == {"3.12-slim"}  # Ubuntu 24.04, of which the CUDA image is, has Python 3.12
+    assert "ubuntu24.04" in images[1]
+    dask = [re.findall(r"^ARG DASK=(\S+)$", text, re.MULTILINE) for text in images]
+    assert dask == [[DASK_OF_RAPIDS]] * 2
+    assert all('"dask==${DASK}" "distributed==${DASK}"' in text for text in images)
+
+
+def closed(schema: Any) -> Any:
+    """A schema of Kubernetes that refuses fields which it does not name, as ``kubectl --validate=strict`` does."""
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    strict = {name: closed(part) for name, part in schema.items()}
+    if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        strict.setdefault("additionalProperties", False)
+    return strict
+
+
+def of_package(package: str, name: str) -> str:
+    """A file of a package that is installed without what it depends on."""
+    [path] = [path for path in distribution(package).files or () if str(path).endswith(name)]
+    return Path(str(path.locate())).read_text()
+
+
+def manifest_errors(manifest: dict[str, Any]) -> list[str]:
+    crd = yaml.safe_load(of_package("dask-kubernetes", f"crds/{manifest['kind'].lower()}.yaml"))
+    [schema] = [one["schema"]["openAPIV3Schema"] for one in crd["spec"]["versions"] if one["name"] == "v1"]
+    about = {"apiVersion": {"const": "kubernetes.dask.org/v1"}, "kind": {}, "metadata": {}}
+    schema["properties"] |= about
+    return [error.message for error in jsonschema.Draft7Validator(closed(schema)).iter_errors(manifest)]
+
+
+def test_the_manifest_is_valid_by_the_schema_of_the_operator() -> None:
+    manifest, claim = yaml.safe_load_all((DEPLOY / "dask-cluster.yaml").read_text())
+    assert (manifest["kind"], claim["kind"]) == ("DaskCluster", "PersistentVolumeClaim")
+    assert manifest_errors(manifest) == []
+    manifest["spec"]["worker"]["spec"]["containers"][0]["memory"] = "4Gi"
+    assert manifest_errors(manifest) == ["Additional properties are not allowed ('memory' was unexpected)"]
+
+
+def test_the_compose_file_is_valid_by_its_schema() -> None:
+    schema = json.loads(of_package("docker-compose", "config/compose_spec.json"))
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    schema["properties"]["name"] = {"type": "string"}  # came later
+    assert [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(compose)] == []
+    compose["services"]["scheduler"]["imgae"] = "dcurate"
+    assert list(jsonschema.Draft7Validator(schema).iter_errors(compose))
+
+
+def test_the_operator_watches_what_its_role_lets_it_see() -> None:
+    chart = yaml.safe_load(of_package("dask-kubernetes", "dask-kubernetes-operator/values.yaml"))
+    values = yaml.safe_load((DEPLOY / "operator-values.yaml").read_text())
+    assert set(values) <= set(chart)
+    assert not values["rbac"]["cluster"]
+    watched = [word for word in values["kopfArgs"] if word.startswith(("--namespace", "--all-namespaces"))]
+    assert watched == ["--namespace=default"]
+    page = (ROOT / "docs" / "howto" / "deploy.md").read_text()
+    assert "--set 'kopfArgs={--namespace=NAME}'" in page
+
+
+@pytest.mark.parametrize("path", [*DEPLOY.iterdir()], ids=lambda path: path.name)
+def test_the_commands_in_a_comment_are_whole(path: Path) -> None:
+    """A comment line that is an option continues a command, which the line before must have begun."""
+    lines = path.read_text().splitlines()
+    torn = [
+        line
+        for before, line in pairwise(["", *lines])
+        if re.match(r"#\s+--\w", line) and not before.rstrip().endswith("\\")
+    ]
+    assert torn == []
 
 
 def test_prometheus_and_grafana_find_the_configuration_that_dcurate_writes(tmp_path: Path) -> None:
@@ -93,9 +178,23 @@ exec "$@"
 """
 
 
-def test_a_slurm_job_runs_a_recipe_and_leaves_no_process(tmp_path: Path) -> None:
-    """With a stand-in for ``srun``, which runs the command on this machine."""
-    subprocess.run(["bash", "-n", str(DEPLOY / "curate.sbatch")], timeout=10, check=True)
+SLOW = """
+import time
+from dataclasses import dataclass
+from dcurate import DocumentBatch, ProcessingStage
+
+@dataclass
+class Slow(ProcessingStage[DocumentBatch, DocumentBatch]):
+    name: str = "slow"
+
+    def process(self, task):
+        time.sleep(0.3)
+        return task
+"""
+
+
+def slurm_job(tmp_path: Path) -> dict[str, str]:
+    """The environment of a SLURM job with a stand-in for ``srun``, which runs the command on this machine."""
     programs = {"srun": SRUN, "dask": f'#!/bin/bash\nexec {sys.executable} -m dask "$@"\n'}
     programs |= {
         "dcurate": f'#!/bin/bash\nexec {sys.executable} -m dcurate.cli "$@"\n',
@@ -104,15 +203,22 @@ def test_a_slurm_job_runs_a_recipe_and_leaves_no_process(tmp_path: Path) -> None
     for name, text in programs.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    environment = {
+    return {
         **os.environ,
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "SLURM_CPUS_PER_TASK": "1",
         "SLURM_JOB_ID": "7",
+        "SLURM_MEM_PER_NODE": "2000",
         "SLURM_SUBMIT_DIR": str(tmp_path),
         "SCHEDULER_OPTIONS": "--host 127.0.0.1 --dashboard-address 127.0.0.1:0",
+        "WORKER_OPTIONS": "--dashboard-address 127.0.0.1:0",
     }
+
+
+def test_a_slurm_job_runs_a_recipe_and_leaves_no_process(tmp_path: Path) -> None:
+    subprocess.run(["bash", "-n", str(DEPLOY / "curate.sbatch")], timeout=10, check=True)
+    environment = slurm_job(tmp_path)
     job = ["bash", str(DEPLOY / "curate.sbatch"), "demo", "--output", str(tmp_path / "out")]
     for _ in range(2):  # the second is the job that was submitted again
         done = subprocess.run(
@@ -120,9 +226,36 @@ def test_a_slurm_job_runs_a_recipe_and_leaves_no_process(tmp_path: Path) -> None
         )
         assert done.returncode == 0, done.stderr
     assert list((tmp_path / "out").glob("*.jsonl"))
-    assert (tmp_path / "curate-7" / "workers.log").exists()
+    assert re.search(r"Memory:\s+1\.95 GiB", (tmp_path / "curate-7" / "workers.log").read_text())
     empty = subprocess.run(job[:2], env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (empty.returncode, empty.stderr) == (2, "usage: sbatch curate.sbatch RECIPE [OPTIONS of dcurate run]\n")
+
+
+def test_a_slurm_job_whose_time_is_over_ends_its_run_in_good_order(tmp_path: Path) -> None:
+    environment = slurm_job(tmp_path)
+    (tmp_path / "in").mkdir()
+    for number in range(400):
+        (tmp_path / "in" / f"{number:03}.jsonl").write_text('{"text": "one two three"}\n')
+    (tmp_path / "slow.py").write_text(SLOW)
+    recipe = tmp_path / "slow.yaml"
+    recipe.write_text("stages:\n- JsonlReader: {file_paths: in}\n- slow:Slow: {}\n- JsonlWriter: {path: out}\n")
+    log = tmp_path / "job.log"
+    with log.open("wb") as output:
+        job = subprocess.Popen(
+            ["bash", str(DEPLOY / "curate.sbatch"), str(recipe), "--trust"],
+            cwd=tmp_path,
+            env={**environment, "PYTHONPATH": f"{ROOT}:{tmp_path}"},
+            stdout=output,
+            stderr=output,
+        )
+    begun = time.monotonic()
+    while not list(tmp_path.glob("out/*.jsonl")):
+        assert job.poll() is None, log.read_text()
+        assert time.monotonic() - begun < 120
+        time.sleep(0.1)
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(60) == 143, log.read_text()
+    assert "--resume" in log.read_text()
 
 
 def workflow(name: str) -> dict[Any, Any]:
