@@ -1,0 +1,102 @@
+"""All that belongs to a public filter, modifier, extractor or stage is there: export, reference, oracle, tests."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+
+import dcurate
+from dcurate.core.stage import FunctionStage, Stage
+from dcurate.models.llm.synthetic import LanguageSamples
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm
+from dcurate.text.filter import DocumentFilter, SignalFilter
+from dcurate.text.modifier import DocumentModifier
+from dcurate_testing.filter_oracle import RULES
+from tests.conftest import ROOT
+
+#: Rules of published sets, which are reached through their set: `gopher`, `fineweb_quality`, `c4`, `refinedweb`.
+OF_SETS = re.compile(r"dcurate\.text\.(filters\.)?(c4|fineweb|gopher|refinedweb)$")
+
+#: Filters that are not in the oracle of the kernels, and the tests that hold their scores against something else.
+ELSEWHERE = {
+    **dict.fromkeys(
+        (
+            *("AlphaFilter", "GeneralCommentToCodeFilter", "HTMLBoilerplateFilter", "NumberOfLinesOfCodeFilter"),
+            *("PerExtensionFilter", "PythonCommentToCodeFilter", "XMLHeaderFilter"),
+        ),
+        "tests/text/test_code_filters.py",
+    ),
+    "C4BadWordsFilter": "tests/text/test_bad_words.py",
+    "FastTextQualityFilter": "tests/text/test_fasttext.py",
+    "HistogramFilter": "tests/text/test_code_filters.py",
+    "PiiFilter": "tests/text/test_pii.py",
+}
+
+
+@cache
+def classes() -> list[type[Any]]:
+    """The concrete classes of the kinds that a pipeline is made of, wherever in dcurate they are defined."""
+    kinds = (DocumentFilter, DocumentModifier, HTMLExtractorAlgorithm, Stage)
+    names = [module.name for module in pkgutil.walk_packages(dcurate.__path__, "dcurate.")]
+    modules = [
+        importlib.import_module(name)
+        for name in names
+        if not name.startswith("dcurate.compat") and not name.endswith("__main__")
+    ]
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and value.__module__ == module.__name__
+        and issubclass(value, kinds)
+        and not value.__name__.startswith("_")
+        and not inspect.isabstract(value)
+    ]
+
+
+def exported(kind: type[Any]) -> bool:
+    return kind.__name__ in dcurate.__all__ and getattr(dcurate, kind.__name__) is kind
+
+
+def test_every_filter_modifier_and_extractor_is_exported() -> None:
+    parts = [kind for kind in classes() if not issubclass(kind, Stage) and not OF_SETS.match(kind.__module__)]
+    missing = [
+        kind for kind in parts if not exported(kind) and kind.__module__ != "dcurate.models.llm.nemotron_pipeline"
+    ]
+    assert missing == [], "add it to dcurate/__init__.pyi and to a page of docs/reference/"
+
+
+def test_every_stage_with_an_example_in_its_docstring_is_exported() -> None:
+    shown = [kind for kind in classes() if issubclass(kind, Stage) and "Examples:" in (vars(kind).get("__doc__") or "")]
+    assert len(shown) > 100
+    shown = [kind for kind in shown if not OF_SETS.match(kind.__module__)]
+    missing = [kind for kind in shown if not exported(kind) and kind not in (FunctionStage, LanguageSamples)]
+    assert missing == [], "add it to dcurate/__init__.pyi and to a page of docs/reference/"
+
+
+def test_every_filter_over_signals_is_held_against_an_oracle() -> None:
+    ruled = {type(rule) for rule, _ in RULES}
+    filters = [kind for kind in classes() if issubclass(kind, SignalFilter) and not OF_SETS.match(kind.__module__)]
+    missing = [kind.__name__ for kind in filters if kind not in ruled and kind.__name__ not in ELSEWHERE]
+    assert missing == [], "add its rule in plain Python to RULES in dcurate_testing/filter_oracle.py"
+
+
+@pytest.mark.parametrize(("name", "path"), ELSEWHERE.items())
+def test_a_filter_without_an_oracle_has_its_scores_tested_elsewhere(name: str, path: str) -> None:
+    assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), f"{path} does not test {name}"
+
+
+def test_everything_public_that_a_pipeline_is_made_of_has_a_test() -> None:
+    text = "".join(
+        path.read_text() for path in (ROOT / "tests").rglob("test_*.py") if path.name != "test_public_lists.py"
+    )
+    words = set(re.findall(r"\w+", text))
+    missing = [kind.__name__ for kind in classes() if exported(kind) and kind.__name__ not in words]
+    assert missing == [], "test it in the module of tests/ that mirrors its own"
