@@ -23,7 +23,8 @@ from dcurate_testing.cuda_measures import MEASURES
 from tests.kernels.cuda_process import Simulated, simulated_cuda
 from tests.kernels.simulated import by_cpu
 
-pytestmark = pytest.mark.program
+#: On a clone in which nothing is compiled, the first of them compiles all kernels of signals for the CPU.
+pytestmark = [pytest.mark.program, pytest.mark.timeout(900)]
 
 SAMPLE = Path(__file__).parents[2] / "dcurate/bundled/sample/part-00.jsonl"
 TEXTS = [
