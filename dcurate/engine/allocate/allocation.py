@@ -34,13 +34,15 @@ class Host:
         name: unique among hosts.
         cpus: CPU cores for all slots, including GPU slots.
         gpus: its GPUs.
-        max_slots: how many slots its CPU worker processes can run at once.
+        max_slots: how many slots the processes that serve CPU operators can run at once.
+        shared: whether these are the processes of its GPUs, so that GPU slots count among ``max_slots``, too.
     """
 
     name: str
     cpus: float
     gpus: tuple[Gpu, ...] = ()
     max_slots: int = UNLIMITED
+    shared: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dcurate.engine.allocate.allocation import Allocation, SlotLocation
 from dcurate.engine.allocate.requests import SlotPoolSpec, WorkerState, cpu_workers
+from dcurate.errors import ResourceError
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,11 @@ def assign_slots(
 ) -> Assignment:
     """Assign the slots of each location to worker processes of its host.
 
-    A process keeps its slots where it can, and holds one pool where there are enough processes.
+    GPU slots come first: each fits only in the processes of its GPU, where CPU slots may be, too. A process keeps its
+    slots where it can, and holds one pool where there are enough processes.
+
+    Raises:
+        ResourceError: the workers cannot hold a slot of the allocation, so it was not made for them.
 
     Examples:
         >>> from collections import Counter
@@ -48,9 +53,11 @@ def assign_slots(
     locations = sorted(
         (location for location, slots in allocation.items() if slots > 0), key=lambda one: (one.unit, one.gpus)
     )
-    left = {location: assigner.keep_current(location, allocation[location]) for location in locations}
-    for location in locations:
-        assigner.fill(location, left[location])
+    for on_gpus in (True, False):
+        here = [location for location in locations if bool(location.gpus) is on_gpus]
+        left = {location: assigner.keep_current(location, allocation[location]) for location in here}
+        for location in here:
+            assigner.fill(location, left[location])
     return _by_operator(by_name, assigner.assigned)
 
 
@@ -101,14 +108,16 @@ class _SlotAssigner:
 
         while slots > 0:
             able = [address for address in self._able(location) if self.free[address] > 0]
-            if not able:
-                return
             for address in sorted(able, key=rank):
                 got = self._assign(address, location, min(slots, self.free[address]))
                 if got:
                     break
             else:
-                return
+                where = f" on {' and '.join(location.gpus)}" if location.gpus else ""
+                raise ResourceError(
+                    f"no worker process of host {location.host!r} has a free thread{where} for {slots} slots of "
+                    f"operator {location.unit!r}, which are allocated there"
+                )
             slots -= got
 
 

@@ -14,6 +14,7 @@ from dcurate.engine.allocate.model import (
     GpuState,
     HostClass,
     HostId,
+    HostResources,
     Item,
     Layout,
     SlotGroup,
@@ -30,14 +31,14 @@ def host_classes(hosts: Iterable[Host]) -> list[HostClass]:
         >>> [len(each.hosts) for each in host_classes([Host("a", 4), Host("b", 8), Host("c", 4)])]
         [2, 1]
     """
-    kinds: dict[tuple[float, int, tuple[tuple[float, int], ...]], list[HostId]] = {}
+    kinds: dict[tuple[float, int, tuple[tuple[float, int], ...], bool], list[HostId]] = {}
     for host in sorted(hosts, key=lambda one: one.name):
         gpus = sorted(host.gpus, key=lambda gpu: (gpu.memory or PLENTY, gpu.max_slots, gpu.name))
-        kind = (host.cpus, host.max_slots, tuple([(gpu.memory, gpu.max_slots) for gpu in gpus]))
+        kind = (host.cpus, host.max_slots, tuple([(gpu.memory, gpu.max_slots) for gpu in gpus]), host.shared)
         kinds.setdefault(kind, []).append((host.name, tuple([gpu.name for gpu in gpus])))
     return [
-        HostClass(number, whole(cpus), free_slots, tuple(_empty(*gpu) for gpu in gpus), kinds[cpus, free_slots, gpus])
-        for number, (cpus, free_slots, gpus) in enumerate(sorted(kinds))
+        HostClass(number, HostResources(whole(cpus), slots, tuple(_empty(*gpu) for gpu in gpus), shared), hosts)
+        for number, ((cpus, slots, gpus, shared), hosts) in enumerate(sorted(kinds.items()))
     ]
 
 
@@ -77,7 +78,7 @@ def load_current(
             fillings.setdefault(one, []).append((name, ordered))
     layout: Layout = {}
     for number, (one, hosts) in enumerate(fillings.items()):
-        layout[bins.make(HostClass(number, *one.host_class.resources, hosts), *one.state[1:])] = len(hosts)
+        layout[bins.make(HostClass(number, one.host_class.resources, hosts), *one.state[1:])] = len(hosts)
     return layout
 
 
@@ -149,7 +150,7 @@ def align_to_current(units: Sequence[SchedulingUnit], layout: Layout, current_la
         current_layout: the same hosts with their current slots, see `load_current`.
     """
     allocation: Allocation = Counter()
-    now: dict[tuple[int, int, tuple[GpuState, ...]], list[tuple[Bin, list[HostId]]]] = {}
+    now: dict[HostResources, list[tuple[Bin, list[HostId]]]] = {}
     for one in current_layout:
         now.setdefault(one.host_class.resources, []).append((one, list(one.host_class.hosts)))
     left = dict(layout)

@@ -106,24 +106,38 @@ def with_slots(slot_counts: SlotCounts, index: int, slots: int) -> SlotCounts:
 HostId = tuple[str, tuple[str, ...]]
 
 
+class HostResources(NamedTuple):
+    """The resources of a host.
+
+    Attributes:
+        cpus: millionths of a core.
+        max_slots: for CPU slots.
+        gpus: each when it is empty, the smallest first.
+        shared: whether slots on its GPUs take of ``max_slots``, too.
+    """
+
+    cpus: int
+    max_slots: int
+    gpus: tuple[GpuState, ...]
+    shared: bool
+
+
 class HostClass:
     """Hosts with equal resources.
 
     Attributes:
         number: unique; independent of the order of the hosts.
-        cpus: millionths of a core.
-        max_slots: for CPU slots.
-        gpus: each when it is empty, the smallest first.
-        hosts: name of each host and of its GPUs, in the order of ``gpus``.
+        resources: of one of the hosts.
+        hosts: name of each host and of its GPUs, in the order of `HostResources.gpus`.
     """
 
-    def __init__(self, number: int, cpus: int, max_slots: int, gpus: tuple[GpuState, ...], hosts: list[HostId]) -> None:
-        self.number, self.cpus, self.max_slots, self.gpus, self.hosts = number, cpus, max_slots, gpus, hosts
+    def __init__(self, number: int, resources: HostResources, hosts: list[HostId]) -> None:
+        self.number, self.resources, self.hosts = number, resources, hosts
 
     @property
-    def resources(self) -> tuple[int, int, tuple[GpuState, ...]]:
-        """The resources of one of the hosts."""
-        return self.cpus, self.max_slots, self.gpus
+    def gpus(self) -> tuple[GpuState, ...]:
+        """Each GPU when it is empty, the smallest first."""
+        return self.resources.gpus
 
 
 class SlotGroup(NamedTuple):
@@ -140,7 +154,7 @@ class Bin:
     Attributes:
         state: the next six attributes.
         cpus: free millionths of a core.
-        free_slots: for CPU slots.
+        free_slots: for CPU slots, and for GPU slots where these share processes with them.
         gpus: state of each GPU.
         slot_counts: CPU slots.
         multi_gpu: slots that take whole GPUs: the item, and the positions of the GPUs, that of its process first.
@@ -231,7 +245,8 @@ class Bins:
 
     def empty(self, host_class: HostClass) -> Bin:
         """Return an empty host of a class."""
-        return self.make(host_class, host_class.cpus, host_class.max_slots, host_class.gpus, (), ())
+        resources = host_class.resources
+        return self.make(host_class, resources.cpus, resources.max_slots, resources.gpus, (), ())
 
     def fits(self, one: Bin, item: Item) -> int:
         """How many slots fit on a host."""
@@ -242,9 +257,9 @@ class Bins:
 
     def fits_at(self, one: Bin, item: Item, gpus: tuple[int, ...]) -> int:
         """How many slots fit on the GPUs at these positions, or on the CPUs of the host if there are none."""
-        limit = one.cpus // item.cpus if item.cpus else PLENTY
+        limit = _limit_on(one, item)
         if not gpus:
-            return min(limit, one.free_slots)
+            return limit
         first = one.gpus[gpus[0]]
         if item.num_gpus:
             return min(limit, int(first.free_slots > 0 and all(one.gpus[gpu].free_for(item) for gpu in gpus)))
@@ -292,8 +307,9 @@ class Bins:
 
     def _put(self, one: Bin, item: Item, gpus: tuple[int, ...], slots: int) -> Bin:
         host_class, cpus, free_slots, fills, slot_counts, multi_gpu = one.state
-        if not gpus:
+        if not gpus or host_class.resources.shared:
             free_slots -= slots
+        if not gpus:
             slot_counts = with_slots(slot_counts, item.unit, slots)
         elif not item.num_gpus:
             fill = fills[gpus[0]].place(item, slots)
@@ -315,12 +331,16 @@ def _with_gpus(one: Bin, gpus: tuple[int, ...], fill: GpuState | None) -> tuple[
     return tuple(fills)
 
 
-def _fits_on(one: Bin, item: Item) -> int:
+def _limit_on(one: Bin, item: Item) -> int:
+    """How many slots fit on a host if its GPUs were free."""
     limit = one.cpus // item.cpus if item.cpus else PLENTY
-    if limit <= 0:
-        return 0
-    if not item.on_gpu:
-        return min(limit, one.free_slots)
+    return min(limit, one.free_slots) if not item.on_gpu or one.host_class.resources.shared else limit
+
+
+def _fits_on(one: Bin, item: Item) -> int:
+    limit = _limit_on(one, item)
+    if limit <= 0 or not item.on_gpu:
+        return max(0, limit)
     if item.num_gpus:
         free = [gpu for gpu in one.gpus if gpu.free_for(item)]
         return min(limit, len(free) // item.num_gpus, sum(gpu.free_slots > 0 for gpu in free))

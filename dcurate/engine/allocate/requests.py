@@ -104,8 +104,9 @@ def hosts_of(workers: Iterable[WorkerState]) -> list[Host]:
 
     Examples:
         >>> gpu_worker = WorkerState("g", "h", 4, 0, (("gpu0", 8e9),), "gpu")
-        >>> hosts_of([WorkerState("a", "h"), WorkerState("b", "h"), gpu_worker])
-        [Host(name='h', cpus=2.0, gpus=(Gpu(name='gpu0', memory=8000000000.0, max_slots=4),), max_slots=2)]
+        >>> (host,) = hosts_of([WorkerState("a", "h"), WorkerState("b", "h"), gpu_worker])
+        >>> host.cpus, host.max_slots, host.shared, host.gpus
+        (2.0, 2, False, (Gpu(name='gpu0', memory=8000000000.0, max_slots=4),))
     """
     every = list(workers)
     serving = {worker.address for worker in cpu_workers(every)}
@@ -126,7 +127,8 @@ def hosts_of(workers: Iterable[WorkerState]) -> list[Host]:
             max(worker.cpus, float(worker.threads)) if worker.gpus and worker.address in serving else worker.cpus
             for worker in members
         )
-        hosts.append(Host(name, float(cpus), tuple(gpus.values()), slots))
+        shared = any(worker.gpus and worker.address in serving for worker in members)
+        hosts.append(Host(name, float(cpus), tuple(gpus.values()), slots, shared))
     return hosts
 
 
