@@ -68,6 +68,7 @@ class ThroughputTracker:
                     "ratio": self.ratios[number].value,
                     "waiting": flow.operators[number].items_waiting,
                     "running": sum(len(task.inputs) for task in flow.operators[number].running.values()),
+                    "calls": len(flow.operators[number].running),
                     "ended": ended[number],
                 }
                 for number, name in enumerate(self.operators)

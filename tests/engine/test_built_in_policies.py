@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from dcurate.cluster.worker_shape import Shape
 from dcurate.core.resources import Resources
@@ -82,6 +85,61 @@ def test_a_run_is_stopped_when_all_workers_are_paused_and_idle() -> None:
 def test_a_run_is_stopped_when_there_have_been_no_workers_for_long() -> None:
     assert "no workers for 600 seconds" in next(StallDetection().run(view(workerless_s=600.0))).error
     assert not list(StallDetection().run(view(workerless_s=599.0)))
+
+
+WAITS = operator("read", waiting=3, wanted=0)
+
+
+@pytest.mark.parametrize(
+    ("more", "after_s"),
+    [
+        ({}, 120.0),
+        ({"operators": (WAITS, operator("model", running=0, wanted=1, ready=1))}, 120.0),
+        ({"operators": (operator("done", finished=True, wanted=0), WAITS), "sequential": True}, 120.0),
+        ({"operators": (WAITS, operator("model", running=1, wanted=1, ready=1))}, None),
+        ({"operators": (WAITS, operator("model", wanted=2, ready=1))}, None),
+        ({"operators": (replace(WAITS, wanted=1),)}, None),
+        ({"operators": (replace(WAITS, finished=True),)}, None),
+        ({"operators": (replace(WAITS, waiting=0),)}, None),
+        ({"operators": (operator("first", wanted=1, ready=1), WAITS), "sequential": True}, None),
+        ({"starting": 1}, None),
+        ({"kinds": {"gpu": Shape(gpus=1)}}, None),
+        ({"operators": (replace(WAITS, request=OperatorRequest("read", Resources(gpus=1))),)}, 600.0),
+    ],
+)
+def test_a_run_is_stopped_when_all_waits_for_an_operator_that_gets_no_slot(
+    more: dict[str, Any], after_s: float | None
+) -> None:
+    policy, run = StallDetection(), view(worker(claims={}), **{"operators": (WAITS,)} | more)
+    times = [100.0, 219.0, 220.0, 699.0, 700.0, 5000.0]
+    stops = [time for time in times if list(policy.run(replace(run, time=time)))]
+    assert stops == ([time for time in times if time - 100.0 >= after_s] if after_s else [])
+    list(policy.run(view(worker(claims={}))))  # it goes on: what was waited before does not count
+    assert not list(policy.run(replace(run, time=6000.0)))
+
+
+@pytest.mark.parametrize(
+    ("one", "request_", "why"),
+    [
+        (worker(claims={}), OperatorRequest("read", Resources()), "workers for it are there, so please report this"),
+        (
+            worker(claims={}),
+            OperatorRequest("read", Resources(gpus=1)),
+            "needs 1 GPU a slot, but the workers have none",
+        ),
+        (
+            worker(claims={}, paused_s=1.0),
+            OperatorRequest("read", Resources()),
+            "as their memory is full; use a smaller",
+        ),
+    ],
+)
+def test_why_an_operator_has_no_slot_is_said(one: WorkerView, request_: OperatorRequest, why: str) -> None:
+    policy, run = StallDetection(), view(one, worker(1, claims={}), operators=(replace(WAITS, request=request_),))
+    list(policy.run(run))
+    (stop,) = policy.run(replace(run, time=700.0))
+    assert stop.error.startswith("operator 'read' has had no slot for 600 seconds, and the run waits for it: ")
+    assert why in stop.error
 
 
 # Speculation
@@ -172,6 +230,27 @@ def test_slots_that_a_paused_worker_loses_are_explained() -> None:
     (found,) = [one for one in Balancing().run(view(full, paused, operators=TWO)) if isinstance(one, Allocate)]
     assert set(found.assignment) == {"w0"}
     assert [change.reason for change in found.changes] == ["score 2 -> 1 slots: a worker that is paused keeps none"]
+
+
+@pytest.mark.parametrize("shares", [False, True], ids=["alone", "with another in its slots"])
+def test_an_operator_whose_first_call_takes_long_is_given_slots_before_it_ends(shares: bool) -> None:
+    slow = operator("score", running=1, elapsed_s=40.0, setup_s=0.0, ready=1, wanted=1)
+    fast = operator("read", seconds=20.0, **KNOWN | {"setup_s": 0.0})
+    if shares:
+        light = {"request": OperatorRequest("score", Resources(), cheap_setup=True)}
+        others = operator(
+            "write", request=OperatorRequest("write", Resources(), cheap_setup=True), seconds=1.0, **KNOWN
+        )
+        operators: tuple[OperatorView, ...] = (fast, replace(slow, **light), others)  # type: ignore[arg-type]
+    else:
+        operators = (fast, slow)
+    claims = {one.name: SlotClaim(1) for one in operators}
+    one = worker(claims=claims, ready=dict.fromkeys(claims, 1))
+    one = replace(one, info=replace(one.info, threads=6, cpus=6.0))
+    run = view(one, operators=operators)
+    assert slots(Balancing(), run) == {name: 2 if name == "read" else 4 for name in claims}
+    early = replace(run, operators={**run.operators, "score": replace(run.operators["score"], elapsed_s=29.0)})
+    assert slots(Balancing(), early)["read"] == 1
 
 
 # Autoscaling

@@ -47,6 +47,19 @@ class RecycleAfter:
 
 
 @dataclass(frozen=True)
+class StopWhenLong:
+    """Ends the run when a call has taken some seconds and no call has ended."""
+
+    operator: str
+    seconds: float
+
+    def run(self, view: RunView) -> Iterator[Suggestion]:
+        one = view.operators[self.operator]
+        if one.elapsed_s >= self.seconds and one.seconds is None and not one.samples:
+            yield Stop(f"a call of {one.running} batches is long")
+
+
+@dataclass(frozen=True)
 class Bad:
     """Yields what makes no sense, and raises or stops as it is set up to."""
 
@@ -114,6 +127,11 @@ def test_a_policy_recycles_workers(four: LocalCluster) -> None:
     recycled = [one for one in heard.events if isinstance(one, WorkerRecycled)]
     assert {one.reason for one in recycled} == {"it is time"}
     assert all(one.name.startswith("cpu-") for one in recycled)
+
+
+def test_a_policy_sees_how_long_a_first_call_has_taken_for_each_batch(four: LocalCluster) -> None:
+    with pytest.raises(RunError, match="a call of [24] batches is long"):
+        run(four, Pin("slow", 1, other="slow"), StopWhenLong("slow", 0.5), splits=4, seconds=8.0)
 
 
 def test_suggestions_that_make_no_sense_are_ignored_with_a_notice_each(

@@ -16,6 +16,8 @@ from dcurate import (
     AttachedCluster,
     DaskExecutor,
     DocumentBatch,
+    ElasticCluster,
+    Kind,
     LocalCluster,
     Pipeline,
     ProcessingStage,
@@ -72,6 +74,14 @@ def test_a_run_whose_workers_go_and_do_not_come_back_ends_with_one_sentence() ->
         cluster.scale(0)
         with pytest.raises(ResourceError, match="no workers for 2 seconds; start some with 'dask worker' and run"):
             list(stream)
+
+
+@pytest.mark.timeout(120)
+def test_gpu_stages_have_slots_where_all_processes_are_those_of_gpus() -> None:
+    score = Sleep(0.01).with_(name="score", resources=Resources(gpus=1))
+    with ElasticCluster({"gpu": Kind.simulated_gpus_here(maximum=2, minimum=2)}) as cluster:
+        result = Pipeline("test", stages=[Numbers(40, 1), score]).run(DaskExecutor(cluster=cluster))
+    assert result.report.stages[-1].rows_out == 40
 
 
 @pytest.fixture

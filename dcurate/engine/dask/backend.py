@@ -269,8 +269,8 @@ class DaskBackend:
 
     def wait(self) -> list[TaskFinished | TaskDied]:
         done: list[TaskFinished | TaskDied] = []
-        self._report_stats()
         while not done:
+            self._report_stats()
             changed = self._drain_events()
             if self.completed.has_ready():
                 time.sleep(self._batch_delay_s())

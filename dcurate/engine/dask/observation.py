@@ -46,6 +46,7 @@ class Observation:
         started: when the first worker was seen; None if none was.
         workers: the arguments of their `WorkerView`.
         statistics: of the driver.
+        elapsed: seconds of the longest running call, by operator.
         first_sample_at: when the first duration of a call was measured, by operator.
         shifts: how often the seconds of operators have changed for good, and when they did last.
         setups: seconds of a set-up, by operator; None if not known.
@@ -60,6 +61,7 @@ class Observation:
     started: float | None
     workers: Sequence[tuple[Any, ...]]
     statistics: Mapping[str, Any]
+    elapsed: Mapping[str, float]
     first_sample_at: Mapping[str, float]
     shifts: Mapping[str, tuple[int, float]]
     setups: Mapping[str, float | None]
@@ -86,7 +88,7 @@ def run_view(config: RunConfig, seen: Observation) -> RunView:
             request,
             wanted[name],
             ready[name],
-            **_measurements(seen.statistics["operators"].get(name)),
+            **_measurements(seen.statistics["operators"].get(name), seen.elapsed.get(name, 0.0)),
             first_sample_at=seen.first_sample_at.get(name),
             shifted_at=seen.shifts[name][1] if name in seen.shifts else None,
             setup_s=seen.setups[name],
@@ -105,13 +107,21 @@ def run_view(config: RunConfig, seen: Observation) -> RunView:
         exhausted=seen.statistics["exhausted"],
         sequential=config.sequential,
         changed=seen.changed,
+        interval_s=config.interval_s,
+        worker_timeout_s=config.worker_timeout_s,
     )
 
 
-def _measurements(statistics: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The measurements of an operator, as an `OperatorView` has them; none if the driver has reported none."""
+def _measurements(statistics: Mapping[str, Any] | None, elapsed_s: float) -> dict[str, Any]:
+    """The measurements of an operator, as an `OperatorView` has them; none if the driver has reported none.
+
+    Args:
+        elapsed_s: seconds of its longest running call.
+    """
     if statistics is None:
         return {}
     names = ("seconds", "samples", "cv", "wobble", "cached", "waiting", "running")
     values = {name: statistics[name] for name in names if name in statistics}
+    batches_per_call = max(1.0, statistics["running"] / max(1, statistics["calls"]))
+    values["elapsed_s"] = elapsed_s / batches_per_call
     return values | {"outputs_per_input": statistics["ratio"], "finished": statistics["ended"]}

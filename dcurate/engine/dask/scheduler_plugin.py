@@ -269,10 +269,10 @@ class SlotManager(SchedulerPlugin):
 
     async def _run_policies(self) -> None:
         own: list[Policy] = [
-            Balancing(interval_s=self.config.interval_s),
+            Balancing(),
             Autoscaling(),
             Recycling(),
-            StallDetection(worker_timeout_s=self.config.worker_timeout_s),
+            StallDetection(),
         ]
         try:
             given: Sequence[Policy] = pickle.loads(self.config.policies) if self.config.policies else ()
@@ -304,6 +304,7 @@ class SlotManager(SchedulerPlugin):
         for (address, operator), slots in list(self.ready.items()):
             ready.setdefault(address, {})[operator] = slots
         workers = []
+        elapsed: dict[str, float] = {}
         for address, member in list(self.members.items()):
             state = scheduler.workers.get(address)
             if state is not None:
@@ -322,6 +323,10 @@ class SlotManager(SchedulerPlugin):
                         self.recycler.is_recycling(address),
                     )
                 )
+                for task, seconds in state.executing.items():
+                    operator = self.router.operator_of(task.key)
+                    if operator is not None:
+                        elapsed[operator] = max(seconds, elapsed.get(operator, 0.0))
             await pauses.maybe()
         if scheduler.workers or OFFER in compat.extensions(scheduler):
             self._last_with_workers = now
@@ -332,6 +337,7 @@ class SlotManager(SchedulerPlugin):
             started=self._started,
             workers=workers,
             statistics=self._statistics,
+            elapsed=elapsed,
             first_sample_at=dict(self._first_sample_at),
             shifts=self._shifts,
             setups={name: one.seconds for name, one in self._setups.items()},

@@ -37,7 +37,8 @@ class Balancing(AllocationRules):
     Its constants are those of `AllocationRules`, and these.
 
     Args:
-        interval_s: the longest time between two decisions, in seconds.
+        interval_s: the longest time between two decisions, in seconds; the executor's ``autoscale_interval_s`` if not
+            given.
         pause_s: a worker that is paused for longer than this, in seconds, gets no slots.
         long_setup_s: a slot whose setup has run for longer than this, in seconds, is slow to set up.
         slow_setup: if it has also run this many times as long as the setups of all others.
@@ -49,7 +50,7 @@ class Balancing(AllocationRules):
         early_cpus: before that is known, the only GPU operator gets slots with at most this share of the CPUs.
     """
 
-    interval_s: float = 180.0
+    interval_s: float | None = None
     pause_s: float = 10.0
     long_setup_s: float = 2.0
     slow_setup: float = 1.25
@@ -72,7 +73,7 @@ class Balancing(AllocationRules):
             return
         pools, snapshot = found
         decision = self.allocate(pools, snapshot)
-        next_check_s = min(decision.next_check_s, self.interval_s)
+        next_check_s = min(decision.next_check_s, self.interval_s or view.interval_s)
         last.due = view.time + next_check_s
         requested = {worker: dict(one.claims) for worker, one in view.workers.items()}
         assignment = assign_slots(pools, workers, decision.allocation, requested)
@@ -283,6 +284,10 @@ def _measured(pool: SlotPoolSpec, view: RunView) -> Measured:
         setup_s=_setup(members),
         waiting=sum(one.waiting for one in members),
         running=sum(one.running for one in members),
+        elapsed=max(
+            (one.elapsed_s * (1.0 if alone else weights[one.name]) for one in members if one.seconds is None),
+            default=0.0,
+        ),
         finished=_is_finished(members, view),
     )
 

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from dcurate.engine.allocate.requests import form_pools
 from dcurate.engine.policies.view import RunView, Stop
+from dcurate.errors import ResourceError
 
 
 @dataclass(frozen=True)
 class StallDetection:
-    """Ends a run whose workers are all gone, or full and idle.
+    """Ends a run whose workers are all gone, or full and idle, and one of which an operator gets no slot.
 
     Args:
-        stuck_s: if all workers have been paused and idle for this many seconds, none goes on by itself.
-        worker_timeout_s: how long to wait for workers where there are none, in seconds.
+        stuck_s: if all workers have been paused and idle for this many seconds, none goes on by itself; likewise if
+            batches have waited so long for an operator that has no slot, and nothing else is under way.
+        worker_timeout_s: how long to wait for workers where there are none, or none on which an operator fits, in
+            seconds; the executor's setting if not given.
     """
 
     stuck_s: float = 120.0
-    worker_timeout_s: float = 600.0
+    worker_timeout_s: float | None = None
+    #: Since when operators without a slot hold up the run.
+    _since: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def run(self, view: RunView) -> Iterator[Stop]:
         """Suggest to stop, if nothing else can help."""
-        if view.workerless_s >= self.worker_timeout_s:
+        timeout_s = self.worker_timeout_s or view.worker_timeout_s
+        if view.workerless_s >= timeout_s:
             yield Stop(
-                f"the cluster has had no workers for {self.worker_timeout_s:g} seconds; start some with 'dask "
+                f"the cluster has had no workers for {timeout_s:g} seconds; start some with 'dask "
                 "worker' and run again with resume=True, or have runs wait longer with worker_timeout_s"
             )
         workers = view.workers.values()
@@ -36,6 +43,51 @@ class StallDetection:
                 "blocksize or batch_size, or fewer workers with more memory, and see that the disk to which they move "
                 "results is not full"
             )
+        yield from self._without_slots(view, timeout_s)
 
     def _is_stuck(self, paused_s: float | None, running: int) -> bool:
         return paused_s is not None and paused_s >= self.stuck_s and not running
+
+    def _without_slots(self, view: RunView, timeout_s: float) -> Iterator[Stop]:
+        """Stop if the run has waited for an operator that gets no slot for too long."""
+        held_up = _held_up(view)
+        if not held_up:
+            self._since.clear()
+            return
+        if not self._since:
+            self._since.append(view.time)
+        waited_s = view.time - self._since[0]
+        missing = _missing(view)
+        if waited_s >= (timeout_s if missing else self.stuck_s):
+            why = missing or "workers for it are there, so please report this"
+            if any(one.paused_s is not None for one in view.workers.values()):
+                why = "some workers take no tasks as their memory is full; use a smaller blocksize or batch_size"
+            yield Stop(
+                f"operator {held_up!r} has had no slot for {waited_s:.0f} seconds, and the run waits for it: {why}; "
+                "run again with resume=True to go on (worker_timeout_s says how long to wait for workers)"
+            )
+
+
+def _held_up(view: RunView) -> str:
+    """The first operator that has batches waiting and no slot, if nothing else can go on; else an empty text.
+
+    A cluster that starts workers by itself may still do so.
+    """
+    operators = [one for one in view.operators.values() if not one.finished]
+    if view.sequential:
+        operators = operators[:1]
+    without = [one.name for one in operators if (one.waiting or one.running) and not one.wanted and not one.ready]
+    going_on = any(one.running or one.setting_up for one in operators if one.name not in without)
+    coming = view.kinds or view.starting or not view.workers or any(one.recycling for one in view.workers.values())
+    return without[0] if without and not (going_on or coming) else ""
+
+
+def _missing(view: RunView) -> str:
+    """Why the workers cannot hold a slot of each operator, as a sentence; empty if they can."""
+    workers = [one.info for one in view.workers.values()]
+    requests = [one.request for one in view.operators.values() if not one.finished]
+    try:
+        form_pools(requests, workers, view.sequential)
+    except ResourceError as error:
+        return str(error)
+    return ""

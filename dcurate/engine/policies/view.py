@@ -23,6 +23,7 @@ class OperatorView:
         ready: slots that are set up.
         waiting: batches that wait for the operator.
         running: batches in running calls.
+        elapsed_s: seconds for each batch that the longest running call has taken so far.
         seconds: of a call, for each batch; None until one has ended.
         samples: calls that were measured since ``seconds`` changed last.
         cv: coefficient of variation of ``seconds``.
@@ -44,6 +45,7 @@ class OperatorView:
     ready: int = 0
     waiting: int = 0
     running: int = 0
+    elapsed_s: float = 0.0
     seconds: float | None = None
     samples: int = 0
     cv: float = 0.5
@@ -151,6 +153,8 @@ class RunView:
         changed: whether anything has happened since the last view.
         pinned: slots of operators that earlier policies have set.
         tasks: on the driver, the tasks that may be late.
+        interval_s: the executor's setting ``autoscale_interval_s``.
+        worker_timeout_s: the executor's setting.
     """
 
     time: float
@@ -165,6 +169,8 @@ class RunView:
     changed: bool = True
     pinned: Mapping[str, int] = field(default_factory=dict)
     tasks: tuple[TaskView, ...] = ()
+    interval_s: float = 180.0
+    worker_timeout_s: float = 600.0
 
     @property
     def elapsed_s(self) -> float:

@@ -133,7 +133,7 @@ def stats_of(requests: list[OperatorRequest]) -> dict[str, Any]:
         "since_first": 100.0,
         "ratio": 1.0,
     }
-    here = {"waiting": 10, "running": 10, "ended": False}
+    here = {"waiting": 10, "running": 10, "calls": 10, "ended": False}
     return {
         "exhausted": False,
         "operators": {
