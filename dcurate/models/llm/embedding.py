@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -147,7 +148,22 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 elif isinstance(outcome, RequestError):
                     failures.update(dict.fromkeys(rows, outcome))
             asked = alone
-        return self._matrix(len(texts), found), failures
+        width = self._width or _usual_width(found)
+        if not width and len(failures) < len(texts):  # texts that are blank: their zeros need the width of others
+            learnt = self._learnt_width()
+            if isinstance(learnt, RequestError):
+                return np.zeros((len(texts), 1), np.float32), dict.fromkeys(range(len(texts)), learnt) | failures
+            width = learnt
+        self._width = width or None
+        matrix = np.zeros((len(texts), max(1, width)), np.float32)  # without a width, no row stays
+        for row, vector in found.items():
+            numbers = np.frombuffer(vector, np.float32)
+            if len(numbers) == width:
+                matrix[row] = numbers
+            else:
+                sentence = f"model {self.model_name!r} gave {len(numbers)} numbers, and {width} for other texts"
+                failures[row] = RequestError(sentence, "unreadable answer")
+        return matrix, failures
 
     def _ask(self, requests: Sequence[EmbeddingRequest]) -> list[Outcome]:
         try:
@@ -158,26 +174,12 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _request(self, texts: Sequence[str], rows: tuple[int, ...]) -> _Texts:
         return rows, EmbeddingRequest(tuple(texts[row] for row in rows), self.model_name, self.dimensions)
 
-    def _matrix(self, rows: int, found: dict[int, bytes]) -> npt.NDArray[np.float32]:
-        widths = {len(vector) // 4 for vector in found.values()} | ({self._width} if self._width else set())
-        if len(widths) > 1:
-            raise RequestError(
-                f"model {self.model_name!r} gave vectors of {sorted(widths)} numbers", "unreadable answer"
-            )
-        if not widths:
-            widths = {self._learnt_width()}
-        (self._width,) = widths
-        matrix = np.zeros((rows, self._width), np.float32)
-        for row, vector in found.items():
-            matrix[row] = np.frombuffer(vector, np.float32)
-        return matrix
-
-    def _learnt_width(self) -> int:
+    def _learnt_width(self) -> int | RequestError:
         """The length of the model's vectors, if no text has one yet."""
         outcome = self._ask([EmbeddingRequest(("text",), self.model_name, self.dimensions)])[0]
-        if not isinstance(outcome, Answer):
-            raise outcome or RequestError("no vector was returned", "empty answer")
-        return len(outcome.vectors[0]) // 4
+        if isinstance(outcome, Answer):
+            return len(outcome.vectors[0]) // 4
+        return outcome or RequestError("no vector was returned", "empty answer")
 
     def _settled(self, task: DocumentBatch, table: Any, failures: dict[int, RequestError]) -> DocumentBatch:
         """The batch with other columns; rows without a vector are handled by ``on_error``."""
@@ -189,6 +191,12 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             kept = [row for row in range(task.num_items) if row not in failures]
             table = rows_at(table, np.array(kept, np.int64))
         return replace(task, data=table, rejections=tuple(rejections), found={})
+
+
+def _usual_width(found: Mapping[int, bytes]) -> int:
+    """The length that most vectors have; 0 if there are none."""
+    widths = Counter(len(vector) // 4 for vector in found.values())
+    return max(sorted(widths), key=lambda width: widths[width], default=0)
 
 
 def _cut(rows: Sequence[int], size: int) -> list[tuple[int, ...]]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import email.utils
+import re
 import time
 from collections.abc import Mapping
 
 import orjson
 
-from dcurate.errors import DataError, DcurateError, ResourceError
+from dcurate.errors import DataError, DcurateError, ResourceError, without_secrets
 
 #: Statuses that a retry may change.
 PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 
+#: Seconds in a header, up to 11 days; and the longest wait until a date. Others are not a time to wait.
+_SECONDS, _LONGEST_BELIEVED_S = re.compile(r"\d{1,6}(\.\d{0,9})?|\d{7,9}(?=$)", re.ASCII), 1e6
 #: Maximum length of a server's message in errors.
-_SAID = 300
+SAID = 300
 
 
 class RequestError(DataError):
@@ -82,14 +85,16 @@ def what_it_says(content: bytes) -> str:
         >>> what_it_says(b'{"error": {"message": "no such model"}}'), what_it_says(b"Bad Gateway")
         ('no such model', 'Bad Gateway')
     """
+    text = content.decode("utf-8", "replace")
     try:
         found = orjson.loads(content)
     except orjson.JSONDecodeError:
-        return " ".join(content.decode("utf-8", "replace").split())[:_SAID]
+        found = text
     if isinstance(found, dict):
         error = found.get("error", found.get("detail", found.get("message", "")))
         found = error.get("message", "") if isinstance(error, dict) else error
-    return " ".join(str(found).split())[:_SAID]
+    # Secrets go first: of one that is cut in two, the first half would stay.
+    return " ".join(without_secrets(found if isinstance(found, str) else text).split())[:SAID]
 
 
 def wait_asked(headers: Mapping[str, str]) -> float | None:
@@ -101,9 +106,11 @@ def wait_asked(headers: Mapping[str, str]) -> float | None:
     """
     lower = {name.lower(): value for name, value in headers.items()}
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        try:
-            return max(0.0, float(lower.get(name, "")) / unit)
-        except ValueError:
-            continue
-    date = email.utils.parsedate_tz(lower.get("retry-after", ""))
-    return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+        if _SECONDS.fullmatch(lower.get(name, "")):
+            return float(lower[name]) / unit
+    try:
+        moment = email.utils.parsedate_to_datetime(lower.get("retry-after", "")).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):  # not a date, or one beyond the year 9999
+        return None
+    seconds = max(0.0, moment - time.time())
+    return seconds if seconds < _LONGEST_BELIEVED_S else None

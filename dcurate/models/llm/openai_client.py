@@ -9,11 +9,8 @@ import asyncio
 import os
 import urllib.parse
 import urllib.request
-from array import array
 from collections.abc import Mapping
 from typing import Any
-
-import orjson
 
 from dcurate.core.redirects import opened_session
 from dcurate.errors import PipelineError, ResourceError, nearest
@@ -30,6 +27,17 @@ from dcurate.models.llm.config import (
 )
 from dcurate.models.llm.errors import RequestError, failed
 from dcurate.models.llm.event_loop import Loop
+from dcurate.models.llm.response import (
+    LARGEST,
+    LARGEST_ERROR,
+    LARGEST_VECTOR,
+    body_of,
+    completion,
+    model_names,
+    parsed,
+    token_count,
+    vectors,
+)
 from dcurate.models.llm.settings import Secret
 from dcurate.text.optional import needed
 
@@ -155,42 +163,17 @@ class AsyncOpenAIClient(AsyncLLMClient):
             prompt = "\n\n".join(each["content"] for each in request.messages)
             path, name = "/completions", "prompt"
         body = {"model": request.model, name: prompt, **request.config.body()}
-        found = await self._post(path, body, request.model)
-        choices = found.get("choices") or []
-        texts = [self._text(choice, request.model) for choice in choices][: request.config.samples]
-        if not texts:
-            raise RequestError(f"{self._where(request.model)}: the answer has no choice", "empty answer", again=True)
-        usage = found.get("usage") or {}
-        return Answer(
-            tuple(texts),
-            int(usage.get("prompt_tokens") or 0),
-            int(usage.get("completion_tokens") or 0),
-            cut=sum(choice.get("finish_reason") == "length" for choice in choices),
-        )
-
-    def _text(self, choice: Mapping[str, Any], model: str) -> str:
-        text = (choice.get("message") or {}).get("content") if self.chat else choice.get("text")
-        if choice.get("finish_reason") == "content_filter":
-            raise RequestError(f"{self._where(model)}: the endpoint's filter withheld the answer", "filtered")
-        if not isinstance(text, str):
-            raise RequestError(f"{self._where(model)}: the answer has no text", "empty answer")
-        return text
+        response = await self._post(path, body, request.model)
+        return completion(response, self._where(request.model), samples=request.config.samples, chat=self.chat)
 
     async def _embedded(self, request: EmbeddingRequest) -> Answer:
         asked: dict[str, Any] = {"model": request.model, "input": request.texts, "encoding_format": "float"}
         if request.dimensions is not None:
             asked["dimensions"] = request.dimensions
-        found = await self._post("/embeddings", asked, request.model)
-        data = sorted(found.get("data") or [], key=lambda each: int(each.get("index", 0)))
-        if len(data) != len(request.texts):
-            raise RequestError(
-                f"{self._where(request.model)}: {len(data)} vectors were returned for {len(request.texts)} texts",
-                "unreadable answer",
-                again=True,
-            )
-        usage = found.get("usage") or {}
-        vectors = tuple(array("f", each["embedding"]).tobytes() for each in data)
-        return Answer((), int(usage.get("prompt_tokens") or 0), vectors=vectors)
+        count = len(request.texts)
+        response = await self._post("/embeddings", asked, request.model, LARGEST + count * LARGEST_VECTOR)
+        found = vectors(response, self._where(request.model), count)
+        return Answer((), token_count(response, "prompt_tokens"), vectors=found)
 
     async def models(self) -> list[str] | None:
         status, headers, content = await self._exchange("GET", "/models", None)
@@ -198,7 +181,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
             return None
         if status >= 400:
             raise failed(status, headers, content, self.address)
-        return [str(model.get("id")) for model in self._read(content, self.address).get("data") or []]
+        return model_names(parsed(content, self.address))
 
     async def close(self) -> None:
         session, loop = vars(self).pop("_session", None), vars(self).pop("_session_loop", None)
@@ -208,13 +191,13 @@ class AsyncOpenAIClient(AsyncLLMClient):
     def _where(self, model: str) -> str:
         return f"model {model!r} at {self.address}"
 
-    async def _post(self, path: str, body: Mapping[str, Any], model: str) -> dict[str, Any]:
-        status, headers, content = await self._exchange("POST", path, encoded(body))
+    async def _post(self, path: str, body: Mapping[str, Any], model: str, limit: int = LARGEST) -> dict[str, Any]:
+        status, headers, content = await self._exchange("POST", path, encoded(body), limit)
         if status == 404:
             raise await self._no_such_model(model, failed(status, headers, content, self._where(model)))
         if status >= 400:
             raise failed(status, headers, content, self._where(model))
-        return self._read(content, self._where(model))
+        return parsed(content, self._where(model))
 
     async def _no_such_model(self, model: str, error: Exception) -> Exception:
         """The error, with a suggestion if the endpoint lists its models."""
@@ -224,26 +207,25 @@ class AsyncOpenAIClient(AsyncLLMClient):
             return error
         return ResourceError(f"{error}{nearest(model, names)}") if names and model not in names else error
 
-    def _read(self, content: bytes, where: str) -> dict[str, Any]:
-        try:
-            found = orjson.loads(content)
-        except orjson.JSONDecodeError as error:
-            raise RequestError(
-                f"{where}: the response is not JSON ({error})", "unreadable answer", again=True
-            ) from error
-        if not isinstance(found, dict):
-            raise RequestError(f"{where}: the response is not a JSON object", "unreadable answer", again=True)
-        return found
+    async def _exchange(
+        self, method: str, path: str, content: bytes | None, limit: int = LARGEST
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Send one request; return status, headers and content of the response.
 
-    async def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """Send one request; return status, headers and content of the response."""
+        Raises:
+            RequestError: it cannot be sent, or the response is damaged or larger than `limit` bytes.
+        """
         url = self.address + path
         try:
             async with self._opened().request(method, url, data=content) as response:
-                return response.status, response.headers, await response.read()
+                failed = response.status >= 400
+                body, complete = await body_of(response, LARGEST_ERROR if failed else limit)
+                if not complete and not failed:
+                    raise RequestError(f"{url}: the response has more than {limit:,} bytes", "answer too large")
+                return response.status, response.headers, body
         except TimeoutError as error:
             raise RequestError(f"{url}: no answer within timeout={self.timeout:g} s", "timeout", again=True) from error
-        except self._aiohttp.ClientError as error:
+        except (self._aiohttp.ClientError, ValueError) as error:  # ValueError: an address that is not one
             detail = str(error) or type(error).__name__
             raise RequestError(f"{url} cannot be reached: {detail}", "connection", again=True) from error
 
@@ -259,9 +241,11 @@ class AsyncOpenAIClient(AsyncLLMClient):
         self._session = opened_session(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=self.timeout),
+            auto_decompress=False,  # aiohttp would unpack a small response without a limit
             headers={
                 "Authorization": f"Bearer {self._key()}",
                 "Content-Type": "application/json",
+                "Accept-Encoding": "gzip",
                 **{name: value.reveal() for name, value in self.default_headers.items()},
             },
             # trust_env=True of aiohttp would read the environment in a thread before each request.

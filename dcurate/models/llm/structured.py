@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _OBJECT = re.compile(r"\{(?=[ \t\n\r]*+[\"}])")
 _PATIENCE, _TIMES = 10_000_000, 20
 _FAILED, _COUNTED_AT_ONCE = 100, 16
 _UNPARSABLE = "unparsable answer"
+#: Levels of objects and lists in an answer.
+_DEEPEST = 100
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,8 @@ class AnswerSchema:
         found = first_object(text)
         if found is None:
             raise RequestError(f"no JSON object in the answer {_short(text)}", _UNPARSABLE)
+        if problem := _unstorable(found):
+            raise RequestError(f"the object {problem} in the answer {_short(text)}", _UNPARSABLE)
         for name, of in self.properties.items():
             wrong = self._wrong(name, of, found.get(name))
             if wrong:
@@ -121,13 +126,15 @@ class AnswerSchema:
             kind = _TYPES[of["type"]]
             flag = isinstance(value, bool) and of["type"] != "boolean"
             if flag or not isinstance(value, kind):
-                return f"is {value!r}, no {of['type']},"
+                return f"is {_cut(value)}, no {of['type']},"
+            if not _fits(of["type"], value):
+                return f"is {_cut(value)}, which a column of this type cannot hold,"
         if "enum" in of and value not in of["enum"]:
-            return f"is {value!r}, none of {listed(of['enum'])},"
+            return f"is {_cut(value)}, none of {listed(of['enum'])},"
         if "minimum" in of and value < of["minimum"]:
-            return f"is {value!r}, below {of['minimum']},"
+            return f"is {_cut(value)}, below {of['minimum']},"
         if "maximum" in of and value > of["maximum"]:
-            return f"is {value!r}, above {of['maximum']},"
+            return f"is {_cut(value)}, above {of['maximum']},"
         return ""
 
     def with_columns(self, table: Any, rows: Sequence[Mapping[str, Any] | None]) -> Any:
@@ -179,6 +186,40 @@ def first_object(text: str) -> dict[str, Any] | None:
         if patience < 0:
             return None
     return None
+
+
+def _fits(kind: str, value: Any) -> bool:
+    """Whether the column of a type can hold a value of it."""
+    if kind == "integer":
+        return -(2**63) <= value < 2**63
+    try:
+        return kind != "number" or math.isfinite(value)
+    except OverflowError:  # a whole number above all floats
+        return False
+
+
+def _unstorable(value: Any) -> str:
+    """Why a value cannot be stored as JSON, in words; empty if it can."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
+        ]
+    if level:
+        return f"is nested deeper than {_DEEPEST} levels"
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "holds half of a surrogate pair"
+    return ""
+
+
+def _cut(value: Any, most: int = 80) -> str:
+    """A value as it prints, cut."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _short(text: str, most: int = 80) -> str:
