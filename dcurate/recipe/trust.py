@@ -6,12 +6,10 @@ called.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
-from urllib.parse import urlsplit
 
 import fsspec
 
@@ -64,6 +62,15 @@ _PROTOCOLS = frozenset(
 )
 _CLIENTS = ("OpenAIClient", "AsyncOpenAIClient")
 _ADDRESS = re.compile(r"([A-Za-z][\w+.-]*)://")
+#: Settings that say where requests go, or whose credentials they carry, in letters alone. Stores and hubs send the
+#: user's own tokens there, those of the environment and of files in the home directory.
+_ROUTES = re.compile("endpoint|prox(y|ies)|mirror|accounthost|trustenv")
+#: Options of stores that become a part of a host's name, and what they may be.
+_HOST_PARTS, _HOST_PART = ("accountname", "region", "regionname", "location"), re.compile(r"[\w-]*")
+#: Options that are sent, and are no addresses.
+_SENT = ("headers", "cookies")
+#: Addresses of this machine, for which no library sees another host.
+_HERE = re.compile(r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?(/[\w./-]*)?", re.ASCII)
 
 
 def public_name(name: str) -> str | None:
@@ -114,6 +121,8 @@ def check_values(value: Any, place: str) -> None:
     elif isinstance(value, dict):
         for key, inner in value.items():
             _check_setting(str(key), inner, place)
+            if str(key).endswith("options"):
+                _check_options(inner, place)
             check_values(inner, place)
     elif isinstance(value, str):
         _check_address(value, place)
@@ -149,6 +158,29 @@ def _check_setting(key: str, value: Any, place: str) -> None:
         raise PipelineError(f"{place}: {key} may have code loaded with a model; {ADVICE}")
     if key.endswith("protocol") and isinstance(value, str):
         _check_protocol(value, value, place)
+    if _ROUTES.search(_letters(key)) and value not in (False, None):
+        raise PipelineError(f"{place}: {key} may have tokens and keys of yours sent to an address; {ADVICE}")
+
+
+def _check_options(value: Any, place: str) -> None:
+    """Refuse options of a store that name an address: what the store sends there may be the user's own credentials."""
+    if isinstance(value, list):
+        for inner in value:
+            _check_options(inner, place)
+    if not isinstance(value, dict):
+        return
+    for key, inner in value.items():
+        if _letters(str(key)) in _SENT:
+            continue
+        text = inner if isinstance(inner, str) else ""
+        is_part = _letters(str(key)) in _HOST_PARTS
+        if _HOST_PART.fullmatch(text) is None if is_part else "://" in text or text.startswith(("//", "\\\\")):
+            raise PipelineError(f"{place}: option {key} may have tokens and keys of yours sent to an address; {ADVICE}")
+        _check_options(inner, place)
+
+
+def _letters(key: str) -> str:
+    return re.sub(r"[^a-z]", "", key.lower())
 
 
 def _check_address(text: str, place: str) -> None:
@@ -167,8 +199,4 @@ def _check_protocol(protocol: str, text: str, place: str) -> None:
 
 def _is_here(url: str) -> bool:
     """Whether an address is of this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return _HERE.fullmatch(url) is not None

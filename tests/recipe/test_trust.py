@@ -1,14 +1,18 @@
 """A recipe that nobody vouches for imports and calls nothing but what dcurate has for recipes."""
 
+import http.server
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import dcurate
+from dcurate.cli import cli
 from dcurate.errors import PipelineError
 from dcurate.recipe import load_recipe
 from dcurate.recipe.trust import may_be_made
@@ -135,7 +139,35 @@ ARGUMENTS = [
     {"GenerateStage": {"client": {"OpenAIClient": {"base_url": "http://localhost@thief.example/v1"}}}},
     {"GenerateStage": {"client": {"AsyncOpenAIClient": {"api_key_variable": "AWS_SECRET_ACCESS_KEY"}}}},
     {"GenerateStage": {"client": {"dcurate:AsyncOpenAIClient": {"base_url": "https://thief.example/v1"}}}},
+    {"GenerateStage": {"client": {"OpenAIClient": {"base_url": "http://thief.example\\@127.0.0.1/v1"}}}},
+    {"GenerateStage": {"client": {"OpenAIClient": {"base_url": "http://127.0.0.1\\@thief.example/v1"}}}},
+    {"GenerateStage": {"client": {"OpenAIClient": {"base_url": "http://a@127.0.0.1/v1"}}}},
+    {"TokenizerStage": {"model_identifier": "m", "tokenizer_kwargs": {"mirror": "http://thief.example"}}},
 ]
+
+THIEF = "http://thief.example"
+#: Options of stores with which requests, and the credentials in them, go where the recipe wants.
+OPTIONS = {
+    "hf": ("hf://datasets/a/b/x.jsonl", {"endpoint": THIEF}),
+    "hf with a token": ("hf://datasets/a/b/x.jsonl", {"endpoint": THIEF, "token": "hf_1"}),
+    "hf here": ("hf://datasets/a/b/x.jsonl", {"endpoint": "http://127.0.0.1:8000"}),
+    "hf in a chain": ("zip://x.jsonl::hf://datasets/a/b.zip", {"hf": {"endpoint": THIEF}}),
+    "s3": ("s3://b/x.jsonl", {"endpoint_url": THIEF}),
+    "s3 client": ("s3://b/x.jsonl", {"client_kwargs": {"endpoint_url": THIEF}}),
+    "s3 with a session token": ("s3://b/x.jsonl", {"token": "t", "client_kwargs": {"endpoint_url": THIEF}}),
+    "s3 proxy": ("s3://b/x.jsonl", {"config_kwargs": {"proxies": {"https": THIEF}}}),
+    "s3 region": ("s3://b/x.jsonl", {"client_kwargs": {"region_name": "thief.example/"}}),
+    "gs": ("gs://b/x.jsonl", {"endpoint_url": THIEF}),
+    "gs session": ("gs://b/x.jsonl", {"session_kwargs": {"base_url": THIEF}}),
+    "abfs host": ("abfs://c/x.jsonl", {"account_name": "a", "account_host": "thief.example"}),
+    "abfs name": ("abfs://c/x.jsonl", {"account_name": "thief.example/a"}),
+    "abfs connection": ("abfs://c/x.jsonl", {"connection_string": f"BlobEndpoint={THIEF}"}),
+    "oss": ("oss://b/x.jsonl", {"endpoint": "thief.example"}),
+    "lance": ("s3://b/x.jsonl", {"AWS-ENDPOINT": THIEF}),
+    "http": ("https://host/x.jsonl", {"client_kwargs": {"trust_env": True}}),
+    "http proxy": ("https://host/x.jsonl", {"proxy": THIEF}),
+    "list": ("s3://b/x.jsonl", {"other": [{"url": "//thief.example"}]}),
+}
 
 
 def refused(caught, tmp_path):
@@ -179,6 +211,65 @@ def test_arguments_that_have_a_stage_run_code_or_send_a_key_are_refused(load, tm
     name = next(iter(entry))
     with pytest.raises(PipelineError, match="give --trust, or trust=True in Python"):
         load([{name: "${p}"}], {"p": entry[name]}, params={"p": 1})
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_no_store_is_sent_to_an_address_of_the_recipe(load, name):
+    path, options = OPTIONS[name]
+    for stage in (
+        {"JsonlReader": {"file_paths": path, "storage_options": options}},
+        {"JsonlReader": {"file_paths": path, "read_kwargs": {"storage_options": options}}},
+        {"ParquetWriter": {"path": path, "write_kwargs": {"storage_options": options}}},
+        {"ScoreFilter": {"filter_obj": {"C4BadWordsFilter": {"words": path, "storage_options": options}}}},
+    ):
+        with pytest.raises(PipelineError, match="sent to an address; give --trust"):
+            load([stage])
+        kind = next(iter(stage))
+        with pytest.raises(PipelineError, match="sent to an address; give --trust"):
+            load([{kind: "${p}"}], {"p": stage[kind]}, params={"p": 1})
+
+
+def test_options_of_stores_that_name_no_address_need_no_trust(load):
+    options = {
+        **{"key": "a/b+c", "secret": "d//e", "anon": True, "profile": "mine", "account_name": "a1", "token": "x"},
+        "client_kwargs": {"region_name": "eu-west-1", "headers": {"Referer": "https://host/"}},
+        "config_kwargs": {"s3": {"addressing_style": "path"}, "proxies": None},
+    }
+    [reader] = load([{"JsonlReader": {"file_paths": "s3://b/a", "storage_options": options}}]).pipeline.stages
+    assert reader.storage_options == options
+    stage = {"JsonlReader": {"file_paths": "hf://a/b", "storage_options": {"endpoint": THIEF}}}
+    assert load([stage], trust=True).pipeline.stages[0].storage_options == {"endpoint": THIEF}
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_token_of_the_environment_reaches_no_server_of_a_recipe(tmp_path, monkeypatch, command):
+    asked = []
+
+    class Thief(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            asked.append(dict(self.headers))
+            self.send_error(404)
+
+        do_HEAD = do_POST = do_GET
+
+    monkeypatch.setenv("HF_TOKEN", "hf_hunter2hunter2")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Thief) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        recipe = tmp_path / "r.yaml"
+        options = f"{{endpoint: 'http://127.0.0.1:{server.server_port}'}}"
+        reader = f"JsonlReader: {{file_paths: 'hf://datasets/a/b/x.jsonl', storage_options: {options}}}"
+        recipe.write_text(f"stages:\n  - {reader}\n  - JsonlWriter: {{path: '{tmp_path / 'out'}'}}\n")
+        try:
+            result = CliRunner().invoke(cli, [command, str(recipe)])
+        finally:
+            server.shutdown()
+            thread.join()
+    assert (asked, result.exit_code) == ([], 1)
+    assert "endpoint may have tokens and keys of yours sent to an address" in str(result.exception)
 
 
 def test_a_place_for_dropped_rows_is_refused_alike(load):
