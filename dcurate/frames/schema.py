@@ -180,12 +180,18 @@ def without(type_: pa.DataType, kind: str) -> pa.DataType:
         return without(type_.value_type, kind)
     if kind in ("encoding", "view") and (is_.is_string_view(type_) or is_.is_binary_view(type_)):
         return pa.string() if is_.is_string_view(type_) else pa.binary()
-    inner = _inner(type_)
+    inner = nested_fields(type_)
     changed = [child.with_type(without(child.type, kind)) for child in inner]
-    return _nested(type_, changed) if changed != inner else type_
+    return with_nested_fields(type_, changed) if changed != inner else type_
 
 
-def _inner(type_: pa.DataType) -> list[pa.Field]:
+def nested_fields(type_: pa.DataType) -> list[pa.Field]:
+    """Return the fields within a type: none if it is not nested.
+
+    Examples:
+        >>> nested_fields(pa.map_(pa.string(), pa.int8()))
+        [pyarrow.Field<key: string not null>, pyarrow.Field<value: int8>]
+    """
     is_ = pa.types
     if is_.is_struct(type_):
         return list(type_)
@@ -194,8 +200,13 @@ def _inner(type_: pa.DataType) -> list[pa.Field]:
     return [type_.value_field] if _is_list(type_) or is_.is_fixed_size_list(type_) else []
 
 
-def _nested(type_: pa.DataType, inner: list[pa.Field]) -> pa.DataType:
-    """Return a nested type with other fields inside."""
+def with_nested_fields(type_: pa.DataType, inner: list[pa.Field]) -> pa.DataType:
+    """Return a nested type with other fields inside.
+
+    Examples:
+        >>> with_nested_fields(pa.struct({"a": pa.int8()}), [pa.field("b", pa.int8())])
+        StructType(struct<b: int8>)
+    """
     is_ = pa.types
     if is_.is_struct(type_):
         return pa.struct(inner)
@@ -321,6 +332,32 @@ def _agreed(all_pairs: Sequence[Mapping[bytes, bytes] | None]) -> dict[bytes, by
     """Return the pairs that are the same in all of the mappings."""
     first, *others = [pairs or {} for pairs in all_pairs] or [{}]
     return {key: value for key, value in first.items() if all(pairs.get(key) == value for pairs in others)} or None
+
+
+@dataclass(frozen=True)
+class _Retyped:
+    """The buffers of an array under another type of the same layout; `pa.Array.view` refuses nulls below nulls."""
+
+    values: pa.Array
+    kind: pa.DataType
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self.kind.__arrow_c_schema__(), self.values.__arrow_c_array__()[1]
+
+
+def with_fields(table: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
+    """Return the same values as other fields, which differ in names, nullability and metadata only, also within.
+
+    Examples:
+        >>> table = pa.table({"a": [{"b": 1}]})
+        >>> with_fields(table, [pa.field("c", pa.struct({"d": pa.int64()}))]).to_pylist()
+        [{'c': {'d': 1}}]
+    """
+    columns = [
+        pa.chunked_array([pa.array(_Retyped(chunk, field.type)) for chunk in values.chunks], field.type)
+        for values, field in zip(table.columns, fields, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
 
 
 def with_fields_of(table: pa.Table, before: pa.Schema) -> pa.Table:

@@ -22,7 +22,7 @@ from dcurate.frames.columns import python_rows
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
 from dcurate.frames.origins import Place, with_origins
-from dcurate.frames.schema import ColumnTypes, combined, without
+from dcurate.frames.schema import ColumnTypes, combined, with_fields, without
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
@@ -163,21 +163,34 @@ class ParquetReader(FileReader):
     def _table(self, part: FilePart, name: str) -> pa.Table:
         with self._opened(part.path, name, part.version) as file:
             groups = range(part.start, file.num_row_groups if part.stop is None else part.stop)
-            stored = file.schema_arrow.names
-            wanted = stored if self.fields is None else [name for name in self.fields if name in stored]
-            twice = [column for column, count in Counter(stored).items() if count > 1 and column in wanted]
+            schema = file.schema_arrow
+            columns = self._columns(part, name, schema)
+            places = {column.name: old for old, column in columns.items()}
+            wanted = list(columns) if self.fields is None else [places[new] for new in self.fields if new in places]
+            twice = [column for column, count in Counter(schema.names).items() if count > 1 and column in wanted]
             if twice:
                 raise DataError(
                     f"{name} has several columns {listed(twice)}; leave them out with fields=, or rename them"
                 )
             # One column at least, even if it is dropped later: without any, Arrow forgets how many rows there are.
-            table = _groups(file, groups, wanted or stored[:1], part.rows)
+            table = _groups(file, groups, wanted or schema.names[:1], part.rows)
             table.validate(full=True)
             table = unpacked(table, file.metadata)
-        for column, value in _hive(name).items():
-            if column not in stored and (self.fields is None or column in self.fields):
-                table = table.append_column(column, pa.array([value] * table.num_rows, pa.string()))
+        columns = self._columns(part, name, table.schema)
+        # A column without a name is dropped later.
+        table = with_fields(table, [columns.get(column.name, column.with_name("\1")) for column in table.schema])
+        for column, value in self._constants(part, name).items():
+            if column not in places and (self.fields is None or column in self.fields):
+                table = table.append_column(column, pa.repeat(value, table.num_rows))
         return table
+
+    def _columns(self, part: FilePart, name: str, schema: pa.Schema) -> dict[str, pa.Field]:
+        """The columns of a file as rows have them, by their names in the file."""
+        return {column.name: column for column in schema}
+
+    def _constants(self, part: FilePart, name: str) -> dict[str, pa.Scalar]:
+        """Values for all rows of a file, by the name of a column that the file itself may not have."""
+        return {column: pa.scalar(value, pa.string()) for column, value in _hive(name).items()}
 
     def _counted(self, part: FilePart) -> list[FilePart]:
         with self._opened(part.path, self._named(part), part.version) as file:

@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Collection, Sequence
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from fsspec.implementations.local import LocalFileSystem
 
@@ -69,7 +69,7 @@ def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
     library = importlib.import_module("deltalake")
     table = library.DeltaTable(folder)
     check_plain(table, shown)
-    return {os.path.realpath(_local(uri)) for uri in table.file_uris()}
+    return {os.path.realpath(_local(uri, folder)) for uri in table.file_uris()}
 
 
 def check_plain(table: Any, shown: str) -> None:
@@ -105,5 +105,9 @@ def _with_table(folder: str) -> list[str]:
     return found
 
 
-def _local(uri: str) -> str:
-    return unquote(urlsplit(uri).path) if uri.startswith("file:") else uri
+def _local(uri: str, folder: str) -> str:
+    """The path of a file of a table; of a local path `deltalake` escapes the folder, and nothing else."""
+    if uri.startswith("file:"):
+        return unquote(urlsplit(uri).path)
+    escaped = quote(os.path.abspath(folder)) + "/"
+    return f"{folder}/{uri.removeprefix(escaped)}" if uri.startswith(escaped) else uri

@@ -416,17 +416,6 @@ def test_connections_to_a_catalog_of_iceberg_are_closed(tmp_path: Path) -> None:
     assert not [path for path in open_files if path.startswith(str(tmp_path))]
 
 
-def test_a_column_of_iceberg_that_was_renamed_is_refused(tmp_path: Path) -> None:
-    place = Place("iceberg", tmp_path)
-    run(place.writer(), words("a"))
-    with place.iceberg() as table, table.update_schema() as change:
-        change.rename_column("text", "body")
-    with pytest.raises(
-        DataError, match=r"with a renamed column \(body, text\), so its files alone do not say which rows"
-    ):
-        place.rows()
-
-
 def test_what_is_no_table_is_refused(place: Place) -> None:
     with pytest.raises(DataError, match="is no table of|has no table"):
         place.rows()

@@ -5,15 +5,39 @@ from __future__ import annotations
 import importlib
 import json
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from dcurate.errors import DataError, listed
+from dcurate.fs.paths import is_address
 from dcurate.fs.stores import Directory
-from dcurate.io.lakehouse.table import Commit, LakeTable, object_store_options
+from dcurate.io.lakehouse.fields import as_required
+from dcurate.io.lakehouse.table import Commit, LakeTable, StoredFile, TableVersion, object_store_options
 from dcurate.io.tables import check_plain
+
+#: Features of tables that a commit of added files keeps to; the schema and the configuration say which rules there are.
+_WRITTEN = {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "generatedColumns",
+    "invariants",
+    "timestampNtz",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+}
+_CHECK = "delta.constraints."
+#: What the metadata of a column says of its values.
+_RULES = {
+    "delta.invariants": "an invariant",
+    "delta.generationExpression": "a generated value",
+    "delta.identity.start": "an identity",
+    "CURRENT_DEFAULT": "a default",
+}
 
 
 @dataclass
@@ -27,16 +51,24 @@ class DeltaTable(LakeTable):
         return Directory(self.path, dict(self.options)).address
 
     def opened(self, version: int | None = None) -> Any:
-        """Open the table, at a version or the newest."""
-        return self._library().DeltaTable(self.address(), version=version, storage_options=self._options())
+        """Open the table, at a version or the newest.
+
+        Raises:
+            DataError: it cannot be opened, or has no such version.
+        """
+        try:
+            return self._library().DeltaTable(self.address(), version=version, storage_options=self._options())
+        except self.errors().DeltaError as error:
+            at = "" if version is None else f" at version {version}"
+            raise DataError(f"table {self.path!r}{at} cannot be opened: {error}; give another") from error
 
     def version(self) -> int | None:
         if not self._library().DeltaTable.is_deltatable(self.address(), self._options()):
             return None
         return int(self.opened().version())
 
-    def schema(self, version: int | None = None) -> pa.Schema:
-        return pa.schema(self.opened(version).schema().to_arrow())
+    def schema(self) -> pa.Schema:
+        return pa.schema(self.opened().schema().to_arrow())
 
     def has(self, run: str, number: int) -> bool:
         if self.version() is None:
@@ -44,25 +76,46 @@ class DeltaTable(LakeTable):
         made = self.opened().transaction_version(f"dcurate-{run}")
         return made is not None and made >= number
 
-    def check_writable(self) -> None:
+    def check_writable(self, mode: str) -> None:
         table = self.opened()
         check_plain(table, self.path)
-        partitions = table.metadata().partition_columns
-        if partitions:
+        metadata = table.metadata()
+        if metadata.partition_columns:
             raise DataError(
-                f"{self.path!r} is partitioned by {listed(partitions)}, which is not written here; write another "
-                "table, and add its rows with deltalake"
+                f"{self.path!r} is partitioned by {listed(metadata.partition_columns)}, which is not written here; "
+                "write another table, and add its rows with deltalake"
+            )
+        unknown = sorted(set(table.protocol().writer_features or ()) - _WRITTEN)
+        rules = [f"the table feature {name}" for name in unknown]
+        checks = [name.removeprefix(_CHECK) for name in metadata.configuration if name.startswith(_CHECK)]
+        rules += [f"the CHECK constraint {name}" for name in checks]
+        rules += _rules(json.loads(table.schema().to_json())["fields"])
+        if rules:
+            raise DataError(
+                f"{self.path!r} is a table of Delta Lake with {', '.join(rules)}, which is not applied to rows here; "
+                "write another table, and add its rows with deltalake"
+            )
+        if mode == "overwrite" and metadata.configuration.get("delta.appendOnly", "").lower() == "true":
+            raise DataError(
+                f"{self.path!r} is append-only (delta.appendOnly); give mode='append', or name another table"
             )
 
-    def files(self, version: int | None) -> list[str]:
-        """Return the addresses of the files at a version.
+    def at(self, version: int | None) -> TableVersion:
+        """Return what the table has at a version.
 
         Raises:
-            DataError: the files alone do not say which rows the table has.
+            DataError: there is no table or no such version, or the files alone do not say which rows it has.
         """
-        table = self.opened(version)
+        if self.version() is None:
+            raise DataError(f"{self.path!r} is no table of Delta Lake; check the path")
+        try:
+            table = self.opened(version)
+        except self.errors().DeltaError as error:
+            raise DataError(
+                f"table {self.path!r} at version {version} cannot be read: {error}; give another"
+            ) from error
         check_plain(table, self.path)
-        return sorted(table.file_uris())
+        return TableVersion(pa.schema(table.schema().to_arrow()), _files(table, self.address()))
 
     def commit(self, commit: Commit) -> None:
         transaction = importlib.import_module("deltalake.transaction")
@@ -75,11 +128,14 @@ class DeltaTable(LakeTable):
         mark = transaction.CommitProperties(
             app_transactions=[transaction.Transaction(f"dcurate-{commit.run}", commit.number)]
         )
-        schema = self._library().Schema.from_arrow(commit.schema)
         if (commit.replace or commit.base is None) and self.version() != commit.base:
             raise self.conflict(commit)
+        kept = commit.replace and commit.base is not None
+        schema = as_required(commit.schema, self.schema()) if kept else commit.schema
+        schema = self._library().Schema.from_arrow(schema)
+        table = None if commit.base is None else self.opened()
         try:
-            if commit.base is None:
+            if table is None:
                 transaction.create_table_with_add_actions(
                     self.address(),
                     schema,
@@ -90,16 +146,16 @@ class DeltaTable(LakeTable):
                     commit_properties=mark,
                 )
                 return
-            self.opened().create_write_transaction(
+            table.create_write_transaction(
                 adds,
                 mode="overwrite" if commit.replace else "append",
                 schema=schema,
                 partition_by=[],
                 commit_properties=mark,
             )
-        except errors.CommitFailedError as error:
-            raise self.conflict(commit) from error
         except errors.DeltaError as error:
+            if self.version() != (None if table is None else table.version()):
+                raise self.conflict(commit) from error
             raise self.refused(error) from error
 
     def stored(self, kind: pa.DataType) -> pa.DataType | None:
@@ -129,3 +185,29 @@ class DeltaTable(LakeTable):
 
     def _library(self) -> Any:
         return importlib.import_module("deltalake")
+
+
+def _files(table: Any, root: str) -> list[StoredFile]:
+    """The files of a table in a folder, with the values of the columns by which it is partitioned."""
+    columns = table.metadata().partition_columns
+    actions = pa.table(table.get_add_actions(flatten=True))
+    values: list[dict[str, Any]] = [{} for _ in range(actions.num_rows)]
+    if columns:
+        values = actions.select([f"partition.{name}" for name in columns]).rename_columns(columns).to_pylist()
+    names = map(unquote, actions["path"].to_pylist())
+    addresses = [name if is_address(name) else f"{root.rstrip('/')}/{name}" for name in names]
+    return list(map(StoredFile, addresses, values))
+
+
+def _rules(fields: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What fields of a schema of Delta Lake, and those within them, say of their values besides the type."""
+    found = []
+    for field in fields:
+        found += [f"{rule} of column {field['name']}" for key, rule in _RULES.items() if key in field["metadata"]]
+        kinds = [field["type"]]
+        while kinds:
+            kind = kinds.pop()
+            if isinstance(kind, dict):
+                found += _rules(kind.get("fields", ()))
+                kinds += [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
+    return found

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from dcurate.errors import DataError, PipelineError
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.schema import with_fields
 from dcurate.fs.stores import Directory
-from dcurate.io.lakehouse.table import Commit, LakeTable, as_stored, object_store_options
+from dcurate.io.lakehouse.fields import NamedId, as_required, ids_by_name
+from dcurate.io.lakehouse.table import Commit, LakeTable, StoredFile, TableVersion, as_stored, object_store_options
 
 #: The property of a snapshot that says which commit of which run it is.
 _MARK = "dcurate.commit"
@@ -66,20 +68,44 @@ class IcebergTable(LakeTable):
 
     def version(self) -> int | None:
         found = self.found()
-        return None if found is None else int(found.metadata.last_sequence_number)
+        if found is None:
+            return None
+        # Tables of format 1 do not number their snapshots.
+        first = found.format_version == 1
+        return len(found.metadata.snapshot_log) if first else int(found.metadata.last_sequence_number)
 
     def schema(self) -> pa.Schema:
         found = self.found()
         assert found is not None
         return self._plain(found.schema().as_arrow())
 
+    def required(self) -> pa.Schema:
+        found = self.found()
+        assert found is not None
+        return found.schema().as_arrow()
+
+    def check_writable(self, mode: str) -> None:
+        table = self.found()
+        assert table is not None
+        fields = [one.name for one in table.spec().fields if str(one.transform) != "void"]
+        if fields or table.format_version > 2:
+            reason = f"is partitioned by {listed(fields)}" if fields else f"has format {table.format_version}"
+            raise DataError(
+                f"{self.path!r} {reason}, which is not written here; write another table, and add its rows with "
+                "pyiceberg"
+            )
+
+    def accepted(self, rows: pa.Table, required: pa.Schema) -> pa.Table:
+        rows = super().accepted(rows, required)
+        return with_fields(rows, list(as_required(rows.schema, required)))
+
     def has(self, run: str, number: int) -> bool:
         found = self.found()
         snapshots = [] if found is None else found.snapshots()
         return any(one.summary is not None and one.summary.get(_MARK) == f"{run}-{number}" for one in snapshots)
 
-    def at(self, version: int | None) -> tuple[pa.Schema, list[str]]:
-        """Return the schema and the addresses of the files at a snapshot, by its id or its sequence number.
+    def at(self, version: int | None) -> TableVersion:
+        """Return what the table has at a snapshot, by its id or its sequence number.
 
         Raises:
             DataError: there is no table or no such snapshot, or the files alone do not say which rows it has.
@@ -94,18 +120,23 @@ class IcebergTable(LakeTable):
             raise DataError(f"table {self.path!r} has no version {version}; it has {sorted(ids_of)}")
         scan = table.scan(snapshot_id=snapshot)
         tasks = list(scan.plan_files())
-        names: dict[int, set[str]] = {}
-        for schema in table.schemas().values():
-            for one in schema.fields:
-                names.setdefault(one.field_id, set()).add(one.name)
-        renamed = [kept for kept in names.values() if len(kept) > 1]
-        if renamed or any(task.delete_files for task in tasks):
-            reason = f"a renamed column ({', '.join(sorted(renamed[0]))})" if renamed else "files of deleted rows"
+        formats = {task.file.file_format.value for task in tasks} - {"PARQUET"}
+        if formats or any(task.delete_files for task in tasks):
+            reason = f"files of {listed(formats)}" if formats else "files of deleted rows"
             raise DataError(
                 f"{self.path!r} is a table of Iceberg with {reason}, so its files alone do not say which rows it has; "
                 "give its rows as initial_tasks"
             )
-        return self._plain(scan.projection().as_arrow()), sorted(task.file.file_path for task in tasks)
+        schema = scan.projection()
+        defaults = {one.name: one.initial_default for one in schema.fields if one.initial_default is not None}
+        names = _Names.of(table, scan.snapshot())
+        files = [
+            StoredFile(
+                task.file.file_path, defaults | _partition_values(table, schema, task.file), *names.of_file(task.file)
+            )
+            for task in tasks
+        ]
+        return TableVersion(self._plain(schema.as_arrow()), files, schema.as_arrow())
 
     def commit(self, commit: Commit) -> None:
         directory = Directory(self.address(), dict(self.options))
@@ -133,7 +164,7 @@ class IcebergTable(LakeTable):
                 work = table.transaction()
                 if commit.replace:
                     with work.update_schema() as change:
-                        change.union_by_name(commit.schema)
+                        change.union_by_name(as_required(commit.schema, self.required()))
                 if commit.replace and table.current_snapshot() is not None:
                     every = importlib.import_module("pyiceberg.expressions").AlwaysTrue()
                     work.delete(every, snapshot_properties=marks)
@@ -192,6 +223,69 @@ class IcebergTable(LakeTable):
 
     def _errors(self) -> Any:
         return importlib.import_module("pyiceberg.exceptions")
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Ids of columns by name, for files that do not have them: as they were when each file was added.
+
+    The mapping of names that the table has now gives the values of a dropped column to a new one of its name.
+
+    Args:
+        mapping: that of the table.
+        reused: names that several columns have had.
+        schemas: the ids in each schema that the table has had, by the schema's id.
+        added: the id of the schema with which a file was added, by the file's path; for a table that has had several.
+    """
+
+    mapping: Mapping[str, NamedId]
+    reused: frozenset[str]
+    schemas: Mapping[int, Mapping[str, NamedId]]
+    added: Mapping[str, int]
+
+    @classmethod
+    def of(cls, table: Any, snapshot: Any) -> _Names:
+        mapping = table.name_mapping()
+        schemas = {number: ids_by_name(schema.as_arrow()) for number, schema in table.schemas().items()}
+        ids: dict[str, set[int]] = {}
+        for schema in table.schemas().values():
+            for name in schema.column_names:
+                ids.setdefault(name, set()).add(schema.find_field(name).field_id)
+        reused = frozenset(name.partition(".")[0] for name, numbers in ids.items() if len(numbers) > 1)
+        added = {}
+        if len(schemas) > 1 and snapshot is not None:
+            schema_of = {each.snapshot_id: each.schema_id for each in table.snapshots()}
+            for manifest in snapshot.manifests(table.io):
+                for entry in manifest.fetch_manifest_entry(table.io):
+                    number = schema_of.get(entry.snapshot_id)
+                    if number is not None:
+                        added[entry.data_file.file_path] = number
+        mapped = {} if mapping is None else _mapped(mapping.root)
+        return cls(mapped, reused, schemas, added)
+
+    def of_file(self, file: Any) -> tuple[Mapping[str, NamedId], frozenset[str]]:
+        """Return the ids by name for a file, and the names whose ids are not known."""
+        if len(self.schemas) == 1:
+            return self.mapping, frozenset()
+        known = self.added.get(file.file_path)
+        if known is None:
+            return self.mapping, self.reused
+        return {**self.mapping, **self.schemas[known]}, frozenset()
+
+
+def _mapped(fields: Iterable[Any]) -> dict[str, NamedId]:
+    """The ids of a mapping of names."""
+    return {name: NamedId(one.field_id, _mapped(one.fields)) for one in fields for name in one.names if one.field_id}
+
+
+def _partition_values(table: Any, schema: Any, file: Any) -> dict[str, Any]:
+    """The values of columns by which a table is partitioned as they are, for files that do not have the columns."""
+    names = {one.field_id: one.name for one in schema.fields}
+    return {
+        names[one.source_id]: file.partition[place]
+        for place, one in enumerate(table.specs()[file.spec_id].fields)
+        if str(one.transform) == "identity" and one.source_id in names
+    }
 
 
 def store_settings(options: Mapping[str, Any]) -> dict[str, str]:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from dcurate.frames.schema import with_fields
 from dcurate.fs.stores import Directory
+from dcurate.io.lakehouse.fields import as_required
 from dcurate.io.lakehouse.table import Commit, LakeTable, object_store_options
 
 _MESSAGE = "__lance_commit_message"
@@ -42,6 +44,10 @@ class LanceTable(LakeTable):
 
     def schema(self) -> pa.Schema:
         return self.opened().schema
+
+    def accepted(self, rows: pa.Table, required: pa.Schema) -> pa.Table:
+        rows = super().accepted(rows, required)
+        return with_fields(rows, list(as_required(rows.schema, required)))
 
     def has(self, run: str, number: int) -> bool:
         if self.version() is None:
@@ -86,7 +92,8 @@ class LanceTable(LakeTable):
             for one in file.note["fragments"]
         ]
         if commit.replace or commit.base is None:
-            operation = library.LanceOperation.Overwrite(commit.schema, made)
+            schema = commit.schema if commit.base is None else as_required(commit.schema, self.schema())
+            operation = library.LanceOperation.Overwrite(schema, made)
             if self.version() != commit.base:
                 raise self.conflict(commit)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -12,17 +12,18 @@ import pyarrow as pa
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import CompositeStage, SourceStage, Stage
-from dcurate.errors import DataError, PipelineError
+from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.schema import without_notes
+from dcurate.frames.schema import ColumnTypes, without_notes
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import file_entry
 from dcurate.fs.paths import full_address, open_store
 from dcurate.io.files import SourceFile, is_names, shown_name
 from dcurate.io.lakehouse.delta import DeltaTable
+from dcurate.io.lakehouse.fields import current_names, has_ids
 from dcurate.io.lakehouse.iceberg import IcebergTable
 from dcurate.io.lakehouse.lance import LanceTable
-from dcurate.io.lakehouse.table import LakeTable
+from dcurate.io.lakehouse.table import LakeTable, StoredFile
 from dcurate.io.lakehouse.writer import check_library, table_of
 from dcurate.io.parquet import ParquetReader
 from dcurate.io.partition import LARGE, parse_bytes
@@ -33,8 +34,9 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
     """Read a table of Delta Lake, Iceberg or Lance, at its newest version or an earlier one.
 
     Large files are cut, and small ones packed, as by `ParquetReader`; a table of Lance is read by its fragments. All
-    columns have the types of the table. Tables whose files alone do not say which rows they have are refused: Delta
-    tables with deletion vectors or column mapping, Iceberg tables with files of deletes or renamed columns.
+    columns have the types of the table. Columns of Iceberg are found by their ids, whatever their names were when a
+    file was written. Tables whose files alone do not say which rows they have are refused: Delta tables with deletion
+    vectors or column mapping, Iceberg tables with files of deletes.
 
     Args:
         path: the folder of the table, local or a URL. Of a table of Iceberg the identifier in the catalog,
@@ -109,46 +111,53 @@ class TableFiles(ParquetReader):
     name: str = "table_files"
     _source: LakeTable | None = field(default=None, init=False, repr=False, compare=False)
     _version: int | None = field(default=None, init=False, repr=False, compare=False)
-    _root: str = field(default="", init=False, repr=False, compare=False)
+    _by_id: pa.Schema | None = field(default=None, init=False, repr=False, compare=False)
+    _stored: dict[str, StoredFile] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def requires(self) -> dict[str, str]:
         return {} if self._source is None else {self._source.library: "tables"}
 
     def _files(self) -> list[SourceFile]:
-        schema, addresses = self._at_version()
-        self.schema = {column.name: column.type for column in schema}
-        self.file_paths = self._root
+        table = self._source
+        assert isinstance(table, DeltaTable | IcebergTable)
+        check_library(table, f"stage {self.name!r}")
+        version = table.at(self._version)
+        self.file_paths, self._by_id = table.address(), version.by_id
+        self.schema = {column.name: column.type for column in version.schema}
         found = []
-        for address in addresses:
-            store, path = open_store(address, self._options())
-            with storage_errors("read", address):
+        for stored in version.files:
+            store, path = open_store(stored.address, self._options())
+            with storage_errors("read", stored.address):
                 entry = file_entry(store, path)
             full = full_address(store, path)
+            self._stored[full] = stored
             found.append(SourceFile(full, shown_name(full, self.file_paths), entry.size, entry.version))
         if not found:
-            raise DataError(f"table {self._shown()} has no rows; name another, or another version")
+            shown = repr(table.path) + (f" at version {self._version}" if self._version is not None else "")
+            raise DataError(f"table {shown} has no rows; name another, or another version")
         return sorted(found, key=lambda file: file.name)
 
-    def _at_version(self) -> tuple[pa.Schema, list[str]]:
-        table = self._source
-        assert table is not None
-        check_library(table, f"stage {self.name!r}")
-        if isinstance(table, IcebergTable):
-            self._root = table.address()
-            return table.at(self._version)
-        assert isinstance(table, DeltaTable)
-        self._root = table.address()
-        if table.version() is None:
-            raise DataError(f"{table.path!r} is no table of Delta Lake; check the path")
-        errors = table.errors()
-        try:
-            return table.schema(self._version), table.files(self._version)
-        except errors.DeltaError as error:
-            raise DataError(f"table {self._shown()} cannot be read: {error}; give another version") from error
+    def _heads(self, files: Sequence[SourceFile]) -> ColumnTypes:
+        return ColumnTypes(self._declared())  # the table says them
 
-    def _shown(self) -> str:
-        assert self._source is not None
-        return repr(self._source.path) + (f" at version {self._version}" if self._version is not None else "")
+    def _columns(self, part: FilePart, name: str, schema: pa.Schema) -> dict[str, pa.Field]:
+        if self._by_id is None:
+            return {column.name: column for column in schema if column.name in self.schema}
+        stored = self._stored[part.path]
+        columns = current_names(schema, self._by_id, stored.ids)
+        wanted = {old for old, column in columns.items() if self.fields is None or column.name in self.fields}
+        unclear = [] if has_ids(schema) else sorted(wanted & stored.unclear)
+        if unclear:
+            raise DataError(
+                f"{name} of table {self.file_paths!r} has no ids of columns, and the table has had several columns "
+                f"{listed(unclear)}; rewrite the file with a library of Iceberg"
+            )
+        return columns
+
+    def _constants(self, part: FilePart, name: str) -> dict[str, pa.Scalar]:
+        return {
+            column: pa.scalar(value, self.schema[column]) for column, value in self._stored[part.path].constants.items()
+        }
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from dcurate.errors import DataError
+from dcurate.io.lakehouse.fields import NamedId, nulls_in_required
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,38 @@ class DataFile:
     size: int
     schema: pa.Schema
     note: Any = None
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file of rows that a table has at a version.
+
+    Args:
+        address: where it is.
+        constants: values of columns that the file itself lacks, for all of its rows.
+        ids: ids of its columns by their names, for a file that does not have them in its own schema.
+        unclear: names of columns of which nothing says whose they were when the file was written.
+    """
+
+    address: str
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    ids: Mapping[str, NamedId] = field(default_factory=dict)
+    unclear: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """What a table has at a version.
+
+    Args:
+        schema: of its rows.
+        files: in any order.
+        by_id: the schema with the ids of fields in its metadata, for a format whose columns have ids.
+    """
+
+    schema: pa.Schema
+    files: Sequence[StoredFile]
+    by_id: pa.Schema | None = None
 
 
 @dataclass(frozen=True)
@@ -91,12 +124,39 @@ class LakeTable(ABC):
     def schema(self) -> pa.Schema:
         """Return the schema of the newest version."""
 
-    def check_writable(self) -> None:  # noqa: B027 - most formats refuse none
+    def required(self) -> pa.Schema:
+        """Return the schema of the newest version, with what must not be null."""
+        return self.schema()
+
+    def check_writable(self, mode: str) -> None:  # noqa: B027 - most formats refuse none
         """Refuse a table to which files cannot be added.
+
+        Args:
+            mode: of the writer.
 
         Raises:
             DataError: they cannot.
         """
+
+    def accepted(self, rows: pa.Table, required: pa.Schema) -> pa.Table:
+        """Return rows as a file of the table has them.
+
+        Args:
+            rows: in the types of the table.
+            required: what `required` returned.
+
+        Raises:
+            DataError: a value is null that must not be.
+        """
+        for column in required:
+            chunks = rows[column.name].chunks if column.name in rows.column_names else [pa.nulls(rows.num_rows)]
+            path = next(filter(None, (nulls_in_required(chunk, column) for chunk in chunks)), "")
+            if path:
+                raise DataError(
+                    f"column {path!r} of table {self.path!r} is not nullable, and a row has no value for it; give it "
+                    "one, drop the row, or change the table first"
+                )
+        return rows
 
     @abstractmethod
     def has(self, run: str, number: int) -> bool:

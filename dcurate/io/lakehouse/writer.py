@@ -114,6 +114,7 @@ class TableWriter(ParquetWriter):
     _address: str | None = field(default=None, init=False, repr=False, compare=False)
     _types: pa.Schema | None = field(default=None, init=False, repr=False, compare=False)
     _base: int | None = field(default=None, init=False, repr=False, compare=False)
+    _required: pa.Schema | None = field(default=None, init=False, repr=False, compare=False)
 
     replaces_files: ClassVar[bool] = False
 
@@ -193,7 +194,8 @@ class TableWriter(ParquetWriter):
             record = {"run": uuid.uuid4().hex[:12], "generation": latest + 1, "begun": False}
             record |= {"committed": [], "pending": []}
         if version is not None:
-            table.check_writable()
+            table.check_writable(self.mode)
+            self._required = table.required()
         self._generation, self._base = record["generation"], version
         self._types = table.schema() if version is not None and self._appends(record) else None
         self._keep(record)
@@ -246,8 +248,10 @@ class TableWriter(ParquetWriter):
         return ".json" if self.format == "lance" else ".parquet"
 
     def _put_file(self, name: str, rows: pa.Table) -> FilePart:
+        table = self._table()
+        if self._required is not None:
+            rows = table.accepted(rows, self._required)
         with self.directory.writing(name) as file:
-            table = self._table()
             if isinstance(table, LanceTable):
                 mode = "create" if self._base is None else "overwrite" if self._types is None else "append"
                 file.write(table.write(rows, mode))
@@ -333,7 +337,11 @@ class TableWriter(ParquetWriter):
             return numbered and list(zip(file.schema.names, file.schema.types, strict=True)) == list(
                 zip(wanted.names, wanted.types, strict=True)
             )
-        return all(as_stored(self._table(), wanted.field(one.name).type) == one.type for one in file.schema)
+        table = self._table()
+        return all(
+            as_stored(table, wanted.field(one.name).type) == as_stored(table, one.type, final=False)
+            for one in file.schema
+        )
 
     def _written_again(self, file: DataFile, schema: pa.Schema) -> DataFile:
         """A file with its columns in the types of the table, under the same name."""
