@@ -110,18 +110,18 @@ class TokenShardWriter(FileWriter):
         names = sorted(name for name in directory.files(SPANS) if name.endswith(".parquet"))
         with ThreadPoolExecutor(READERS) as pool:
             shards = list(pool.map(lambda name: shard_notes(directory, name), names))
-        assert self._rules is not None
-        own, (special, kind) = self.token_settings, self._rules
-        about = {**self._about(), **asdict(special), "dtype": kind}
-        about |= {"text_field": own.text_field, "id_field": own.id_field, "losses": own.loss_ranges_field is not None}
+        about = self._about()
         output.write_completed(directory, index_files(about, shards))
 
     def _about(self) -> dict[str, Any]:
         """What shards of one folder must share."""
-        own = self.token_settings
+        assert self._rules is not None
+        own, (special, kind) = self.token_settings, self._rules
         tokenizer = {"name": own.tokenizer.identifier, "digest": own.tokenizer.digest()}
         same = {name: getattr(own, name) for name in ("format", "packing", "sequence_length", "unit")}
-        return {**same, "tokenizer": tokenizer}
+        about = {**same, "tokenizer": tokenizer, **asdict(special), "dtype": kind}
+        about |= {"text_field": own.text_field, "id_field": own.id_field, "losses": own.loss_ranges_field is not None}
+        return about
 
     def _check_same(self) -> None:
         data = self.directory.read(ABOUT)

@@ -261,6 +261,33 @@ def test_appending_keeps_shards_and_refuses_those_of_another_tokenizer(tokenizer
     assert sorted(data_files(tmp_path / "out")) == ["index.json", "tokens-00000.mds", "tokens.json"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"add_eos": False}, "'eos'"),
+        ({"add_bos": "<|endoftext|>"}, "'bos'"),
+        ({"dtype": "int32"}, "'dtype'"),
+        ({"loss_ranges_field": "loss"}, "'losses'"),
+        ({"text_field": "other"}, "'text_field'"),
+        ({"id_field": "id"}, "'id_field'"),
+        ({"packing": "concat", "sequence_length": 8}, "'packing', 'sequence_length'"),
+        ({"format": "ds"}, "'format'"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("mode", ["append", "ignore"])
+def test_shards_that_mean_something_else_are_not_added(
+    mode: Any, changed: dict[str, Any], named: str, tokenizer: str, tmp_path: Path
+) -> None:
+    rows: list[Row] = [{"id": "x", "text": "a b", "other": "a", "loss": None}]
+    source = write(tmp_path / "in", rows, 1)
+    run(source, TokenWriter(str(tmp_path / "out"), tokenizer))
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    with pytest.raises(DataError, match=f"holds tokens of another {named}.*; shards in one folder must be alike"):
+        run(source, TokenWriter(str(tmp_path / "out"), tokenizer, mode=mode, **changed))
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
+
+
 def test_the_writer_of_nemo_curator_writes_the_same(tokenizer: str, tmp_path: Path) -> None:
     documents = texts(20)
     source = write(tmp_path / "in", rows_of(documents))
