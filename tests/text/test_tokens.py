@@ -151,12 +151,17 @@ def test_settings_that_cannot_be_are_refused(make: Callable[[], Any], message: s
 def test_a_tokenizer_that_is_not_there_or_is_none_is_an_error_that_names_it(tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text("{")
-    for path in (str(tmp_path / "no.model"), str(broken)):
-        with pytest.raises(DataError, match=f"{path}' is not a SentencePiece model"):
-            TokenizerFertilityFilter(path).load_tokenizer()
-    for path in (str(tmp_path / "no.json"), str(broken)):
-        with pytest.raises(DataError, match=f"{path}' is not a Hugging Face tokenizer file"):
-            TokenCountFilter(hf_model_name=path).load_tokenizer()
+    with pytest.raises(DataError, match=f"{broken}' is not a SentencePiece model"):
+        TokenizerFertilityFilter(str(broken)).load_tokenizer()
+    with pytest.raises(DataError, match=f"{broken}' is not a Hugging Face tokenizer file"):
+        TokenCountFilter(hf_model_name=str(broken)).load_tokenizer()
+    for missing in ("no.model", "no.json", "tokenizer.jsn", "no.tiktoken"):
+        rule = TokenCountFilter(hf_model_name=str(tmp_path / missing))
+        for load in (rule.load_tokenizer, rule.model_check_or_download):
+            with pytest.raises(DataError, match=f"there is no such file or folder as '{tmp_path / missing}'"):
+                load()
+        with pytest.raises(DataError, match=f"there is no such file or folder as '{tmp_path / missing}'"):
+            TokenizerFertilityFilter(str(tmp_path / missing)).load_tokenizer()
 
 
 def test_a_folder_without_a_tokenizer_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -173,8 +178,11 @@ def test_a_folder_without_a_tokenizer_is_an_error_that_names_it(tmp_path: Path) 
     ],
 )
 def test_a_package_that_is_not_installed_is_named_with_its_extra(
-    package: str, rule: DocumentFilter, extra: str, monkeypatch: pytest.MonkeyPatch
+    package: str, rule: DocumentFilter, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("a.model", "a.json"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ResourceError, match=rf"pip install 'dcurate\[{extra}\]'"):
         rule.load_tokenizer()

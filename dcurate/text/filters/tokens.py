@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os.path
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Protocol
@@ -11,7 +12,13 @@ from dcurate.errors import DataError, PipelineError
 from dcurate.frames.text import encodable
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.optional import needed
-from dcurate.text.tokenizer_files import is_tokenizer_file, load_sentencepiece, load_tokenizer_file
+from dcurate.text.tokenizer_files import (
+    check_tokenizer_name,
+    is_tokenizer_file,
+    load_sentencepiece,
+    load_tokenizer_file,
+    looks_like_file,
+)
 
 
 class Tokenizer(Protocol):
@@ -126,9 +133,12 @@ class TokenCountFilter(_LoadsOnce):
             )
 
     def requires(self) -> dict[str, str]:
-        if self.hf_model_name is None:
-            return {}
-        return {"tokenizers": "tokens"} if self.hf_model_name.endswith(".json") else {"transformers": "models"}
+        name = self.hf_model_name
+        if name is None or is_tokenizer_file(name):
+            return {"tokenizers": "tokens"} if name and name.endswith(".json") else {}
+        return (
+            {} if looks_like_file(name) and not os.path.isdir(os.path.expanduser(name)) else {"transformers": "models"}
+        )
 
     @cached_property
     def _loaded(self) -> Tokenizer:
@@ -143,6 +153,7 @@ class TokenCountFilter(_LoadsOnce):
 
     def _load(self, local_files_only: bool) -> Tokenizer:
         name = self.hf_model_name or ""
+        check_tokenizer_name(name, self.name)
         if is_tokenizer_file(name):
             tokenizer: Tokenizer = load_tokenizer_file(name, self.name)
             return tokenizer
