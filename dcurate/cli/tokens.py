@@ -17,7 +17,7 @@ from dcurate.fs.stores import Directory
 
 if TYPE_CHECKING:
     from dcurate.frames import columns
-    from dcurate.tokens import check, pairs, rewrite, show
+    from dcurate.tokens import check, pairs, rewrite, show, special
     from dcurate.tokens import count as counting
     from dcurate.tokens import drop as dropping
     from dcurate.tokens import folder as folders
@@ -56,17 +56,30 @@ def _tokenizer(folder: folders.TokenFolder, given: str | None) -> tokenizers.Tok
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--tokenizer", required=True, metavar="FILE", help="A tokenizer.json, a folder, or the id of a model.")
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@click.option(
+    "--special-in-text",
+    type=click.Choice(["text", "token", "refuse"]),
+    default="text",
+    show_default=True,
+    help="Count special tokens that are spelled in texts as text or as tokens, or leave such documents out.",
+)
 @_WORKERS
 @_JSON
 @debug_option
 def count(
-    *, paths: tuple[str, ...], tokenizer: str, text_field: str, workers: int | None, json_path: str | None
+    *,
+    paths: tuple[str, ...],
+    tokenizer: str,
+    text_field: str,
+    special_in_text: special.SpecialInText,
+    workers: int | None,
+    json_path: str | None,
 ) -> None:
     """Count the tokens of the documents under PATHS, without BOS and EOS.
 
     PATHS are files, directories or globs of JSONL or Parquet. They are read in one process, unless --workers is given.
     """
-    source = tokenizers.TokenizerSource(tokenizer, asks="dcurate tokens count")
+    source = tokenizers.TokenizerSource(tokenizer, asks="dcurate tokens count", special_in_text=special_in_text)
     stages: list[Stage] = [dcurate.DocumentReader(list(paths)), counting.CountTokens(source, text_field)]
     found = {"documents": 0, "tokens": 0, "longest": 0}
     executor = local_executor({"execution_mode": "streaming" if workers else "inline"}, workers)
@@ -130,10 +143,7 @@ def verify_tokens(
     there = folders.TokenFolder(folder)
     found = check.verify(there, _tokenizer(there, tokenizer), inputs, sample=sample, seed=seed)
     if json_path != "-":
-        click.echo(
-            f"{found.shards:,} shards, {found.documents:,} documents; read back {found.sampled:,}, of which "
-            f"{found.decoded:,} decode to a text of the same tokens"
-        )
+        click.echo(f"{found.shards:,} shards, {found.documents:,} documents; {_read_back(found, there, sample)}")
         if inputs:
             click.echo(f"found {found.found:,} texts in the input, of which {found.tokenised:,} give the same tokens")
         for sentence in found.wrong:
@@ -143,6 +153,17 @@ def verify_tokens(
         click.get_current_context().exit(1)
     if inputs and sample and found.documents and not found.found:
         raise PipelineError("no document of the sample is in the input; name the folder that they were read from")
+
+
+def _read_back(found: check.Verified, folder: folders.TokenFolder, sample: int) -> str:
+    """The documents of a sample that were read back, or why none was."""
+    if found.sampled:
+        return f"read back {found.sampled:,}, of which {found.decoded:,} decode to a text of the same tokens"
+    if found.wrong:
+        return "no document is read back, as files are damaged"
+    if folder.about["unit"] == "window":
+        return "no document is read back, as the windows are shuffled; their sizes, indexes and bytes are right"
+    return "no document is read back, as the sample is empty" if not sample else "there is no document to read back"
 
 
 def _given(inputs: tuple[str, ...], tokenizer: str | None) -> list[folders.TokenFolder]:

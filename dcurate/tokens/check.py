@@ -6,7 +6,7 @@ import json
 import random
 import struct
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,9 @@ def verify(
         result.wrong += folder.changed()
     if not result.wrong:
         spans = sorted(drawn.spans, key=lambda one: (one.shard, one.start))
-        _check_sample(folder, tokenizer.load(), spans, inputs, result)
+        ends = tuple(about[kind] for kind in ("bos", "eos") if about[kind] is not None)
+        same = replace(tokenizer, special_in_text=about["special_in_text"] or "token", ends=ends)
+        _check_sample(folder, same.load(), spans, inputs, result)
     return result
 
 
@@ -260,6 +262,13 @@ def _check_sample(
         except DataError as error:
             result.wrong.append(str(error))
             continue
+        if folder.about["special_in_text"] in ("text", "refuse"):
+            inside = {"BOS": folder.about["bos"], "EOS": folder.about["eos"]}
+            result.wrong += [
+                f"{span.shard}: document {span.doc!r} has the {kind} token inside"
+                for kind, number in inside.items()
+                if number in ids
+            ]
         own.setdefault(span.doc, []).append(ids)
         result.decoded += encoder.encode([encoder.decode(ids)])[0].tolist() == ids
     for doc, texts in _texts(folder, inputs, own).items():

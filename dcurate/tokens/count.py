@@ -10,6 +10,7 @@ from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.columns import column_of, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.models.shared import SHARED
+from dcurate.tokens.tokenize import without_refused
 from dcurate.tokens.tokenizer import TextEncoder, TokenizerSource
 
 
@@ -49,5 +50,9 @@ class CountTokens(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         assert self._loaded is not None
+        task, _ = without_refused(task, self.name, self.text_field, self._loaded, self.tokenizer)
+        refused = task.rejections
         texts = column_of(task.to_arrow(), self.text_field, text=True).fill_null("").to_pylist()
-        return task.with_data(table_of({"tokens": [len(ids) for ids in self._loaded.encode(texts)]}))
+        counted = task.with_data(table_of({"tokens": [len(ids) for ids in self._loaded.encode(texts)]}))
+        counted.rejections = refused
+        return counted

@@ -41,7 +41,8 @@ def about_of(data: bytes, url: str) -> dict[str, Any]:
         DataError: it is damaged.
     """
     try:
-        about: dict[str, Any] = {"unit": "document", **json.loads(data)}  # earlier versions did not name it
+        # Earlier versions did not name the unit, and made special tokens of texts or not by the tokenizer's kind.
+        about: dict[str, Any] = {"unit": "document", "special_in_text": None, **json.loads(data)}
         damaged = about["format"] not in FORMATS or not isinstance(about["shards"], list)
     except (ValueError, TypeError, KeyError):
         damaged = True

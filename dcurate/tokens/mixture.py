@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.batch import FileGroup
+from dcurate.core.batch import FileGroup, Rejection
 from dcurate.core.stage import CompositeStage, NodeInfo, ProcessingStage, Spec, Stage, WorkerMetadata
 from dcurate.datasets.blend import Readers
 from dcurate.datasets.shuffle import KeyedBarrier, check_seed
@@ -27,7 +27,8 @@ from dcurate.shuffle.keyed import DATASET, HIGH, LOW, KeyedFile, KeyedWriter, St
 from dcurate.tokens.draws import Drawn, drawn, draws_of
 from dcurate.tokens.shares import Ask, asked, taken, tokens_of
 from dcurate.tokens.sources import source_of
-from dcurate.tokens.tokenize import NO_TOKENS
+from dcurate.tokens.special import SpecialInText
+from dcurate.tokens.tokenize import NO_TOKENS, without_refused
 from dcurate.tokens.tokenizer import TextEncoder, TokenizerSource
 
 #: The column of the tokens of each document, until it is drawn.
@@ -62,6 +63,8 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
         blocksize: target bytes of a batch in memory.
         tokenizer_kwargs: see `TokenWriter`.
         fast: see `TokenWriter`.
+        special_in_text: the same as of the `TokenWriter` that follows: it decides which documents come, and how many
+            tokens they have.
         name: of the stage.
 
     Raises:
@@ -89,12 +92,18 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
     blocksize: int | str = "128MiB"
     tokenizer_kwargs: dict[str, Any] | None = None
     fast: bool = False
+    special_in_text: SpecialInText = "text"
     name: str = "mixture"
 
     def __post_init__(self) -> None:
         check_seed(self.name, self.seed)
         if (self.tokenizer is None) == (self.tokens_field is None):
             raise PipelineError(f"{self.name}: give a tokenizer=, by which tokens are counted, or a tokens_field=")
+        if self.tokenizer is None and self.special_in_text != "text":
+            raise PipelineError(
+                f"{self.name}: with tokens_field= texts are not looked at; give "
+                f"special_in_text={self.special_in_text!r} to the TokenWriter"
+            )
         if not self.sources:
             raise PipelineError(f"{self.name}: no sources are given; name at least one")
         self.decompose()
@@ -107,7 +116,9 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
         tokenizer = None
         if self.tokenizer is not None:
             settings = self.tokenizer_kwargs or {}
-            tokenizer = TokenizerSource(str(self.tokenizer), settings, asks=self.name, fast=self.fast)
+            tokenizer = TokenizerSource(
+                str(self.tokenizer), settings, asks=self.name, fast=self.fast, special_in_text=self.special_in_text
+            )
         counts = CountMixtureTokens(
             tokenizer, self.tokens_field, self.special_tokens, self.text_field, name=f"{self.name}_counts"
         )
@@ -184,7 +195,7 @@ def _sentence(name: str, wanted: int, gets: int, there: int, about: str = "") ->
 
 @dataclass
 class CountMixtureTokens(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Adds the number of tokens of each document; one without any is dropped for the reason ``no_tokens``."""
+    """Adds the number of tokens of each document; drops the same documents as `TokenWriter`."""
 
     tokenizer: TokenizerSource | None
     tokens_field: str | None = None
@@ -202,7 +213,8 @@ class CountMixtureTokens(ProcessingStage[DocumentBatch, DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         digest = None if self.tokenizer is None else self.tokenizer.digest()
         own = {name: getattr(self, name) for name in ("tokens_field", "special_tokens", "text_field")}
-        return {**own, "tokenizer": digest}
+        special = None if self.tokenizer is None else self.tokenizer.special_in_text
+        return {**own, "tokenizer": digest, "special_in_text": special}
 
     @property
     def _key(self) -> Hashable:
@@ -234,6 +246,11 @@ class CountMixtureTokens(ProcessingStage[DocumentBatch, DocumentBatch]):
         Raises:
             DataError: a number of tokens is missing or negative.
         """
+        refused: tuple[Rejection, ...] = ()
+        if self.tokenizer is not None:
+            assert self._loaded is not None
+            task, _ = without_refused(task, self.name, self.text_field, self._loaded, self.tokenizer)
+            refused = task.rejections
         table = task.to_arrow()
         if self.tokens_field is not None:
             given = numbers(table, self.tokens_field)
@@ -245,7 +262,9 @@ class CountMixtureTokens(ProcessingStage[DocumentBatch, DocumentBatch]):
             texts = column_of(table, self.text_field, text=True).fill_null("").to_pylist()
             counts = np.array([len(ids) for ids in self._loaded.encode(texts)], np.int64)
             counts += np.where(counts > 0, self.special_tokens, 0)
-        return task.with_data(with_column(table, TOKENS, counts)).keep(counts > 0, self.name, NO_TOKENS)
+        kept = task.with_data(with_column(table, TOKENS, counts)).keep(counts > 0, self.name, NO_TOKENS)
+        kept.rejections = (*refused, *kept.rejections)
+        return kept
 
 
 @dataclass

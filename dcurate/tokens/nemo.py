@@ -10,6 +10,7 @@ from dcurate.core.stage import CompositeStage, Stage
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.io import output
+from dcurate.tokens.special import SpecialInText
 from dcurate.tokens.writer import TokenWriter
 
 _OWN_ARGUMENTS = {"cache_dir": "cache_dir", "token": "hf_token"}
@@ -35,6 +36,7 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
         append_eod: whether each document ends with the EOS token. NeMo Curator leaves it out with a warning where the
             tokenizer has none; here that is an error.
         transformers_init_kwargs: more arguments of the tokenizer's ``from_pretrained``.
+        special_in_text: see `TokenWriter`; NeMo Curator makes special tokens of texts, as ``"token"`` does.
         name: of the stage.
 
     Raises:
@@ -56,6 +58,7 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
     tokenization_batch_size: int = 1000
     append_eod: bool = False
     transformers_init_kwargs: dict[str, Any] = field(default_factory=dict)
+    special_in_text: SpecialInText = "text"
     name: str = "megatron_tokenizer_writer"
 
     def __post_init__(self) -> None:
@@ -79,6 +82,7 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
             transformers_init_kwargs=self.transformers_init_kwargs,
             cache_dir=self.cache_dir,
             hf_token=self.hf_token,
+            special_in_text=self.special_in_text,
             name=self.name,
         )
         return writer.decompose()

@@ -153,7 +153,7 @@ def _about(kind: str, tokenizer: TokenizerSource | None) -> dict[str, Any]:
     named = UNKNOWN if tokenizer is None else {"name": tokenizer.identifier, "digest": tokenizer.digest()}
     about: dict[str, Any] = {"format": "megatron", "packing": "none", "sequence_length": None, "unit": "document"}
     about |= {"tokenizer": named, "bos": None, "eos": None, "pad": 0, "dtype": kind, "pairs": True}
-    return about | {"text_field": "text", "id_field": None, "losses": False}
+    return about | {"text_field": "text", "id_field": None, "losses": False, "special_in_text": None}
 
 
 def _mark_ends(folder: TokenFolder, names: list[str], pairs: list[Pair], tokenizer: TokenizerSource | None) -> None:

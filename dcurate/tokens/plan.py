@@ -49,8 +49,8 @@ def file_order(folder: Directory, splits: Sequence[tuple[str, Sequence[str]]]) -
     return ordered
 
 
-def plan_shards(folder: Directory, files: Sequence[str], most: int) -> list[TokenShard]:
-    """Return the shards: each takes documents until the next one would be too many tokens.
+def plan_shards(folder: Directory, files: Sequence[str], most: int) -> ShardPlan:
+    """Plan the shards of files of chunks.
 
     Args:
         files: of chunks, in the order of the source.
@@ -59,7 +59,9 @@ def plan_shards(folder: Directory, files: Sequence[str], most: int) -> list[Toke
     plan = ShardPlan(most)
     for path, index in zip(files, read_indexes(folder, files), strict=True):
         plan.add(FilePart(path, size=int(index.bounds[-1])), index.notes["lengths"])
-    return plan.finished()
+        plan.special_documents += int(index.notes["special"][0])
+        plan.special_tokens += int(index.notes["special"][1])
+    return plan
 
 
 @dataclass
@@ -68,9 +70,13 @@ class ShardPlan:
 
     Args:
         most: tokens of a shard.
+        special_documents: number of documents in whose text special tokens are spelled.
+        special_tokens: number of these tokens.
     """
 
     most: int
+    special_documents: int = 0
+    special_tokens: int = 0
     shards: list[TokenShard] = field(default_factory=list)
     parts: list[FilePart] = field(default_factory=list)
     documents: int = 0

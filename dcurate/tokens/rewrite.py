@@ -31,7 +31,12 @@ _ALIKE = {
     "bos": "BOS tokens",
     "eos": "EOS tokens",
     "losses": "losses",
+    "special_in_text": "settings special_in_text",
+    "text_field": "columns of texts",
+    "id_field": "columns of ids",
 }
+#: Of these, what pairs of other programs do not say.
+_NOT_OF_PAIRS = ("special_in_text", "text_field", "id_field")
 
 
 @dataclass(frozen=True)
@@ -161,9 +166,14 @@ def alike(folders: Sequence[TokenFolder]) -> dict[str, Any]:
     Raises:
         DataError: they are not.
     """
+    named = [folder for folder in folders if not folder.about.get("pairs")]
     first = folders[0].about
+    if named:
+        first = {**first, **{name: named[0].about[name] for name in _NOT_OF_PAIRS}}
     for folder in folders:
         for kind, called in _ALIKE.items():
+            if kind in _NOT_OF_PAIRS and folder not in named:
+                continue
             ours, theirs = (one[kind]["digest"] if kind == "tokenizer" else one[kind] for one in (first, folder.about))
             if kind == "tokenizer" and ours != theirs and not (ours and theirs):
                 unknown = folder if ours else folders[0]
@@ -172,8 +182,8 @@ def alike(folders: Sequence[TokenFolder]) -> dict[str, Any]:
                     "--tokenizer"
                 )
             if ours != theirs:
-                named = first[kind], folder.about[kind]
-                said = (one["name"] if kind == "tokenizer" else one for one in named)
+                both = first[kind], folder.about[kind]
+                said = (one["name"] if kind == "tokenizer" else one for one in both)
                 raise DataError(
                     f"{folders[0].url!r} and {folder.url!r} have different {called}, {' and '.join(map(repr, said))}; "
                     "merge folders that are alike, or convert one first"
@@ -181,7 +191,7 @@ def alike(folders: Sequence[TokenFolder]) -> dict[str, Any]:
         damage = next(folder.damage(), None)
         if damage is not None:
             raise DataError(f"{folder.url!r}: {damage}; write it again before it is read")
-    return first
+    return first if len(named) == len(folders) else {**first, "special_in_text": None}
 
 
 def settings_of(about: Mapping[str, Any], asks: str, **new: Any) -> TokenSettings:
@@ -195,7 +205,12 @@ def settings_of(about: Mapping[str, Any], asks: str, **new: Any) -> TokenSetting
     tokenizer = about["tokenizer"]
     same = {name: about[name] for name in ("format", "packing", "sequence_length", "unit")}
     return TokenSettings(
-        tokenizer=KnownTokenizer(tokenizer["name"], asks=asks, known=tokenizer["digest"]),
+        tokenizer=KnownTokenizer(
+            tokenizer["name"],
+            asks=asks,
+            special_in_text=about["special_in_text"] or "token",
+            known=tokenizer["digest"],
+        ),
         text_field=about["text_field"],
         id_field=about["id_field"],
         loss_ranges_field="losses" if about["losses"] else None,

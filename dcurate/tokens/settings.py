@@ -84,4 +84,5 @@ class TokenSettings:
     def deciding(self) -> dict[str, Any]:
         """Return what decides the bytes, as plain values: of the tokenizer its content, not its place."""
         values = {name: value for name, value in vars(self).items() if name != "tokenizer"}
-        return {**values, "tokenizer": self.tokenizer.digest()}
+        special = self.tokenizer.special_in_text
+        return {**values, "tokenizer": self.tokenizer.digest(), "special_in_text": special}

@@ -121,7 +121,7 @@ class TokenShardWriter(FileWriter):
         same = {name: getattr(own, name) for name in ("format", "packing", "sequence_length", "unit")}
         about = {**same, "tokenizer": tokenizer, **asdict(special), "dtype": kind}
         about |= {"text_field": own.text_field, "id_field": own.id_field, "losses": own.loss_ranges_field is not None}
-        return about
+        return {**about, "special_in_text": own.tokenizer.special_in_text}
 
     def _check_same(self) -> None:
         data = self.directory.read(ABOUT)

@@ -20,10 +20,13 @@ from dcurate.models.shared import SHARED
 from dcurate.shuffle.writer import ChunkWriter
 from dcurate.tokens.layout import Ints
 from dcurate.tokens.settings import TokenSettings
-from dcurate.tokens.tokenizer import Encoded, Ids, SpecialIds, TextEncoder
+from dcurate.tokens.special import SPECIAL_TOKEN
+from dcurate.tokens.tokenizer import Encoded, Ids, SpecialIds, TextEncoder, TokenizerSource
 
 #: Columns of tokens on their way to shards.
 IDS, LOSS, DOC, SOURCE, ROW, EPOCH, FIRST = "ids", "loss", "doc", "source", "row", "epoch", "first"
+#: The column of how many special tokens are spelled in each text.
+SPECIAL = "special"
 #: The reason for which a document without tokens is left out.
 NO_TOKENS = "no_tokens"
 
@@ -39,7 +42,11 @@ class _Loaded:
 
 @dataclass
 class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Make tokens of texts; a document without any is dropped for the reason ``no_tokens``."""
+    """Make tokens of texts.
+
+    A document without any is dropped for the reason ``no_tokens``, and one with special tokens in its text for the
+    reason ``special_token``, where the settings refuse these.
+    """
 
     token_settings: TokenSettings
     name: str = "tokenize_documents"
@@ -60,7 +67,7 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         return self.token_settings.deciding()
 
     def outputs(self) -> Spec:
-        return [], [DOC, SOURCE, ROW, EPOCH, IDS]
+        return [], [DOC, SOURCE, ROW, EPOCH, SPECIAL, IDS]
 
     def inputs(self) -> Spec:
         own = self.token_settings
@@ -91,8 +98,10 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         """
         assert self._loaded is not None
         own, encoder = self.token_settings, self._loaded.encoder
+        task, special = without_refused(task, self.name, own.text_field, encoder, own.tokenizer)
+        refused = task.rejections
         table = task.to_arrow()
-        texts: list[str] = column_of(table, own.text_field, text=True).fill_null("").to_pylist()
+        texts = _texts_of(table, own.text_field)
         ranges = None if own.loss_ranges_field is None else values(table, own.loss_ranges_field)
         if ranges is None:
             found, losses = encoder.encode(texts), None
@@ -104,12 +113,18 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         kept = np.flatnonzero(mask)
         bounds, flat = self._joined([found[row] for row in kept.tolist()])
         self._check_length(np.diff(bounds), [docs[row] for row in kept.tolist()])
-        made = table_of({DOC: [docs[row] for row in kept.tolist()], **_places(table, kept, task.key)})
+        made = table_of(
+            {
+                DOC: [docs[row] for row in kept.tolist()],
+                **_places(table, kept, task.key),
+                SPECIAL: special[kept].astype(np.int32),
+            }
+        )
         made = with_lists(made, IDS, bounds, flat)
         if losses is not None:
             made = with_lists(made, LOSS, bounds, self._joined_losses([losses[row] for row in kept.tolist()]))
-        self._log_metrics({"documents": len(kept), "tokens": int(bounds[-1])})
-        rejections = batch.rejections
+        self._log_metrics({"documents": len(kept), "tokens": int(bounds[-1]), "special_in_text": int(special.sum())})
+        rejections = (*refused, *batch.rejections)
         batch = batch.with_data(made)
         batch.rejections = rejections
         return batch
@@ -165,6 +180,31 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
                 f"{self.token_settings.tokenizer.asks}: document {docs[longest]!r} has {int(lengths[longest]):,} "
                 f"tokens, more than shard_tokens={most:,}; give larger shards, or cut the document"
             )
+
+
+def _texts_of(table: Any, column: str) -> list[str]:
+    texts: list[str] = column_of(table, column, text=True).fill_null("").to_pylist()
+    return texts
+
+
+def without_refused(
+    task: DocumentBatch, stage: str, text_field: str, encoder: TextEncoder, source: TokenizerSource
+) -> tuple[DocumentBatch, Ints]:
+    """Drop documents in whose text special tokens are spelled, where these are refused.
+
+    Args:
+        task: documents.
+        stage: name of the stage that drops them.
+        text_field: column of texts.
+        encoder: loaded tokenizer.
+        source: settings of the tokenizer.
+
+    Returns:
+        the documents that stay, and for each of them the number of special tokens in its text.
+    """
+    counts = np.array(encoder.special_counts(_texts_of(task.to_arrow(), text_field)), np.int64)
+    kept = (counts == 0) | (source.special_in_text != "refuse")
+    return task.keep(kept, stage, SPECIAL_TOKEN), counts[kept]
 
 
 def loss_of(encoded: Encoded, ranges: Any) -> Any:
@@ -223,10 +263,14 @@ class TokenChunkWriter(ChunkWriter):
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         bounds, _ = lists_of(table, IDS)
         lengths = np.diff(bounds)
+        special = np.zeros(0, np.int64)
+        if SPECIAL in table.column_names:  # not where tokens are shuffled
+            special, table = numbers(table, SPECIAL), table.drop_columns([SPECIAL])
         cuts = np.unique([*np.searchsorted(bounds, np.arange(0, int(bounds[-1]), _CHUNK_TOKENS)), table.num_rows])
         chunks = (table.slice(start, stop - start) for start, stop in pairwise(cuts.tolist()))
         notes: dict[str, Any] = {
             "lengths": lengths.astype(np.int32),
             "path": np.array(key.path, np.int64),
+            "special": np.array([np.count_nonzero(special), special.sum()], np.int64),
         }
         yield self.chunks(chunks, key, folder, False, **notes)

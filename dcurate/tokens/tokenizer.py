@@ -6,10 +6,12 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +23,14 @@ from dcurate.errors import PipelineError
 from dcurate.models.loading import tokenizer_of
 from dcurate.models.tokenizer import text_calls
 from dcurate.models.weights import Weights
-from dcurate.text.tokenizer_files import is_tokenizer_file, load_tokenizer_file
+from dcurate.text.tokenizer_files import check_tokenizer_name, is_tokenizer_file, load_tokenizer_file
+from dcurate.tokens.special import (
+    SpecialInText,
+    as_control_pieces,
+    check_special_in_text,
+    spelling_pattern,
+    without_special,
+)
 
 Ids = npt.NDArray[np.integer[Any]]
 
@@ -63,9 +72,20 @@ class TextEncoder(ABC):
 
     Attributes:
         largest: the largest id that it can give, added tokens included.
+        special_names: contents of the special tokens.
     """
 
     largest: int
+    special_names: frozenset[str]
+
+    @cached_property
+    def spelling(self) -> re.Pattern[str]:
+        """A pattern that finds special tokens in a text."""
+        return spelling_pattern(self.special_names)
+
+    def special_counts(self, texts: Sequence[str]) -> list[int]:
+        """Return how many special tokens are spelled in each text."""
+        return [len(self.spelling.findall(text)) for text in texts]
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """Return the ids of each text; few texts a call, as ids take much memory until they are in an array."""
@@ -90,23 +110,41 @@ class TextEncoder(ABC):
     def special(self, kind: str) -> int | None:
         """Return the id of the tokenizer's ``"eos"``, ``"bos"`` or ``"pad"``; None if it has none."""
 
+    def gives(self, number: int) -> bool:
+        """Whether the text of a token has its id."""
+        [ids] = self._call([self.decode([number])])
+        return number in ids
+
     def encode_places(self, text: str) -> Encoded | None:
         """Return the ids of a text with the characters of each; None if the tokenizer does not say them."""
         return None
 
 
 class _HuggingFace(TextEncoder):
-    def __init__(self, backend: Any, named: Mapping[str, str]) -> None:
+    def __init__(self, backend: Any, named: Mapping[str, str], source: TokenizerSource) -> None:
         backend.no_padding()
         backend.no_truncation()
         self._backend, self._named = backend, named
         self.largest = max(backend.get_vocab(with_added_tokens=True).values(), default=0)
+        marked = (token.content for token in backend.get_added_tokens_decoder().values() if token.special)
+        ends = (one if isinstance(one, str) else backend.id_to_token(one) for one in source.ends)
+        around = (name for kind, name in named.items() if kind != "pad")
+        self.special_names = frozenset(name for name in (*marked, *ends, *around) if name)
+        self._of_texts = backend
+        if source.special_in_text != "token":
+            try:
+                self._of_texts = without_special(backend, self.special_names, source.fast)
+            except Exception as error:  # the library raises nothing narrower
+                raise PipelineError(
+                    f"{source.asks}: special tokens cannot be taken out of the tokenizer {source.identifier!r} "
+                    f"({error}); give special_in_text='token'"
+                ) from error
 
     def _call(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
-        return (encoding.ids for encoding in self._backend.encode_batch_fast(texts, add_special_tokens=False))
+        return (encoding.ids for encoding in self._of_texts.encode_batch_fast(texts, add_special_tokens=False))
 
     def encode_places(self, text: str) -> Encoded:
-        encoding = self._backend.encode(text, add_special_tokens=False)
+        encoding = self._of_texts.encode(text, add_special_tokens=False)
         places = np.array(encoding.offsets, np.int64).reshape(-1, 2)
         return Encoded(np.array(encoding.ids, np.int64), places[:, 0], places[:, 1])
 
@@ -128,7 +166,7 @@ class _Fast(_HuggingFace):
     """Tokenises with gigatoken, and some texts also with tokenizers, whose ids they must have."""
 
     def __init__(self, backend: Any, named: Mapping[str, str], source: TokenizerSource) -> None:
-        super().__init__(backend, named)
+        super().__init__(backend, named, source)
         self._source, self._lock, self._texts = source, threading.Lock(), 0
         try:
             self._library = importlib.import_module("gigatoken")
@@ -154,7 +192,7 @@ class _Fast(_HuggingFace):
 
     def _reload(self) -> None:
         try:
-            self._fast = self._library.Tokenizer(self._backend)
+            self._fast = self._library.Tokenizer(self._of_texts)
         except Exception as error:
             said = str(error).strip().partition("\n")[0]
             raise PipelineError(
@@ -164,7 +202,7 @@ class _Fast(_HuggingFace):
         self._characters = 0
 
     def _compare(self, text: str) -> None:
-        if self._fast.encode(text).tolist() != self._backend.encode(text, add_special_tokens=False).ids:
+        if self._fast.encode(text).tolist() != self._of_texts.encode(text, add_special_tokens=False).ids:
             raise PipelineError(
                 f"{self._source.asks}: gigatoken gives other ids than tokenizers with {self._source.identifier!r}, for "
                 f"the text that begins {text[:40]!r}; leave out fast=True"
@@ -172,13 +210,35 @@ class _Fast(_HuggingFace):
 
 
 class _SentencePiece(TextEncoder):
-    def __init__(self, processor: Any) -> None:
+    def __init__(self, processor: Any, source: TokenizerSource) -> None:
         self._processor = processor
         self.largest = processor.get_piece_size() - 1
+        pieces = range(processor.get_piece_size())
+        special = {piece for piece in pieces if processor.is_control(piece) or processor.is_unknown(piece)}
+        ends = (self.id_of(one) if isinstance(one, str) else one for one in source.ends)
+        ordinary = {end for end in (*ends, self.special("bos"), self.special("eos")) if end is not None} - special
+        self.special_names = frozenset(processor.id_to_piece(piece) for piece in special | ordinary)
+        self._makes_special = source.special_in_text == "token"
+        if ordinary and not self._makes_special:
+            self._processor = type(processor)(
+                model_proto=as_control_pieces(processor.serialized_model_proto(), ordinary)
+            )
 
     def _call(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
+        if self._makes_special:
+            return map(self._with_special, texts)
         found: list[list[int]] = self._processor.encode(list(texts), out_type=int)
         return found
+
+    def _with_special(self, text: str) -> list[int]:
+        """The ids of a text with special tokens: what is between two of them is tokenised by itself."""
+        found: list[int] = []
+        start = 0
+        for match in self.spelling.finditer(text):
+            found += self._processor.encode(text[start : match.start()], out_type=int)
+            found.append(self._processor.piece_to_id(match[0]))
+            start = match.end()
+        return found + list(self._processor.encode(text[start:], out_type=int))
 
     def decode(self, ids: Sequence[int]) -> str:
         return str(self._processor.decode([int(one) for one in ids]))
@@ -193,11 +253,15 @@ class _SentencePiece(TextEncoder):
 
 
 class _Tiktoken(TextEncoder):
-    def __init__(self, encoding: Any) -> None:
+    def __init__(self, encoding: Any, source: TokenizerSource) -> None:
         self._encoding = encoding
         self.largest = int(encoding.max_token_value)
+        self.special_names = frozenset(encoding.special_tokens_set)
+        self._makes_special = source.special_in_text == "token"
 
     def _call(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
+        if self._makes_special:
+            return (self._encoding.encode(text, allowed_special="all") for text in texts)
         return (self._encoding.encode_ordinary(text) for text in texts)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -225,6 +289,8 @@ class TokenizerSource:
         cache_dir: where files of the hub are kept.
         hf_token: for a model that is not public.
         fast: whether gigatoken gives the ids.
+        special_in_text: see `TokenWriter`.
+        ends: names or ids of the tokens that are put around documents, and are special therefore.
     """
 
     identifier: str
@@ -234,6 +300,11 @@ class TokenizerSource:
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
     fast: bool = False
+    special_in_text: SpecialInText = "text"
+    ends: tuple[str | int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_special_in_text(self.asks, self.special_in_text)
 
     @property
     def here(self) -> bool:
@@ -249,7 +320,7 @@ class TokenizerSource:
     @property
     def key(self) -> Hashable:
         """What two equal tokenizers share."""
-        return type(self), self.identifier, self.cache_dir, self._more, self.fast
+        return type(self), self.identifier, self.cache_dir, self._more, self.fast, self.special_in_text, self.ends
 
     @property
     def _more(self) -> str:
@@ -257,7 +328,12 @@ class TokenizerSource:
         return repr(sorted(both)) if both else ""
 
     def fetch(self) -> None:
-        """Download it to this host, unless it is here."""
+        """Download it to this host, unless it is here.
+
+        Raises:
+            DataError: it is a file or a folder that is not there.
+        """
+        check_tokenizer_name(self.identifier, self.asks)
         if not is_tokenizer_file(self.identifier):
             self.weights.fetch("tokenizer")
 
@@ -277,6 +353,7 @@ class TokenizerSource:
         """
         # Slots are the parallelism; threads of the library's own for each of them would fight over the CPUs.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        check_tokenizer_name(self.identifier, self.asks)
         file = self._file()
         if file is not None:
             return self._encoder(load_tokenizer_file(file, self.asks, self.settings), file)
@@ -298,10 +375,10 @@ class TokenizerSource:
             raise PipelineError(
                 f"{self.asks}: fast=True needs a tokenizer.json, and {self.identifier!r} is of {kind}; leave it out"
             )
-        return _Tiktoken(loaded) if kind == "tiktoken" else _SentencePiece(loaded)
+        return _Tiktoken(loaded, self) if kind == "tiktoken" else _SentencePiece(loaded, self)
 
     def _hugging_face(self, backend: Any, named: Mapping[str, str]) -> TextEncoder:
-        return _Fast(backend, named, self) if self.fast else _HuggingFace(backend, named)
+        return (_Fast if self.fast else _HuggingFace)(backend, named, self)
 
     def _file(self) -> str | None:
         """The file that holds it; None if transformers must find out."""
@@ -351,9 +428,16 @@ class SpecialIds:
             eos: the same, after each document.
 
         Raises:
-            PipelineError: the tokenizer does not have one.
+            PipelineError: the tokenizer does not have one, or texts can give it although they must not.
         """
         found = {"bos": _special(encoder, source, "bos", bos), "eos": _special(encoder, source, "eos", eos)}
+        for kind, number in found.items():
+            if number is not None and source.special_in_text != "token" and encoder.gives(number):
+                raise PipelineError(
+                    f"{source.asks}: the {kind.upper()} token of {source.identifier!r} is that of the text "
+                    f"{encoder.decode([number])!r}, too; name a special token, add_{kind}='<token>', or give "
+                    "special_in_text='token'"
+                )
         pads = (encoder.special("pad"), found["eos"], encoder.special("eos"), 0)
         return cls(**found, pad=next(one for one in pads if one is not None))
 

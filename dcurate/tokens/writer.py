@@ -15,6 +15,7 @@ from dcurate.tokens.layout import Packing
 from dcurate.tokens.plan import TokenShards, file_order, plan_shards
 from dcurate.tokens.settings import TokenSettings
 from dcurate.tokens.shard_writer import TokenShardWriter
+from dcurate.tokens.special import SpecialInText
 from dcurate.tokens.tokenize import TokenChunkWriter, TokenizeDocuments
 from dcurate.tokens.tokenizer import TokenizerSource
 
@@ -56,6 +57,10 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
             the model of the hub.
         cache_dir: where files of the hub are kept.
         hf_token: for a model that is not public.
+        special_in_text: what becomes of a special token that is spelled in a document, such as ``</s>``, with any
+            kind of tokenizer. ``"text"``: its characters are text like others, and never its id, so that no document
+            can forge the end of another. ``"token"``: its id, which you need if you put ``<|im_start|>`` and the like
+            into texts yourself. ``"refuse"``: the document is left out, for the reason ``special_token``.
         fast: whether the library gigatoken tokenises (extra ``fast-tokens``; of a ``tokenizer.json``): the same ids for
             much less CPU. One of 512 documents is also tokenised by ``tokenizers``, and other ids are an error.
         name: of the stage.
@@ -105,6 +110,7 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
     fast: bool = False
+    special_in_text: SpecialInText = "text"
     name: str = "token_writer"
 
     def __post_init__(self) -> None:
@@ -139,6 +145,8 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
             cache_dir=self.cache_dir,
             hf_token=self.hf_token,
             fast=self.fast,
+            special_in_text=self.special_in_text,
+            ends=tuple(end for end in (self.add_bos, self.add_eos) if isinstance(end, str)),
         )
         return TokenSettings(
             tokenizer=source,
@@ -175,9 +183,15 @@ class TokenBarrier(BarrierStage[DocumentBatch]):
         self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
     ) -> list[Stage]:
         folder = Directory(url, options)
-        shards = plan_shards(folder, file_order(folder, splits), self.token_settings.shard_tokens)
+        plan = plan_shards(folder, file_order(folder, splits), self.token_settings.shard_tokens)
+        shards = plan.finished()
         documents, tokens = sum(one.documents for one in shards), sum(one.tokens for one in shards)
         self._notices = [f"{documents:,} documents are {tokens:,} tokens, in shards: {len(shards):,}"]
+        if plan.special_tokens:
+            what = "became tokens" if self.token_settings.tokenizer.special_in_text == "token" else "stayed text"
+            self._notices.append(
+                f"special tokens are spelled in {plan.special_documents:,} documents: {plan.special_tokens:,} {what}"
+            )
         return [TokenShards(shards, name=self.name)]
 
     def notices(self) -> list[str]:

@@ -59,6 +59,7 @@ def test_windows_come_once_and_their_spans_name_the_tokens(
     settings = {**WINDOWS, "packing": packing, "format": "mds"}
     out = tokens(tmp_path, tokenizer, "out", ROWS, **settings)
     made = shuffled(out, tmp_path / "made", unit="window", seed=1)
+    assert "no document is read back, as the windows are shuffled; their sizes" in command("verify", made)[1]
     monkeypatch.setattr(shuffle, "_SPLIT", 64)
     again = shuffled(out, tmp_path / "again", unit="window", seed=1)
     assert data_files(Path(made)) == data_files(Path(again))
