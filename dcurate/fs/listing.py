@@ -55,7 +55,10 @@ def _walk_local(path: str, skip: Callable[[str], bool], above: frozenset[str]) -
         if child.is_dir():
             yield from _walk_local(child.path, skip, above | {real})
         elif child.is_file():
-            status = child.stat()
+            try:
+                status = child.stat()
+            except FileNotFoundError:  # it was removed since the folder was listed
+                continue
             yield Entry(child.path, status.st_size, f"{status.st_size}-{status.st_mtime}")
         elif child.is_symlink() and not os.path.exists(child.path):
             yield Entry(child.path, 0, "")  # reading it says that it is not there; leaving it out would not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
@@ -17,11 +17,15 @@ from dcurate.errors import DataError
 from dcurate.fs.atomic import atomic_write
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, walk
+from dcurate.fs.locks import open_locked
 from dcurate.fs.paths import check_reachable, full_address, is_address, is_shared, open_store
 
 #: What the names of dcurate's own files begin with: ledger, quarantine, half-written files. See `Directory.records`.
 META_DIR = "_dcurate"
 TMP = f"{META_DIR}/tmp"
+#: The folder of records that holds a folder for each run, where runs do not share one.
+RUNS = "runs"
+_LOCK = "lock"
 #: How the folder of those files ends, beside the directory.
 BESIDE = ".dcurate"
 
@@ -35,10 +39,12 @@ class Directory(HidesSecrets):
     Args:
         url: a local path or any URL that fsspec opens.
         options: fsspec's ``storage_options``.
+        run: id of the run whose records are meant, where each run has a folder of its own for them.
     """
 
     url: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    run: str = ""
 
     def _opened(self) -> tuple[Any, str]:
         return open_store(self.url, self.options)
@@ -62,7 +68,7 @@ class Directory(HidesSecrets):
 
     @cached_property
     def records(self) -> str:
-        """The address of the folder of dcurate's own files: ``out.dcurate`` beside ``out``.
+        """The address of the folder of dcurate's own files: ``out.dcurate`` beside ``out``, or in it that of the run.
 
         Other tools, which read all files of a directory as data, do not see it there. It is ``out/_dcurate`` where an
         earlier version left it, where the directory is the root of a store or of a file system, and where nothing can
@@ -73,6 +79,9 @@ class Directory(HidesSecrets):
 
     @cached_property
     def _records(self) -> str:
+        return f"{self._all_records()}/{RUNS}/{self.run}" if self.run else self._all_records()
+
+    def _all_records(self) -> str:
         store, root = self._opened()
         root = root.rstrip("/")
         inside, beside = f"{root}/{META_DIR}", f"{root}{BESIDE}"
@@ -190,6 +199,44 @@ class Directory(HidesSecrets):
                 buffer = BytesIO()
                 yield buffer
                 store.pipe_file(final, buffer.getvalue())
+
+    def create_file(self, name: str) -> bool:
+        """Create an empty file; return False if there is one of this name already.
+
+        Of several programs that do so at once, one gets True. In stores that cannot create a file exclusively, two
+        within the time of a request may.
+
+        Raises:
+            DataError: it cannot be created.
+        """
+        store, _ = self._opened()
+        path = self._located(name)
+        with storage_errors("write", self.path(name)):
+            if isinstance(store, LocalFileSystem):
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with suppress(FileExistsError), open(path, "xb"):
+                    return True
+                return False
+            if store.exists(path):
+                return False
+            try:
+                store.pipe_file(path, b"", mode="create")
+            except FileExistsError:
+                return False
+            except Exception:  # stores and their clients differ in how they refuse what they do not know
+                store.pipe_file(path, b"")
+            return True
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other runs that ask for this lock out during the ``with`` statement, where files can be locked."""
+        with ExitStack() as stack:
+            if self.local:
+                path = f"{self._all_records()}/{_LOCK}"
+                with suppress(OSError):  # some network file systems have no locks
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    stack.callback(os.close, open_locked(path))
+            yield
 
     def take_over(self, other: Directory, names: Iterable[str]) -> None:
         """Move files of another directory of the same store here, each in the place of one that has its name.
