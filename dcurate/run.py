@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from html import escape
 from itertools import chain
 from typing import Any, Protocol, runtime_checkable
@@ -22,14 +23,16 @@ from dcurate.core.report import RunReport
 from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
-from dcurate.errors import DcurateError, PipelineError, RunError, without_secrets
+from dcurate.errors import DataError, DcurateError, PipelineError, RunError, without_secrets
 from dcurate.frames.batches import batches_of
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
+from dcurate.io.earlier_runs import PresentInput, select_run
 from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
-from dcurate.io.output import check_claim, claim, finished_before, folder_name
+from dcurate.io.output import another_run, check_claim, claim, finished_before, folder_name, is_taken_over, mark_ended
 from dcurate.io.rejections import DirectoryRejections, clear_stale
+from dcurate.io.sink import FileWriter
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
 from dcurate.plan.lines import keep_lines, mark_rows, used_after
@@ -247,7 +250,7 @@ class _Run:
 
     def batches(self) -> Iterator[Batch]:
         """Run the pipeline unless an earlier run finished it; yields the batches that the last round delivers."""
-        if self.sink is not None and self.options.resume and self._has_barrier:
+        if self.sink is not None and self._has_barrier and self.resumes:
             self.sink.prepare(resume=True)
             self.earlier = find_finished(self.sink, inputs_of(self.fingerprint, self._source.splits()))
         if self.earlier is not None:
@@ -263,7 +266,7 @@ class _Run:
         self._record()
 
     def _run(self) -> Iterator[Batch]:
-        if self.sink is not None and not self.options.resume:
+        if self.sink is not None and not self.resumes:
             self.sink.check()
         self._check_rejected()
         if not (isinstance(self.runner, DaskExecutor) and self.runner.elsewhere):
@@ -274,31 +277,68 @@ class _Run:
             if isinstance(session, DaskSession) and session.seen:
                 stack.enter_context(SnapshotPublisher(session.client, self.history))
             if self.sink is not None:
-                self.sink.prepare(self.options.resume)
+                self.sink.prepare(self.resumes)
                 claim(self._output, self.id)
-                self.ledger = DirectoryLedger.open(self.sink, self.fingerprint, self.options.resume)
+                self.ledger = DirectoryLedger.open(self.sink, self.fingerprint, self.resumes)
                 if self.ledger.begun:
-                    self.listed = list(self.input_manifest.record(self._source.splits()))
+                    self._list()
                     self.ledger.check(self.input_manifest)
-            yield from self._run_rounds(session, self._scratch(stack))
+            with self._watching_claim():
+                yield from self._run_rounds(session, self._scratch(stack))
             if self.sink is not None:
                 written = list(chain.from_iterable(self.written))
-                check_claim(self._output, self.id, written)
+                check_claim(self._output, self.id, written, self._generation)
                 self.sink.complete(written)
         if self.sink is not None and self._has_barrier and not any(each.unread for each in self.accounting):
             mark_finished(self.sink, SuccessMarker(self.input_manifest.digest, self.report().to_dict(), self.written))
+        if isinstance(self.sink, FileWriter):
+            paths = chain.from_iterable(self.input_manifest.files.values())
+            mark_ended(self._output, self.input_manifest.digest, paths)
+
+    @cached_property
+    def resumes(self) -> bool:
+        """Whether it goes on with an earlier run."""
+        if not self.options.resume or not isinstance(self.sink, FileWriter):
+            return self.options.resume
+        if not self.sink.earlier_runs():
+            return False
+        splits = self._list()
+        return select_run(self.sink, PresentInput(self.fingerprint, splits, self.input_manifest, self._has_barrier))
+
+    def _list(self) -> list[Batch]:
+        """All splits of the input, each recorded in the manifest."""
+        if self.listed is None:
+            self.listed = list(self.input_manifest.record(self._source.splits()))
+        return self.listed
+
+    @contextmanager
+    def _watching_claim(self) -> Iterator[None]:
+        """Name another run that writes to the output at the same time as the cause of an error that follows from it."""
+        try:
+            yield
+        except DataError as error:
+            if self.sink is not None and is_taken_over(self._output, self.id):
+                raise another_run(self._output, self._generation) from error
+            raise
+
+    @property
+    def _generation(self) -> int:
+        return self.sink.generation if isinstance(self.sink, FileWriter) else 0
 
     def _record(self) -> None:
         """Leave the report beside the output, if there is one and anything has run."""
         if self.sink is None or not self.accounting:
             return
         about = provenance(self.pipeline, self.stages)
-        record(self.report(), self.history, about, self._output)
+        record(self.report(), self.history, about, replace(self._output, run=""))
 
     @property
     def _output(self) -> Directory:
+        """The output, with the records of this run."""
         assert self.sink is not None
-        return Directory(self.sink.output_path, self._storage)
+        return Directory(
+            self.sink.output_path, self._storage, self.sink.run if isinstance(self.sink, FileWriter) else ""
+        )
 
     def _run_rounds(self, session: Session, scratch: str) -> Iterator[Batch]:
         """Run round after round; yields the batches that the last one delivers."""
@@ -356,7 +396,10 @@ class _Run:
     @property
     def _quarantine(self) -> str | None:
         """The quarantine folder."""
-        return f"{self._output.records}/quarantine" if self.sink else None
+        if self.sink is None:
+            return None
+        output = self._output
+        return f"{replace(output, run='').records}/quarantine{f'/{output.run}' if output.run else ''}"
 
     @property
     def _has_barrier(self) -> bool:
@@ -386,11 +429,11 @@ class _Run:
         source, sink = plan.parts[0], plan.sink
         assert isinstance(source, SourceStage)
         if sink is not None and not last:
-            sink.prepare(self.options.resume)
+            sink.prepare(self.resumes)
         quarantine = self._quarantine
         ledger = self.ledger if last else None
         if sink is not None and not last:
-            ledger = DirectoryLedger.open(sink, self.fingerprint, self.options.resume)
+            ledger = DirectoryLedger.open(sink, self.fingerprint, self.resumes)
         splits = source.splits() if self.accounting else self._listed(source)
         if ledger is not None:
             ledger.attach(self.input_manifest, whole=bool(self.accounting))
@@ -423,13 +466,13 @@ class _Run:
             accounting.close(str(error) or type(error).__name__)
             raise
         accounting.close()
-        if quarantine is not None and (self.options.resume or accounting.repeats):
+        if quarantine is not None and (self.resumes or accounting.repeats):
             counted = {name for each in self.accounting for name in each.quarantined}
             done = accounting.begun_here() | (ledger.removed if ledger is not None else set())
             clear_stale(Directory(quarantine, self._storage), job.operators(), counted, done)
         if ledger is not None:
             ledger.close()
-            if last and self.options.resume:
+            if last and self.resumes:
                 self.notices += ledger.move_strays(accounting.files_of_unread())
 
     def _listed(self, source: SourceStage[Any, Any]) -> Iterator[Batch]:

@@ -257,15 +257,34 @@ class DirectoryLedger:
         return path.removeprefix(self._directory.address.rstrip("/") + "/")
 
 
+def saved_records(directory: Directory, folder: str = _FOLDER) -> tuple[dict[str, SplitRecord], int]:
+    """Return the records of a ledger by split, and the number of its segments that are damaged."""
+    records: dict[str, SplitRecord] = {}
+    damaged = 0
+    for name in sorted(directory.files(folder)):
+        if name.endswith(".jsonl"):
+            lines = _lines(directory.read(name) or b"")
+            damaged += lines is None
+            records.update((record.split, record) for record in map(_record, lines or ()))
+    return records, damaged
+
+
+def inputs_of_rounds(directory: Directory) -> set[str]:
+    """Return the input files of what an unfinished run with rounds has done, as far as ledgers of its rounds say."""
+    names = directory.files(META_DIR)
+    folders = {name.rpartition("/")[0] for name in names if name.endswith(".jsonl") and "/ledger/" in name}
+    records = [record for folder in folders for record in saved_records(directory, folder)[0].values()]
+    return {path for record in records for path in record.inputs}
+
+
+def is_of_pipeline(directory: Directory, fingerprint: Mapping[str, str]) -> bool:
+    """Whether the ledger of an output directory is of a pipeline."""
+    return _parsed(directory.read(_PIPELINE) or b"") == fingerprint
+
+
 def recorded_files(directory: Directory) -> set[str]:
     """Return the files of all splits that the ledger of an output directory has, relative to it."""
-    found: dict[str, tuple[str, ...]] = {}
-    for name in sorted(directory.files(_FOLDER)):
-        if name.endswith(".jsonl"):
-            for line in _lines(directory.read(name) or b"") or ():
-                record = _record(line)
-                found[record.split] = record.files
-    return {file for files in found.values() for file in files}
+    return {file for record in saved_records(directory)[0].values() for file in record.files}
 
 
 def _number(name: str) -> int:

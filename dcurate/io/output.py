@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, cast
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -15,7 +18,7 @@ from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import check_reachable
-from dcurate.fs.stores import META_DIR, TMP, Directory
+from dcurate.fs.stores import META_DIR, RUNS, TMP, Directory
 
 Mode = Literal["error", "overwrite", "ignore", "append"]
 MODES = ("error", "overwrite", "ignore", "append")
@@ -26,6 +29,11 @@ FINISHED = f"{META_DIR}/finished.json"
 _LEDGER = f"{META_DIR}/ledger/"
 _COMPLETED = f"{META_DIR}/completed.json"
 
+#: Empty files, of which each reserves the number of an appending run.
+_GENERATIONS = f"{META_DIR}/generations/"
+#: Says which input the finished runs had whose rows are in the directory; see `mark_ended`.
+ENDED = f"{META_DIR}/ended.json"
+
 #: Holds the id of the run that wrote to the directory last.
 RUNNING = f"{META_DIR}/running"
 #: Where files are put that are of no finished split.
@@ -35,7 +43,11 @@ _OURS = re.compile(
     r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.((jsonl|tar)(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)"
     r"|tokens(-g\d+)?-\d{5,}\.(bin|idx|ds(\.(index|metadata|loss))?|((cu_seqlens|loss)\.)?npy|csv\.gz|mds|parquet)"
 )
+#: The number of an appending run in the name of a file; see `file_name`.
+_GENERATION = re.compile(r"(?:-[0-9a-f]{12}-g(\d+)(?:-\d{4,})?|tokens-g(\d+)-\d{5,})\.[^/]*$")
 _PART = re.compile(r"(@\d{5,}|\+\d+-[0-9a-f]{8})$")
+#: Bytes of the hash of a path.
+_HASH = 8
 _LONGEST_STEM = 48
 _LONGEST_FOLDER = 180
 
@@ -82,38 +94,79 @@ def folder_name(value: Any) -> str:
     return f"{safe[:_LONGEST_FOLDER]}%{digest}"
 
 
-def prepare(directory: Directory, mode: Mode, resume: bool) -> None:
-    """Make a directory ready to be written to, or refuse.
+@dataclass(frozen=True)
+class _Record:
+    """What is known of the run that writes to a directory, or wrote to it last.
+
+    Args:
+        generation: number in the names of its files; 0 for none.
+        alone: whether the directory was empty when the run began.
+        finished: number of finished runs with rounds that it appends to.
+        clears: its mode while files of earlier runs are still to be removed; empty afterwards.
+    """
+
+    generation: int = 0
+    alone: bool = False
+    finished: int = 0
+    clears: str = ""
+
+    def write(self, directory: Directory) -> None:
+        values = {name: value for name, value in asdict(self).items() if name != "clears" or value}
+        directory.write(_RECORD, orjson.dumps(values))
+
+
+def prepare(directory: Directory, mode: Mode, resume: bool) -> int:
+    """Make a directory ready to be written to, or refuse. It may be killed at any time, and be called again.
 
     ``error``: it must be empty. ``overwrite``: what an earlier run wrote is deleted. ``ignore``: files are
     written beside what is there, those of equal name are replaced. ``append``: all that is there stays, and new
     names differ from old ones. With ``resume`` what an earlier run wrote stays in any mode.
 
+    Returns:
+        The number in the names of the files of the run; 0 for none.
+
     Raises:
         DataError: the directory holds what may not be touched, or cannot be written.
     """
     there = _look(directory)
-    records, outputs, ours = there
-    going_on = resume and bool(records)
-    if not going_on:
+    record = _read(directory)
+    if record is None or not resume:
         _refuse(directory, mode, there)
-    generation = _generation(directory)
-    finished = _look_up(directory, "finished", 0)
-    alone = _look_up(directory, "alone", False) if going_on else mode in ("error", "overwrite")
-    if going_on:
-        stale = [name for name in records if name.startswith(f"{TMP}/")]
-    elif mode == "overwrite":
-        stale, generation, finished = [name for name in records if name.startswith(_LEDGER)] + ours + records, 0, 0
+        record = _begun(directory, mode, there, record or _Record())
+        record.write(directory)  # before anything is removed: no number may be used by two runs that finish
+    if record.clears:
+        _clear(directory, record)
+        record = replace(record, clears="")
+        record.write(directory)
     else:
-        stale = [name for name in records if name != _RECORD]
-        generation += mode == "append" and bool(outputs)
-        finished = finished + (FINISHED in records) if mode == "append" else 0
-    record = orjson.dumps({"generation": generation, "alone": alone, "finished": finished})
-    if mode == "append":  # before the mark that it counts is removed: no number may be used by two runs that finish
-        directory.write(_RECORD, record)
-    directory.remove(list(dict.fromkeys(stale)))
-    directory.write(_RECORD, record)
+        directory.remove([name for name in there.records if name.startswith(f"{TMP}/")])
     directory.create()
+    return record.generation
+
+
+def _begun(directory: Directory, mode: Mode, there: _There, before: _Record) -> _Record:
+    """Return the record of a new run."""
+    if mode != "append":
+        return _Record(alone=mode != "ignore", clears=mode)
+    named = [int(match[1] or match[2]) for match in map(_GENERATION.search, there.outputs) if match]
+    generation = max([before.generation, *named]) + bool(there.outputs)
+    while not directory.create_file(f"{_GENERATIONS}{generation}"):
+        generation += 1
+    ended = FINISHED in there.records and not before.clears
+    return _Record(generation, finished=before.finished + ended, clears=mode)
+
+
+def _clear(directory: Directory, record: _Record) -> None:
+    """Remove what the mode of a new run does not leave."""
+    there = _look(directory)
+    if record.clears == "overwrite":
+        directory.remove(there.ours)  # records say which files are ours, so they go last
+    kept = {_RECORD}
+    if record.clears == "append":
+        numbers = {name: name.removeprefix(_GENERATIONS) for name in there.records if name.startswith(_GENERATIONS)}
+        later = {name for name, number in numbers.items() if number.isdigit() and int(number) >= record.generation}
+        kept |= {ENDED, *later}
+    directory.remove([name for name in there.records if name not in kept])
 
 
 def check(directory: Directory, mode: Mode) -> None:
@@ -130,11 +183,12 @@ def claim(directory: Directory, run: str) -> None:
     directory.write(RUNNING, run.encode())
 
 
-def check_claim(directory: Directory, run: str, written: Iterable[str]) -> None:
+def check_claim(directory: Directory, run: str, written: Iterable[str], generation: int = 0) -> None:
     """Check that a directory is still the output of this run.
 
     Args:
         written: addresses of the files that must be there.
+        generation: the number in the names of the files of this run; 0 for none.
 
     Raises:
         DataError: it was deleted, or another run wrote to it.
@@ -144,10 +198,98 @@ def check_claim(directory: Directory, run: str, written: Iterable[str]) -> None:
     if there is None or not files.issuperset(written):
         raise DataError(f"{directory.url!r} was deleted while the run wrote to it; run again")
     if there != run.encode():
-        raise DataError(
-            f"another run wrote to {directory.url!r} at the same time, so what is there may be of either; "
-            "let one of them write to it, afresh with mode='overwrite'"
+        raise another_run(directory, generation)
+
+
+def is_taken_over(directory: Directory, run: str) -> bool:
+    """Whether another run has begun to write to the output directory of a run; False if that cannot be read."""
+    with suppress(DataError):
+        return directory.read(RUNNING) not in (None, run.encode())
+    return False
+
+
+def another_run(directory: Directory, generation: int) -> DataError:
+    """Return the error for a directory to which another run wrote at the same time."""
+    if generation:
+        return DataError(
+            f"another run wrote to {directory.url!r} at the same time, so its records are not those of this run; "
+            f"delete the files of this run, which have '-g{generation}' in their names, and append again when the "
+            "other run has ended"
         )
+    return DataError(
+        f"another run wrote to {directory.url!r} at the same time, so what is there may be of either; "
+        "name another directory for one of them"
+    )
+
+
+@dataclass(frozen=True)
+class EndedInput:
+    """The input of finished runs whose rows are in a directory.
+
+    Args:
+        generation: number of the last of these runs.
+        inputs: pipeline and input of that run, as `dcurate.io.input_manifest.InputManifest.digest` gives them.
+        files: hashes of the paths of all input files of these runs.
+    """
+
+    generation: int
+    inputs: str
+    files: frozenset[bytes]
+
+
+def mark_ended(directory: Directory, inputs: str, paths: Iterable[str]) -> None:
+    """Note that the run that writes to a directory has finished.
+
+    Args:
+        inputs: pipeline and input of the run.
+        paths: of its input files.
+    """
+    before = ended_input(directory)
+    files = {path_hash(path) for path in paths} | (before.files if before else set())
+    packed = base64.b64encode(b"".join(sorted(files))).decode()
+    generation = (_read(directory) or _Record()).generation
+    directory.write(ENDED, orjson.dumps({"generation": generation, "inputs": inputs, "files": packed}))
+
+
+def ended_input(directory: Directory) -> EndedInput | None:
+    """Return the input of the finished runs that a directory has rows of; None if no run has finished.
+
+    Raises:
+        DataError: the record of it is damaged.
+    """
+    data = directory.read(ENDED)
+    if data is None:
+        return None
+    try:
+        known = orjson.loads(data)
+        packed = base64.b64decode(known["files"])
+        files = frozenset(packed[at : at + _HASH] for at in range(0, len(packed), _HASH))
+        return EndedInput(int(known["generation"]), str(known["inputs"]), files)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{directory.path(ENDED)!r} is damaged; name another directory") from error
+
+
+def is_prepared(directory: Directory) -> bool:
+    """Whether a run has begun to write to a directory."""
+    return _read(directory) is not None
+
+
+def is_final(directory: Directory, mode: Mode) -> bool:
+    """Whether the last run that wrote to a directory has finished, and appended or is appended to."""
+    record, ended = _read(directory) or _Record(), ended_input(directory)
+    adds = mode == "append" or record.generation > 0
+    return adds and not record.clears and ended is not None and ended.generation == record.generation
+
+
+def ended_runs(directory: Directory) -> list[str]:
+    """Return the ids of the finished runs of an output with records for each run."""
+    name = ENDED.removeprefix(META_DIR)
+    return [found.split("/")[2] for found in directory.files(f"{META_DIR}/{RUNS}") if found.endswith(name)]
+
+
+def path_hash(path: str) -> bytes:
+    """Return a short hash of the path of an input file."""
+    return hashlib.blake2b(path.encode(errors="surrogateescape"), digest_size=_HASH).digest()
 
 
 class _There(NamedTuple):
@@ -199,18 +341,19 @@ def write_completed(directory: Directory, files: Mapping[str, bytes]) -> None:
 
 def finished_before(directory: Directory) -> int:
     """The number of finished runs that the present one appends to; 0 in another mode."""
-    return _look_up(directory, "finished", 0)
+    return (_read(directory) or _Record()).finished
 
 
 def generation(directory: Directory) -> int:
-    """The number of earlier runs that appended to the directory.
+    """The number in the names of the files of the run that writes to the directory; 0 for none.
 
     Raises:
         PipelineError: the directory was not prepared.
     """
-    if directory.read(_RECORD) is None:
+    record = _read(directory)
+    if record is None:
         raise PipelineError(f"{directory.url!r} was not made ready; call prepare(resume=False) of the writer first")
-    return _generation(directory)
+    return record.generation
 
 
 def move_strays(directory: Directory, known: set[str]) -> list[str]:
@@ -218,7 +361,7 @@ def move_strays(directory: Directory, known: set[str]) -> list[str]:
 
     Only where the run began in an empty directory: else they may be of another one.
     """
-    if not _look_up(directory, "alone", False):
+    if not (_read(directory) or _Record()).alone:
         return []
     folders = {os.path.dirname(name) for name in known}
     names = [name for name in directory.files() if name not in known and os.path.dirname(name) in folders]
@@ -229,14 +372,18 @@ def move_strays(directory: Directory, known: set[str]) -> list[str]:
     return strays
 
 
-def _generation(directory: Directory) -> int:
-    return _look_up(directory, "generation", 0)
-
-
-def _look_up(directory: Directory, key: str, default: int) -> int:
-    record = directory.read(_RECORD)
+def _read(directory: Directory) -> _Record | None:
+    """Return the record of the run that writes to a directory, or wrote to it last."""
+    data = directory.read(_RECORD)
+    if data is None:
+        return None
     try:
-        known = orjson.loads(record) if record is not None else {"generation": 0}
-        return cast(int, known[key] if key == "generation" else known.get(key, default))
-    except (ValueError, KeyError) as error:
+        known = orjson.loads(data)
+        return _Record(
+            int(known["generation"]),
+            bool(known.get("alone", False)),
+            int(known.get("finished", 0)),
+            str(known.get("clears", "")),
+        )
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{directory.path(_RECORD)!r} is damaged; name another directory") from error

@@ -38,6 +38,8 @@ class FileWriter(SinkStage[DocumentBatch]):
     separate_by: str | None = None
     #: Whether files that no finished split has any more are deleted; those of a table are part of its history.
     replaces_files: ClassVar[bool] = True
+    #: Whether each run has records of its own, so that several can write at once.
+    separates_runs: ClassVar[bool] = False
 
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
     _opened: Directory | None = field(default=None, init=False, repr=False, compare=False)
@@ -83,8 +85,29 @@ class FileWriter(SinkStage[DocumentBatch]):
             DataError: it holds what must not be touched, or cannot be written.
         """
         self.path = self.directory.address  # workers may run in another directory
-        output.prepare(self.directory, self.mode, resume)
-        self._generation = self._opened = None
+        self._generation = output.prepare(self.directory, self.mode, resume)
+        self._opened = None
+
+    @property
+    def run(self) -> str:
+        """The id of the run whose records `directory` has; empty if all runs share them."""
+        return ""
+
+    def earlier_runs(self) -> list[Directory]:
+        """Return the output with the records of each earlier run, newest first."""
+        return [self.directory] if output.is_prepared(self.directory) else []
+
+    def go_on_with(self, run: Directory) -> None:
+        """Make `prepare` go on with one of the `earlier_runs`, if it is to go on with any."""
+
+    def is_final(self, run: Directory) -> bool:
+        """Whether rows that an earlier run wrote must stay as they are, as it has finished and others add to them."""
+        return output.is_final(run, self.mode)
+
+    @property
+    def generation(self) -> int:
+        """The number in the names of files of the run that `prepare` was called for; 0 for none."""
+        return self._generation or 0
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide rows and file names: all but the path and its earlier content."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,23 +92,25 @@ class LanceTable(LakeTable):
             for file in commit.files
             for one in file.note["fragments"]
         ]
-        if commit.replace or commit.base is None:
-            schema = commit.schema if commit.base is None else as_required(commit.schema, self.schema())
-            operation = library.LanceOperation.Overwrite(schema, made)
-            if self.version() != commit.base:
-                raise self.conflict(commit)
-        else:
-            operation = library.LanceOperation.Append(made)
-        try:
-            library.LanceDataset.commit(
-                self.address(),
-                operation,
-                read_version=self.version(),
-                storage_options=self._options(),
-                commit_message=f"dcurate {commit.marker}",
-            )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise self.refused(error) from error
+        replaces = commit.replace or commit.base is None
+        kept = replaces and commit.base is not None
+        schema = as_required(commit.schema, self.schema()) if kept else commit.schema
+        operation = library.LanceOperation
+        with ExitStack() as stack:
+            if replaces:  # Lance lets the last of two such commits win
+                stack.enter_context(Directory(self.address(), dict(self.options)).locked())
+                if self.version() != commit.base:
+                    raise self.conflict(commit)
+            try:
+                library.LanceDataset.commit(
+                    self.address(),
+                    operation.Overwrite(schema, made) if replaces else operation.Append(made),
+                    read_version=self.version(),
+                    storage_options=self._options(),
+                    commit_message=f"dcurate {commit.marker}",
+                )
+            except (OSError, ValueError, RuntimeError) as error:
+                raise self.refused(error) from error
 
     def stored(self, kind: pa.DataType) -> pa.DataType | None:
         is_ = pa.types

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import orjson
@@ -18,7 +19,8 @@ from dcurate.errors import DataError, PipelineError, listed, nearest
 from dcurate.frames.schema import ColumnTypes, TypeConflict, declared, fitted
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
-from dcurate.fs.stores import META_DIR, TMP, Directory
+from dcurate.fs.stores import META_DIR, RUNS, TMP, Directory
+from dcurate.io import output
 from dcurate.io.lakehouse.delta import DeltaTable
 from dcurate.io.lakehouse.iceberg import IcebergTable
 from dcurate.io.lakehouse.lance import LanceTable
@@ -115,8 +117,10 @@ class TableWriter(ParquetWriter):
     _types: pa.Schema | None = field(default=None, init=False, repr=False, compare=False)
     _base: int | None = field(default=None, init=False, repr=False, compare=False)
     _required: pa.Schema | None = field(default=None, init=False, repr=False, compare=False)
+    _run: str = field(default="", init=False, repr=False, compare=False)
 
     replaces_files: ClassVar[bool] = False
+    separates_runs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,11 +138,28 @@ class TableWriter(ParquetWriter):
 
     @property
     def directory(self) -> Directory:
-        """The folder of the table."""
+        """The folder of the table, with the records of the run."""
         if self._address is None:
             check_library(self._table(), f"stage {self.name!r}")
             self._address = self._table().address()
-        return Directory(self._address, self.storage_options or {})
+        return Directory(self._address, self.storage_options or {}, self._run)
+
+    @property
+    def run(self) -> str:
+        return self._run
+
+    def earlier_runs(self) -> list[Directory]:
+        records = [(self._record(run), run) for run in self._runs()]
+        return [run for record, run in sorted(records, key=_began, reverse=True) if record is not None]
+
+    def go_on_with(self, run: Directory) -> None:
+        self._run = run.run
+
+    def is_final(self, run: Directory) -> bool:
+        record = self._record(run)
+        return record is not None and (
+            bool(record["committed"]) or self._table().has(record["run"], record["generation"])
+        )
 
     def settings(self) -> dict[str, Any]:
         settings = super().settings()
@@ -157,30 +178,28 @@ class TableWriter(ParquetWriter):
                 f"there is a table {self.path!r} already; go on with the run that made it with resume=True, add to it "
                 "with mode='append', replace its rows with mode='overwrite', or name another"
             )
-        if self.mode == "error" and self.directory.files(META_DIR):
-            raise DataError(
-                f"{self.path!r} was begun by a run that has not ended; go on with it with resume=True, or start afresh "
-                "with mode='overwrite'"
-            )
-        others = [] if there else [name for name in self.directory.files() if not name.startswith((".", "_"))]
-        if self.mode == "error" and others:
-            raise DataError(f"{self.directory.url!r} is no table, and holds {others[0]!r}; name an empty folder")
+        directory = replace(self.directory, run="")
+        others = [] if there else [name for name in directory.files() if not name.startswith((".", "_"))]
+        if self.mode == "error" and others and not self._runs():
+            raise DataError(f"{directory.url!r} is no table, and holds {others[0]!r}; name an empty folder")
 
     def prepare(self, resume: bool) -> None:
         """Look at the table, and choose names for new files that it does not have.
 
+        Each run has records of its own, and its id is in the names of its files, so several can append at once.
+
         Raises:
             DataError: the table must not be written to.
         """
-        table, directory = self._table(), self.directory
+        table = self._table()
         if self.catalog is None:
-            self.path = directory.address  # workers may run in another directory
-        record = self._record()
-        own = directory.files(META_DIR)
-        going_on = resume and record is not None
+            self.path = self.directory.address  # workers may run in another directory
+        if resume and not self._run:
+            self._run = next((run.run for run in self.earlier_runs()), "")
+        record = self._record() if resume and self._run else None
         version = table.version()
-        if record is not None and going_on:
-            directory.remove([name for name in own if name.startswith(f"{TMP}/")])
+        if record is not None:
+            self.directory.remove([name for name in self.directory.files(META_DIR) if name.startswith(f"{TMP}/")])
             if table.has(record["run"], record["generation"]):
                 self._note_committed(record)
             elif self.mode == "error" and version is not None and not record["begun"]:
@@ -189,17 +208,17 @@ class TableWriter(ParquetWriter):
                 )
         else:
             self.check()
-            directory.remove(list(own))
-            latest = max(version or 0, record["generation"] if record else 0)
-            record = {"run": uuid.uuid4().hex[:12], "generation": latest + 1, "begun": False}
-            record |= {"committed": [], "pending": []}
+            self._run = uuid.uuid4().hex[:12]
+            finished = len(output.ended_runs(replace(self.directory, run="")))
+            record = {"run": self._run, "generation": 1, "begun": False, "committed": [], "pending": []}
+            record |= {"finished": finished, "began": time.time()}
         if version is not None:
             table.check_writable(self.mode)
             self._required = table.required()
         self._generation, self._base = record["generation"], version
         self._types = table.schema() if version is not None and self._appends(record) else None
         self._keep(record)
-        directory.create()
+        self.directory.create()
 
     def complete(self, written: Sequence[str]) -> None:
         """Commit the files that were written.
@@ -208,8 +227,9 @@ class TableWriter(ParquetWriter):
             DataError: types that do not go together, a split that was committed was written again, or the table
                 was written to by another program.
         """
-        table, directory, record = self._table(), self.directory, self._record()
-        assert record is not None
+        directory, record = self.directory, self._record()
+        if record is None:
+            raise DataError(f"the records of the run that writes to {self.path!r} were deleted meanwhile; run again")
         root = directory.address.rstrip("/") + "/"
         committed = set(record["committed"])
         names = [path.removeprefix(root) for path in written if path.removeprefix(root) not in committed]
@@ -217,11 +237,23 @@ class TableWriter(ParquetWriter):
         if gone:
             raise DataError(
                 f"{len(gone):,} files that this run committed to {self.path!r} are of input that changed since (first: "
-                f"{min(gone)!r}), so the new rows would come twice; start afresh with mode='overwrite'"
+                f"{min(gone)!r}), so the new rows would come twice; add them nevertheless with mode='append' and "
+                "without resume=True, or replace all rows with mode='overwrite'"
             )
-        replaces = not self._appends(record)
-        if not names and not (replaces and self.mode == "overwrite" and self._base is not None):
+        replaces = self.mode == "overwrite" and not self._appends(record)
+        if not names and not (replaces and self._base is not None):
             return
+        try:
+            self._commit(record, names, replaces)
+        except DataError:
+            if self._base is not None or self.mode != "append" or self._table().version() is None:
+                raise
+            self._look_again()  # another run made the table meanwhile
+            self._commit(record, names, replaces)
+        self._note_committed(record)
+        self._keep(record)
+
+    def _commit(self, record: dict[str, Any], names: Sequence[str], replaces: bool) -> None:
         with ThreadPoolExecutor(_READERS) as pool:
             files = list(pool.map(self._looked_at, names))
         schema = self._joined(files)
@@ -230,18 +262,19 @@ class TableWriter(ParquetWriter):
                 files[place] = self._written_again(file, schema)
         record["pending"] = names
         self._keep(record)
-        table.commit(
-            Commit(
-                record["run"], record["generation"], files, schema, replaces and self.mode == "overwrite", self._base
-            )
-        )
-        self._note_committed(record)
-        self._keep(record)
+        self._table().commit(Commit(record["run"], record["generation"], files, schema, replaces, self._base))
+
+    def _look_again(self) -> None:
+        """Take the version and the types of the table as it is now."""
+        table = self._table()
+        table.check_writable()
+        self._base, self._types = table.version(), table.schema()
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
         rows = self._stored(table)
         for number, piece in enumerate(self._pieces(rows)):
-            yield self._put_file(f"{self._table().folder}{self._name(key, self._suffix, number)}", piece)
+            name = output.file_name(key, "", number=number)
+            yield self._put_file(f"{self._table().folder}{name}-{self._run}-{self._generation}{self._suffix}", piece)
 
     @property
     def _suffix(self) -> str:
@@ -339,7 +372,8 @@ class TableWriter(ParquetWriter):
             )
         table = self._table()
         return all(
-            as_stored(table, wanted.field(one.name).type) == as_stored(table, one.type, final=False)
+            one.name in wanted.names
+            and as_stored(table, wanted.field(one.name).type) == as_stored(table, one.type, final=False)
             for one in file.schema
         )
 
@@ -352,7 +386,7 @@ class TableWriter(ParquetWriter):
             store, path = open_store(self.directory.path(file.name), self.directory.options)
             with storage_errors("read", self.directory.path(file.name)), store.open(path) as data:
                 rows = pq.read_table(data)
-        self._put_file(file.name, self._cast(rows, schema))
+        self._put_file(file.name, self._cast(rows, schema) if self._types is None else self._stored(rows))
         return self._looked_at(file.name)
 
     def _appends(self, record: Mapping[str, Any]) -> bool:
@@ -363,8 +397,14 @@ class TableWriter(ParquetWriter):
         record["begun"] = True  # what comes later is added
         record["generation"] += 1
 
-    def _record(self) -> dict[str, Any] | None:
-        data = self.directory.read(_RECORD)
+    def _runs(self) -> list[Directory]:
+        """The table with the records of each run that has written to it, or writes to it."""
+        top = replace(self.directory, run="")
+        names = top.files(f"{META_DIR}/{RUNS}")
+        return [replace(top, run=run) for run in sorted({name.split("/")[2] for name in names})]
+
+    def _record(self, run: Directory | None = None) -> dict[str, Any] | None:
+        data = (run or self.directory).read(_RECORD)
         return None if data is None else dict(orjson.loads(data))
 
     def _keep(self, record: Mapping[str, Any]) -> None:
@@ -375,6 +415,11 @@ class TableWriter(ParquetWriter):
 
     def _table(self) -> LakeTable:
         return table_of(self.format, str(self.path), self.storage_options or {}, self.catalog, self.name)
+
+
+def _began(run: tuple[Mapping[str, Any] | None, Directory]) -> float:
+    record, _ = run
+    return float(record["began"]) if record else 0.0
 
 
 def _what_is_lost(kind: pa.DataType, wanted: pa.DataType) -> str:

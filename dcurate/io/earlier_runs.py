@@ -1,0 +1,137 @@
+"""Find the earlier run that a resumed run goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.ledger import SplitRecord
+from dcurate.errors import DataError
+from dcurate.fs.stores import Directory
+from dcurate.io.input_manifest import InputManifest, Vanished
+from dcurate.io.ledger import inputs_of_rounds, is_of_pipeline, saved_records
+from dcurate.io.output import EndedInput, ended_input, path_hash
+from dcurate.io.sink import FileWriter
+
+
+@dataclass(frozen=True)
+class PresentInput:
+    """The pipeline and the input of a run that is about to begin.
+
+    Args:
+        fingerprint: of the pipeline, by stage.
+        splits: all splits of the input.
+        manifest: record of these splits.
+        whole: whether the pipeline has rounds, so that each file of the output may depend on all of the input.
+    """
+
+    fingerprint: Mapping[str, str]
+    splits: Sequence[Batch]
+    manifest: InputManifest
+    whole: bool
+
+    @cached_property
+    def paths(self) -> set[str]:
+        """The paths of the input files; none if the rows are not from files."""
+        return {path for paths in self.manifest.files.values() for path in paths}
+
+    @cached_property
+    def versions(self) -> dict[str, str]:
+        """The version of the files of each split."""
+        return {str(split.key): split.version if isinstance(split, FileGroup) else "" for split in self.splits}
+
+
+def select_run(sink: FileWriter, present: PresentInput) -> bool:
+    """Select the earlier run that a resumed run goes on with, and return whether there is one.
+
+    Where runs add to each other's rows, no run replaces what a finished one has written: one with other input begins
+    as without ``resume``.
+
+    Raises:
+        DataError: a finished run has read some of the input, which changed since.
+    """
+    runs = [_EarlierRun.of(directory, present) for directory in sink.earlier_runs()]
+    shares = (run for run in runs if run.shares)
+    chosen = next(shares, None if sink.separates_runs and sink.mode == "append" else next(iter(runs), None))
+    if chosen is None or not chosen.goes_on(sink):
+        return False
+    for run in runs:
+        if run is not chosen and sink.is_final(run.directory) and run.read - chosen.read:
+            raise run.refusal(min(run.read - chosen.read))
+    sink.go_on_with(chosen.directory)
+    return True
+
+
+@dataclass(frozen=True)
+class _EarlierRun:
+    """An earlier run, and the input of a present one."""
+
+    directory: Directory
+    present: PresentInput
+    records: Mapping[str, SplitRecord]
+    damaged: int
+    ended: EndedInput | None
+
+    @classmethod
+    def of(cls, directory: Directory, present: PresentInput) -> _EarlierRun:
+        return cls(directory, present, *saved_records(directory), ended_input(directory))
+
+    @cached_property
+    def recorded(self) -> set[str]:
+        """The input files that its ledgers name."""
+        recorded = {path for record in self.records.values() for path in record.inputs}
+        return recorded | (inputs_of_rounds(self.directory) if self.present.whole else set())
+
+    @cached_property
+    def read(self) -> set[str]:
+        """The files of the present input that it has read, or a finished run that it adds to."""
+        ended = self.ended.files if self.ended else frozenset()
+        return {path for path in self.present.paths if path in self.recorded or path_hash(path) in ended}
+
+    @property
+    def same_input(self) -> bool:
+        """Whether it has finished with the present pipeline and input."""
+        return self.ended is not None and self.ended.inputs == self.present.manifest.digest
+
+    @property
+    def shares(self) -> bool:
+        """Whether some of its input is in the present one."""
+        versions = self.present.versions
+        same = any(versions.get(split) == record.version for split, record in self.records.items())
+        return same or bool(self.read) or self.same_input
+
+    def goes_on(self, sink: FileWriter) -> bool:
+        """Whether a run with the present input can go on with it; not if that would replace what is final.
+
+        Raises:
+            DataError: neither that, nor to begin afresh, would leave each row once.
+        """
+        if not sink.is_final(self.directory) or self.same_input:
+            return True
+        if self.read and not is_of_pipeline(self.directory, self.present.fingerprint):
+            return True  # the ledger refuses it with a list of the differences
+        changed = sorted(self.read) if self.present.whole else self._changed()
+        if not self.read:
+            return not (changed or self.damaged or self.present.whole)
+        earlier = self.read - self.recorded
+        if changed or earlier:
+            raise self.refusal(min(changed or earlier))
+        return True
+
+    def refusal(self, name: str) -> DataError:
+        """Return the error for input that the run has read, and that cannot be told from what changed."""
+        return DataError(
+            f"{self.directory.url!r} holds rows that a finished run has written, and that are of input that changed "
+            f"since or has other files beside it now (first: {name!r}), so the new rows would come twice; add "
+            "them nevertheless with mode='append' and without resume=True, or replace all rows with mode='overwrite'"
+        )
+
+    def _changed(self) -> list[str]:
+        """Return the finished splits whose output a run with the present input would replace."""
+        versions, records = self.present.versions, self.records.values()
+        vanished = Vanished.of(records, versions, self.present.manifest)
+        gone = [*vanished.regrouped, *(record for record, _ in vanished.torn)]
+        other = [record for record in records if versions.get(record.split, record.version) != record.version]
+        return [record.split for record in (*other, *gone)]
