@@ -391,7 +391,7 @@ class ParquetWriter(FileWriter):
                 f"{listed(table.column_names)}"
             )
         place = "__place"
-        keys = table.select(columns).append_column(place, pa.array(range(table.num_rows), pa.int64()))
+        keys = _named(table.select(columns)).append_column(place, pa.array(range(table.num_rows), pa.int64()))
         try:
             groups = keys.group_by(columns, use_threads=False).aggregate([(place, "list")])
         except pa.ArrowNotImplementedError as error:
@@ -400,6 +400,7 @@ class ParquetWriter(FileWriter):
                 "which one names no directory; partition by columns of text or numbers"
             ) from error
         rows = table.drop_columns(columns)
+        folders: dict[str, list[int]] = {}  # values of one name share a directory, such as several kinds of NaN
         for group in python_rows(groups):
             parts = [f"{quote(name, safe='')}={_segment(group[name])}" for name in columns]
             for name, part in zip(columns, parts, strict=True):
@@ -408,9 +409,24 @@ class ParquetWriter(FileWriter):
                         f"{self.name}: a value of column {name!r} makes a name of {len(part):,} bytes, and a "
                         "directory's has 255 at most; partition by another column, or use separate_by="
                     )
-            folder = "".join(f"{part}/" for part in parts)
-            yield folder, rows.take(pa.array(group[f"{place}_list"]))
+            folders.setdefault("".join(f"{part}/" for part in parts), []).extend(group[f"{place}_list"])
+        for folder, places in folders.items():
+            yield folder, rows.take(pa.array(sorted(places)))
+
+
+def _named(keys: pa.Table) -> pa.Table:
+    """The columns with times of nanoseconds, which Python does not have, as text."""
+    exact = [pa.string() if column.type == pa.time64("ns") else column.type for column in keys.columns]
+    return keys.cast(pa.schema(list(zip(keys.column_names, exact, strict=True))))
 
 
 def _segment(value: Any) -> str:
-    return _NULL_DIRECTORY if value is None else quote(str(value), safe=" ,;+@")
+    """Return the name of a value in a directory's; that of null is escaped where it is a text.
+
+    Examples:
+        >>> [_segment(value) for value in ("a/b", None, "__HIVE_DEFAULT_PARTITION__")]
+        ['a%2Fb', '__HIVE_DEFAULT_PARTITION__', '%5F_HIVE_DEFAULT_PARTITION__']
+    """
+    if value is None:
+        return _NULL_DIRECTORY
+    return f"%5F{value[1:]}" if value == _NULL_DIRECTORY else quote(str(value), safe=" ,;+@")

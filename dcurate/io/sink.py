@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -150,6 +151,8 @@ class FileWriter(SinkStage[DocumentBatch]):
             yield "", table
             return
         column = column_of(table, self.separate_by)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()  # nulls of a dictionary are not encoded again
         try:
             values = pc.dictionary_encode(column, null_encoding="encode")
         except pa.ArrowNotImplementedError as error:
@@ -157,11 +160,14 @@ class FileWriter(SinkStage[DocumentBatch]):
                 f"{self.name}: column {self.separate_by!r} holds {column.type}, which names no folder; "
                 "separate by one of text or numbers"
             ) from error
-        codes = values.indices.to_numpy()
+        folders: dict[str, int] = {}  # values of one name share a folder, such as several kinds of NaN
+        names = [f"{output.folder_name(value)}/" for value in python_values(values.dictionary)]
+        numbers = [folders.setdefault(name, len(folders)) for name in names]
+        codes = np.array(numbers, np.int64)[values.indices.to_numpy()]
         order = np.argsort(codes, kind="stable")
-        bounds = np.searchsorted(codes[order], np.arange(len(values.dictionary) + 1))
-        for value, start, stop in zip(python_values(values.dictionary), bounds[:-1], bounds[1:], strict=True):
-            yield f"{output.folder_name(value)}/", table.take(pa.array(order[start:stop]))
+        bounds = np.searchsorted(codes[order], np.arange(len(folders) + 1))
+        for folder, (start, stop) in zip(folders, pairwise(bounds), strict=True):
+            yield folder, table.take(pa.array(order[start:stop]))
 
     def _chosen(self, table: pa.Table) -> pa.Table:
         if self.fields is None:

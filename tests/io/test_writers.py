@@ -251,6 +251,40 @@ def test_partition_columns_become_directories_and_come_back(tmp_path):
     assert pq.read_table(tmp_path).shape == (4, 3)
 
 
+#: Columns of values that are easily given one name, though they are not the same.
+NAN_BITS = np.array([0x7FF8000000000000, 0x7FF8000000000001, 0xFFF8000000000000], np.uint64).view(np.float64)
+KEYS = {
+    "text": pa.array([None, "__HIVE_DEFAULT_PARTITION__", "", "1", "%null", "%empty", "None", "nan", "a/b", "a%2Fb"]),
+    "floats": pa.array([*NAN_BITS, 0.0, -0.0, None], from_pandas=False),
+    "times": pa.array([0, 1, 999, 1000, None], pa.int64()).cast(pa.time64("ns")),
+    "instants": pa.array([0, 1, 2, 1000, None], pa.timestamp("ns", "UTC")),
+    "far": pa.array([0, 2**31 - 1, 2**31 - 2, None], pa.date32()),
+    "dictionary": pa.array([None, "__HIVE_DEFAULT_PARTITION__", ""]).dictionary_encode(),
+    "bytes": pa.array([b"", b"a", b"\xff", None]),
+    "flags": pa.array([True, False, None]),
+}
+
+
+@pytest.mark.parametrize("setting", ["partition_cols", "separate_by"])
+@pytest.mark.parametrize("column", KEYS)
+@given(data=st.data())
+@settings(max_examples=8)
+def test_no_two_values_overwrite_each_other_in_a_folder(column, setting, data, tmp_path_factory):
+    values = KEYS[column]
+    places = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=20)) + list(range(len(values)))
+    folder = tmp_path_factory.mktemp("out")
+    writer = ready(ParquetWriter, folder, **{setting: [column] if setting == "partition_cols" else column})
+    table = pa.table({"n": list(range(len(places))), column: values.take(pa.array(places))})
+    written = writer.process(DocumentBatch(data=table, key=BatchKey("part-00.jsonl"))).data
+    assert len(set(written)) == len(written)
+    assert sorted(n for path in written for n in pq.read_table(path, partitioning=None)["n"].to_pylist()) == list(
+        range(len(places))
+    )
+    if column == "text" and setting == "partition_cols":
+        read = {row["n"]: row[column] for row in rows_of(ParquetReader, folder)}
+        assert read == dict(enumerate(table[column].to_pylist()))
+
+
 @pytest.mark.parametrize(("writer", "reader"), [(JsonlWriter, JsonlReader), (ParquetWriter, ParquetReader)])
 def test_any_store_that_fsspec_knows_will_do(writer, reader):
     url = f"memory://{time.time_ns()}"
