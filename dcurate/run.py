@@ -25,6 +25,7 @@ from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
 from dcurate.errors import DataError, DcurateError, PipelineError, RunError, without_secrets
 from dcurate.frames.batches import batches_of
+from dcurate.fs.paths import without_links
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.io.earlier_runs import PresentInput, select_run
@@ -33,6 +34,7 @@ from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.output import another_run, check_claim, claim, finished_before, folder_name, is_taken_over, mark_ended
 from dcurate.io.rejections import DirectoryRejections, clear_stale
 from dcurate.io.sink import FileWriter
+from dcurate.io.source import FileReader
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
 from dcurate.plan.lines import keep_lines, mark_rows, used_after
@@ -266,6 +268,7 @@ class _Run:
         self._record()
 
     def _run(self) -> Iterator[Batch]:
+        self._check_apart()
         if self.sink is not None and not self.resumes:
             self.sink.check()
         self._check_rejected()
@@ -376,6 +379,26 @@ class _Run:
         if given == output or f"{given}/".startswith(f"{self._output.records.rstrip('/')}/"):
             raise PipelineError(
                 f"rejected={self.options.rejected!r} is where the output or records of the run are; name another folder"
+            )
+
+    def _check_apart(self) -> None:
+        """Refuse an output that is read as input by the next run, or deleted as output before it is read."""
+        source, sink = self.stages[0], self.sink
+        if not isinstance(source, FileReader) or not isinstance(sink, FileWriter):
+            return
+        folder = f"{without_links(self._output.address).rstrip('/')}/"
+        deletes = sink.mode == "overwrite" and sink.replaces_files and not self.resumes
+        if deletes:
+            risky = any(f"{root}/".startswith(folder) for root in source.roots())
+        else:
+            risky = any(map(source.reads, sink.sample_paths()))
+        paths = (part.path for split in (self._list() if risky else ()) for part in getattr(split, "parts", ()))
+        inside = next((path for path in paths if without_links(path).startswith(folder)), None)
+        if inside is not None:
+            what = "would delete it before it is read" if deletes else "would read what the last one wrote"
+            raise DataError(
+                f"the input file {without_secrets(inside)!r} is in the output directory {without_secrets(folder)!r}, "
+                f"so a run {what}; write to a directory that the reader does not read"
             )
 
     def _own(self, barrier: BarrierStage[Any], stages: Sequence[Stage]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -122,6 +123,11 @@ def _is_within(protocol: str) -> bool:
 def full_address(store: Any, path: str) -> str:
     """The address that opens a path of a store again from anywhere."""
     return path if isinstance(store, LocalFileSystem) else str(store.unstrip_protocol(path))
+
+
+def without_links(address: str) -> str:
+    """Return a full address with the symbolic links of a local path resolved."""
+    return os.path.realpath(address) if address.startswith("/") else address
 
 
 def is_address(name: str) -> bool:

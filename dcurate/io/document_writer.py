@@ -66,6 +66,9 @@ class DocumentWriter(FileWriter):
         super().__post_init__()
         self._writer()
 
+    def sample_paths(self) -> list[str]:
+        return self._writer().sample_paths()
+
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
         writer = self._writer()
         yield from writer._write(table, key, folder)

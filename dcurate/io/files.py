@@ -14,13 +14,14 @@ from typing import Any, Self
 from fsspec import get_filesystem_class
 from fsspec.core import has_magic
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import glob_translate
 
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError, listed, without_secrets
 from dcurate.fs.compression import ENDINGS
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, file_entry, walk
-from dcurate.fs.paths import check_name, check_reachable, full_address, open_store, protocol_of
+from dcurate.fs.paths import check_name, check_reachable, full_address, open_store, protocol_of, without_links
 from dcurate.fs.stores import BESIDE
 from dcurate.io.tables import LOGS, live_files, table_at
 
@@ -168,6 +169,36 @@ def shown_name(path: str, file_paths: str | list[str]) -> str:
         if path.startswith(prefix):
             return _below(path, prefix)
     return without_secrets(path).rpartition("/")[2]
+
+
+def roots(file_paths: str | list[str]) -> list[str]:
+    """Return the addresses of the given files and directories; of a glob that of the directory above its matches."""
+    return [without_links(_prefixes((path,))[0].rstrip("/") or "/") for path in as_list(file_paths)]
+
+
+def is_listed(path: str, file_paths: str | list[str], kind: Format) -> bool:
+    """Whether `listing` would find a new file of a given address.
+
+    Examples:
+        >>> [is_listed("/in/out/a.jsonl", paths, JSONL) for paths in ("/in", "/in/*", "/in/*.jsonl", "/in/out.dcurate")]
+        [True, True, False, False]
+    """
+    if not kind.matches(path):
+        return False
+    path = without_links(path)
+    for given, root in zip(as_list(file_paths), roots(file_paths), strict=True):
+        inner = path.removeprefix(f"{root}/")
+        if inner == path or any(map(hidden, inner.split("/"))):
+            continue
+        if not has_magic(given):
+            return True
+        pattern = re.compile(
+            glob_translate(f"{root}/{given.rstrip('/').removeprefix(_fixed_prefix(given)).lstrip('/')}")
+        )
+        parts = inner.split("/")
+        if any(pattern.match("/".join([root, *parts[:length]])) for length in range(1, len(parts) + 1)):
+            return True
+    return False
 
 
 @lru_cache(maxsize=16)

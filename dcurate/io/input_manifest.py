@@ -94,8 +94,12 @@ class Vanished:
                 found.regrouped.append(record)
         return found
 
-    def check(self, url: str) -> None:
+    def check(self, url: str, advice: str) -> None:
         """Refuse to go on where rows would be lost or doubled in any case.
+
+        Args:
+            url: the output.
+            advice: how to begin anew.
 
         Raises:
             DataError: some of the files of a split are in other splits now, and some are removed.
@@ -105,11 +109,11 @@ class Vanished:
             raise DataError(
                 f"{url!r} holds {len(self.torn):,} finished splits of which some files are not in the input now, and "
                 f"others are in other splits now (first: {record.split!r}, without {path!r}); put the files back, or "
-                "start afresh with mode='overwrite'"
+                f"{advice}"
             )
 
-    def notices(self) -> Iterator[str]:
-        """Sentences for the report."""
+    def notices(self, advice: str) -> Iterator[str]:
+        """Sentences for the report, with the advice how to begin anew."""
         if self.regrouped:
             yield (
                 f"output of {len(self.regrouped):,} splits of earlier runs was removed, and its rows were made again: "
@@ -120,6 +124,5 @@ class Vanished:
             twice = ", or are in other splits now, which puts their rows there twice" if unknown else ""
             yield (
                 f"the output also holds what earlier runs made of {len(self.removed):,} splits that the input does not "
-                f"have any more: their files were removed{twice}; start afresh with mode='overwrite' if that is not "
-                "wanted"
+                f"have any more: their files were removed{twice}; {advice} if that is not wanted"
             )

@@ -496,6 +496,7 @@ class JsonlWriter(FileWriter):
     """
 
     name: str = "jsonl_writer"
+    endings: ClassVar[tuple[str, ...]] = (".jsonl",)
 
     @property
     def uses_only_named_columns(self) -> bool:  # type: ignore[override]

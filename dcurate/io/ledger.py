@@ -86,7 +86,7 @@ class DirectoryLedger:
             segments = []
             directory.write(_PIPELINE, orjson.dumps(dict(fingerprint), option=orjson.OPT_INDENT_2))
         else:
-            _check_same(directory.url, _parsed(known), fingerprint)
+            _check_same(directory, _parsed(known), fingerprint)
         self._next = 1 + max((_number(name) for name in segments), default=0)
         if segments:
             self._load(segments)
@@ -120,7 +120,8 @@ class DirectoryLedger:
         Raises:
             DataError: rows would be lost or doubled in any case.
         """
-        Vanished.of(self._all(), input_manifest.files, input_manifest).check(self._directory.url)
+        vanished = Vanished.of(self._all(), input_manifest.files, input_manifest)
+        vanished.check(self._directory.url, output.advice_to_begin_anew(self._directory))
 
     def reconcile(self, splits: Container[str], input_manifest: InputManifest) -> list[str]:
         """Remove the output of splits that no longer exist where other splits hold their rows; returns notices.
@@ -133,7 +134,7 @@ class DirectoryLedger:
             del self._records[record.split]
             self._broken.discard(record.split)
         self.removed = {record.split for record in vanished.regrouped}
-        return list(vanished.notices())
+        return list(vanished.notices(output.advice_to_begin_anew(self._directory)))
 
     def finished(self, split: str, version: str) -> SplitRecord | None:
         """The record of a split, if it was finished from this version of its files and its own files are there."""
@@ -322,11 +323,11 @@ def _parsed(known: bytes) -> dict[str, str] | None:
     return cast(dict[str, str], stages) if isinstance(stages, dict) else None
 
 
-def _check_same(url: str, before: Mapping[str, str] | None, now: Mapping[str, str]) -> None:
+def _check_same(directory: Directory, before: Mapping[str, str] | None, now: Mapping[str, str]) -> None:
+    advice = output.advice_to_begin_anew(directory)
     if before is None:
         raise PipelineError(
-            f"the record of the pipeline of {url!r} cannot be read, so the run cannot be resumed; "
-            "start afresh with mode='overwrite'"
+            f"the record of the pipeline of {directory.url!r} cannot be read, so the run cannot be resumed; {advice}"
         )
     changes = {
         "changed": [stage for stage in now if stage in before and before[stage] != now[stage]],
@@ -342,6 +343,6 @@ def _check_same(url: str, before: Mapping[str, str] | None, now: Mapping[str, st
         said = ["the stages are in another order"]
     if said:
         raise PipelineError(
-            f"{url!r} was begun by another pipeline: {', '.join(said)}; resume with the pipeline as it was, "
-            f"or start afresh with mode='overwrite'"
+            f"{directory.url!r} was begun by another pipeline: {', '.join(said)}; resume with the pipeline as it was, "
+            f"or {advice}"
         )

@@ -339,6 +339,12 @@ def write_completed(directory: Directory, files: Mapping[str, bytes]) -> None:
         directory.write(name, data)
 
 
+def advice_to_begin_anew(directory: Directory) -> str:
+    """Return what to do where an earlier run cannot be gone on with; rows of other finished runs stay."""
+    record = _read(directory)
+    return "run again without resume=True" if record and record.generation else "start afresh with mode='overwrite'"
+
+
 def finished_before(directory: Directory) -> int:
     """The number of finished runs that the present one appends to; 0 in another mode."""
     return (_read(directory) or _Record()).finished

@@ -336,6 +336,7 @@ class ParquetWriter(FileWriter):
     compression: str | None = "zstd"
     partition_cols: list[str] | None = None
     name: str = "parquet_writer"
+    endings: ClassVar[tuple[str, ...]] = (".parquet",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

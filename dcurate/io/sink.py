@@ -39,6 +39,8 @@ class FileWriter(SinkStage[DocumentBatch]):
     separate_by: str | None = None
     #: Whether files that no finished split has any more are deleted; those of a table are part of its history.
     replaces_files: ClassVar[bool] = True
+    #: How the names of its files end, if that is known: an input of others does not grow by them.
+    endings: ClassVar[tuple[str, ...]] = ()
     #: Whether each run has records of its own, so that several can write at once.
     separates_runs: ClassVar[bool] = False
 
@@ -88,6 +90,11 @@ class FileWriter(SinkStage[DocumentBatch]):
         self.path = self.directory.address  # workers may run in another directory
         self._generation = output.prepare(self.directory, self.mode, resume)
         self._opened = None
+
+    def sample_paths(self) -> list[str]:
+        """Return addresses such as those of new files have, where a run leaves the files of earlier ones."""
+        folder = "" if self.separate_by is None else "value/"
+        return [self.directory.path(f"{folder}new{ending}") for ending in self.endings]
 
     @property
     def run(self) -> str:

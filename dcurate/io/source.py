@@ -19,7 +19,7 @@ from dcurate.frames.convert import to_cudf
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, TypeConflict, declared
 from dcurate.fs.paths import open_store
-from dcurate.io.files import Format, SourceFile, as_list, is_names, left_out, listing, shown_name
+from dcurate.io.files import Format, SourceFile, as_list, is_listed, is_names, left_out, listing, roots, shown_name
 from dcurate.io.partition import LARGE, LEAST, Partitioning
 
 #: What holds the rows that are read.
@@ -139,6 +139,14 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         own = copy.copy(self)
         own._marks_rows = self.frames == "arrow"
         return own
+
+    def reads(self, path: str) -> bool:
+        """Whether a new file of this address would be part of the input."""
+        return is_listed(path, self.file_paths, self.kind)
+
+    def roots(self) -> list[str]:
+        """Return the addresses of what is read: files, directories, and of globs the directories above their matches."""
+        return roots(self.file_paths)
 
     @abstractmethod
     def _counted(self, part: FilePart) -> list[FilePart]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -83,6 +83,7 @@ class WebDatasetWriter(FileWriter):
 
     members: dict[str, str] | None = None
     name: str = "webdataset_writer"
+    endings: ClassVar[tuple[str, ...]] = (".tar", ".parquet")
     _bad: list[tuple[pa.Table, MediaFault]] = field(default_factory=list, init=False, repr=False, compare=False)
     _replaced: int = field(default=0, init=False, repr=False, compare=False)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import Spec
@@ -33,6 +33,7 @@ class TokenShardWriter(FileWriter):
 
     token_settings: TokenSettings = field(kw_only=True)
     name: str = "token_shard_writer"
+    endings: ClassVar[tuple[str, ...]] = (".parquet",)
     _rules: tuple[SpecialIds, str] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property

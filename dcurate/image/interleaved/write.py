@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, BinaryIO, ClassVar, Literal, get_args
 from urllib.parse import quote
 
 import numpy as np
@@ -201,6 +201,7 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
     per_image_fields: list[str] = field(default_factory=list)
     per_text_fields: list[str] = field(default_factory=list)
     name: str = "interleaved_webdataset_writer"
+    endings: ClassVar[tuple[str, ...]] = (".tar",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

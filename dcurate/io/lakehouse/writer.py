@@ -152,6 +152,9 @@ class TableWriter(ParquetWriter):
         records = [(self._record(run), run) for run in self._runs()]
         return [run for record, run in sorted(records, key=_began, reverse=True) if record is not None]
 
+    def sample_paths(self) -> list[str]:
+        return super().sample_paths() if self.mode == "append" else []
+
     def go_on_with(self, run: Directory) -> None:
         self._run = run.run
 
@@ -356,7 +359,7 @@ class TableWriter(ParquetWriter):
                 raise DataError(
                     f"column {conflict.column!r} is {conflict.here} in {file.name} but {conflict.before} in "
                     f"{conflict.origin or 'schema='}; give the type with schema={{{conflict.column!r}: 'string'}}, "
-                    "and start afresh with mode='overwrite'"
+                    "and run again without resume=True"
                 ) from conflict
         if not files and self._base is not None:
             return self._table().schema()
