@@ -36,6 +36,8 @@ _ROUNDED = "whole numbers beyond 2**53, read as floats, of column "
 _MANY_DIGITS = re.compile(rb"[0-9]{16}")
 _BEYOND_INT64 = float(2**63)
 _SCALARS: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), float: pa.float64(), type(None): pa.null()}
+#: Digits of the longest whole number of 64 bits, with a sign.
+_LONGEST_INTEGER = 20
 _NOT_FINITE = (b"NaN", b"Infinity")
 _UNSEEN: Any = object()
 #: Lines with which JSON begins that is spread over several, and what to do about it.
@@ -110,10 +112,8 @@ def parse_clean(data: bytes, wanted: Wanted, count: LineEnds = line_ends) -> pa.
         return None
     plain = _replain(table, known)
     if not plain.equals(table.schema):
-        names = set(known.names)
-        overrides = [*known, *(column for column in plain if column.name not in names)]
-        exact = _read(data, without_null(pa.schema(overrides)), behavior)
-        table = exact if exact is not None else _read(data, without_null(_temporal_as_text(table.schema)), behavior)
+        exact = _read(data, _overrides(known, plain), behavior)
+        table = exact if exact is not None else _read(data, _overrides(known, _in_part(data, table, plain)), behavior)
     if table is None or not _is_whole(data, ends, table):
         return None
     return table if max(map(_farthest, table.columns), default=0.0) < math.inf else None  # what JSON writes is finite
@@ -131,8 +131,19 @@ def _read(data: bytes, schema: pa.Schema, behavior: str) -> pa.Table | None:
     return table
 
 
-def _temporal_as_text(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([pa.field(column.name, without(column.type, "temporal")) for column in schema])
+def _overrides(known: pa.Schema, plain: pa.Schema) -> pa.Schema:
+    names = set(known.names)
+    return without_null(pa.schema([*known, *(column for column in plain if column.name not in names)]))
+
+
+def _in_part(data: bytes, table: pa.Table, plain: pa.Schema) -> pa.Schema:
+    """A schema in which a large float is a whole number where the column holds nothing else."""
+    columns = []
+    for column, before in zip(plain, table.schema, strict=True):
+        guessed = column.type == pa.uint64() != before.type
+        stays = guessed and _read(data, pa.schema([column]), "ignore") is None
+        columns.append(column.with_type(before.type) if stays else column)
+    return pa.schema(columns)
 
 
 def _replain(table: pa.Table, known: pa.Schema) -> pa.Schema:
@@ -367,12 +378,22 @@ def _as_written(line: bytes, row: dict[str, Any], text: Sequence[str]) -> dict[s
 def _loads(line: bytes) -> Any:
     try:
         return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        if not any(word in line for word in _NOT_FINITE) or not line.isascii():
+    except orjson.JSONDecodeError as error:
+        if not any(word in line for word in _NOT_FINITE):
             raise
-        value = json.loads(line, parse_float=_finite)
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            raise error from None
+        value = json.loads(text, parse_float=_finite, parse_int=_whole)
         orjson.dumps(value)  # refuses lone surrogates, which no text column can hold
         return value
+
+
+def _whole(text: str) -> int | float:
+    """A whole number as orjson reads it: one of more than 64 bits as a float."""
+    number = _finite(text)
+    return int(text) if len(text) <= _LONGEST_INTEGER and -(2**63) <= int(text) < 2**64 else number
 
 
 def _finite(text: str) -> float:
@@ -411,18 +432,24 @@ def _check_fits(name: str, value: Any, type_: pa.DataType) -> None:
         raise _BadRowError(f"column {name!r} cannot be read as {type_} ({error})", name) from error
 
 
-def _type_of(value: Any) -> pa.DataType | None:
-    """The Arrow type of a parsed JSON value, None for a list whose values have no common type."""
+def _type_of(value: Any, within: bool = False) -> pa.DataType | None:
+    """The Arrow type of a parsed JSON value, None for a list whose values have no common type.
+
+    Args:
+        value: as parsed.
+        within: whether it is in a list or an object, where Arrow's reader makes all numbers beyond int64 floats.
+    """
     if type(value) in _SCALARS:
         return _SCALARS[type(value)]
     if isinstance(value, int):
-        return pa.int64() if -(2**63) <= value < 2**63 else pa.uint64() if 0 < value < 2**64 else pa.float64()
+        is_unsigned = not within and 0 < value < 2**64
+        return pa.int64() if -(2**63) <= value < 2**63 else pa.uint64() if is_unsigned else pa.float64()
     if isinstance(value, dict):
-        types = {name: _type_of(inner) for name, inner in value.items()}
+        types = {name: _type_of(inner, within=True) for name, inner in value.items()}
         return None if None in types.values() else pa.struct(list(types.items()))
     inner: pa.DataType | None = pa.null()
     for element in value:
-        here = _type_of(element)
+        here = _type_of(element, within=True)
         inner = None if here is None else unified(inner, here)
         if inner is None:
             return None

@@ -11,8 +11,7 @@ import zlib
 from io import BytesIO
 from typing import Any
 
-import orjson
-
+from dcurate.io.json_parse import row_of
 from dcurate.io.warc import Record, iterate_records
 from dcurate.io.warc_http import response
 from dcurate.media.errors import MediaError
@@ -69,10 +68,9 @@ def decoded_value(line: bytes, column: str, limit: int) -> bytes:
         MediaError: it holds none.
     """
     try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise MediaError("bad line", f"it is no JSON: {error}") from error
-    value: Any = row
+        value: Any = row_of(line)
+    except ValueError as error:
+        raise MediaError("bad line", str(error)) from error
     for part in column.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return from_base64(value, limit)

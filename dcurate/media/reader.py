@@ -14,7 +14,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.schema import ColumnTypes, without_null
 from dcurate.fs.compression import ending_of, head, salvage
 from dcurate.io.files import Format, SourceFile, is_names
-from dcurate.io.json_parse import BadLine, Wanted, each_line, parse_lines
+from dcurate.io.json_parse import BadLine, Wanted, each_line, parse_lines, row_of
 from dcurate.io.lines import read_lines_of_range, read_whole
 from dcurate.media.containers import ContainerFile, LostPart, WantedFiles, of_tar, of_warc, of_zip
 from dcurate.media.errors import MediaFault
@@ -221,11 +221,9 @@ class MediaReader(MediaSource):
     def _stripped(self, line: bytes) -> tuple[bytes, int, MediaFault | None]:
         """A line without the bytes, and how many there are."""
         try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
+            row = row_of(line)
+        except ValueError as error:
             return b"", 0, MediaFault("malformed line", str(error))
-        if not isinstance(row, dict):
-            return b"", 0, MediaFault("malformed line", "a JSON object was expected")
         value = row.pop(str(self.bytes_field), None)
         if not isinstance(value, str):
             return b"", 0, MediaFault("no bytes", f"the line has no text in {self.bytes_field!r}")

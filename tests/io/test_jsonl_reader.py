@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
+import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -171,6 +173,64 @@ def test_whole_numbers_above_int64_keep_every_digit(tmp_path):
 def test_numbers_beyond_64_bits_or_of_both_signs_become_floats(tmp_path, bad):
     path = put(tmp_path / "a.jsonl", b'{"h": 18446744073709551615, "g": 1e30}\n{"h": -1, "g": 1}\n' + bad)
     assert table(path, on_bad_line="quarantine").to_pylist() == [{"h": 2.0**64, "g": 1e30}, {"h": -1.0, "g": 1.0}]
+
+
+#: Values as Python writes them, some of which JSON does not have.
+WRITTEN = st.recursive(
+    st.sampled_from(
+        [None, True, 0, -1, 2**53 + 1, 2**63, 2**64 - 1, 2**64, -(2**63) - 1, 10**25, 0.5, 1e300, math.nan, math.inf]
+    )
+    | st.sampled_from([-math.inf, "", "a", "ü", "NaN", "\U0001f600", "日本"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["x", "ÿ"]), inner, max_size=2),
+    max_leaves=3,
+)
+
+
+FINITE = WRITTEN.filter(lambda value: "NaN" not in json.dumps(value) and "Infinity" not in json.dumps(value))
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.dictionaries(st.sampled_from(["a", "b"]), FINITE), min_size=1, max_size=4))
+@example([{"a": [2**63]}, {"a": [-1]}])
+@example([{"a": {"x": 2**63, "ÿ": 1}}])
+@example([{"a": 2**63, "b": 1e300}])
+def test_numbers_have_the_same_type_in_the_quick_and_the_exact_way(tmp_path, rows):
+    data = b"".join(json.dumps(row | {"z": 1}).encode() + b"\n" for row in rows)
+    found = []
+    for end in (b"", b"bad\n"):
+        batches = read(put(tmp_path / "a.jsonl", data + end), on_bad_line="quarantine")
+        types = {column.name: str(column.type) for batch in batches for column in batch.data.schema}
+        rows_read = [
+            {name: repr(value) for name, value in row.items()} for batch in batches for row in batch.data.to_pylist()
+        ]
+        found.append((types, rows_read))
+    assert found[0] == found[1]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.dictionaries(st.sampled_from(["a", "b", "text"]), WRITTEN), min_size=1, max_size=4))
+@example([{"a": math.nan, "text": "ü"}])
+@example([{"a": math.nan, "b": 2**64}])
+@example([{"a": math.inf, "b": 2**63, "text": "é"}, {"b": 2**64 - 1}])
+def test_a_row_is_the_same_whatever_else_is_in_its_line(tmp_path, rows):
+    def read_as(name, **form):
+        data = b"".join(json.dumps(row, **form).encode() + b"\n" for row in rows)
+        path = put(tmp_path / name, data)
+        batches = read(path, on_bad_line="quarantine")
+        return [repr(row) for batch in batches for row in batch.data.to_pylist()], bad_lines(batches)
+
+    escaped, raw = read_as("a.jsonl"), read_as("b.jsonl", ensure_ascii=False)
+    assert escaped == raw
+    # A value that JSON does not have changes no other value of the row.
+    without = [{name: value for name, value in row.items() if name != "a"} | {"z": 1} for row in rows]
+    put(tmp_path / "c.jsonl", b"".join(json.dumps(row).encode() + b"\n" for row in without))
+    put(tmp_path / "d.jsonl", b"".join(json.dumps(row | {"a": math.nan}).encode() + b"\n" for row in without))
+    plain, beside = (read(tmp_path / name, on_bad_line="quarantine") for name in ("c.jsonl", "d.jsonl"))
+    assert bad_lines(plain) == bad_lines(beside)
+    names = ("b", "text", "z")
+    assert [[repr(row.get(name)) for name in names] for batch in plain for row in batch.data.to_pylist()] == [
+        [repr(row.get(name)) for name in names] for batch in beside for row in batch.data.to_pylist()
+    ]
 
 
 @pytest.mark.parametrize("bad", [b"", b"x\n"])
@@ -566,3 +626,11 @@ def test_every_large_whole_number_that_became_a_float_is_counted(rows):
     table, bad = parse_lines(data, Wanted(ColumnTypes(), {}), "a")
     large = sum(not part and abs(number) > 2**53 for _, number, part in rows)
     assert rounded(data, table, bad) == ({"n": large} if large else {})
+
+
+def test_what_json_does_not_have_is_written_as_null_beside_any_text(tmp_path):
+    (tmp_path / "in").mkdir()
+    path = put(tmp_path / "in" / "a.jsonl", '{"text": "ü", "a": NaN, "n": 7}\n{"text": "a", "a": -Infinity}\n'.encode())
+    stages = [JsonlReader(str(path)), JsonlWriter(str(tmp_path / "out"))]
+    [files] = Pipeline("copy", stages=stages).run(InlineExecutor(), observers=[])
+    assert Path(files.data[0]).read_text("utf-8") == '{"text":"ü","a":null,"n":7}\n{"text":"a","a":null}\n'

@@ -124,6 +124,15 @@ def test_what_is_no_file_goes_to_quarantine_with_its_reason(tmp_path):
     assert (b, bad_base64.reason, a) == (b"a", "bad base64", b"a" * 600)
 
 
+def test_a_line_with_a_value_that_json_does_not_have_has_its_file(tmp_path):
+    lines = '{"content": "YQ==", "score": NaN, "text": "ü"}\n{"content": "Yg==", "score": 0.5, "text": "b"}\n'
+    (tmp_path / "a.jsonl").write_text(lines, "utf-8")
+    [batch] = of(MediaReader(str(tmp_path), bytes_field="content"))
+    assert not batch.rejections
+    assert [(row["score"], row["text"]) for row in rows(batch)] == [(None, "ü"), (0.5, "b")]
+    assert fetch(batch.to_arrow()) == [b"a", b"b"]
+
+
 def test_a_file_that_is_gone_cut_or_too_large_is_a_fault_of_its_row(tmp_path):
     for name in ("a.pdf", "b.pdf", "c.pdf"):
         (tmp_path / name).write_bytes(b"0123456789")
