@@ -16,7 +16,7 @@ from dcurate.io.warc_http import response
 from dcurate.media import tar
 from dcurate.media.errors import MediaFault
 from dcurate.media.names import KINDS, is_climbing, is_hidden, shown, stored
-from dcurate.media.refs import Ref
+from dcurate.media.reference import Ref
 
 _READ_AHEAD = 2**22
 #: The flag of members of zip archives whose names are UTF-8.

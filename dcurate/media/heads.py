@@ -91,7 +91,11 @@ def _with_head(rows: pa.Table, limit: int, options: Mapping[str, Any]) -> dict[i
     wanted = {
         row: ref
         for row, ref in enumerate(refs)
-        if ref is not None and not here[row] and 2 * HEAD < (ref.size or 0) <= limit and (ref.offset or 0) >= 0
+        if ref is not None
+        and not here[row]
+        and not ref.is_named_only
+        and 2 * HEAD < (ref.size or 0) <= limit
+        and (ref.offset or 0) >= 0
         if container_of(ref.path) in ("", "tar") and not is_sequential(ref.path, ref.member)
     }
     ends = _sizes_of({ref.path for ref in wanted.values()}, options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +17,13 @@ from fsspec.implementations.local import LocalFileSystem
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
+from dcurate.media.directory import found_by_name
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.faults import FAULT, quarantined
 from dcurate.media.members import content_of, is_sequential
 from dcurate.media.names import container_of
 from dcurate.media.ranges import CACHE, Place, from_store, from_stream, version_of
+from dcurate.media.reference import MEDIA_REF, Ref
 
 __all__ = [
     "BYTES",
@@ -43,11 +45,6 @@ __all__ = [
 #: The column of references, and the column that rows may have instead, with the bytes themselves.
 REF, BYTES = "media_ref", "bytes"
 
-#: The type of a reference; see `Ref`.
-MEDIA_REF = pa.struct(
-    [("path", pa.string()), ("member", pa.string()), ("offset", pa.int64()), ("size", pa.int64())],
-)
-
 #: Bytes of the largest file that is fetched.
 LARGEST_FILE = 2**28
 #: Bytes that `fetched` holds at a time, about.
@@ -56,28 +53,6 @@ HELD = 2**26
 _AROUND = 2**20
 #: Bytes that a file of unknown size counts as.
 _UNKNOWN = 2**20
-
-
-class Ref(NamedTuple):
-    """Where the bytes of a file of media lie.
-
-    Args:
-        path: of the file itself, or of the container that it is in, as fsspec opens it.
-        member: its name in the container; None for a file of its own.
-        offset: of the bytes in the file at `path`. They are the file's content where the container stores it as it is:
-            a tar. In a zip archive they are its local header and packed content, in a WARC file its record, in JSON
-            Lines its line. In a compressed tar or JSON Lines file they are a range of the unpacked content.
-        size: of that range in bytes; None for all of a file.
-
-    Examples:
-        >>> Ref("shard.tar", "a.jpg", 512, 1000).member
-        'a.jpg'
-    """
-
-    path: str
-    member: str | None = None
-    offset: int | None = None
-    size: int | None = None
 
 
 def ref_array(refs: Sequence[Ref | None]) -> pa.Array:
@@ -258,8 +233,13 @@ def _of_file(path: str, refs: Sequence[Ref], limit: int, options: Mapping[str, A
         ranges: dict[Ref, Place] = {}
         kind = container_of(path)
         for ref in dict.fromkeys(refs):
+            whole = found_by_name(store, inner, version, ref) if ref.is_named_only else ref
+            if isinstance(whole, MediaFault):
+                found[ref] = whole
+                continue
             kept = CACHE.get((ref, version))
-            place = Place(ref.offset or 0, version.size if ref.size is None and ref.member is None else ref.size or 0)
+            offset = whole.offset or 0
+            place = Place(offset, version.size - offset if whole.size is None else whole.size)
             if kept is not None:
                 found[ref] = kept if len(kept) <= limit else _too_large(len(kept), limit)
             elif place.size > (limit if ref.member is None or kind in ("", "tar") else 2 * limit + _AROUND):
