@@ -224,7 +224,7 @@ class FromInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
         extra = [name for name in table.column_names if name not in RESERVED]
         layout = SampleColumns(
             self.texts_field, self.images_field, tuple(n for n in self.position_fields if n in extra)
-        )
+        ).with_unnamed(table)
         images = Materialised(table, self.on_materialize_error, self.storage_options, self.name)
         records, origin = [], list[int | None]()
         for sample in images.samples(self.images == "bytes"):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import math
 import mimetypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
@@ -75,6 +77,8 @@ class SampleColumns:
         by_image: lists with a value for each image that is not null.
         by_text: lists with a value for each text that is not null.
         fields: values of the record that become columns of the metadata row; all of them are in its ``text_content``.
+        by_row: lists with a value for each place, as by_position, of columns that hold values rather than JSON.
+        unnamed: columns of these three that nobody named: samples without a value have no list.
 
     Raises:
         PipelineError: a reserved name among those that become columns.
@@ -91,6 +95,8 @@ class SampleColumns:
     by_image: tuple[str, ...] = ()
     by_text: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    by_row: tuple[str, ...] = ()
+    unnamed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         reserved = [name for name in self.columns if name in RESERVED]
@@ -100,7 +106,34 @@ class SampleColumns:
     @property
     def columns(self) -> list[str]:
         """The columns besides those of all interleaved rows."""
-        return list(dict.fromkeys([*self.fields, *self.by_position, *self.by_image, *self.by_text]))
+        named = (*self.fields, *self.by_position, *self.by_image, *self.by_text, *self.by_row)
+        return list(dict.fromkeys(named))
+
+    def with_unnamed(self, table: pa.Table) -> SampleColumns:
+        """Return the layout with the columns of a table that have values for texts or images and are not named.
+
+        Examples:
+            >>> rows = {"modality": ["metadata", "text", "image"], "url": ["u", None, None], "score": [None, 0.5, None]}
+            >>> layout = SampleColumns().with_unnamed(pa.table({**rows, "size": [None, 3, 4]}))
+            >>> layout.by_text, layout.by_image, layout.by_row
+            (('score',), (), ('size',))
+        """
+        found: dict[str, set[str]] = {}
+        modalities = table["modality"].to_numpy(zero_copy_only=False)
+        for name in table.column_names:
+            if name in RESERVED or name == NUMBER or name in {*self.by_position, *self.by_image, *self.by_text}:
+                continue
+            there = table[name].is_valid().to_numpy()
+            found[name] = {kind for kind in (TEXT, IMAGE) if (there & (modalities == kind)).any()}
+        own = {kind: tuple(name for name, kinds in found.items() if kinds == {kind}) for kind in (TEXT, IMAGE)}
+        both = tuple(name for name, kinds in found.items() if len(kinds) > 1)
+        return replace(
+            self,
+            by_text=(*self.by_text, *own[TEXT]),
+            by_image=(*self.by_image, *own[IMAGE]),
+            by_row=(*self.by_row, *both),
+            unnamed=frozenset([*own[TEXT], *own[IMAGE], *both]),
+        )
 
 
 def as_column(value: Any) -> str | None:
@@ -164,7 +197,7 @@ def rows_of_record(
             row: Row = {"sample_id": sample, "position": place, "modality": modality}
             row |= _text(value, about) if modality == TEXT else _image(locate(value), frames)
             row |= {name: _as_json(values[place]) for name, values in aligned.items()}
-            row |= {name: as_column(_at(values, counts[modality])) for name, values in each[modality].items()}
+            row |= {name: values[counts[modality]] for name, values in each[modality].items()}
             counts[modality] += 1
             rows.append(row)
     return rows
@@ -225,11 +258,85 @@ def _aligned(value: Any, full: Sequence[bool]) -> list[Any] | None:
 
 
 def _each(record: Mapping[str, Any], names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
-    return {name: record[name] for name in names if isinstance(record.get(name), list)}
+    """Lists with a value for each text or image; one of another length stays with the sample as a whole."""
+    count = sum(value is not None for value in values)
+    return {name: record[name] for name in names if isinstance(record.get(name), list) and len(record[name]) == count}
 
 
-def _at(values: Sequence[Any], number: int) -> Any:
-    return values[number] if number < len(values) else None
+#: Marks a column in which some values are JSON.
+_JSON_VALUES = {b"dcurate.values": b"json"}
+
+
+def with_types(rows: Sequence[Row], names: Sequence[str]) -> list[pa.Field]:
+    """Return columns for values of rows: of their type, if one type holds all of them unchanged, else JSON.
+
+    In a column of JSON a text stays as it is, unless it could be taken for JSON.
+
+    Args:
+        rows: interleaved rows, in which values that become JSON are replaced.
+        names: of the columns.
+
+    Examples:
+        >>> rows = [{"n": 1, "mixed": "a"}, {"n": None, "mixed": {"k": 2}}, {"n": 0.5, "mixed": "7"}]
+        >>> [str(column.type) for column in with_types(rows, ["n", "mixed"])], [row["mixed"] for row in rows]
+        (['double', 'string'], ['a', '{"k": 2}', '"7"'])
+    """
+    fields = []
+    for name in names:
+        values = [row.get(name) for row in rows]
+        kind = _type_of(values)
+        fields.append(pa.field(name, pa.string(), metadata=_JSON_VALUES) if kind is None else pa.field(name, kind))
+        for row in rows if kind is None else ():
+            if row.get(name) is not None:
+                row[name] = _json_value(row[name])
+    return fields
+
+
+def _type_of(values: Sequence[Any]) -> pa.DataType | None:
+    """The type of a column that gives the same values back."""
+    try:
+        column = pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return None
+    flat = column.type.value_type if pa.types.is_list(column.type) else column.type
+    if pa.types.is_nested(flat):  # objects: each would get the keys of the others
+        return None
+    return column.type if column.to_pylist() == list(values) else None
+
+
+def _json_value(value: Any) -> str:
+    if isinstance(value, str):
+        try:
+            orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _value_of(text: Any) -> Any:
+    try:
+        return text if text is None else orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _plain(value: Any, name: str) -> Any:
+    """A value as JSON can hold it.
+
+    Raises:
+        MediaError: JSON cannot.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list):
+        return [_plain(one, name) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one, name) for key, one in value.items()}
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise MediaError("a value that JSON cannot hold", f"column {name!r} has {type(value).__name__}; cast it to text")
 
 
 @dataclass(frozen=True)
@@ -259,7 +366,7 @@ class Sample:
 
         Raises:
             MediaError: a row is neither metadata, text nor image, two of one kind have the same position, positions lie
-                too far apart for lists, or metadata are not JSON.
+                too far apart for lists, metadata are not JSON, or a column has values that one list cannot hold.
         """
         before = [row for row in self.rows if row["modality"] == METADATA]
         rows = [row for row in self.rows if row["modality"] != METADATA]
@@ -278,14 +385,7 @@ class Sample:
             held[place] = (row["text_content"] or "") if kind == TEXT else name_of(row, counts[IMAGE])
             counts[kind] += 1
         record |= self._rest(before[0] if before else None, layout, columns)
-        for name in layout.by_position:
-            if any(row.get(name) is not None for row in rows):
-                record[name] = values = [None] * size
-                for row in rows:
-                    values[row["position"]] = None if row.get(name) is None else _from_json(row[name], name)
-        for names, kind in ((layout.by_text, TEXT), (layout.by_image, IMAGE)):
-            for name in names:
-                record[name] = [row.get(name) for row in rows if row["modality"] == kind]
+        _add_columns(record, rows, layout)
         return record
 
     def _rest(self, before: Row | None, layout: SampleColumns, columns: bool) -> Record:
@@ -304,16 +404,54 @@ class Sample:
         return dict(rest)
 
 
-def _from_json(text: str, what: str) -> Any:
+def _from_json(text: Any, what: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise MediaError("bad metadata", f"{what} is not JSON: {error}") from error
 
 
+def _add_columns(record: Record, rows: Sequence[Row], layout: SampleColumns) -> None:
+    """Add lists with a value for each place, text or image."""
+    for name in (*layout.by_position, *layout.by_row):
+        if any(row.get(name) is not None for row in rows):
+            if name in layout.by_row:
+                _check_free(record, name)
+            record[name] = values = [None] * len(record[layout.texts])
+            for row in rows:
+                value = row.get(name)
+                is_json = name in layout.by_position and isinstance(value, str)
+                _put(values, row["position"], _from_json(value, name) if is_json else _plain(value, name), name)
+    for names, kind in ((layout.by_text, TEXT), (layout.by_image, IMAGE)):
+        for name in names:
+            values = [_plain(row.get(name), name) for row in rows if row["modality"] == kind]
+            if any(value is not None for value in values):
+                _check_free(record, name)
+                record[name] = values
+            elif name not in layout.unnamed:
+                record.setdefault(name, values)
+
+
+def _check_free(record: Record, name: str) -> None:
+    """Refuse values of texts or images in a column that has one of the sample, too; a list may be the same as text."""
+    if name in record and not str(record[name]).startswith("["):
+        raise MediaError("one column for a sample and its parts", f"{name!r} has values of both; rename one of them")
+
+
+def _put(values: list[Any], place: int, value: Any, name: str) -> None:
+    if value is not None and values[place] is not None and values[place] != value:
+        raise MediaError("two values at one position", f"column {name!r} at {place}")
+    values[place] = values[place] if value is None else value
+
+
 def numbered(table: pa.Table) -> list[Row]:
     """Return the rows of a table, with their numbers."""
-    return [{**row, NUMBER: number} for number, row in enumerate(table.to_pylist())]
+    rows = [{**row, NUMBER: number} for number, row in enumerate(table.to_pylist())]
+    for field in table.schema:
+        if (field.metadata or {}).items() >= _JSON_VALUES.items():
+            for row in rows:
+                row[field.name] = _value_of(row[field.name])
+    return rows
 
 
 def samples_of(rows: Sequence[Row]) -> Iterator[Sample]:

@@ -14,7 +14,7 @@ from dcurate.core.batch import FileGroup, FilePart
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.errors import storage_errors
-from dcurate.image.interleaved.samples import NamedPicture, Row, SampleColumns, rows_of_record
+from dcurate.image.interleaved.samples import NamedPicture, Row, SampleColumns, rows_of_record, with_types
 from dcurate.image.interleaved.schema import IMAGE, SCHEMA, SourceRef, rows_of
 from dcurate.io.files import Format, is_names
 from dcurate.io.partition import parse_bytes
@@ -67,8 +67,10 @@ class InterleavedWebdatasetReader(MediaSource):
             all of them as its pages. By default the picture that is called as the sample is.
         position_fields: lists with a value for each place of ``texts`` and ``images``, such as OBELICS' ``metadata``:
             each value becomes one of its row, as JSON.
-        per_image_fields: lists with a value for each image.
-        per_text_fields: lists with a value for each text.
+        per_image_fields: lists with a value for each image: each value becomes one of its row. The column is of the
+            type of the values of a batch where one holds all of them; else it has text as it is, anything else as
+            JSON. A list of another length stays with the sample.
+        per_text_fields: the same for each text.
         json_extensions: the endings of members that are samples.
         max_batch_bytes: bytes of images that a batch refers to, about.
         schema, frames: as of all readers; types are fixed here.
@@ -152,10 +154,14 @@ class InterleavedWebdatasetReader(MediaSource):
                 size += each.nbytes
         if not batches and not lost:
             return None
-        extra = list(self._rows_schema)[len(SCHEMA) :]
-        made = [DocumentBatch(data=rows_of(rows, extra), key=task.key) for rows in batches or [[]]]
+        made = [DocumentBatch(data=self._table(rows), key=task.key) for rows in batches or [[]]]
         made[0].rejections = tuple(rejected(self.name, lost))
         return made if len(made) > 1 else made[0]
+
+    def _table(self, rows: list[Row]) -> pa.Table:
+        typed = {field.name: field for field in with_types(rows, [*self.per_image_fields, *self.per_text_fields])}
+        extra = list(self._rows_schema)[len(SCHEMA) :]
+        return rows_of(rows, [typed.get(field.name, field) for field in extra])
 
     def _items(self, part: FilePart, name: str) -> Iterator[SourceRow | LostPart | str]:
         for each in self._samples(part):

@@ -180,7 +180,9 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
         texts_field, images_field: the names of the lists.
         position_fields: columns that are written as lists with a value for each place of these two.
         per_image_fields: columns that are written as lists with a value for each image.
-        per_text_fields: columns that are written as lists with a value for each text.
+        per_text_fields: columns that are written as lists with a value for each text. Other columns with values for
+            texts or images are written so as well: with a value for each image, text, or place of the two lists,
+            whichever have values.
         write_kwargs, fields, mode, storage_options: as of `JsonlWriter`.
         compression: None: pictures do not get smaller.
         max_rows_per_file, max_bytes_per_file, separate_by: refused, as they would cut samples; a batch is a file.
@@ -235,8 +237,9 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
         if first is None:
             return
         name = folder + self._name(key, ".tar", 0)
+        layout = self._layout.with_unnamed(images.table)
         with self.directory.writing(name) as file:
-            write_tar(file, itertools.chain([first], samples), self._layout, images)
+            write_tar(file, itertools.chain([first], samples), layout, images)
             size = file.tell()
         yield FilePart(self.directory.path(name), size=size)
 

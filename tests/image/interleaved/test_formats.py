@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 import tarfile
@@ -395,3 +396,143 @@ def test_settings_that_would_cut_samples_are_refused() -> None:
         InterleavedWebdatasetReader("in", fields=["position"])
     with pytest.raises(PipelineError, match="form='mint'"):
         ToInterleaved("mint")  # type: ignore[arg-type]
+
+
+COLUMNS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text('a5[]{}"\\:,.é \u2028', max_size=5),
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-5, 5) | st.text("a5", max_size=2),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", max_size=1), inner, max_size=2),
+        max_leaves=4,
+    ),
+)
+
+
+@st.composite
+def samples_with_lists(draw: st.DrawFn, mixed: bool = True) -> list[dict[str, Any]]:
+    """Samples with a list of values for each text and image: of one kind for all, or of any."""
+    own = [st.none() | st.integers(0, 9), st.floats(0, 1), st.text("a5", max_size=2), st.lists(st.integers(0, 9))]
+    kinds = [draw(st.sampled_from([*([COLUMNS] if mixed else []), *own])) for _ in range(2)]
+    records = []
+    for number in range(draw(st.integers(1, 3))):
+        texts = draw(st.lists(st.booleans(), max_size=4))
+        record: dict[str, Any] = {
+            "texts": ["Hi" if is_text else None for is_text in texts],
+            "images": [None if is_text else f"{place}.bin" for place, is_text in enumerate(texts)],
+        }
+        for name, kind, count in (("score", kinds[0], sum(texts)), ("label", kinds[1], len(texts) - sum(texts))):
+            record[name] = draw(st.lists(kind, min_size=count, max_size=count))
+        record["sample_id"] = f"s{number}"
+        records.append(record)
+    return records
+
+
+def same(value: Any) -> Any:
+    """A value by which 1 and 1.0 are equal, and 1 and true are not."""
+    if isinstance(value, list):
+        return [same(one) for one in value]
+    if isinstance(value, dict):
+        return {name: same(one) for name, one in value.items()}
+    return (isinstance(value, bool), value)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    records_and_through=st.tuples(samples_with_lists(), st.just(""))
+    | st.tuples(samples_with_lists(mixed=False), st.just("parquet")),
+    named=st.booleans(),
+)
+def test_typed_values_of_texts_and_images_stay_from_tar_to_tar(
+    tmp_path_factory: pytest.TempPathFactory, records_and_through: tuple[list[dict[str, Any]], str], named: bool
+) -> None:
+    records, through = records_and_through
+    folder = tmp_path_factory.mktemp("typed")
+    members: list[tuple[str, Any]] = []
+    for record in records:
+        members.append((f"{record['sample_id']}.json", record))
+        members += [(f"{record['sample_id']}.{name}", PNG) for name in record["images"] if name]
+    lists: dict[str, Any] = {"per_text_fields": ["score"], "per_image_fields": ["label"]}
+    reader: Any = InterleavedWebdatasetReader(tar(folder / "a.tar", members), **lists)
+    if through:
+        run(reader, InterleavedParquetWriter(str(folder / "rows")))
+        reader = InterleavedParquetReader(str(folder / "rows"))
+    run(reader, InterleavedWebdatasetWriter(str(folder / "out"), **(lists if named else {})))
+    again = written(folder / "out")
+    assert again.keys() == {record["sample_id"] for record in records}
+    for record in records:
+        for name in ("score", "label"):
+            made = again[record["sample_id"]].get(name, [None] * len(record[name]))
+            assert same(made) == same(record[name])
+
+
+def written(folder: Path) -> dict[str, dict[str, Any]]:
+    """The records of the tars in a folder, by their ids."""
+    found = {}
+    for path in folder.glob("*.tar"):
+        with tarfile.open(path) as archive:
+            for name in archive.getnames():
+                if name.endswith(".json"):
+                    record = json.load(archive.extractfile(name))  # type: ignore[arg-type]
+                    found[record["sample_id"]] = record
+    return found
+
+
+MODALITIES = (("s", -1, "metadata", "{}"), ("s", 0, "text", "Hi"), ("s", 1, "image", PNG), ("s", 2, "text", "Ho"))
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([None, 0.5, None, 7.0], [0.5, 7.0]),
+        ([None, None, [1, 2], None], [[1, 2]]),
+        ([None, "a", "b", None], ["a", "b", None]),
+        ([None, float("nan"), None, 1.0], [None, 1.0]),
+        ([None, None, datetime.date(2026, 1, 2), None], ["2026-01-02"]),
+        ([None, None, {"k": 1}, None], [{"k": 1}]),
+        (["all", None, None, None], "all"),
+        ([None, None, None, None], None),
+    ],
+    ids=str,
+)
+def test_a_column_that_nobody_named_is_written(tmp_path: Path, values: list[Any], wanted: Any) -> None:
+    rows = table(*MODALITIES, mine=values)
+    write(InterleavedWebdatasetWriter(str(tmp_path / "out")), rows)
+    assert written(tmp_path / "out")["s"].get("mine") == wanted
+    [lists] = FromInterleaved(images="bytes").process(DocumentBatch(data=rows)).to_arrow().to_pylist()
+    made = lists.get("mine")
+    assert (json.loads(made) if isinstance(wanted, list) else made) == wanted
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (["all", 0.5, None, None], "one column for a sample and its parts"),
+        ([None, b"bytes", None, None], "a value that JSON cannot hold"),
+    ],
+    ids=str,
+)
+def test_a_column_that_cannot_be_written_is_not_lost(tmp_path: Path, values: list[Any], reason: str) -> None:
+    texts = [None if value is None else str(value) for value in values]
+    rows = table(*MODALITIES, mine=texts if reason.startswith("one") else values)
+    result = write(InterleavedWebdatasetWriter(str(tmp_path / "out")), rows)
+    assert quarantine(result) == {reason: 4}
+
+
+def test_values_of_a_text_and_an_image_at_one_position_are_both_written_or_refused(tmp_path: Path) -> None:
+    rows = [("s", 0, "text", "Hi"), ("s", 0, "image", PNG)]
+    write(InterleavedWebdatasetWriter(str(tmp_path / "same")), table(*rows, mine=[1, 1]))
+    assert written(tmp_path / "same")["s"]["mine"] == [1]
+    result = write(InterleavedWebdatasetWriter(str(tmp_path / "other")), table(*rows, mine=[1, 2]))
+    assert quarantine(result) == {"two values at one position": 2}
+
+
+def test_a_list_of_another_length_stays_with_the_sample(tmp_path: Path) -> None:
+    record = {"texts": ["a", "b"], "images": [None, None], "score": [1, 2, 3], "sample_id": "s"}
+    reader = InterleavedWebdatasetReader(tar(tmp_path / "a.tar", [("s.json", record)]), per_text_fields=["score"])
+    assert rows_of(reader)["score"].to_pylist() == [None] * 3
+    run(reader, InterleavedWebdatasetWriter(str(tmp_path / "out"), per_text_fields=["score"]))
+    assert written(tmp_path / "out")["s"]["score"] == [1, 2, 3]
