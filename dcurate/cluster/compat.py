@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import time
 from collections import ChainMap, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -615,23 +616,40 @@ def keep_preload_of_fork_server() -> None:
     vars(distributed.utils)["_forkserver_preload_set"] = True
 
 
-class PatientSpecCluster(SpecCluster):  # type: ignore[misc]
-    """A cluster that keeps a nanny whose worker takes long to come back, where Dask would close it.
+class ClosingSpecCluster(SpecCluster):  # type: ignore[misc]
+    """A cluster that closes whatever its workers do meanwhile.
 
-    It also closes nannies that were created and never started, because another could not be created. Dask asserts that
-    there are none, which hides the error and leaves the scheduler running.
+    Dask closes no nannies that were created and never started, because another could not be created. Of those, and of
+    workers that die or start meanwhile, it makes errors such as ``AssertionError: Status.starting``, which hide the one
+    that the user should see, leave the scheduler running, and make each later `close` wait for ever.
     """
 
     async def _close(self) -> None:
-        await asyncio.gather(*(nanny.close() for nanny in self._created if nanny.status == Status.init))
-        await super()._close()
+        await self._close_nannies(Status.init)
+        try:
+            await super()._close()
+        except Exception as error:  # of whatever Dask finds in a state that it does not expect
+            logging.getLogger(__name__).debug("closing a cluster: %r", error)
+            await self._close_nannies()
+            if self.scheduler is not None and self.shutdown_scheduler:
+                await self.scheduler.close()
+            self._SpecCluster__exit_stack.close()  # which silences logs
+            await DaskCluster._close(self)
+
+    async def _close_nannies(self, *states: Status) -> None:
+        nannies = [nanny for nanny in self._created if nanny.status in states or not states]
+        await asyncio.gather(*(nanny.close() for nanny in nannies), return_exceptions=True)
+
+
+class PatientSpecCluster(ClosingSpecCluster):
+    """A cluster that keeps a nanny whose worker takes long to come back, where Dask would close it."""
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
         super(SpecCluster, self)._update_worker_status(op, msg)
 
 
 class ObservableNanny(Nanny):  # type: ignore[misc]
-    """A nanny that shows the state of its process, and asks before it restarts it."""
+    """A nanny that shows the state of its process, asks before it restarts it, and can end one that starts."""
 
     process: Any
 
@@ -646,6 +664,21 @@ class ObservableNanny(Nanny):  # type: ignore[misc]
         """Whether the process was killed before it had read its instructions: writing them fails."""
         process = None if self.process is None else self.process.process
         return process is not None and process.pid is None
+
+    async def kill(self, timeout: float = 5.0, reason: str = "nanny-kill") -> None:
+        """End the process (called by Dask), at once if it has not started: it does not listen yet.
+
+        Dask would wait until it has started. If that start was cancelled, as it took too long, Dask fails an assertion
+        and leaves the process running.
+        """
+        process = self.process
+        if process is not None and process.status == Status.starting:
+            if process.process is not None and process.process.pid is not None:
+                await process.process.kill()
+            await process.running.wait()
+            if process.status == Status.starting:
+                process.status = Status.failed
+        await super().kill(timeout, reason)
 
     def handles_exit(self, exitcode: int) -> bool:
         """Whether the subclass handles the end of the process itself."""

@@ -15,7 +15,7 @@ from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
 from dcurate.cluster.base import Cluster
-from dcurate.cluster.compat import call_scheduler
+from dcurate.cluster.compat import ClosingSpecCluster, call_scheduler
 from dcurate.cluster.nannies import (
     DASK_SETTINGS,
     cause_of_start_failure,
@@ -294,8 +294,8 @@ class ElasticCluster(Cluster):
         }
         stack.enter_context(_adaptive_warnings_shown())
         try:
-            cluster = stack.enter_context(SpecCluster(workers, self.scheduler, silence_logs=logging.CRITICAL))
-        except (RuntimeError, TimeoutError) as error:
+            cluster = stack.enter_context(ClosingSpecCluster(workers, self.scheduler, silence_logs=logging.CRITICAL))
+        except Exception as error:  # of Dask, and of any library that workers load as they start
             raise start_error(error) from cause_of_start_failure(error)
         interval_s = self.interval_s if self.follow else None
         adaptive = adapt_kinds(cluster, self.kinds, interval_s, self.wait_count, self.patience_s)

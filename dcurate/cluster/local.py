@@ -175,9 +175,11 @@ class LocalCluster(Cluster):
             stack.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}))
         try:
             cluster = stack.enter_context(self._started(found))
-        except (RuntimeError, OSError) as error:  # with TimeoutError
+            return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))
+        except ResourceError:
+            raise
+        except Exception as error:  # of Dask, and of any library that workers load as they start
             raise start_error(error) from cause_of_start_failure(error)
-        return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))
 
     def _started(self, gpus: int) -> AbstractContextManager[SpecCluster]:
         workers = {f"cpu-{number}": cpu_worker(self.memory_limit) for number in range(self.n_workers)}

@@ -231,11 +231,19 @@ def check_main_program() -> None:
 
 def cause_of_start_failure(error: BaseException) -> BaseException | None:
     """Return the error with which workers failed to start; None if they ended silently."""
-    first = error
-    while first.__cause__ or first.__context__:
-        first = first.__cause__ or first.__context__ or first
-    silent = isinstance(first, AssertionError) or str(first).startswith("Nanny failed to start")
-    return None if silent else first
+    chain = [error]
+    while cause := chain[-1].__cause__ or chain[-1].__context__:
+        chain.append(cause)
+    for cause in chain:
+        if isinstance(cause, RunError):
+            return cause
+        if isinstance(cause, TimeoutError):
+            return RunError(
+                f"the worker processes did not start within {START_S} seconds, as on a machine that does much else; "
+                "start fewer of them with n_workers, or start again later"
+            )
+    silent = isinstance(chain[-1], AssertionError) or str(chain[-1]).startswith("Nanny failed to start")
+    return None if silent else chain[-1]
 
 
 def start_error(error: BaseException) -> RunError:
