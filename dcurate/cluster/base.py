@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Self
 
 from distributed import Client
 
+from dcurate.cluster.compat import is_lost_connection
 from dcurate.errors import RunError
+
+
+@contextmanager
+def scheduler_needed() -> Iterator[None]:
+    """Turn Dask's errors for a scheduler that is gone into a sentence.
+
+    Raises:
+        RunError: the scheduler does not answer any more.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not is_lost_connection(error):
+            raise
+        raise RunError(
+            "the scheduler does not answer any more; start the run again with resume=True to go on"
+        ) from error
 
 
 class Cluster(ABC):
@@ -89,7 +108,7 @@ class Cluster(ABC):
             ResourceError: this machine does not have the resources that it asks for.
         """
         if self._client is None:
-            with ExitStack() as stack:
+            with scheduler_needed(), ExitStack() as stack:
                 self._client = self._connect(stack)
                 self._stack = stack.pop_all()
         return self

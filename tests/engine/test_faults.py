@@ -9,12 +9,14 @@ import textwrap
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import dask
 import pytest
 from distributed import Client, Worker
 
-from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline
+from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline, run
+from dcurate.cluster import compat
 from dcurate.engine.dask import executor
 from dcurate.engine.dask.backend import DaskBackend
 from dcurate.engine.dask.observation import RunConfig
@@ -38,6 +40,49 @@ def test_a_scheduler_that_goes_away_ends_the_run_with_one_sentence(tmp_path: Pat
         threading.Timer(0.5, os.kill, (scheduler, signal.SIGKILL)).start()
         with pytest.raises(RunError, match="scheduler .* start the run again with resume=True to go on"):
             list(stream)
+
+
+#: What a run calls on its cluster, from its first question to the end.
+BEGINNING = {
+    "open": (AttachedCluster, "_connect"),
+    "versions": (executor, "check_versions"),
+    "modules": (executor, "travelling"),
+    "serialize": (executor, "pickled_policies"),
+    "libraries": (executor, "_check_libraries"),
+    "shapes": (executor, "client_offered_shapes"),
+    "workers": (executor, "_workers"),
+    "fit": (executor, "form_pools"),
+    "publish": (run, "SnapshotPublisher"),
+    "identify": (compat, "identify_workers"),
+    "subscribe": (executor, "DaskBackend"),
+    "register": (executor, "_register"),
+    "install": (executor, "_install_worker_plugin"),
+    "loop": (executor, "DriverLoop"),
+}
+
+
+@pytest.mark.parametrize("moment", BEGINNING)
+@pytest.mark.timeout(120)
+def test_a_scheduler_that_dies_as_a_run_begins_ends_it_with_one_sentence(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, name = BEGINNING[moment]
+    before = getattr(where, name)
+    with (
+        scheduler_and_workers(tmp_path, "--nworkers", "1") as address,
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        Client(address, set_as_default=False) as client,
+    ):
+        scheduler = client.run_on_scheduler(os.getpid)
+
+        def kill_first(*arguments: Any, **options: Any) -> Any:
+            with suppress(ProcessLookupError):
+                os.kill(scheduler, signal.SIGKILL)
+            return before(*arguments, **options)
+
+        monkeypatch.setattr(where, name, kill_first)
+        with pytest.raises(RunError, match=r"scheduler.* (does not answer|went away|answers at)"):
+            Pipeline("test", stages=[Numbers(10, 1), Sleep(0.05)]).run(DaskExecutor(cluster=address))
 
 
 def test_a_scheduler_that_is_gone_does_not_hide_the_error_of_the_run(tmp_path: Path) -> None:

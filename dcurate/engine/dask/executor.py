@@ -14,7 +14,7 @@ from distributed.protocol.pickle import dumps
 
 from dcurate.cluster import compat
 from dcurate.cluster.attach import cluster_of
-from dcurate.cluster.base import Cluster
+from dcurate.cluster.base import Cluster, scheduler_needed
 from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.scale_api import client_offered_shapes
 from dcurate.cluster.versions import check_versions
@@ -98,7 +98,7 @@ class DaskExecutor:
     @contextmanager
     def session(self) -> Iterator[DaskSession]:
         """The cluster, open for as long as the ``with`` statement lasts."""
-        with ExitStack() as stack:
+        with scheduler_needed(), ExitStack() as stack:
             cluster = self.cluster or LocalCluster(cpu_share=self.config.cpu_allocation_percentage)
             if not cluster.is_open:
                 stack.enter_context(cluster)
@@ -213,12 +213,6 @@ class DaskSession:
             try:
                 _register(self.client, SlotManager(job.run_key, config, self.client.id), stack)
                 yield from DriverLoop(flow, accounting, backend).run()
-            except OSError as error:
-                if not compat.is_lost_connection(error):
-                    raise
-                raise RunError(
-                    "the scheduler does not answer any more; start the run again with resume=True to go on"
-                ) from error
             finally:
                 cache.store(_measured_rates(backend, keys))
         if failures:
