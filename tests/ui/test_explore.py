@@ -116,6 +116,37 @@ def test_marks_are_kept_with_the_records_of_the_run(corpus, server):
     assert answer(server, "/marks.jsonl") == (200, "")
 
 
+@pytest.mark.parametrize("length", ["-1", "\xb2", "abc", "9" * 99, "65537", "1_0", ""])
+def test_a_request_of_an_odd_length_is_refused_without_being_read(server, length):
+    connection = http.client.HTTPConnection(server.address.split("/")[2], timeout=30)
+    connection.putrequest("POST", "/api/mark")
+    connection.putheader("X-Dcurate", "explore")
+    connection.putheader("Content-Length", length)
+    connection.endheaders()
+    assert connection.getresponse().status == 403
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/api/documents?ranges=5", None),
+        ("GET", "/api/documents?ranges=null", None),
+        ("GET", '/api/documents?ranges=[["words","a","b"]]', None),
+        ("GET", "/api/documents?page=%C2%B2", None),
+        ("GET", "/api/threshold?stage=word_count&low=x", None),
+        ("POST", "/api/mark", '{"n": [1]}'),
+        ("POST", "/api/mark", '{"n": 1e999}'),
+        ("POST", "/api/mark", '{"n": null}'),
+    ],
+)
+def test_a_request_with_odd_numbers_is_a_bad_request(server, method, path, body):
+    connection = http.client.HTTPConnection(server.address.split("/")[2], timeout=30)
+    connection.request(method, path, body, {"X-Dcurate": "explore"})
+    assert connection.getresponse().status in (400, 404)
+    connection.close()
+
+
 def test_a_group_of_which_the_folder_is_named_twice_is_there_once(corpus):
     [group] = corpus.groups()["groups"]
     assert sorted(one["id"] for one in group["members"]) == ["d2", "d4"]

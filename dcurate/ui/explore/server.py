@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
+from dcurate.core.foreign import whole_number
 from dcurate.errors import DcurateError, PipelineError
 from dcurate.ui.explore.corpus import ExploredCorpus, Query
 
@@ -76,8 +77,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with a page, or with values."""
-        url = urlsplit(self.path)
         if not self._is_local():
+            return
+        try:
+            url = urlsplit(self.path)
+        except ValueError:
+            self._answer(None, {})
             return
         if url.path in _PAGES:
             name = _PAGES[url.path]
@@ -94,8 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Mark a document."""
         if not self._is_local():
             return
-        size = int(self.headers.get("Content-Length") or 0)
-        if self.headers.get("X-Dcurate") != "explore" or size > _LARGEST:
+        size = whole_number(self.headers.get("Content-Length", "0"), _LARGEST)
+        if self.headers.get("X-Dcurate") != "explore" or size is None:
             self._send(HTTPStatus.FORBIDDEN, b"marks come from the page alone", "text/plain")
             return
         try:
@@ -126,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             with self.server.lock:  # type: ignore[attr-defined]
                 answer = function(self._corpus, given)
-        except (DcurateError, ValueError, KeyError) as error:
+        except (DcurateError, ValueError, KeyError, TypeError, OverflowError) as error:  # numbers that are none
             self._send(HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain")
             return
         self._send(HTTPStatus.OK, orjson.dumps(answer, default=str, option=orjson.OPT_NON_STR_KEYS), "application/json")
