@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
 
-_COMMENT = re.compile(r"\s*#.*$")
 #: Bytes of robots.txt that are read, as https://www.rfc-editor.org/rfc/rfc9309 asks for at least.
 LARGEST_ROBOTS = 500 * 2**10
 
@@ -33,25 +31,29 @@ class Robots(NamedTuple):
     @classmethod
     def of(cls, text: str, agent: str) -> Robots:
         """Read the rules for an agent; those for all agents if none are for it."""
-        groups: dict[str, list[_Rule]] = {}
-        names: list[str] = []
-        in_rules = False
+        own: list[_Rule] = []
+        others: list[_Rule] = []
+        agent = agent.lower()
+        is_own = is_other = in_rules = has_own = False
         for line in text.lstrip("\ufeff").splitlines():
-            field, colon, value = _COMMENT.sub("", line).partition(":")
+            field, colon, value = line.partition("#")[0].partition(":")
             field, value = field.strip().lower(), value.strip()
             if not colon:
                 continue
             if field == "user-agent":
-                names = [] if in_rules else names
-                in_rules = False
-                names.append(value.partition("/")[0].strip().lower())
-                groups.setdefault(names[-1], [])
+                if in_rules:
+                    is_own = is_other = in_rules = False
+                name = value.partition("/")[0].strip().lower()
+                is_own, is_other = is_own or name == agent, is_other or name == "*"
+                has_own = has_own or is_own
             elif field in ("allow", "disallow"):
                 in_rules = True
-                for name in names if value else ():
-                    groups[name].append(_Rule(value, field == "allow"))
-        own = groups.get(agent.lower())
-        return cls(tuple(groups.get("*", ()) if own is None else own))
+                rule = _Rule(value, field == "allow")
+                if is_own and value:
+                    own.append(rule)
+                if is_other and value:
+                    others.append(rule)
+        return cls(tuple(own if has_own else others))
 
     def allows(self, path: str) -> bool:
         """Whether a path, with its query, may be fetched: the longest rule that matches says so."""

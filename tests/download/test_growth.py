@@ -21,6 +21,7 @@ from dcurate.download.arxiv.latex import ArxivExtractor
 from dcurate.download.arxiv.papers import ArxivIterator
 from dcurate.download.common_crawl.pages import CommonCrawlHTMLExtractor
 from dcurate.download.extract import Skipped
+from dcurate.download.rights import Robots
 from dcurate.download.wikipedia import reading
 from dcurate.download.wikipedia.text import WikipediaExtractor
 from tests.growth import SHORT, assert_linear, pairs, patterns, singles
@@ -206,6 +207,23 @@ def test_pages_of_common_crawl_take_linear_time() -> None:
         return extractor.extract({"url": "u", "warc_id": "w", "source_id": "s", "content": page.encode()})
 
     assert_linear(extract, singles(PAGES))
+
+
+def test_rules_of_a_site_are_read_in_linear_time_and_memory() -> None:
+    tokens = [
+        *("User-agent: dcurate\n", "User-agent: *\n", "Disallow: /a\n", "Allow: *\n", ":", "#", " ", "\t", "\v", "\n")
+    ]
+
+    def agents(length: int) -> str:
+        """Agents, each by another name, and then rules for all of them."""
+        names = "".join(f"User-agent: a{number}\n" for number in range(length // 40))
+        return f"{names}User-agent: dcurate\n" + "Disallow: /\n" * (length // 24)
+
+    def read(text: str) -> None:
+        Robots.of(text, "dcurate")
+
+    assert_linear(read, [*patterns(tokens), agents], SHORT)
+    assert len(Robots.of(agents(95_000), "dcurate").rules) == 95_000 // 24
 
 
 def test_macros_within_each_other_are_expanded_however_many_there_are() -> None:
