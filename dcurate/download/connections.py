@@ -15,12 +15,13 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
+
+from dcurate.download.addresses import is_public
 
 #: Connections to a host that are kept for the next request.
 _KEPT = 16
@@ -127,8 +128,8 @@ class _PublicHttps(_Https):
 
 
 def _checked(connected: Any) -> Any:
-    address = connected.getpeername()[0].partition("%")[0]
-    if not ip_address(address).is_global:
+    address = connected.getpeername()[0]
+    if not is_public(address):
         connected.close()
         raise PrivatePeerError(address)
     return connected

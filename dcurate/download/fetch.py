@@ -16,13 +16,15 @@ from typing import TypeVar
 import orjson
 
 from dcurate.download.origin import asked
-from dcurate.download.transfer import Interrupted, RemoteFile, Transfer, TransferError
+from dcurate.download.transfer import LONGEST_WAIT_S, Interrupted, RemoteFile, Transfer, TransferError
 from dcurate.errors import DataError
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.locks import is_at, lock
 
 T = TypeVar("T")
 
+#: Bytes of the largest listing; the largest that are known have some megabytes.
+_LARGEST_LISTING = 2**28
 _PROGRESS = 2**20
 _SPARE = 2**26
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
@@ -45,10 +47,10 @@ def fetch(file: RemoteFile, target: str, transfer: Transfer) -> None:
             with _part_of(target) as part:
                 if part is None:
                     continue
-                if is_whole(target, file):
-                    os.unlink(f"{target}.part")
-                else:
+                if not is_whole(target, file):
                     _fill(_Download(file, target, part, transfer))
+                    return  # also with an empty file, which is not whole for the next run if its size is not known
+                os.unlink(f"{target}.part")
 
 
 def is_whole(target: str, file: RemoteFile) -> bool:
@@ -66,12 +68,10 @@ def read(url: str, transfer: Transfer) -> bytes:
     Raises:
         TransferError: it cannot be fetched.
     """
-
-    def whole() -> bytes:
-        with asked(url, transfer) as answer:
-            return b"".join(answer.chunks)
-
-    return _tried(url, transfer, whole)
+    data, _ = read_limited(url, transfer, _LARGEST_LISTING)
+    if len(data) > _LARGEST_LISTING:
+        raise TransferError(f"cannot fetch {url}: it has more than {_LARGEST_LISTING:,} bytes; check the address")
+    return data
 
 
 def read_limited(
@@ -80,7 +80,8 @@ def read_limited(
     """The contents of a file of unknown size, up to one byte more than `limit`, and the headers of the server.
 
     Args:
-        most_s: seconds that an attempt may take: a server may send a byte now and then for ever.
+        most_s: seconds that an attempt may take, as a server may send a byte now and then for ever; and that a server
+            may ask to wait, in all.
 
     Raises:
         TransferError: it cannot be fetched.
@@ -100,7 +101,7 @@ def read_limited(
                 raise Interrupted(f"{len(data)} of {answer.size} bytes came")
             return bytes(data), answer.headers
 
-    return _tried(url, transfer, whole)
+    return _tried(url, transfer, whole, most_s)
 
 
 def read_range(url: str, transfer: Transfer, start: int, length: int) -> bytes:
@@ -124,15 +125,14 @@ def read_range(url: str, transfer: Transfer, start: int, length: int) -> bytes:
     return _tried(url, transfer, part)
 
 
-def _tried(url: str, transfer: Transfer, attempt: Callable[[], T]) -> T:
+def _tried(url: str, transfer: Transfer, attempt: Callable[[], T], longest_wait_s: float = LONGEST_WAIT_S) -> T:
     """The result of the first attempt that is not interrupted."""
-    failures = 0
+    retries = _Retries(url, transfer, min(longest_wait_s, LONGEST_WAIT_S))
     while True:
         try:
             return attempt()
         except Interrupted as interrupted:
-            failures += 1
-            _wait_or_give_up(url, transfer, failures, interrupted)
+            retries.wait(interrupted)
 
 
 def _fill(download: _Download) -> None:
@@ -153,7 +153,7 @@ class _Download:
 
     def run(self) -> None:
         """Attempt after attempt, until the file is complete."""
-        failures = 0
+        retries = _Retries(self.file.url, self.transfer)
         while True:
             before = self._held()
             try:
@@ -161,8 +161,9 @@ class _Download:
                 self._check()
                 break
             except Interrupted as interrupted:
-                failures = 1 if self._held() - before >= _PROGRESS else failures + 1
-                _wait_or_give_up(self.file.url, self.transfer, failures, interrupted)
+                if self._held() - before >= _PROGRESS:
+                    retries = _Retries(self.file.url, self.transfer)
+                retries.wait(interrupted)
         os.fsync(self.part.fileno())
         os.replace(f"{self.target}.part", self.target)
         with suppress(FileNotFoundError):
@@ -258,8 +259,31 @@ def _part_of(target: str) -> Iterator[BufferedRandom | None]:
         yield file if is_at(part, file.fileno()) else None
 
 
-def _wait_or_give_up(url: str, transfer: Transfer, failures: int, interrupted: Interrupted) -> None:
-    if failures >= transfer.attempts:
-        tried = f" (tried {failures} times)" if failures > 1 else ""
-        raise TransferError(f"cannot fetch {url}: {interrupted}{tried}", interrupted.status) from interrupted
-    time.sleep(transfer.wait_s(failures, interrupted.wait_s))
+class _Retries:
+    """The failed attempts in a row at one file.
+
+    Args:
+        longest_wait_s: seconds that the server may ask to wait, in all.
+    """
+
+    def __init__(self, url: str, transfer: Transfer, longest_wait_s: float = LONGEST_WAIT_S) -> None:
+        self._url, self._transfer, self._left_s = url, transfer, longest_wait_s
+        self._failures = 0
+
+    def wait(self, interrupted: Interrupted) -> None:
+        """Wait after a failed attempt.
+
+        Raises:
+            TransferError: the file counts as failed.
+        """
+        self._failures += 1
+        requested = interrupted.wait_s or 0.0
+        reason = str(interrupted)
+        if requested > self._left_s:
+            reason = f"{reason}, and asks to wait {requested:,.0f} s, of which {self._left_s:,.0f} are left"
+        elif self._failures < self._transfer.attempts:
+            self._left_s -= requested
+            time.sleep(self._transfer.wait_s(self._failures, requested))
+            return
+        tried = f" (tried {self._failures} times)" if self._failures > 1 else ""
+        raise TransferError(f"cannot fetch {self._url}: {reason}{tried}", interrupted.status) from interrupted

@@ -7,6 +7,7 @@ import mimetypes
 import os
 import threading
 import time
+import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +19,9 @@ import numpy as np
 
 from dcurate.core.resources import Resources
 from dcurate.core.stage import ProcessingStage
+from dcurate.download.addresses import check_public, host_of
 from dcurate.download.fetch import read_limited
-from dcurate.download.origin import MAX_REDIRECTS, check_public, harmless, origin_of
+from dcurate.download.origin import MAX_REDIRECTS, harmless, origin_of
 from dcurate.download.rights import (
     LARGEST_ROBOTS,
     Robots,
@@ -29,9 +31,16 @@ from dcurate.download.rights import (
     tdm_reservation,
     tdm_rules,
 )
-from dcurate.download.transfer import Interrupted, PrivateAddressError, RedirectedError, Transfer, TransferError
+from dcurate.download.transfer import (
+    BadAddressError,
+    Interrupted,
+    PrivateAddressError,
+    RedirectedError,
+    Transfer,
+    TransferError,
+)
 from dcurate.download.urls import WAITING
-from dcurate.errors import PipelineError, listed
+from dcurate.errors import PipelineError, ResourceError, listed
 from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.warc_http import response
@@ -42,17 +51,28 @@ from dcurate.media.refs import BYTES, LARGEST_FILE, with_columns
 
 #: Seconds for which the rules of a site are kept, and how many sites.
 _FRESH_S, _SITES = 3600.0, 4096
+#: Least seconds for which it is kept that the rules of a site cannot be had, and how many times as long as asking took:
+#: a site that does not answer takes a tenth of a run's time at most, however many of its URLs are listed.
+_FAILED_S, _FAILED_TIMES = 60.0, 10
 _TDM_BYTES = 2**20
 #: Seconds that an attempt at the rules of a site may take.
 _RULES_S = 30.0
 
 
 class _Site(NamedTuple):
-    """What a site says about the use of its files."""
+    """What a site says about the use of its files.
+
+    Args:
+        robots: None if robots.txt cannot be had.
+        tdm: patterns of paths, and whether rights are reserved.
+        until: when it is asked again, by `time.monotonic`.
+        run: of the stage that asked, where robots.txt cannot be had: another one asks again.
+    """
 
     robots: Robots | None
     tdm: list[tuple[str, bool]]
-    since: float
+    until: float = 0.0
+    run: str = ""
 
 
 class _Got(NamedTuple):
@@ -78,8 +98,9 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     disallows is not fetched, nor is one that redirects to such a file; another host receives no secret headers.
 
     A URL that fails goes to quarantine with its reason: ``"HTTP 404"``, ``"no answer"``, ``"too large"``,
-    ``"robots.txt cannot be had"``. To try the failed ones again, alone, read the quarantine of the run as input of the
-    next: `JsonlReader` with ``"shards.dcurate/quarantine"``, this stage, and a writer to another directory.
+    ``"robots.txt cannot be had"``; a site is asked for robots.txt again after a minute, or later if it was slow. To try
+    the failed ones again, alone, read the quarantine of the run as input of the next: `JsonlReader` with
+    ``"shards.dcurate/quarantine"``, this stage, and a writer to another directory.
 
     The files of a batch are in memory at once: read lists of URLs with a small ``blocksize``, such as ``"64KiB"``.
     Addresses that are not ``http://`` or ``https://``, and those of private networks, are refused, as a list may come
@@ -93,7 +114,8 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         private: whether servers in private networks may be asked; they are refused otherwise, also after a redirect.
         transfer: retries, timeouts, and limits for each host.
         limit: bytes of the largest file.
-        file_timeout_s: seconds that an attempt at a file may take.
+        file_timeout_s: seconds that an attempt at a file may take; and that a server may ask to wait for it by
+            ``Retry-After``, in all: one that asks for more is not asked again.
         at_a_time: files that a slot fetches at the same time.
 
     Raises:
@@ -124,6 +146,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         for name in ("at_a_time", "limit", "file_timeout_s"):
             if not getattr(self, name) > 0:
                 raise PipelineError(f"{self.name}: {name}={getattr(self, name)!r} must be above zero")
+        self._run = uuid.uuid4().hex
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide the rows."""
@@ -131,7 +154,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {
             name: value
             for name, value in given.items()
-            if name not in ("transfer", "at_a_time", "file_timeout_s", "resources")
+            if name not in ("transfer", "at_a_time", "file_timeout_s", "resources", "_run")
         }
 
     def inputs(self) -> tuple[list[str], list[str]]:
@@ -197,15 +220,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _ruled(self, url: str, transfer: Transfer, before: _Got) -> _Got:
         """What the site of an address says of it, added to what those before it say."""
         try:
-            parts = urlsplit(url)
-            host = parts.hostname
-        except ValueError as error:
-            return before._replace(fault=MediaFault("bad address", str(error)))
-        if parts.scheme not in ("http", "https") or not host:
-            return before._replace(
-                fault=MediaFault("bad address", "it does not begin with http:// or https:// and a host")
-            )
-        try:
+            host = host_of(url)
             if transfer.public_only:
                 check_public(url)
         except TransferError as error:
@@ -214,7 +229,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
             return before._replace(fault=MediaFault("no answer", str(error)))
         if not self.robots:
             return before
-        site = _site(origin_of(url), transfer)
+        site = _site(origin_of(url), transfer, self._run)
         if site.robots is None:
             return before._replace(fault=MediaFault("robots.txt cannot be had", f"of {host}"))
         reserved = is_reserved(site.tdm, path_of(url))
@@ -239,7 +254,10 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         coding = lower.get("content-encoding", "").strip().lower()
         if coding and coding != "identity":
             head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\n\r\n".encode()
-            message = response(head + data, self.limit + 1)
+            try:
+                message = response(head + data, self.limit + 1)
+            except ResourceError as error:  # nobody asked for this compression
+                return None, MediaFault("unknown compression", str(error))
             if message is None or (message.damage and len(message.body) <= self.limit):
                 return None, MediaFault("damaged", message.damage if message else "")
             data = message.body
@@ -251,6 +269,8 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
 def _fault(error: TransferError) -> MediaFault:
     if isinstance(error, PrivateAddressError):
         return MediaFault("private network", str(error))
+    if isinstance(error, BadAddressError):
+        return MediaFault("bad address", str(error))
     return MediaFault("no answer" if error.status is None else f"HTTP {error.status}", str(error))
 
 
@@ -259,8 +279,8 @@ _locks: OrderedDict[str, threading.Lock] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _site(address: str, transfer: Transfer) -> _Site:
-    """What a site says; asked for once an hour in each process."""
+def _site(address: str, transfer: Transfer, run: str) -> _Site:
+    """What a site says; asked for once an hour in each process, or sooner if it could not be had."""
     key = os.getpid(), address
     with _lock:
         own = _locks.setdefault(address, threading.Lock())
@@ -269,14 +289,17 @@ def _site(address: str, transfer: Transfer) -> _Site:
     with own:
         with _lock:
             known = _sites.get(key)
-        if known is not None and time.monotonic() - known.since < _FRESH_S:
+        begin = time.monotonic()
+        if known is not None and begin < known.until and (known.robots is not None or known.run == run):
             return known
         site = _asked(address, transfer)
-        if site.robots is not None:
-            with _lock:
-                _sites[key] = site
-                while len(_sites) > _SITES:
-                    _sites.popitem(last=False)
+        end = time.monotonic()
+        kept_s = _FRESH_S if site.robots is not None else min(_FRESH_S, max(_FAILED_S, _FAILED_TIMES * (end - begin)))
+        site = site._replace(until=end + kept_s, run=run)
+        with _lock:
+            _sites[key] = site
+            while len(_sites) > _SITES:
+                _sites.popitem(last=False)
         return site
 
 
@@ -287,7 +310,7 @@ def _asked(address: str, transfer: Transfer) -> _Site:
         robots = Robots.of(data[:LARGEST_ROBOTS].decode("utf-8", "replace"), _agent(transfer))
     except TransferError as error:
         if error.status is None or not 400 <= error.status < 500:  # RFC 9309: then nothing may be fetched
-            return _Site(None, [], time.monotonic())
+            return _Site(None, [])
         robots = Robots(())
     try:
         data, _ = read_limited(
@@ -296,7 +319,7 @@ def _asked(address: str, transfer: Transfer) -> _Site:
         tdm = tdm_rules(data)
     except TransferError:
         tdm = []
-    return _Site(robots, tdm, time.monotonic())
+    return _Site(robots, tdm)
 
 
 def _agent(transfer: Transfer) -> str:

@@ -7,21 +7,26 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from functools import lru_cache
-from ipaddress import ip_address
-from socket import SOCK_STREAM, getaddrinfo
 from typing import IO, Any
 from urllib.parse import urljoin, urlsplit
 
 import urllib3
 
+from dcurate.core.foreign import retry_after_s, whole_number
 from dcurate.core.redirects import HARMLESS
+from dcurate.download.addresses import check_public, host_of
 from dcurate.download.connections import Deadline, PrivatePeerError, ends_at, pool_for
-from dcurate.download.transfer import Interrupted, PrivateAddressError, RedirectedError, Transfer, TransferError
-from dcurate.errors import DataError
+from dcurate.download.transfer import (
+    BadAddressError,
+    Interrupted,
+    PrivateAddressError,
+    RedirectedError,
+    Transfer,
+    TransferError,
+)
+from dcurate.errors import DataError, ResourceError
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, file_entry
 from dcurate.fs.locks import lock, try_lock
@@ -30,8 +35,6 @@ from dcurate.fs.temporary import own_folder
 
 CHUNK = 2**20
 _RANGE = 2**24
-#: Seconds for which the addresses of a host are remembered.
-_RESOLVED_S = 60.0
 _AGAIN = (408, 425, 429)
 #: What remote stores raise where no attempt and no other file would fare better.
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
@@ -83,7 +86,10 @@ def asked(
         TransferError: no attempt would do.
         DataError: no file of the store would fare better: credentials are missing.
     """
-    ask = _http if urlsplit(url).scheme in ("http", "https") else _stored
+    ask = _stored
+    if url.partition("://")[0].lower() in ("http", "https"):
+        ask = _http
+        host_of(url)
     with within_rate_limit(url, transfer), ask(url, transfer, (start, stop), validator, most_s) as answer:
         yield answer
 
@@ -137,14 +143,15 @@ def _last_response(url: str, transfer: Transfer, headers: dict[str, str], deadli
         if not location:
             return response
         response.close()  # without its content, which may be endless
-        with suppress(ValueError):  # an invalid address
+        try:
             location = urljoin(target, location)
+            host_of(location)
+        except (ValueError, BadAddressError) as error:
+            raise BadAddressError(url, f"it redirects to {location!r}, which is not a valid address") from error
         if not transfer.follow_redirects:
             raise RedirectedError(
                 f"cannot fetch {url}: {response.status}, it redirects to {location}", response.status, location
             )
-        if not origin_of(location):
-            raise TransferError(f"cannot fetch {url}: it redirects to {location!r}, which is no valid address")
         if origin_of(target) != origin_of(location):
             headers = harmless(headers)
         target = location
@@ -175,40 +182,14 @@ def harmless(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() in HARMLESS}
 
 
-def check_public(url: str) -> None:
-    """Refuse an address in a private network, such as that of the machine or of its cloud's credentials.
-
-    Raises:
-        Interrupted: its host is not known.
-        PrivateAddressError: it is one.
-
-    Examples:
-        >>> check_public("http://10.0.0.1/")
-        Traceback (most recent call last):
-        dcurate.download.transfer.PrivateAddressError: cannot fetch http://10.0.0.1/: its server is in a private network
-    """
-    host = urlsplit(url).hostname or ""
-    try:
-        is_public = _is_public(host, int(time.monotonic() // _RESOLVED_S))
-    except OSError as error:
-        raise Interrupted(f"the host {host!r} is not known ({error})") from error
-    if not is_public:
-        raise PrivateAddressError(f"cannot fetch {url}: its server is in a private network")
-
-
-@lru_cache(maxsize=4096)
-def _is_public(host: str, _time: int) -> bool:
-    """Whether all addresses of a host are public; asked for again as time goes on."""
-    return all(ip_address(each[4][0]).is_global for each in getaddrinfo(host, None, type=SOCK_STREAM))
-
-
 def _answer(url: str, response: Any, start: int, deadline: Deadline) -> RangeResponse:
     status, headers = response.status, response.headers
     etag = headers.get("ETag", "")
     validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
+    if not validator.isprintable():  # no request could send it back
+        validator = ""
     if status == 200:
-        length = headers.get("Content-Length", "")
-        size = int(length) if length.isdigit() else None
+        size = whole_number(headers.get("Content-Length"))
         return RangeResponse(0, size, validator, _body(response, deadline), tuple(headers.items()))
     begin, size = _content_range(headers.get("Content-Range", ""))
     if status == 206 and begin == start:
@@ -217,7 +198,9 @@ def _answer(url: str, response: Any, start: int, deadline: Deadline) -> RangeRes
         return RangeResponse(start, size, validator, iter(()))
     if status in _AGAIN or status >= 500 or status in (206, 416):
         raise Interrupted(
-            f"the server answered {status} {response.reason or ''}".rstrip(), _retry_after(headers), status
+            f"the server answered {status} {response.reason or ''}".rstrip(),
+            retry_after_s(headers.get("Retry-After")),
+            status,
         )
     hint = {
         401: "; give credentials in Transfer(headers=...)",
@@ -243,26 +226,7 @@ def _content_range(header: str) -> tuple[int | None, int | None]:
         ((5, 10), (None, 10), (None, None))
     """
     match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", header.strip())
-    if not match:
-        return None, None
-    return (int(match[1]) if match[1] else None), (int(match[2]) if match[2] != "*" else None)
-
-
-def _retry_after(headers: Any) -> float | None:
-    """The delay of a ``Retry-After`` header in seconds, given as a number or a date.
-
-    Examples:
-        >>> date = "Thu, 01 Jan 1970 00:00:00 GMT"
-        >>> [_retry_after({"Retry-After": text}) for text in ("120", date, "soon", "")]
-        [120.0, 0.0, None, None]
-    """
-    text = headers.get("Retry-After", "").strip()
-    if text.isdigit():
-        return float(text)
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time()) if text else None
-    except ValueError:
-        return None
+    return (whole_number(match[1]), whole_number(match[2])) if match else (None, None)
 
 
 @contextmanager
@@ -270,8 +234,8 @@ def _stored(
     url: str, transfer: Transfer, wanted: tuple[int, int | None], validator: str, _most_s: float
 ) -> Iterator[RangeResponse]:
     start, stop = wanted
-    store, path = open_store(url, transfer.storage_options)
     with _storage_errors(url):
+        store, path = open_store(url, transfer.storage_options)
         store.invalidate_cache()
         entry = file_entry(store, path)
     begin = start if start <= entry.size and validator in ("", entry.version) else 0
@@ -303,9 +267,13 @@ def _storage_errors(url: str) -> Iterator[None]:
         cause = error.__cause__
         if type(cause).__name__ in _NO_CREDENTIALS:
             raise DataError(f"cannot fetch {url}: {cause}; give credentials in storage_options") from cause
-        if isinstance(cause, FileNotFoundError | PermissionError):
+        if isinstance(cause, FileNotFoundError | PermissionError | ValueError):  # ValueError: an unknown protocol
             raise TransferError(str(error)) from cause
         raise Interrupted(str(error)) from error.__cause__
+    except ResourceError:
+        raise
+    except Exception as error:  # stores of fsspec raise all kinds for addresses that they do not take
+        raise BadAddressError(url, f"{type(error).__name__}: {error}") from error
 
 
 _POLL_S = 0.05
@@ -316,7 +284,8 @@ _LONGEST_HOST = 200
 @contextmanager
 def within_rate_limit(url: str, transfer: Transfer) -> Iterator[None]:
     """Wait for a free connection and request slot of a URL's server, and hold them."""
-    host = re.sub(r"[^A-Za-z0-9.-]", "_", urlsplit(url).netloc.rpartition("@")[2])[:_LONGEST_HOST]
+    netloc = re.split("[/?#]", url, maxsplit=3)[2] if "://" in url else ""
+    host = re.sub(r"[^A-Za-z0-9.-]", "_", netloc.rpartition("@")[2])[:_LONGEST_HOST]
     with ExitStack() as stack:
         if transfer.connections_per_host:
             stack.enter_context(_one_of(host, transfer.connections_per_host))

@@ -11,7 +11,7 @@ from dcurate.core.batch import FilePart
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import DataError, PipelineError
 
-#: Longest wait, in seconds, even if a server requests more.
+#: Seconds that servers may ask to wait for one file, in all; one that asks for more is not asked again.
 LONGEST_WAIT_S = 3600.0
 _LONGEST_BACKOFF_S = 60.0
 
@@ -30,6 +30,13 @@ class TransferError(DataError):
 
 class PrivateAddressError(TransferError):
     """A server in a private network that must not be asked."""
+
+
+class BadAddressError(TransferError):
+    """An address that no request can be made to, or that can be read in two ways."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"cannot fetch {url!r}: {reason}; check the address")
 
 
 class RedirectedError(TransferError):
@@ -91,7 +98,8 @@ class Transfer:
         attempts: number of failed attempts in a row after which the file counts as failed; an attempt that receives
             a megabyte or more resets the count.
         backoff_s: seconds before the second attempt, doubled for each further one up to a minute, less up to half at
-            random. A longer ``Retry-After`` of the server takes precedence.
+            random. A longer ``Retry-After`` of the server takes precedence; a file for which a server asks to wait for
+            more than an hour in all counts as failed.
         timeout_s: seconds to wait for a connection, for the head of an answer, and for each piece of its content.
         connections_per_host: concurrent downloads from one server to one machine, over all its processes; None for no
             limit.
@@ -135,4 +143,4 @@ class Transfer:
     def wait_s(self, failures: int, asked: float | None = None) -> float:
         """Seconds to wait after a number of consecutive failures; ``asked`` is the server's requested delay."""
         backoff: float = min(_LONGEST_BACKOFF_S, self.backoff_s * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
-        return min(LONGEST_WAIT_S, max(backoff, asked or 0.0))
+        return max(backoff, asked or 0.0)

@@ -7,7 +7,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -234,6 +234,27 @@ def dripping(head: bytes, drop: bytes) -> Iterator[str]:
                 while True:
                     self.request.sendall(drop)
                     time.sleep(0.01)
+
+    class Server(ThreadingTCPServer):
+        daemon_threads, block_on_close = True, False
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+@contextmanager
+def answering(answers: Mapping[str, bytes]) -> Iterator[str]:
+    """A server that answers a request for a path with raw bytes, and then hangs up."""
+
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError, IndexError):
+                path = self.request.recv(65536).split()[1].decode()
+                self.request.sendall(answers.get(path, b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))
 
     class Server(ThreadingTCPServer):
         daemon_threads, block_on_close = True, False

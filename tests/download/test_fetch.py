@@ -99,6 +99,13 @@ def test_a_process_killed_within_a_download_is_followed_by_one_that_fetches_the_
     assert 20_000 <= held < len(DATA)
 
 
+def test_an_empty_file_is_asked_for_once(web: Files, tmp_path: Path) -> None:
+    web.content["/empty"] = b""
+    fetch(RemoteFile(web.url("/empty")), str(tmp_path / "empty"), QUICK)
+    assert (tmp_path / "empty").read_bytes() == b""
+    assert len(web.asked) == 1
+
+
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 def test_a_server_that_is_busy_is_asked_again(web: Files, tmp_path: Path, status: int) -> None:
     web.content["/b"] = DATA

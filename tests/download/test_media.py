@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import InlineExecutor, JsonlReader, Pipeline, Transfer, WebDatasetWriter
-from dcurate.download import connections, media, origin
+from dcurate.download import addresses, connections, media
 from dcurate.download.media import FetchMedia
 from dcurate.download.rights import Robots, robots_tags
 from dcurate.errors import PipelineError
@@ -151,10 +151,47 @@ def test_a_site_whose_rules_cannot_be_had_is_not_read_and_one_without_rules_is(w
     assert Counter(one.path for one in web.asked) == {"/robots.txt": 3, "/.well-known/tdmrep.json": 1, "/a.png": 1}
 
 
+def test_a_site_whose_rules_cannot_be_had_is_asked_once_for_all_its_urls(web, tmp_path):
+    web.fail("/robots.txt", *[500] * 3000)
+    urls = [web.url(f"/{number}.png") for number in range(1000)]
+    stage = FetchMedia(private=True, transfer=QUICK)
+    for _ in range(2):
+        result = run(listed(tmp_path, urls), stage)
+        assert result.report.stages[1].faulty == {"robots.txt cannot be had": 1000}
+    assert [one.path for one in web.asked] == ["/robots.txt"] * QUICK.attempts
+
+
+@pytest.mark.parametrize("asked", ["3600", "9" * 20, "Fri, 31 Dec 9999 23:59:59 GMT"])
+@pytest.mark.parametrize("robots", [True, False])
+def test_a_server_that_asks_to_wait_longer_than_a_file_may_take_is_left(asked, robots, web, tmp_path):
+    web.retry_after = asked
+    urls = [web.url(f"/{number}.png") for number in range(40)]
+    for url in urls:
+        web.fail(url.removeprefix(web.address), 429, 503)
+    web.fail("/robots.txt", 503, 503)
+    result = run(listed(tmp_path, urls), FetchMedia(private=True, transfer=QUICK, robots=robots))
+    if robots:
+        assert result.report.stages[1].faulty == {"robots.txt cannot be had": 40}
+        assert [one.path for one in web.asked] == ["/robots.txt"]
+    else:
+        assert result.report.stages[1].faulty == {"HTTP 429": 40}
+        assert len(web.asked) == 40
+
+
+def test_waits_that_a_server_asks_for_are_added_up(web, tmp_path):
+    web.retry_after = "1"
+    web.fail("/a.png", *[503] * 9)
+    reader = listed(tmp_path, [web.url("/a.png")])
+    transfer = replace(QUICK, attempts=9)
+    result = run(reader, FetchMedia(private=True, transfer=transfer, robots=False, file_timeout_s=1.5))
+    assert result.report.stages[1].faulty == {"HTTP 503": 1}
+    assert len(web.asked) == 2
+
+
 @pytest.mark.parametrize("location", ["http://[bad", "file:///etc/passwd", "http://host:x/", "/robots.txt", "//"])
 @pytest.mark.parametrize("private", [True, False])
 def test_rules_that_redirect_to_nowhere_cannot_be_had(location, private, web, tmp_path, monkeypatch):
-    monkeypatch.setattr(origin, "_is_public", lambda host, _: True)
+    monkeypatch.setattr(addresses, "is_public", lambda address: True)
     monkeypatch.setattr(connections, "_checked", lambda connected: connected)
     web.fail("/robots.txt", *[302] * 9)
     web.headers["/robots.txt"] = [("Location", location)]
@@ -192,7 +229,7 @@ def test_private_networks_are_refused_also_after_a_redirect(web, tmp_path, monke
     assert not web.asked
     web.fail("/r.png", 302)
     web.headers["/r.png"] = [("Location", "http://[::1]:1/")]
-    monkeypatch.setattr(origin, "_is_public", lambda host, _: host == "127.0.0.1")
+    monkeypatch.setattr(addresses, "is_public", lambda address: address == "127.0.0.1")
     monkeypatch.setattr(connections, "_checked", lambda connected: connected)
     result = run(listed(tmp_path, [web.url("/r.png")]), FetchMedia(robots=False, transfer=QUICK))
     assert result.report.stages[1].faulty == {"private network": 1}
@@ -200,7 +237,7 @@ def test_private_networks_are_refused_also_after_a_redirect(web, tmp_path, monke
 
 
 def test_a_name_that_becomes_one_of_a_private_network_after_it_was_looked_up_is_refused(web, tmp_path, monkeypatch):
-    monkeypatch.setattr(origin, "_is_public", lambda host, _: True)
+    monkeypatch.setattr(addresses, "is_public", lambda address: True)
     result = run(listed(tmp_path, [web.url("/a.png")]), FetchMedia(robots=False, transfer=QUICK))
     assert result.report.stages[1].faulty == {"private network": 1}
     assert not web.asked
@@ -231,7 +268,7 @@ def test_files_are_fetched_by_https_and_the_same_waits_end(secure, tmp_path):
 
 
 def test_private_networks_are_refused_by_https_too(secure, tmp_path, monkeypatch):
-    monkeypatch.setattr(origin, "_is_public", lambda host, _: True)
+    monkeypatch.setattr(addresses, "is_public", lambda address: True)
     result = run(listed(tmp_path, [secure.url("/a.png")]), FetchMedia(robots=False, transfer=QUICK))
     assert result.report.stages[1].faulty == {"private network": 1}
     assert not secure.asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dcurate.core.foreign import whole_number
 from dcurate.download.fetch import read
 from dcurate.download.markup import fields
 from dcurate.download.transfer import RemoteFile, Transfer, TransferError
@@ -74,6 +75,6 @@ class ArxivUrlGenerator(URLGenerator):
         size, digest = facts.get("size", "").strip(), facts.get("md5sum", "").strip()
         return RemoteFile(
             f"{self._prefix}/{facts['filename'].strip()}",
-            int(size) if size.isdigit() else None,
+            whole_number(size),
             f"md5:{digest}" if _MD5.fullmatch(digest) else "",
         )

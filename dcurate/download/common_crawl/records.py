@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.batch import Rejection
+from dcurate.core.foreign import LARGEST
 from dcurate.core.resources import Resources
 from dcurate.core.stage import ProcessingStage
 from dcurate.download.fetch import read_range
@@ -21,7 +22,7 @@ from dcurate.errors import PipelineError
 from dcurate.frames.columns import rows_at, values, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.records import with_bytes
-from dcurate.io.warc import Damage, iterate_records
+from dcurate.io.warc import LARGEST_RECORD, Damage, iterate_records
 from dcurate.io.warc_http import response
 
 _ORDINARY = Transfer()
@@ -112,7 +113,13 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
         if not path or offset is None or not length:
             return None, "the row names no place in an archive"
         try:
-            data = read_range(self._address(path), self.transfer, int(offset), int(length))
+            start, size = int(offset), int(length)
+        except (ValueError, OverflowError):
+            start, size = -1, 0
+        if not (0 <= start <= LARGEST and 0 < size <= LARGEST_RECORD):
+            return None, f"the row names no place in an archive: offset {offset!r:.40}, length {length!r:.40}"
+        try:
+            data = read_range(self._address(path), self.transfer, start, size)
         except TransferError as error:
             return None, str(error)
         reason = "there is no record at this place"

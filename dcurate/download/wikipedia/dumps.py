@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from dcurate.core.foreign import whole_number
 from dcurate.download.fetch import read
 from dcurate.download.transfer import RemoteFile, Transfer, TransferError
 from dcurate.download.urls import URLGenerator
@@ -64,7 +65,7 @@ class WikipediaUrlGenerator(URLGenerator):
             DataError: there is no such dump, none is complete, or the server cannot be reached.
         """
         date, files = self._dump()
-        return [_file(f"{self._address}/{date}/{name}", facts or {}) for name, facts in files.items() if ".xml" in name]
+        return [_file(f"{self._address}/{date}/{name}", facts) for name, facts in files.items() if ".xml" in name]
 
     def edition(self) -> str:
         return self.dump_date or self._dump()[0]
@@ -103,7 +104,7 @@ class WikipediaUrlGenerator(URLGenerator):
         address = f"{self._address}/{date}/dumpstatus.json"
         try:
             job = orjson.loads(read(address, self.transfer))["jobs"][_JOB]
-            status, files = job["status"], job.get("files", {})
+            status, files = job["status"], dict(job.get("files", {}))
         except TransferError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -112,9 +113,10 @@ class WikipediaUrlGenerator(URLGenerator):
             raise DataError(
                 f"the articles of {self._address}/{date} are not complete ({status}); name an older dump_date"
             )
-        return dict(files)
+        return files
 
 
-def _file(url: str, facts: Mapping[str, Any]) -> RemoteFile:
+def _file(url: str, facts: Any) -> RemoteFile:
+    facts = facts if isinstance(facts, dict) else {}
     digest = next((f"{kind}:{facts[kind]}" for kind in _DIGESTS if facts.get(kind)), "")
-    return RemoteFile(url, facts.get("size"), digest)
+    return RemoteFile(url, whole_number(str(facts.get("size", ""))), digest)
