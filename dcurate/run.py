@@ -519,8 +519,7 @@ class _Run:
                     stats[self.owners[one.name]].add(one.part())
         faulty = any(one.faulty for one in stats.values())
         quarantine = self._quarantine if faulty else None
-        source = self.stages[0]
-        remarks = source.remarks(stats[source.name].found) if isinstance(source, SourceStage) else []
+        remarks = [remark for stage in self.stages for remark in stage.remarks(stats[stage.name].found)]
         return replace(
             reports[-1],
             started=reports[0].started,

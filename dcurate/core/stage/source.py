@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from dcurate.core.batch import Batch, FileGroup, FilePart, FileRows
@@ -73,14 +73,6 @@ class SourceStage(ProcessingStage[X, Y]):
     def forecast(self) -> list[str]:
         """Return the notices, as far as the columns are known from the input."""
         return self.notices()
-
-    def remarks(self, found: Mapping[str, int]) -> list[str]:
-        """Return sentences for the report about what was counted while reading.
-
-        Args:
-            found: how often, by kind, as the batches of the source have it.
-        """
-        return []
 
 
 def places(batch: Batch) -> list[dict[str, Any]]:
