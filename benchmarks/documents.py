@@ -40,8 +40,8 @@ TOOLS = ("pypdfium2", "pymupdf", "pymupdf4llm", "pdfminer", "pdf_oxide", "kreuzb
 #: Seconds that another tool may take over a part of the data.
 _PEER_S = 1800
 #: What its authors publish of docling's whole pipeline, on a CPU; its models are downloaded, so it is not run here.
-#: Text only, as the other tools give it.
-_PLAIN = {"markdown": False, "links": False}
+#: Text only, as the other tools give it: with what is outside of the crop box, as the truth has it, and without fields.
+_PLAIN = {"markdown": False, "links": False, "crop": False, "forms": False}
 PUBLISHED = {"docling": {"pages_per_s": [0.6, 0.9]}}
 
 

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import pypdfium2 as pdfium
 
-from dcurate.documents.figures import figure_pictures
+from dcurate.documents.figures import MOST_FIGURES, figure_pictures, undrawn
+from dcurate.documents.losses import Losses
 from dcurate.documents.memory import DRAWING, limited_memory
 from dcurate.documents.pdf import PdfError, extract_pdf
 from dcurate.documents.repair import has_no_pages, with_page_tree
@@ -20,7 +21,7 @@ _BROKEN = ("truncated", "damaged")
 #: Options that are not those of the extraction.
 _OWN = ("repair", "output", "signals")
 #: What the stage needs of a document, besides its text.
-_WHOLE = frozenset(("page_spans", "title", "producer", "creator", "language", "n_pages", "figures"))
+_WHOLE = frozenset(("page_spans", "title", "producer", "creator", "language", "n_pages", "figures", "losses"))
 #: A PDF that needs every kernel.
 WARM = Path(__file__).parents[1] / "bundled" / "warm.pdf"
 #: What makes a mapping of a file; see `extract_pdf`.
@@ -72,13 +73,20 @@ def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[di
         raise MediaError("damaged", f"none of its {len(found['pages']):,} pages can be loaded")
     if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
         raise _fault(data, cut)
-    pictures = figure_pictures(used, found.get("figures") or ()) if output == "interleaved" else []
+    losses = Losses(found["losses"])
+    losses.add("end", bool(cut))
+    pictures = list[bytes]()
+    if output == "interleaved":
+        figures = found.get("figures") or ()
+        pictures = figure_pictures(used, figures[:MOST_FIGURES])
+        beyond = max(0, len(figures) - MOST_FIGURES) + sum(page.get("figures_left_out", 0) for page in found["pages"])
+        losses.add("figures", beyond + undrawn(figures, pictures))
     needed = {*(options.get("signals") or found["pages"][0]), *(["markdown"] if output == "interleaved" else [])}
     pages = [{name: page[name] for name in page if name in needed} for page in found["pages"]]
     whole = {name: found[name] for name in found if name in _WHOLE or name == output}
     if output == "markdown":
         whole["page_spans"] = _spans([page["markdown"] for page in found["pages"]])
-    return {**whole, "pages": pages, "truncated": cut}, pictures
+    return {**whole, "pages": pages, "truncated": cut, "losses": losses.rows()}, pictures
 
 
 def _spans(texts: Sequence[str]) -> list[list[int]]:

@@ -17,6 +17,8 @@ PAGE: Final = pa.struct(
         ("height", pa.float64()),
         ("rotate", pa.int32()),
         ("characters", pa.int64()),
+        ("characters_left_out", pa.int64()),
+        ("characters_turned", pa.int64()),
         ("image_share", pa.float64()),
         ("text_over_image", pa.float64()),
         ("broken_share", pa.float64()),
@@ -34,6 +36,8 @@ PAGE: Final = pa.struct(
 )
 #: A range of bytes of the text.
 SPAN: Final = pa.struct([("start", pa.int64()), ("stop", pa.int64())])
+#: What of a document is not in its text; see `dcurate.documents.losses`.
+LOSSES: Final = pa.list_(pa.struct([("what", pa.string()), ("count", pa.int64()), ("where", pa.string())]))
 
 #: What is known of a document besides its text; see `document_columns`.
 DOCUMENT: Final = pa.schema(
@@ -53,6 +57,7 @@ DOCUMENT: Final = pa.schema(
         ("rotated_share", pa.float64()),
         ("n_fonts", pa.int64()),
         ("truncated", pa.string()),
+        ("losses", LOSSES),
         ("pages", pa.list_(PAGE)),
         ("page_spans", pa.list_(SPAN)),
     ]
@@ -78,7 +83,7 @@ def document_columns(found: Mapping[str, Any]) -> dict[str, Any]:
     characters = [int(page.get("characters") or 0) for page in pages]
     fonts = [page.get("fonts") for page in pages]
     return {
-        **{name: found.get(name) or None for name in ("title", "producer", "creator", "truncated")},
+        **{name: found.get(name) or None for name in ("title", "producer", "creator", "truncated", "losses")},
         "declared_language": found.get("language") or None,
         "n_pages": found.get("n_pages", len(pages)),
         "n_characters": sum(characters),

@@ -13,6 +13,7 @@ from dcurate.core.stage import Spec, WorkerMetadata
 from dcurate.documents.columns import DOCUMENT, document_columns, with_columns
 from dcurate.documents.columns import PAGE as PAGE_SIGNALS
 from dcurate.documents.interleaved import PAGE, interleaved_table
+from dcurate.documents.losses import counted
 from dcurate.documents.stage import RECYCLE_ITEMS, FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
@@ -37,6 +38,11 @@ _TIMEOUT_S, _MEMORY = (60.0, 600.0), ("1GiB", "3GiB")
 
 #: The reason for which a file without pages is dropped; it is whole, and there is nothing to read in it.
 NO_PAGES = "no pages"
+#: Arguments that are options of the extraction under the same names.
+_OPTIONS = (
+    "password", "max_pages", "most_pages", "max_characters_per_page", "max_objects_per_page", "keep_headers",
+    "join_hyphens", "shapes", "crop", "forms",
+)  # fmt: skip
 #: How a process ends in which pdfium could not get memory.
 _ABORTED = "crashed: SIGABRT"
 
@@ -58,6 +64,8 @@ class PdfExtract(FileExtract):
     * ``truncated``: ``"length"`` for a file that was cut off at a limit of crawlers (1 MiB, 5 MiB), ``"no end mark"``
       for another one without its end, else null. Its text goes as far as it could be read. A reason that the crawler
       gave in a column ``truncated`` stays.
+    * ``losses``: what of the document is not in the text, each with ``what`` it is, a ``count`` and ``where`` the first
+      is; null if nothing is known to be missing. The report counts them, and a notice sums them up.
 
     PDFs are read in a child process with limits of time and memory. One that cannot be read is one row in quarantine,
     with its reason: ``"encrypted"``, ``"truncated"``, ``"damaged"``, ``"not a PDF: HTML"``, ``"too many pages"``,
@@ -76,7 +84,15 @@ class PdfExtract(FileExtract):
         hard: where pages go that OCR cannot read: ``"set aside"``, or ``"vision"`` for a stage that asks a vision
             model. They have no text.
         max_pages: pages to read of a file; None for all.
+        most_pages: a file that has more goes to quarantine as ``"too many pages"``.
+        max_characters_per_page: characters to read of a page; the others are left out, and counted in ``losses``.
+        max_objects_per_page: drawings of a page to look at for tables, figures and what covers text.
         keep_headers: whether headers, footers and page numbers stay in the text.
+        join_hyphens: whether words that were broken at the end of a line are joined.
+        shapes: whether pages whose fonts have no map to Unicode, or a wrong one, are read by the shapes of their
+            glyphs.
+        crop: whether text outside the crop box of a page is left out; viewers do not show it.
+        forms: whether the values of form fields and free-text notes are in the text, where they are on the page.
         repair: whether a file that was cut off is read as far as it goes.
         password: for encrypted files; None for none.
         timeout_s: seconds that one PDF may take; None for 60, and 600 with OCR.
@@ -112,7 +128,14 @@ class PdfExtract(FileExtract):
     ocr_models: str | None = None
     hard: Hard = "set aside"
     max_pages: int | None = None
+    most_pages: int = 100_000
+    max_characters_per_page: int = 200_000
+    max_objects_per_page: int = 50_000
     keep_headers: bool = False
+    join_hyphens: bool = True
+    shapes: bool = True
+    crop: bool = True
+    forms: bool = True
     repair: bool = True
     password: str | None = None
     timeout_s: float | None = None
@@ -128,6 +151,9 @@ class PdfExtract(FileExtract):
             raise PipelineError(f"{self.name}: output={self.output!r} is none of {listed(get_args(Output))}")
         if self.max_pages is not None and self.max_pages < 1:
             raise PipelineError(f"{self.name}: max_pages={self.max_pages!r} must be at least 1, or None for all")
+        for argument in ("most_pages", "max_characters_per_page", "max_objects_per_page"):
+            if getattr(self, argument) < 1:
+                raise PipelineError(f"{self.name}: {argument}={getattr(self, argument)!r} must be at least 1")
         for argument, allowed in (("ocr", get_args(Ocr)), ("hard", get_args(Hard))):
             if getattr(self, argument) not in allowed:
                 raise PipelineError(f"{self.name}: {argument}={getattr(self, argument)!r} is none of {listed(allowed)}")
@@ -175,16 +201,15 @@ class PdfExtract(FileExtract):
             rows = interleaved_table(rows, found, self._ids(rows, str(task.key or "")))
         else:
             rows = self._with_columns(rows, [self._row(each) for each in found])
-        return replace(result, data=rows, rejections=(*result.rejections, *dropped))
+        lost = counted(each.value["losses"] for each in found)
+        return replace(result, data=rows, rejections=(*result.rejections, *dropped), found=lost)
 
     def _options(self) -> dict[str, Any]:
         return {
             "output": self.output,
             "markdown": self.output != "text",
             "links": self.output != "text",
-            "max_pages": self.max_pages,
-            "keep_headers": self.keep_headers,
-            "password": self.password,
+            **{name: getattr(self, name) for name in _OPTIONS},
             "repair": self.repair,
             "signals": [field.name for field in PAGE_SIGNALS],
             **({} if self.ocr == "off" else {"ocr": {"ocr": self.ocr, "models": self.ocr_models, "hard": self.hard}}),

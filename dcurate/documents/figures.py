@@ -13,8 +13,10 @@ from dcurate.documents.pdf.source import opened
 #: Left, top, right and bottom in points, from the top left of the page before its rotation.
 Box: TypeAlias = Sequence[float]
 
-#: Dots an inch, most pixels of a side, most figures of a file.
-_DPI, _SIDE, _MOST = 144, 2000, 500
+#: Figures of a file that are drawn, at most.
+MOST_FIGURES = 500
+#: Dots an inch, most pixels of a side.
+_DPI, _SIDE = 144, 2000
 _QUALITY = 85
 #: Figures with a shorter side in points are rules and marks.
 _LEAST = 16.0
@@ -29,7 +31,7 @@ def figure_pictures(data: bytes, figures: Sequence[Mapping[str, Any]]) -> list[b
     """
     pictures = [b""] * len(figures)
     with opened(data) as document:
-        for place, figure in enumerate(figures[:_MOST]):
+        for place, figure in enumerate(figures):
             x0, y0, x1, y1 = figure["bbox"]
             if min(x1 - x0, y1 - y0) >= _LEAST:
                 try:
@@ -37,6 +39,17 @@ def figure_pictures(data: bytes, figures: Sequence[Mapping[str, Any]]) -> list[b
                 except (pdfium.PdfiumError, ValueError):  # the text goes on without it
                     continue
     return pictures
+
+
+def undrawn(figures: Sequence[Mapping[str, Any]], pictures: Sequence[bytes]) -> int:
+    """The number of figures that are large enough and have an empty picture.
+
+    Examples:
+        >>> undrawn([{"bbox": [0, 0, 90, 90]}, {"bbox": [0, 0, 9, 9]}], [b"", b""])
+        1
+    """
+    pairs = ((figure["bbox"], picture) for figure, picture in zip(figures, pictures, strict=False))
+    return sum(not picture and min(box[2] - box[0], box[3] - box[1]) >= _LEAST for box, picture in pairs)
 
 
 def _drawn(page: pdfium.PdfPage, box: Box) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from dcurate.core.batch import Rejection
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage, WorkerMetadata
+from dcurate.documents.losses import remarks_on_losses
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
@@ -76,6 +77,10 @@ class FileExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
             answers = iter(self._sandbox.map([data for data in files if isinstance(data, bytes)]))
             for data in files:
                 yield data if isinstance(data, MediaFault) else next(answers)
+
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """Return a sentence about what of the documents is not in their text."""
+        return remarks_on_losses(self.name, found)
 
     def _dropped(self, rows: pa.Table, reason: str) -> list[Rejection]:
         """The rejection of rows in whose files there is nothing to read; none if there are no rows."""

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.documents.pdf.native import Characters
-from dcurate.kernels.pdf.characters import COLOR, FONT, TURN
+from dcurate.kernels.pdf.characters import ANGLE, COLOR, FONT, TURN
 
 _BLACK = 0xFF000000
-_COLUMNS = max(TURN, COLOR) + 1
+_COLUMNS = ANGLE + 1
 
 
 def read_off(

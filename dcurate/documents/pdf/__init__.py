@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pypdfium2 as pdfium
+from pypdfium2 import raw
 
+from dcurate.documents.losses import Losses
 from dcurate.documents.noise import clear_layer
 from dcurate.documents.ocr import fonts
 from dcurate.documents.pdf.faults import PdfError
@@ -16,9 +18,18 @@ from dcurate.documents.pdf.options import PdfOptions
 from dcurate.documents.pdf.page import PdfPage, read_page
 from dcurate.documents.pdf.render import Compounds, Sizes, blocks_of, page_markdown, page_text
 from dcurate.documents.pdf.source import metadata, opened
+from dcurate.documents.routes import ASIDE
 
 #: What may be done to the pages of an open document before their text is written.
 Revise: TypeAlias = Callable[[pdfium.PdfDocument, list[PdfPage], PdfOptions], list[PdfPage]]
+
+#: Losses that the signals of pages count.
+_COUNTED = {
+    "characters": "characters_left_out",
+    "turned characters": "characters_turned",
+    "drawings": "drawings_left_out",
+    "form fields": "fields_left_out",
+}
 
 __all__ = ["PdfError", "PdfOptions", "extract_pdf"]
 
@@ -42,7 +53,8 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
         - ``page_spans``: where each page begins and ends in ``text``, in bytes of UTF-8;
         - ``title``, ``producer``, ``creator``, ``n_pages``;
         - ``headers_footers``: lines that were left out; ``figures`` and ``links``, each with its page;
-          ``fields``: values of form fields by name.
+          ``fields``: values of form fields by name; ``losses``: what is not in the text, see
+          `dcurate.documents.losses`.
 
     Raises:
         PdfError: the file cannot be read; with its reason.
@@ -55,7 +67,8 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
         if count > chosen.most_pages:
             raise PdfError("too many pages", f"{count:,} pages; at most {chosen.most_pages:,}")
         wanted = count if chosen.max_pages is None else min(count, chosen.max_pages)
-        pages = [read_page(document.raw, number, chosen) for number in range(wanted)]
+        form = _form_of(document) if chosen.forms else None
+        pages = [read_page(document.raw, number, chosen, form) for number in range(wanted)]
         if revise is not None:
             pages = revise(document, pages, chosen)
         elif chosen.shapes:
@@ -104,4 +117,29 @@ def extract_pdf(data: bytes, options: Mapping[str, Any] | None = None, revise: R
             "figures": [figure for page in pages for figure in page.figures],
             "links": [{"page": page.number + 1, **link} for page in pages for link in page.links],
             "fields": fields_of(document) if chosen.links else {},
+            "losses": _losses(document, pages, chosen),
         }
+
+
+def _form_of(document: pdfium.PdfDocument) -> Any:
+    """Pdfium's handle of the forms of a document; None if it has none."""
+    if document.get_formtype() == raw.FORMTYPE_NONE:
+        return None
+    document.init_forms()
+    return document.formenv.raw if document.formenv else None
+
+
+def _losses(document: pdfium.PdfDocument, pages: Sequence[PdfPage], options: PdfOptions) -> list[dict[str, Any]]:
+    """What of a document is not in its text; see `dcurate.documents.losses`."""
+    losses = Losses()
+    if len(document) > len(pages):
+        losses.add("pages", len(document) - len(pages), f"page {len(pages) + 1:,}")
+    for page in pages:
+        where, signals = f"page {page.number + 1:,}", page.signals
+        losses.add("unreadable pages", bool(signals.get("unread")), where)
+        losses.add("pages set aside", signals.get("route") == ASIDE, where)
+        for what, name in _COUNTED.items():
+            losses.add(what, signals.get(name) or 0, where)
+    if options.forms:
+        losses.add("forms", document.get_formtype() == raw.FORMTYPE_XFA_FULL)
+    return losses.rows()

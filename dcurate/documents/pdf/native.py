@@ -17,6 +17,7 @@ from dcurate.kernels.pdf import drawings as of_drawings
 from dcurate.kernels.pdf import visible as of_visible
 
 _NAME = ctypes.create_string_buffer(256)
+_NO_SPOTS = np.zeros((0, 2), np.float32)
 
 
 class Characters(NamedTuple):
@@ -30,6 +31,8 @@ class Characters(NamedTuple):
         objects: the text objects.
         fonts: addresses of the fonts.
         left_out: characters beyond the limit.
+        spots: the middle of each character on the page, along and downwards in the frame of the nearest quarter turn,
+            for a page with oblique text; else empty.
     """
 
     codes: npt.NDArray[np.int32]
@@ -39,6 +42,7 @@ class Characters(NamedTuple):
     objects: npt.NDArray[np.int64]
     fonts: npt.NDArray[np.int64]
     left_out: int
+    spots: npt.NDArray[np.float32] = _NO_SPOTS
 
 
 class Drawings(NamedTuple):
@@ -63,10 +67,12 @@ class PageFrame(NamedTuple):
     Args:
         turn: quarter turns against the clock that the text has on the page.
         box: from and to across, from and to downwards.
+        cut: whether the file has more beyond the box, which viewers do not show.
     """
 
     turn: int
     box: tuple[float, float, float, float]
+    cut: bool = False
 
 
 @cache
@@ -146,11 +152,12 @@ def seen(characters: Characters, drawings: Drawings, frame: PageFrame, areas: np
     return of_visible.find_visible(
         characters.codes,
         characters.places,
+        characters.spots,
         characters.owners,
         characters.flags,
         characters.objects,
         frame.turn,
-        np.array(frame.box),
+        np.array([*frame.box, frame.cut]),
         areas,
         drawings.areas[:, 4:6],
         texts,

@@ -22,7 +22,9 @@ class PdfOptions:
         keep_headers: keep headers, footers and page numbers in the text.
         join_hyphens: join words that were broken at the end of a line.
         shapes: read pages whose fonts have no map to Unicode, or a wrong one, by the shapes of their glyphs.
-        crop: leave out text outside the crop box. Text outside the media box is always left out.
+        crop: leave out text outside the crop box, which viewers do not show. Text outside the media box is always left
+            out.
+        forms: read the values of form fields and the free-text notes that viewers show.
 
     Examples:
         >>> PdfOptions.of({"max_pages": 3}).max_pages
@@ -38,7 +40,8 @@ class PdfOptions:
     links: bool = True
     keep_headers: bool = False
     join_hyphens: bool = True
-    crop: bool = False
+    crop: bool = True
+    forms: bool = True
     shapes: bool = True
 
     @classmethod

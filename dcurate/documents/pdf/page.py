@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from pypdfium2 import raw
 
 from dcurate.documents.pdf.contents import clean_contents, has_leaders
+from dcurate.documents.pdf.forms import notes_of, with_notes
 from dcurate.documents.pdf.links import links_of
 from dcurate.documents.pdf.native import (
     Characters,
@@ -23,6 +25,7 @@ from dcurate.documents.pdf.native import (
     seen,
 )
 from dcurate.documents.pdf.options import PdfOptions
+from dcurate.documents.pdf.runs import Run, main_turn, runs_of
 from dcurate.documents.pdf.tables import PdfTable, aligned, cells_of, filled, ruled
 from dcurate.kernels.pdf import characters as of_characters
 from dcurate.kernels.pdf import visible as of_visible
@@ -78,26 +81,32 @@ class PdfPage:
     dropped: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
 
 
-def read_page(document: Any, number: int, options: PdfOptions) -> PdfPage:
+def read_page(document: Any, number: int, options: PdfOptions, form: Any = None) -> PdfPage:
     """Read a page of an open document.
 
     Args:
         document: pdfium's handle.
         number: from 0.
+        options: of the extraction.
+        form: pdfium's handle of the document's forms; None if it has none.
     """
     page = raw.FPDF_LoadPage(document, number)
     if not page:
-        return _blank(number)
+        return _unread(number)
     textpage = None
     try:
         textpage = raw.FPDFText_LoadPage(page)
         drawings = read_drawings(page, options.max_objects_per_page)
         if not textpage:
-            return _blank(number)
+            return _unread(number)
         characters = read_characters(textpage, options.max_characters_per_page)
+        notes, beyond = notes_of(page, form) if options.forms else ([], 0)
+        if notes:
+            characters = with_notes(characters, notes, main_turn(characters, raw.FPDFPage_GetRotation(page)))
         found = lay_out(page, number, characters, drawings, options)
+        found.signals["fields_left_out"] = beyond
         if options.links:
-            found.links = links_of(document, page, _box(page, options.crop))
+            found.links = links_of(document, page, _box(page, options.crop).edges)
         return found
     finally:
         if textpage:
@@ -108,21 +117,22 @@ def read_page(document: Any, number: int, options: PdfOptions) -> PdfPage:
 def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, options: PdfOptions) -> PdfPage:
     """Put the characters of a page of pdfium into lines; they may come from elsewhere, such as OCR."""
     box = _box(page, options.crop)
-    turn, other = _turns(characters)
     fonts, styles = fonts_of(characters)
-    view = _view(characters, drawings, box, turn, styles)
-    if other is not None:
-        view = _with_lines(view, _view(characters, drawings, box, other, styles))
+    runs = runs_of(characters, box.edges)
+    view = _view(runs[0].characters, drawings, box, runs[0].turn, styles)
+    for run in runs[1:]:
+        view = _with_lines(view, _view(run.characters, drawings, box, run.turn, styles))
     made = PdfPage(
         number,
         float(raw.FPDF_GetPageWidthF(page)),
         float(raw.FPDF_GetPageHeightF(page)),
         90 * raw.FPDFPage_GetRotation(page),
         view.frame,
-        {**_signals(characters, drawings, view.frame, view.areas, view.figures), "fonts": fonts},
+        {**_signals(characters, drawings, view, runs), "fonts": fonts},
         *view.layout,
     )
-    made.figures = [] if made.signals["scanned"] else _figures(drawings, box, number)
+    made.figures = [] if made.signals["scanned"] else _figures(drawings, box.edges, number)
+    made.signals["figures_left_out"] = max(0, int((drawings.areas[:, 5] == -1).sum()) - _MOST_FIGURES)
     made.dropped = np.zeros(len(made.lines), np.uint8)
     return made
 
@@ -146,26 +156,24 @@ class View(NamedTuple):
     layout: OrderedLines
 
 
-def _turns(characters: Characters) -> tuple[int, int | None]:
-    """The way that most of the text runs; and if there are lines across and vertical writing, the way of the others."""
-    turns = characters.objects[:, of_characters.TURN]
-    if not (len(turns) and turns.any()):
-        return 0, None
-    counts = np.bincount(turns[characters.owners], minlength=of_characters.UPRIGHT + 1)
-    upright, turn = of_characters.UPRIGHT, int(counts[:4].argmax())
-    if counts[upright] > counts[turn]:
-        return upright, 0 if counts[0] else None
-    return turn, upright if counts[upright] and turn == 0 else None
+class PageBox(NamedTuple):
+    """The part of a page that is read.
+
+    Args:
+        edges: left, bottom, right and top.
+        cut: whether it is smaller than the page of the file.
+    """
+
+    edges: list[float]
+    cut: bool = False
 
 
-def _view(
-    characters: Characters, drawings: Drawings, box: list[float], turn: int, styles: npt.NDArray[np.uint8]
-) -> View:
+def _view(characters: Characters, drawings: Drawings, box: PageBox, turn: int, styles: npt.NDArray[np.uint8]) -> View:
     if turn == of_characters.UPRIGHT:  # lines of it run downwards, from the right, as those of text that is turned
         objects, turn = characters.objects.copy(), 3
         objects[objects[:, of_characters.TURN] == of_characters.UPRIGHT, of_characters.TURN] = turn
         characters = characters._replace(objects=objects)
-    frame = PageFrame(turn, tuple(framed(np.array([box]), turn)[0].tolist()))
+    frame = PageFrame(turn, tuple(framed(np.array([box.edges]), turn)[0].tolist()), box.cut)
     areas = framed(drawings.areas, turn) if len(drawings.areas) else _NOTHING
     rules = framed(drawings.rules, turn) if len(drawings.rules) else _NOTHING
     visible, figures = seen(characters, drawings, frame, areas)
@@ -194,9 +202,10 @@ def _figures(drawings: Drawings, box: list[float], number: int) -> list[dict[str
     """Pictures that are no dots, lines or backgrounds."""
     left, bottom, right, top = box
     found = []
-    for x0, y0, x1, y1, _, fill in drawings.areas[:_MOST_FIGURES].tolist() if len(drawings.areas) else ():
+    pictures = drawings.areas[drawings.areas[:, 5] == -1]
+    for x0, y0, x1, y1, _, _ in pictures[:_MOST_FIGURES].tolist():
         wide, high = min(x1, right) - max(x0, left), min(y1, top) - max(y0, bottom)
-        if fill == -1 and min(wide, high) >= _FIGURE:
+        if min(wide, high) >= _FIGURE:
             found.append(
                 {"page": number + 1, "bbox": [round(v, 2) for v in (x0 - left, top - y1, x1 - left, top - y0)]}
             )
@@ -294,44 +303,62 @@ def _cell_texts(codes: Any, kept: Any, words: Any, *segments: Any) -> dict[int, 
     return {cell: "".join(parts) for cell, parts in found.items()}
 
 
-def _box(page: Any, crop: bool) -> list[float]:
-    """Left, bottom, right and top of the page; of a usual one where the file has none."""
-    for read in (raw.FPDFPage_GetCropBox, raw.FPDFPage_GetMediaBox) if crop else (raw.FPDFPage_GetMediaBox,):
-        if read(page, *_EDGES):
-            x0, y0, x1, y1 = (edge.value for edge in _EDGES)
-            return [min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)]
-    return [0.0, 0.0, float(raw.FPDF_GetPageWidthF(page)), float(raw.FPDF_GetPageHeightF(page))]
+def _box(page: Any, crop: bool) -> PageBox:
+    """The part of a page that is read; a usual page where the file has no box."""
+    whole = _edges(raw.FPDFPage_GetMediaBox, page)
+    part = _edges(raw.FPDFPage_GetCropBox, page) if crop else None
+    if whole is None:
+        size = [0.0, 0.0, float(raw.FPDF_GetPageWidthF(page)), float(raw.FPDF_GetPageHeightF(page))]
+        return PageBox(part or size, part is not None)
+    if part is None:
+        return PageBox(whole)
+    x0, y0, x1, y1 = max(part[0], whole[0]), max(part[1], whole[1]), min(part[2], whole[2]), min(part[3], whole[3])
+    shown = [x0, y0, x1, y1] if x0 < x1 and y0 < y1 else whole
+    return PageBox(shown, shown != whole)
+
+
+def _edges(read: Any, page: Any) -> list[float] | None:
+    if not read(page, *_EDGES):
+        return None
+    x0, y0, x1, y1 = (edge.value for edge in _EDGES)
+    return [min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)]
 
 
 def _signals(
     characters: Characters,
     drawings: Drawings,
-    frame: PageFrame,
-    areas: npt.NDArray[np.float64],
-    figures: npt.NDArray[np.int64],
+    view: View,
+    runs: Sequence[Run],
 ) -> dict[str, Any]:
     """What a router asks for; shares are of the characters, or of the page's area."""
+    figures = view.figures
     count = int(figures[of_visible.VISIBLE])
     everything = max(1, len(characters.codes))
-    share = image_share(frame, areas, drawings.areas[:, 4:6])
+    share = image_share(view.frame, view.areas, drawings.areas[:, 4:6])
     over = float(figures[of_visible.OVER_IMAGE]) / everything
     invisible = float(figures[of_visible.MODE_3]) / everything
     return {
         "characters": count,
         "characters_left_out": characters.left_out,
+        "characters_turned": len(characters.codes) - sum(run.total for run in runs),
+        "drawings_left_out": int(drawings.left_out),
         "image_share": round(share, 4),
         "text_over_image": round(over, 4),
         "broken_share": round(float(figures[of_visible.BROKEN]) / everything, 4),
         "invisible_share": round(invisible, 4),
         "scanned": share >= 0.6 and (count < 100 or (over > 0.8 and invisible > 0.5)),
+        **({"skew_degrees": runs[0].skew_degrees} if runs[0].skew_degrees else {}),
     }
 
 
-def _blank(number: int) -> PdfPage:
-    """A page that cannot be read or has nothing on it."""
+def _unread(number: int) -> PdfPage:
+    """A page that cannot be loaded."""
     signals = {
+        "unread": True,
         "characters": 0,
         "characters_left_out": 0,
+        "characters_turned": 0,
+        "drawings_left_out": 0,
         "image_share": 0.0,
         "text_over_image": 0.0,
         "broken_share": 0.0,

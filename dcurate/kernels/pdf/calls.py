@@ -36,6 +36,7 @@ NAMES = (
     "FPDFPageObj_HasTransparency",
     "FPDFFormObj_CountObjects",
     "FPDFFormObj_GetObject",
+    "FPDFFont_GetBaseFontName",
 )
 
 (
@@ -65,6 +66,7 @@ NAMES = (
     TRANSPARENCY,
     FORM_COUNT,
     FORM_OBJECT,
+    FONT_NAME,
 ) = range(len(NAMES))
 
 #: Without a type: numba passes the first argument itself.

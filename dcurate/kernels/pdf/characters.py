@@ -17,6 +17,7 @@ from dcurate.kernels.pdf.calls import (
     call_pi_pointer,
     call_pip,
     call_pipp,
+    call_ppp,
     call_ppppp,
     place_of,
 )
@@ -27,9 +28,15 @@ FROM, TO, BASE, SIZE = range(4)
 
 #: Columns of `Characters.objects`: the object's address, the font's number (-1: one too many),
 #: the direction (0 to 3 quarter turns against
-#: the clock, 4 oblique, 5 upright letters below each other), the render mode, the fill colour as 0xAARRGGBB.
-OBJECT, FONT, TURN, MODE, COLOR = range(5)
+#: the clock, 4 oblique, 5 upright letters below each other), the render mode, the fill colour as 0xAARRGGBB, and the
+#: angle against the clock, in millionths of a radian.
+OBJECT, FONT, TURN, MODE, COLOR, ANGLE = range(6)
 OBLIQUE, UPRIGHT = 4, 5
+
+#: Tangent of the angle to the nearest quarter turn from which text is oblique: over a line, a tenth of its height.
+_STRAIGHT = 0.002
+#: Shares of the height of a font's letters that its size may be; that of a Type 3 font can be in any unit.
+_SIZES, _HEIGHT = (0.28, 2.5), 1.2
 
 #: Font sizes by which a character of vertical writing may be beside, and must be below, the one before.
 _ACROSS, _DOWN = 0.3, (0.3, 2.0)
@@ -122,8 +129,40 @@ def _find_upright(codes: Any, places: Any, sides: Any, owners: Any, objects: Any
             places[at, 0], places[at, 1], places[at, 2] = -sides[at, 1], -sides[at, 2], -sides[at, 0]
 
 
+@njit(**INLINE)
+def _size_seen(size: Any, angle: Any, wide: Any, high: Any, place: Any) -> Any:
+    """The size of a font without a name: that of the file, or by the height of its letters if it is far from it.
+
+    Args:
+        angle: in millionths of a radian.
+        wide: of a character's box, which is not turned; `high` the same.
+        place: of the character; from and to along the line.
+    """
+    cosine, sine = abs(np.cos(angle / 1e6)), abs(np.sin(angle / 1e6))
+    length = place[1] - place[0]
+    height = (high - length * sine) / cosine if cosine >= sine else (wide - length * cosine) / sine
+    return size if height <= 0 or _SIZES[0] * height <= size <= _SIZES[1] * height else height / _HEIGHT
+
+
+@njit(**INLINE)
+def _in_quarter(x: Any, y: Any, quarter: Any) -> Any:
+    """A point of the page in a frame turned by quarters: along the line, and downwards."""
+    if quarter == 0:
+        return x, -y
+    if quarter == 1:
+        return y, x
+    if quarter == 2:
+        return -x, y
+    return -y, -x
+
+
 @njit(**OPTIONS)
 def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
+    """Read the characters of a text page of pdfium; see `dcurate.documents.pdf.native.Characters`.
+
+    Oblique text is turned upright, each object around the origin of its first character, in the frame of the nearest
+    quarter turn; where its characters are on the page is in the last array, which is empty for a page without any.
+    """
     count = call_p(calls_at[calls.COUNT_CHARS], page)
     left_out = max(0, count - most)
     count = max(0, min(count, most))
@@ -131,8 +170,9 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
     places = np.empty((count, 4), np.float32)
     owners = np.empty(count, np.int32)
     flags = np.empty(count, np.uint8)
-    objects = np.empty((64, 5), np.int64)
+    objects = np.empty((64, 6), np.int64)
     fonts = np.zeros(_MOST_FONTS, np.int64)
+    nameless = np.zeros(_MOST_FONTS, np.uint8)  # Type 3
     n_fonts = 0
     box = np.zeros(4, np.float32)
     matrix = np.zeros(6, np.float32)
@@ -140,9 +180,11 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
     color = np.zeros(4, np.uint32)
     sides = np.empty((count, 3), np.float32)
     box_at, matrix_at, point_at, color_at = place_of(box), place_of(matrix), place_of(point), place_of(color)
-    found, many = 0, 0
-    flag = 0
-    last, turn, size = np.int64(0), 0, 0.0
+    spots = np.empty((count, 2), np.float32)
+    found, many, oblique = 0, 0, 0
+    flag, begun = 0, False
+    last, turn, size = np.int64(0), np.int64(0), 0.0
+    quarter, cosine, sine, start_along, start_down, start_x, start_y = np.int64(0), 1.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for number in range(count):
         code = call_pi(calls_at[calls.UNICODE], page, number)
         if code <= 32 or code == 0xA0 or code == 0x3000 or 0x2000 <= code <= 0x200B or code == 0xFEFF or code == 0xAD:
@@ -166,19 +208,24 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
         if owner != last:
             last = owner
             if many == len(objects):
-                grown = np.empty((2 * many, 5), np.int64)
+                grown = np.empty((2 * many, 6), np.int64)
                 grown[:many] = objects
                 objects = grown
             matrix[0], matrix[1], matrix[2], matrix[3] = 1.0, 0.0, 0.0, 1.0
             call_pip(calls_at[calls.TEXT_MATRIX], page, number, matrix_at)
             a, b, c, d = matrix[0], matrix[1], matrix[2], matrix[3]
-            if abs(b) <= 0.06 * abs(a):
-                turn = 0 if a > 0 else 2
-            elif abs(a) <= 0.06 * abs(b):
-                turn = 1 if b > 0 else 3
-            else:
-                turn = 4
-            size = abs(call_pi_double(calls_at[calls.FONT_SIZE], page, number)) * np.sqrt(c * c + d * d)
+            size = call_pi_double(calls_at[calls.FONT_SIZE], page, number)
+            if size < 0:  # letters of a negative size are turned by half
+                a, b, size = -a, -b, -size
+            size *= np.sqrt(c * c + d * d)
+            angle = np.floor(np.arctan2(b, a) * 1e6 + 0.5) / 1e6
+            quarter = np.int64(np.floor(angle / (np.pi / 2) + 0.5)) & 3
+            turn = quarter
+            if min(abs(a), abs(b)) > _STRAIGHT * max(abs(a), abs(b)):
+                turn = np.int64(4)
+                rest = angle - np.floor(angle / (np.pi / 2) + 0.5) * (np.pi / 2)
+                cosine, sine = np.cos(rest), np.sin(rest)
+            begun = False
             color[0], color[1], color[2], color[3] = 0, 0, 0, 255
             call_ppppp(calls_at[calls.FILL_COLOR], owner, color_at, color_at + 4, color_at + 8, color_at + 12)
             objects[many, 0] = owner
@@ -189,6 +236,7 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
             if place < 0 and n_fonts < len(fonts):
                 place = n_fonts
                 fonts[place] = font
+                nameless[place] = call_ppp(calls_at[calls.FONT_NAME], font, 0, 0) <= 1
                 n_fonts += 1
             objects[many, 1] = place
             objects[many, 2] = turn
@@ -196,12 +244,25 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
             objects[many, 4] = (
                 (np.int64(color[3]) << 24) | (np.int64(color[0]) << 16) | (np.int64(color[1]) << 8) | np.int64(color[2])
             )
+            objects[many, 5] = np.int64(np.floor(angle * 1e6 + 0.5))
             many += 1
         call_pip(calls_at[calls.LOOSE_BOX], page, number, box_at)
         call_pipp(calls_at[calls.ORIGIN], page, number, point_at, point_at + 8)
         left, top, right, bottom = box[0], box[1], box[2], box[3]
         sides[found, 0], sides[found, 1], sides[found, 2] = point[0], top, bottom
-        if turn == 0 or turn == 4:
+        if turn == 4:
+            x, y = _in_quarter(point[0], point[1], quarter)
+            middle_x, middle_y = _in_quarter((left + right) / 2, (bottom + top) / 2, quarter)
+            along, down = x * cosine - y * sine, x * sine + y * cosine
+            width = 2 * (middle_x * cosine - middle_y * sine - along)
+            if not begun:
+                start_along, start_down, start_x, start_y = along, down, x, y
+            x = start_x + along - start_along
+            places[found, 0], places[found, 1] = min(x, x + width), max(x, x + width)
+            places[found, 2] = start_y + down - start_down
+            spots[found, 0], spots[found, 1] = middle_x, middle_y
+            oblique += 1
+        elif turn == 0:
             places[found, 0], places[found, 1], places[found, 2] = left, right, -point[1]
         elif turn == 1:
             places[found, 0], places[found, 1], places[found, 2] = bottom, top, point[0]
@@ -209,6 +270,10 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
             places[found, 0], places[found, 1], places[found, 2] = -right, -left, point[1]
         else:
             places[found, 0], places[found, 1], places[found, 2] = -top, -bottom, -point[0]
+        if not begun:
+            begun = True
+            if objects[many - 1, 1] >= 0 and nameless[objects[many - 1, 1]]:
+                size = _size_seen(size, objects[many - 1, 5], right - left, top - bottom, places[found])
         places[found, 3] = size
         if 0xD800 <= code < 0xE000 and found and flag == 0 and owners[found - 1] == many - 1:
             before = codes[found - 1]
@@ -227,4 +292,13 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
         found += 1
         flag = 0
     _find_upright(codes[:found], places, sides, owners, objects[:many])
-    return codes[:found], places[:found], owners[:found], flags[:found], objects[:many], fonts[:n_fonts], left_out
+    return (
+        codes[:found],
+        places[:found],
+        owners[:found],
+        flags[:found],
+        objects[:many],
+        fonts[:n_fonts],
+        left_out,
+        spots[: found if oblique else 0],
+    )

@@ -149,4 +149,6 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
         areas[n_areas, 4] = painted
         areas[n_areas, 5] = fill if kind == PATH else (-1.0 if kind == IMAGE else -2.0)
         n_areas += 1
-    return rules[:n_rules].copy(), areas[:n_areas], texts[:n_texts], painted >= most
+    while depth >= 0 and holders[depth, 2] >= holders[depth, 1]:
+        depth -= 1
+    return rules[:n_rules].copy(), areas[:n_areas], texts[:n_texts], depth >= 0

@@ -23,7 +23,7 @@ VISIBLE, INVISIBLE, OVER_IMAGE, BROKEN, COVERED, MODE_3 = range(6)
 def _is_broken(code: Any, flag: Any) -> Any:
     """Whether a code is no text: private use, replacement, control, noncharacters, surrogates."""
     return (
-        flag & 4
+        (flag & 4) != 0
         or code < 32
         or 0x7F <= code < 0xA0
         or 0xD800 <= code <= 0xF8FF
@@ -38,6 +38,7 @@ def _is_broken(code: Any, flag: Any) -> Any:
 def find_visible(
     codes: Any,
     places: Any,
+    spots: Any,
     owners: Any,
     flags: Any,
     objects: Any,
@@ -50,7 +51,8 @@ def find_visible(
     """Mark the characters that run as the frame does and that can be seen, and count what the router asks for.
 
     Args:
-        box: of the page in the frame.
+        spots: the middle of each character on the page, in the frame, where it is not that of its place; or empty.
+        box: of the page in the frame; and whether it is one beyond which nothing is shown.
         areas: in the frame: from and to across, from and to downwards.
         times: of each area when it is painted, and its fill.
         texts: addresses of text objects, sorted, and when each is painted.
@@ -78,6 +80,8 @@ def find_visible(
         if objects[owner, 2] != turn:
             continue
         middle, height = (begin + end) / 2, base - 0.3 * size
+        if len(spots):
+            middle, height = spots[number, 0], spots[number, 1]
         figures[3] += _is_broken(codes[number], flags[number])
         color = objects[owner, 4]
         mode = objects[owner, 3]
@@ -105,13 +109,14 @@ def find_visible(
         if size < _TINY or (pale and not on_color):
             figures[1] += 1
             continue
-        off = not (box[2] - 1 <= height <= box[3] + 1) and not (
+        cut = box[4] != 0
+        off = not (box[2] - 1 <= height <= box[3] + 1) and (
             # Lines that run off the foot of the page.
-            before >= 0 and abs(places[before, 2] - base) < 3 * size
+            cut or not (before >= 0 and abs(places[before, 2] - base) < 3 * size)
         )
-        aside = not box[0] - 1 <= middle <= box[1] + 1 and not (
+        aside = not box[0] - 1 <= middle <= box[1] + 1 and (
             # A line that runs off the side.
-            before >= 0 and abs(places[before, 2] - base) < 1 and abs(begin - places[before, 1]) < 2 * size
+            cut or not (before >= 0 and abs(places[before, 2] - base) < 1 and abs(begin - places[before, 1]) < 2 * size)
         )
         if off or aside:
             figures[1] += 1

@@ -1,0 +1,144 @@
+"""Characters of a page by the direction in which their lines run; oblique ones are turned upright."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.documents.pdf.native import Characters
+from dcurate.kernels.pdf.characters import ANGLE, OBLIQUE, TURN, UPRIGHT
+
+_QUARTER = math.pi / 2
+#: Angles within which text runs the same way, and beyond which it is no part of the page's text, in radians.
+_SAME, _LARGEST = math.radians(0.75), math.radians(15)
+#: The angle below which text is straight, and the widths in which the angles of a page are counted.
+_STRAIGHT, _STEP = math.radians(0.1), math.radians(0.25)
+#: Directions of a page that are looked at, and characters that one besides the first must have.
+_MOST, _FEWEST = 4, 8
+
+
+class Run(NamedTuple):
+    """Characters whose lines run one way.
+
+    Args:
+        characters: those of the page, these with ``turn`` as their direction.
+        turn: quarter turns against the clock, or `dcurate.kernels.pdf.characters.UPRIGHT`.
+        total: how many run this way.
+        skew_degrees: the angle of their lines against the nearest quarter turn, with the clock.
+    """
+
+    characters: Characters
+    turn: int
+    total: int
+    skew_degrees: float = 0.0
+
+
+def runs_of(characters: Characters, box: list[float]) -> list[Run]:
+    """The directions of a page whose text is read: that of most of it first.
+
+    The others are vertical writing beside lines across, and lines within 15 degrees of the first.
+
+    Args:
+        characters: of the page.
+        box: of the page: left, bottom, right, top.
+    """
+    turns = characters.objects[:, TURN]
+    if not (len(turns) and turns.any()):
+        return [Run(characters, 0, len(characters.codes))]
+    if len(characters.spots):
+        return _skewed(characters, box)
+    counts = np.bincount(turns[characters.owners], minlength=UPRIGHT + 1)
+    turn = int(counts[:OBLIQUE].argmax())
+    chosen = [turn, UPRIGHT] if turn == 0 else [turn]
+    if counts[UPRIGHT] > counts[turn]:
+        chosen = [UPRIGHT, 0]
+    first, *others = chosen
+    return [Run(characters, each, int(counts[each])) for each in (first, *(one for one in others if counts[one]))]
+
+
+def main_turn(characters: Characters, otherwise: int) -> int:
+    """The quarter turns of most of the text of a page; `otherwise` for a page without text."""
+    counts = np.bincount(characters.objects[characters.owners, TURN], minlength=OBLIQUE + 1)[:OBLIQUE]
+    return int(counts.argmax()) if counts.any() else otherwise
+
+
+def _skewed(characters: Characters, box: list[float]) -> list[Run]:
+    """The runs of a page with oblique text."""
+    counts = np.bincount(characters.owners, minlength=len(characters.objects))
+    angles = characters.objects[:, ANGLE] / 1e6
+    quarters = np.floor(angles / _QUARTER + 0.5).astype(np.int64)
+    skews = angles - quarters * _QUARTER
+    quarters &= 3
+    upright = characters.objects[:, TURN] == UPRIGHT
+    left = np.where(upright, 0, counts)
+    directions: list[tuple[int, int, float, npt.NDArray[np.bool_]]] = []
+    while left.any() and len(directions) < _MOST:
+        quarter = int(np.bincount(quarters, left, 4).argmax())
+        weights = np.where(quarters == quarter, left, 0)
+        places = np.floor(skews / _STEP).astype(np.int64) + 400
+        near = np.convolve(np.bincount(places, weights, 801), np.ones(3), "same")
+        middle = (int(near.argmax()) - 400 + 0.5) * _STEP
+        members = (weights > 0) & (np.abs(skews - middle) <= _SAME)
+        if not members.any():
+            break
+        skew = _median(skews[members], weights[members])
+        directions.append((int(left[members].sum()), quarter, 0.0 if abs(skew) < _STRAIGHT else skew, members))
+        left = np.where(members, 0, left)
+    directions.sort(key=lambda direction: -direction[0])
+    spots = _spots(characters)
+    runs: list[Run] = []
+    for count, quarter, skew, members in directions:
+        if runs and (count < _FEWEST or _apart(directions[0], quarter, skew) > _LARGEST):
+            continue
+        made = _turned(characters, quarter, skew, members, box)._replace(spots=spots)
+        runs.append(Run(made, quarter, count, -round(math.degrees(skew), 2) or 0.0))
+    if counts[upright].sum() and runs[0].turn == 0:
+        runs.append(Run(characters._replace(spots=spots), UPRIGHT, int(counts[upright].sum())))
+    return runs
+
+
+def _apart(direction: tuple[int, int, float, npt.NDArray[np.bool_]], quarter: int, skew: float) -> float:
+    """The angle between two directions, in radians."""
+    angle = (quarter - direction[1]) * _QUARTER + skew - direction[2]
+    return abs((angle + math.pi) % (2 * math.pi) - math.pi)
+
+
+def _median(values: npt.NDArray[np.float64], weights: npt.NDArray[np.int64]) -> float:
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(sums, sums[-1] / 2)])
+
+
+def _spots(characters: Characters) -> npt.NDArray[np.float32]:
+    """The middle of all characters on the page; see `Characters`."""
+    straight = characters.objects[characters.owners, TURN] != OBLIQUE
+    places, spots = characters.places, characters.spots.copy()
+    spots[straight, 0] = (places[straight, 0] + places[straight, 1]) / 2
+    spots[straight, 1] = places[straight, 2] - 0.3 * places[straight, 3]
+    return spots
+
+
+def _turned(
+    characters: Characters, quarter: int, skew: float, members: npt.NDArray[np.bool_], box: list[float]
+) -> Characters:
+    """Return characters of which some objects run in a quarter turn, placed as on a page without the skew."""
+    objects = characters.objects.copy()
+    objects[:, TURN] = np.where(members, quarter, np.where(objects[:, TURN] == quarter, OBLIQUE, objects[:, TURN]))
+    first = np.searchsorted(characters.owners, np.arange(len(objects)))
+    starts = characters.places[np.minimum(first, len(characters.places) - 1)][:, [0, 2]].astype(np.float64)
+    middle = np.array([(box[0] + box[2]) / 2, (box[1] + box[3]) / 2])
+    middle = np.array(
+        [(middle[0], -middle[1]), (middle[1], middle[0]), (-middle[0], middle[1]), -middle[::-1]][quarter]
+    )
+    along, down = (starts - middle).T
+    cosine, sine = math.cos(skew), math.sin(skew)
+    moved = np.stack([along * cosine - down * sine, along * sine + down * cosine], axis=1) + middle - starts
+    moved[~members] = 0
+    by = moved[characters.owners].astype(np.float32)
+    places = characters.places.copy()
+    places[:, :2] += by[:, :1]
+    places[:, 2] += by[:, 1]
+    return characters._replace(objects=objects, places=places)
