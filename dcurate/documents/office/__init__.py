@@ -28,8 +28,9 @@ def extract_office(data: bytes, options: Mapping[str, Any] | None = None) -> dic
 
     Returns:
         A dict that can be written as JSON: `kind`, `text`, `markdown`, `page_spans` (of slides, sheets or chapters in
-        `text`: [start, stop] in UTF-8 bytes), `n_pages`, `title`, `author`, `language`, `headers_footers`, and `links`
-        (a dict with `text` and `target` each).
+        `text`: [start, stop] in UTF-8 bytes), `n_pages`, `title`, `author`, `language`, `headers_footers`, `links`
+        (a dict with `text` and `target` each), and `losses`: parts that are damaged or missing, and what else is not in
+        the text, see `dcurate.documents.losses`.
 
     Raises:
         MediaError: the file cannot be read. Its reason is one of "empty file", "not an office file", "legacy format",
@@ -40,11 +41,18 @@ def extract_office(data: bytes, options: Mapping[str, Any] | None = None) -> dic
         >>> found["kind"], found["text"]
         ('rtf', 'Good day.\n\nBye.')
     """
-    options = dict(options or {})
-    characters = options.get("max_characters", 100_000_000)
     package = None
+    options = dict(options or {})
     if data.startswith(b"PK"):
         package = Package(data, options.get("max_unpacked", 2**30), options.get("max_members", 100_000))
+    found = _extracted(data, package, options)
+    if package is not None and package.fault is not None and not found["text"]:
+        raise package.fault
+    return {**found, "losses": [] if package is None else package.losses.rows()}
+
+
+def _extracted(data: bytes, package: Package | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    characters = options.get("max_characters", 100_000_000)
     kind = sniff(data, package)
     if package is None:
         return extract_rtf(data, characters)

@@ -33,6 +33,6 @@ def read_office(data: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     text = found["text"].encode()
     lengths = [len(text[start:stop].decode()) for start, stop in found["page_spans"]]
     spans = found["page_spans"] if output == "text" else []
-    kept = {name: found[name] for name in ("kind", "title", "author", "language", "n_pages")}
+    kept = {name: found[name] for name in ("kind", "title", "author", "language", "n_pages", "losses")}
     pages = [{"number": number, "characters": count} for number, count in enumerate(lengths, 1)]
     return {**kept, "text": found[output], "pages": pages, "page_spans": spans}

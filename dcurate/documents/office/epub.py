@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from lxml import etree, html
@@ -87,16 +88,26 @@ def extract_epub(package: Package, max_characters: int = 100_000_000) -> dict[st
         elif name in names and (each.text or "").strip():
             fields.setdefault(names[name], " ".join(each.text.split()))
     blocks = Blocks(max_characters)
-    spine = [attribute(each, "idref") or "" for each in root.iter() if local(each) == "itemref"]
-    spine = [reference for reference in spine if reference in items]
-    if not spine:
+    spine = dict.fromkeys(attribute(each, "idref") or "" for each in root.iter() if local(each) == "itemref")
+    if not any(reference in items for reference in spine):
         raise MediaError("damaged", "the spine names no chapter that is there")
-    for reference in dict.fromkeys(spine):
-        member, kind, properties = items[reference]
-        if kind in _PAGES and "nav" not in properties.split():
+    for reference in spine:
+        member, kind, properties = items.get(reference, ("", "", ""))
+        if kind not in _PAGES or not member:
+            package.losses.add("chapters", where=f"{member or reference}: {kind or 'not in the manifest'}")
+        elif "nav" not in properties.split():
             blocks.page()
-            add_html(blocks, package.read(member))
+            package.part("chapters", partial(_add_chapter, blocks, package, member))
     return document("epub", blocks, **fields)
+
+
+def _add_chapter(blocks: Blocks, package: Package, member: str) -> None:
+    try:
+        add_html(blocks, package.read(member))
+    except MediaError as error:
+        if error.fault.reason != "damaged":
+            raise
+        raise MediaError("damaged", f"{member}: {error.fault.detail}"[:200]) from None
 
 
 def _refuse_encrypted(package: Package) -> None:

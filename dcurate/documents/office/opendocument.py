@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dcurate.documents.losses import Losses
 from dcurate.documents.office.blocks import Blocks, document
 from dcurate.documents.office.package import Package, attribute, local
 from dcurate.media.errors import MediaError
@@ -49,7 +50,7 @@ def extract_opendocument(package: Package, kind: str, max_characters: int = 100_
     body = next((each for each in root.iter() if local(each) == "body"), None)
     if body is None or len(body) == 0:
         raise MediaError("damaged", "content.xml has no body")
-    reader = _OpenDocument(Blocks(max_characters), _lists(root))
+    reader = _OpenDocument(Blocks(max_characters), _lists(root), package.losses)
     reader.walk(body[0])
     fields: dict[str, str] = {}
     meta = package.optional_xml("meta.xml")
@@ -62,8 +63,9 @@ def extract_opendocument(package: Package, kind: str, max_characters: int = 100_
 
 
 class _OpenDocument:
-    def __init__(self, blocks: Blocks, numbered: set[tuple[str, int]]) -> None:
+    def __init__(self, blocks: Blocks, numbered: set[tuple[str, int]], losses: Losses) -> None:
         self.blocks = blocks
+        self._losses = losses
         self.title = ""
         self._numbered = numbered
         self._notes = 0
@@ -157,16 +159,22 @@ class _OpenDocument:
                 if local(cell) not in ("table-cell", "covered-table-cell"):
                     continue
                 text = " ".join(" ".join(self._inline(each)[0].split()) for each in cell if local(each) not in _SKIPPED)
-                values.extend([text.strip()] * _repeats(cell, "number-columns-repeated", bool(text.strip())))
+                times, more = _repeats(cell, "number-columns-repeated", bool(text.strip()))
+                self._losses.add("repeated cells", more, attribute(table, "name") or "")
+                values.extend([text.strip()] * times)
             while values and not values[-1]:
                 values.pop()
             if values:
-                times = _repeats(row, "number-rows-repeated", True)
+                times, more = _repeats(row, "number-rows-repeated", True)
+                self._losses.add("repeated rows", more, attribute(table, "name") or "")
                 cells += times * len(values)
                 if cells > 5_000_000:
                     raise MediaError("too many cells", "more than 5000000")
                 rows.extend([values] * times)
         self.blocks.table(rows)
+        for shapes in table:
+            if local(shapes) == "shapes":  # text boxes that belong to no cell
+                self.walk(shapes, depth + 1)
 
     def _inline(self, paragraph: Any) -> tuple[str, str]:
         text: list[str] = []
@@ -236,10 +244,13 @@ def _table_of(row: Any) -> Any:
     return parent
 
 
-def _repeats(element: Any, name: str, filled: bool) -> int:
+def _repeats(element: Any, name: str, filled: bool) -> tuple[int, int]:
+    """How often a row or cell is written, and how much oftener the file repeats it."""
     value = attribute(element, name) or "1"
-    count = int(value) if value.isascii() and value.isdigit() and len(value) < 9 else 1
-    return min(count, _MAX_REPEATS if filled else 20_000)
+    count = int(value) if value.isascii() and value.isdigit() and len(value) < 16 else 1
+    if not filled:
+        return min(count, 20_000), 0
+    return min(count, _MAX_REPEATS), max(0, count - _MAX_REPEATS)
 
 
 def _lists(root: Any) -> set[tuple[str, int]]:

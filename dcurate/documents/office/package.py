@@ -7,13 +7,18 @@ import posixpath
 import re
 import zipfile
 import zlib
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from lxml import etree
 
+from dcurate.documents.losses import Losses
 from dcurate.media.errors import MediaError
 
+T = TypeVar("T")
+#: Reasons that lie in one part of a file.
+_OF_A_PART = ("damaged", "broken zip")
 _ENTITY = re.compile(rb"<!ENTITY|<\0!\0E\0N\0T\0I\0T\0Y|\0<\0!\0E\0N\0T\0I\0T\0Y")
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError, IndexError)
 
@@ -31,6 +36,10 @@ class Package:
         data: the archive.
         max_unpacked: refuse an archive whose members are larger than this in all, in bytes.
         max_members: refuse an archive with more members.
+
+    Attributes:
+        losses: what of the file is not in its text.
+        fault: the first error of a part that was left out.
 
     Raises:
         MediaError: "broken zip", "zip bomb".
@@ -51,6 +60,8 @@ class Package:
         self._left = _READS * unpacked + 2**20
         self._members = {member.filename.replace("\\", "/").lstrip("/"): member for member in members}
         self._folded = {_folded(name): name for name in self._members}
+        self.losses = Losses()
+        self.fault: MediaError | None = None
 
     def __contains__(self, name: str) -> bool:
         return _folded(name) in self._folded
@@ -78,6 +89,22 @@ class Package:
             return self._zip.read(member)
         except _BROKEN as error:
             raise MediaError("broken zip", f"{name}: {error}"[:200]) from None
+
+    def part(self, what: str, read: Callable[[], T]) -> T | None:
+        """Read a part without which the rest of the file is of use; one that is damaged or missing counts as a loss.
+
+        Args:
+            what: kind of loss; see `dcurate.documents.losses`.
+            read: reads the part.
+        """
+        try:
+            return read()
+        except MediaError as error:
+            if error.fault.reason not in _OF_A_PART:
+                raise
+            self.losses.add(what, where=error.fault.detail)
+            self.fault = self.fault or error
+            return None
 
     def xml(self, name: str) -> Any:
         """The root element of an XML member.
@@ -175,6 +202,16 @@ def local(element: Any) -> str:
     """The name of an element without its namespace; empty for what is not an element."""
     tag = element.tag
     return tag.rsplit("}", 1)[-1] if isinstance(tag, str) else ""
+
+
+def seen(parent: Any) -> Iterator[Any]:
+    """An element and those below it in their order, without those that stand in for others that are not understood."""
+    stack = [parent]
+    while stack:
+        element = stack.pop()
+        if local(element) != "Fallback":
+            yield element
+            stack.extend(reversed(element))
 
 
 def attribute(element: Any, name: str) -> str | None:

@@ -26,6 +26,8 @@ def extract_rtf(data: bytes, max_characters: int = 100_000_000) -> dict[str, Any
         text = rtf_to_text(source, errors="replace")  # type: ignore[no-untyped-call]
     except (ValueError, IndexError, KeyError, LookupError, RecursionError) as error:
         raise MediaError("damaged", f"{type(error).__name__}: {error}"[:200]) from None
+    # RTF writes a character beyond U+FFFF as two surrogates.
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     blocks = Blocks(max_characters)
     rows: list[list[str]] = []
     for line in text.split("\n"):

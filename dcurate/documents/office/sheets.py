@@ -7,12 +7,25 @@ import io
 import warnings
 import zipfile
 import zlib
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import openpyxl
 
+from dcurate.documents.losses import Losses
 from dcurate.documents.office.blocks import Blocks, check_grid, document
-from dcurate.documents.office.package import Package, attribute_of_relation, core_properties, local, main_part
+from dcurate.documents.office.package import (
+    Package,
+    attribute_of_relation,
+    core_properties,
+    linked_xml,
+    local,
+    main_part,
+    relationships,
+    seen,
+)
+from dcurate.documents.office.slides import add_drawing, shape_text
 from dcurate.media.errors import MediaError
 
 #: Rows that a sheet may have; openpyxl makes all that are missing before one of any number.
@@ -27,6 +40,8 @@ _STRICT = (
         b"http://schemas.openxmlformats.org/officeDocument/2006/relationships",
     ),
 )
+#: A sheet without cells.
+_EMPTY = b"<worksheet xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main'><sheetData/></worksheet>"
 #: What a broken archive raises when one of its members is read.
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError)
 
@@ -46,34 +61,34 @@ def extract_xlsx(
         max_cells: the file is refused when it has more cells that hold something.
 
     Raises:
-        MediaError: "damaged", also if a sheet that the file names is missing; "too many cells", "too much text".
+        MediaError: "damaged", also if all sheets are damaged or missing; "too many cells", "too much text".
     """
     blocks = Blocks(max_characters)
-    cells = looked_at = 0
+    count = _Count(max_cells)
     main = main_part(package, "xl/workbook.xml")
     if _STRICT[0][0] in package.read(main):
         data = _transitional(package)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and extensions that are not read
-            book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-            _require_sheets(package.xml(main), book.sheetnames)
+            targets = _targets(package, main)
+            try:
+                book = _opened(data)
+            except Exception:  # of one sheet, perhaps: openpyxl looks into all, and raises undocumented errors
+                book = _opened(_without_broken(package, targets))
+            for name in targets:
+                if name not in book.sheetnames:
+                    package.part("sheets", partial(_missing, name))
             for sheet in book.worksheets:
                 if sheet.sheet_state != "visible":
                     continue
                 blocks.page()
-                blocks.heading(2, sheet.title)
-                sheet.reset_dimensions()
-                rows: list[dict[int, str]] = []
-                for row in sheet.iter_rows(max_row=_MOST_ROWS):
-                    filled = {cell.column: _shown(cell) for cell in row if cell.value is not None}
-                    cells += len(filled)
-                    looked_at += 1 + len(row)
-                    if cells > max_cells or looked_at > _EMPTY_A_CELL * max_cells:
-                        raise MediaError("too many cells", f"more than {max_cells}")
-                    if filled:
-                        rows.append(filled)
-                _table(blocks, rows)
+                rows = package.part("sheets", partial(_rows, sheet, count, package.losses))
+                if rows is not None:
+                    blocks.heading(2, sheet.title)
+                    _table(blocks, rows)
+                if sheet.title in targets:
+                    _text_boxes(package, targets[sheet.title], blocks)
     except MediaError:
         raise
     except BROKEN as error:
@@ -83,25 +98,120 @@ def extract_xlsx(
     return document("xlsx", blocks, **core_properties(package))
 
 
+@dataclass(slots=True)
+class _Count:
+    """Counts the cells of a workbook, and refuses too many.
+
+    Args:
+        most: cells that hold something, at most.
+        filled: such cells.
+        looked_at: cells, the missing ones before others included.
+    """
+
+    most: int
+    filled: int = 0
+    looked_at: int = 0
+
+    def add(self, filled: int, looked_at: int) -> None:
+        """Count the cells of a row.
+
+        Raises:
+            MediaError: "too many cells".
+        """
+        self.filled += filled
+        self.looked_at += looked_at
+        if self.filled > self.most or self.looked_at > _EMPTY_A_CELL * self.most:
+            raise MediaError("too many cells", f"more than {self.most}")
+
+
+def _rows(sheet: Any, count: _Count, losses: Losses) -> list[dict[int, str]]:
+    """The texts of the cells of a sheet by their columns, row by row.
+
+    Raises:
+        MediaError: "broken zip", "damaged", "too many cells".
+    """
+    rows: list[dict[int, str]] = []
+    sheet.reset_dimensions()
+    try:
+        for number, row in enumerate(sheet.iter_rows(max_row=_MOST_ROWS + 1)):
+            if number == _MOST_ROWS:
+                losses.add("far rows", where=sheet.title)
+                break
+            filled = {cell.column: _shown(cell) for cell in row if cell.value is not None}
+            count.add(len(filled), 1 + len(row))
+            if filled:
+                rows.append(filled)
+    except MediaError:
+        raise
+    except BROKEN as error:
+        raise MediaError("broken zip", f"{sheet.title}: {error}"[:200]) from None
+    except Exception as error:  # openpyxl raises undocumented errors on unusual files
+        raise MediaError("damaged", f"{sheet.title}: {type(error).__name__}: {error}"[:200]) from None
+    return rows
+
+
+def _text_boxes(package: Package, part: str, blocks: Blocks) -> None:
+    """Add the texts of shapes and diagrams that lie over a sheet."""
+    for relation, (kind, target, _) in (links := relationships(package, part)).items():
+        if kind != "drawing":
+            continue
+        root = package.part("parts", partial(linked_xml, package, part, links, relation))
+        for element in seen(root) if root is not None else ():
+            if local(element) == "sp":
+                blocks.paragraph(shape_text(element))
+            elif local(element) == "relIds":
+                add_drawing(package, target, element, relationships(package, target), blocks)
+
+
 def _transitional(package: Package) -> bytes:
     """A workbook of strict OOXML with the namespaces of the transitional one, which openpyxl reads."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name in package.names:
             if name.endswith((".xml", ".rels")):
-                part = package.read(name)
-                for strict, transitional in _STRICT:
-                    part = part.replace(strict, transitional)
-                archive.writestr(name, part)
+                archive.writestr(name, _as_transitional(package.read(name)))
     return file.getvalue()
 
 
-def _require_sheets(main: Any, found: list[str]) -> None:
-    """Refuse a workbook of which `found` are fewer sheets than it names: openpyxl leaves out those without a part."""
-    named = [each.get("name", "") for each in main.iter() if local(each) == "sheet" and attribute_of_relation(each)]
-    if len(found) < len(named):
-        missing = [name for name in named if name not in found]
-        raise MediaError("damaged", f"{len(named) - len(found)} of {len(named)} sheets are missing: {missing}"[:200])
+def _as_transitional(part: bytes) -> bytes:
+    for strict, transitional in _STRICT:
+        part = part.replace(strict, transitional)
+    return part
+
+
+def _opened(data: bytes) -> Any:
+    return openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+
+
+def _targets(package: Package, main: str) -> dict[str, str]:
+    """The parts of the sheets of a workbook by their names."""
+    links = relationships(package, main)
+    return {
+        sheet.get("name", ""): links.get(attribute_of_relation(sheet), ("", "", False))[1]
+        for sheet in package.xml(main).iter()
+        if local(sheet) == "sheet" and attribute_of_relation(sheet)
+    }
+
+
+def _without_broken(package: Package, targets: dict[str, str]) -> bytes:
+    """A workbook whose sheets that cannot be read are empty; those count as losses."""
+    broken = {
+        target
+        for target in targets.values()
+        if target in package and package.part("sheets", partial(package.xml, target)) is None
+    }
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in package.names:
+            if name in broken:
+                archive.writestr(name, _EMPTY)
+            elif name.endswith((".xml", ".rels")):
+                archive.writestr(name, _as_transitional(package.read(name)))
+    return file.getvalue()
+
+
+def _missing(name: str) -> None:
+    raise MediaError("damaged", f"the sheet {name!r} is missing"[:200])
 
 
 def _table(blocks: Blocks, rows: list[dict[int, str]]) -> None:

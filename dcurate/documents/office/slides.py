@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from dcurate.documents.office.blocks import Blocks, check_grid, document
@@ -16,6 +17,7 @@ from dcurate.documents.office.package import (
     local,
     main_part,
     relationships,
+    seen,
 )
 from dcurate.media.errors import MediaError
 
@@ -37,7 +39,7 @@ def extract_pptx(package: Package, max_characters: int = 100_000_000, notes: boo
         notes: whether to add the speaker notes of each slide.
 
     Raises:
-        MediaError: "damaged", also if a slide, chart, diagram or note that the file names is missing; "too much text".
+        MediaError: "damaged", "too much text".
     """
     main = main_part(package, "ppt/presentation.xml")
     parts = relationships(package, main)
@@ -49,7 +51,7 @@ def extract_pptx(package: Package, max_characters: int = 100_000_000, notes: boo
         raise MediaError("damaged", f"{main} names no slides")
     first = None
     for relation in slides:
-        slide = linked_xml(package, main, parts, relation)
+        slide = package.part("slides", partial(linked_xml, package, main, parts, relation))
         if slide is not None and slide.get("show") not in ("0", "false"):
             target = parts[relation][1]
             blocks.page()
@@ -86,7 +88,9 @@ def _slide(package: Package, part: str, slide: Any, blocks: Blocks, margins: dic
 def _speaker_notes(package: Package, part: str, blocks: Blocks) -> None:
     links = relationships(package, part)
     for relation, (kind, *_) in links.items():
-        root = linked_xml(package, part, links, relation) if kind == "notesSlide" else None
+        if kind != "notesSlide":
+            continue
+        root = package.part("parts", partial(linked_xml, package, part, links, relation))
         for shape in _shapes(root) if root is not None else ():
             if _placeholder(shape) == "body":
                 blocks.paragraph(_lines(shape, {}, blocks)[0])
@@ -114,7 +118,7 @@ def _placeholder(shape: Any) -> str | None:
 
 
 def _shape(package: Package, part: str, shape: Any, links: Relations, blocks: Blocks) -> None:
-    table = next((each for each in shape.iter() if local(each) == "tbl"), None)
+    table = next((each for each in seen(shape) if local(each) == "tbl"), None)
     if table is not None:
         rows = []
         for row in table:
@@ -123,12 +127,9 @@ def _shape(package: Package, part: str, shape: Any, links: Relations, blocks: Bl
                 rows.append([" ".join(_paragraph(each, {}, None)[0] for each in _paragraphs(cell)) for cell in cells])
         blocks.table(rows)
         return
-    for element in shape.iter():
-        if local(element) == "relIds":  # a diagram; its text is in a part of its own
-            _diagram(linked_xml(package, part, links, attribute(element, "dm") or ""), blocks)
-            return
-        if local(element) == "chart" and len(element) == 0:
-            _chart(linked_xml(package, part, links, attribute_of_relation(element)), blocks)
+    for element in seen(shape):
+        if is_drawing(element):
+            add_drawing(package, part, element, links, blocks)
             return
     kind = _placeholder(shape)
     for paragraph in _paragraphs(shape):
@@ -151,9 +152,38 @@ def _bullet(properties: Any) -> tuple[int, bool | None]:
     return (int(level) if level.isascii() and level.isdigit() and len(level) < 3 else 0), bullet
 
 
+def is_drawing(element: Any) -> bool:
+    """Whether an element names a diagram (SmartArt) or a chart, whose text is in a part of its own."""
+    return local(element) == "relIds" or (local(element) == "chart" and len(element) == 0)
+
+
+def add_drawing(package: Package, part: str, element: Any, links: Relations, blocks: Blocks) -> None:
+    """Add the texts of a diagram as a list, or the numbers of a chart as a table; see `is_drawing`.
+
+    Args:
+        package: the file.
+        part: the one that has the element.
+        element: names the drawing.
+        links: relationships of the part.
+        blocks: to add to.
+    """
+    diagram = local(element) == "relIds"
+    relation = attribute(element, "dm") or "" if diagram else attribute_of_relation(element)
+    root = package.part("parts", partial(linked_xml, package, part, links, relation))
+    if diagram:
+        _diagram(root, blocks)
+    else:
+        _chart(root, blocks)
+
+
 def _diagram(root: Any | None, blocks: Blocks) -> None:
     for point in (each for each in root.iter() if local(each) == "pt") if root is not None else ():
         blocks.item(" ".join(_paragraph(each, {}, None)[0] for each in _paragraphs(point)))
+
+
+def shape_text(shape: Any) -> str:
+    """The text of a shape of DrawingML, a line for each paragraph."""
+    return _lines(shape, {}, None)[0]
 
 
 def _chart(root: Any | None, blocks: Blocks) -> None:
@@ -188,10 +218,10 @@ def _points(parent: Any) -> dict[int, str]:
 
 
 def _paragraphs(shape: Any) -> Iterator[Any]:
-    return (each for each in shape.iter() if local(each) == "p")
+    return (each for each in seen(shape) if local(each) == "p")
 
 
-def _lines(shape: Any, links: Relations, blocks: Blocks) -> tuple[str, str]:
+def _lines(shape: Any, links: Relations, blocks: Blocks | None) -> tuple[str, str]:
     found = [_paragraph(each, links, blocks) for each in _paragraphs(shape)]
     return "\n".join(text for text, _ in found).strip(), "\n".join(markdown for _, markdown in found).strip()
 
@@ -205,7 +235,7 @@ def _paragraph(paragraph: Any, links: Relations, blocks: Blocks | None) -> tuple
         elif name in ("r", "fld"):
             piece = "".join(each.text or "" for each in run if local(each) == "t")
         else:  # formulas
-            piece = "".join(each.text or "" for each in run.iter() if local(each) == "t")
+            piece = "".join(each.text or "" for each in seen(run) if local(each) == "t")
         link = next((each for each in run.iter() if local(each) == "hlinkClick"), None)
         target = links.get(attribute_of_relation(link), ("", "", False)) if link is not None else ("", "", False)
         text.append(piece)

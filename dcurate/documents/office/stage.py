@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from dcurate.core.stage import Spec
 from dcurate.documents.columns import DOCUMENT, document_columns, with_columns
+from dcurate.documents.losses import counted
 from dcurate.documents.stage import RECYCLE_ITEMS, FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
@@ -115,4 +116,5 @@ class OfficeExtract(FileExtract):
         rows = rows.drop_columns([name for name in (BYTES,) if name in rows.column_names])
         filled = pa.array([bool(each["text"]) for each in found], pa.bool_())
         dropped = self._dropped(rows.filter(pc.invert(filled)), NO_TEXT)
-        return replace(result, data=rows.filter(filled), rejections=(*result.rejections, *dropped))
+        lost = counted(each["losses"] for each in found)
+        return replace(result, data=rows.filter(filled), rejections=(*result.rejections, *dropped), found=lost)

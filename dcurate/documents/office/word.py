@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from dcurate.documents.office.blocks import Blocks, document
@@ -15,7 +16,10 @@ from dcurate.documents.office.package import (
     local,
     main_part,
     relationships,
+    seen,
 )
+from dcurate.documents.office.slides import add_drawing, is_drawing
+from dcurate.documents.office.symbols import symbol_of
 from dcurate.media.errors import MediaError
 
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|заголовок)\s*([1-9])", re.IGNORECASE)
@@ -46,16 +50,17 @@ def extract_docx(package: Package, max_characters: int = 100_000_000) -> dict[st
     themselves. Macros do not run: only XML is read.
 
     Raises:
-        MediaError: "damaged", also if notes, a header or a footer that the file names are missing; "too much text".
+        MediaError: "damaged", "too much text".
     """
-    return _Word(package, main_part(package, "word/document.xml"), Blocks(max_characters)).extract()
+    return _Word(package, main_part(package, "word/document.xml"), max_characters).extract()
 
 
 class _Word:
-    def __init__(self, package: Package, main: str, blocks: Blocks) -> None:
+    def __init__(self, package: Package, main: str, max_characters: int) -> None:
         self._package = package
         self._main = main
-        self._blocks = blocks
+        self._blocks = Blocks(max_characters)
+        self._max_characters = max_characters
         self._links = relationships(package, main)
         self._headings, self._style_lists, self._hidden = self._styles()
         self._numbered = self._numbering()
@@ -68,6 +73,7 @@ class _Word:
             raise MediaError("damaged", f"{self._main} has no body")
         for element in _content(body):
             self._block(element)
+        self._package.losses.add("embedded documents", sum(1 for _ in body.iter("{*}altChunk", "{*}subDoc")))
         self._notes()
         found = core_properties(self._package)
         title = found.pop("title", None) or self._first_title(body)
@@ -89,6 +95,9 @@ class _Word:
         else:
             self._blocks.paragraph(text, markdown)
         for box in boxes:
+            if is_drawing(box):
+                add_drawing(self._package, self._main, box, self._links, self._blocks)
+                continue
             for inner in _content(box):
                 if depth < _MAX_DEPTH:
                     self._block(inner, depth + 1)
@@ -116,8 +125,16 @@ class _Word:
                 self._block(element, depth + 1)
 
     def _cell_text(self, cell: Any) -> str:
-        """All text of a cell on one line, that of tables and boxes within it, too."""
-        return " ".join(text for each in _deep(cell, "p") if (text := self._inline(each)[0].strip()))
+        """All text of a cell on one line, that of tables, boxes and drawings within it, too."""
+        texts = []
+        for paragraph in _deep(cell, "p"):
+            text, _, boxes = self._inline(paragraph)
+            texts.append(text.strip())
+            for box in filter(is_drawing, boxes):
+                inner = Blocks(self._max_characters)
+                add_drawing(self._package, self._main, box, self._links, inner)
+                texts.append(" ".join(inner.text().split()))
+        return " ".join(filter(None, texts))
 
     def _inline(self, paragraph: Any) -> tuple[str, str, list[Any]]:
         """Text, Markdown and text boxes of a paragraph; without recursion, as elements may nest deeply."""
@@ -139,14 +156,14 @@ class _Word:
             name = local(element)
             if name in _SKIPPED:
                 continue
-            if name == "txbxContent":
+            if name == "txbxContent" or is_drawing(element):
                 boxes.append(element)
             elif name == "hyperlink":
                 stack.append((len(text), len(markdown), self._target(element)))
                 stack.extend(reversed(element))
             elif name == "r" and self._is_hidden(element):
                 continue
-            elif name in ("t", "tab", "br", "cr", "noBreakHyphen", "footnoteReference", "endnoteReference"):
+            elif name in ("t", "tab", "br", "cr", "noBreakHyphen", "sym", "footnoteReference", "endnoteReference"):
                 piece, marked = self._piece(name, element)
                 text.append(piece)
                 markdown.append(marked)
@@ -159,6 +176,9 @@ class _Word:
             number = attribute(element, "id") or ""
             kind = "" if name.startswith("foot") else "e"
             return "", f"[^{kind}{number}]"
+        if name == "sym":
+            symbol = symbol_of(attribute(element, "font") or "", attribute(element, "char") or "")
+            return symbol, symbol
         fixed = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
         piece = fixed.get(name) or element.text or ""
         return piece, piece
@@ -252,7 +272,10 @@ class _Word:
     def _notes(self) -> None:
         for kind, mark in (("footnote", ""), ("endnote", "e")):
             part = self._part(f"{kind}s", "")
-            root = self._package.xml(part) if part else self._package.optional_xml(f"word/{kind}s.xml")
+            if part:
+                root = self._package.part("parts", partial(self._package.xml, part))
+            else:
+                root = self._package.optional_xml(f"word/{kind}s.xml")
             for note in root if root is not None else ():
                 if local(note) == kind and attribute(note, "type") in (None, "normal"):
                     text = " ".join(self._inline(each)[0] for each in _deep(note, "p"))
@@ -261,8 +284,9 @@ class _Word:
     def _margins(self) -> list[str]:
         found: list[str] = []
         for relation, (kind, *_) in self._links.items():
-            margin = kind in ("header", "footer")
-            root = linked_xml(self._package, self._main, self._links, relation) if margin else None
+            if kind not in ("header", "footer"):
+                continue
+            root = self._package.part("parts", partial(linked_xml, self._package, self._main, self._links, relation))
             if root is not None:
                 found.extend(" ".join(self._inline(each)[0].split()) for each in _deep(root, "p"))
         return list(dict.fromkeys(text for text in found if text))
@@ -313,7 +337,7 @@ def _named(parent: Any, name: str) -> Iterator[Any]:
 
 
 def _deep(parent: Any, name: str) -> Iterator[Any]:
-    return (element for element in parent.iter() if local(element) == name)
+    return (element for element in seen(parent) if local(element) == name)
 
 
 def _properties(paragraph: Any) -> Any:

@@ -108,6 +108,16 @@ def xlsx_file() -> bytes:
     return _saved(book)
 
 
+def two_sheets_file() -> bytes:
+    """Two sheets that are shown."""
+    book = openpyxl.Workbook()
+    book.active.title = "Cod"
+    for values in (["kg", "share"], [2, 3], [4, 5]):
+        book.active.append(values)
+    book.create_sheet("Second").append(["Eel"])
+    return _saved(book)
+
+
 def odt_file() -> bytes:
     document = opendocument.OpenDocumentText()
     document.text.addElement(text.H(outlinelevel=1, text="About fish"))
@@ -212,6 +222,24 @@ def without(data: bytes, missing: str) -> bytes:
         names = archive.namelist()
         assert missing in names
         return zipped({name: archive.read(name) for name in names if name != missing})
+
+
+def with_wrong_checksum(data: bytes, part: str) -> bytes:
+    """An archive one of whose members differs from its checksum."""
+    stored = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(stored, "w") as made:
+        for name in archive.namelist():
+            made.writestr(name, archive.read(name), zipfile.ZIP_STORED if name == part else zipfile.ZIP_DEFLATED)
+        begin = made.getinfo(part).header_offset + 30 + len(part.encode())
+    broken = bytearray(stored.getvalue())
+    broken[begin + 40] ^= 1
+    return bytes(broken)
+
+
+def with_noise(data: bytes, part: str) -> bytes:
+    """An archive one of whose members is not XML."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return zipped({name: b"<a" if name == part else archive.read(name) for name in archive.namelist()})
 
 
 def replaced(data: bytes, **changes: bytes) -> bytes:
