@@ -27,6 +27,7 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
 from dcurate.io.json_parse import remarks_on_rounded, rounded_as
+from dcurate.io.parquet_int96 import ALL_DIGITS, ALL_YEARS, int96_columns, with_all_digits
 from dcurate.io.parquet_schema import packed, unpacked, write_options
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
@@ -38,7 +39,7 @@ _PLAIN = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), 
 _BATCH = 1024
 _LONGEST_PART = 255
 #: Arguments of `pyarrow.parquet.write_table` that say how columns are encoded.
-_ENCODING = {"use_dictionary", "column_encoding", "use_byte_stream_split"}
+_ENCODING = {"use_dictionary", "column_encoding", "use_byte_stream_split", "store_decimal_as_integer"}
 _NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _PANDAS = {"engine": "pyarrow", "dtype_backend": "pyarrow"}
 _READ_KWARGS = (
@@ -63,6 +64,7 @@ class ParquetReader(FileReader):
     A column has one type in all files: that of the file where all have the same; of two whole numbers the wider, of
     whole numbers and floats ``float64``, of text and large text large text, of timestamps the finer. A dictionary, or a
     view of text, counts as its plain values. Types without a common one are refused; ``schema`` decides then.
+    Timestamps of 96 bits, as of Spark and Hive, have microseconds, or nanoseconds where their digits need them.
 
     Stages get dictionaries and views as plain values. `ParquetWriter` writes a column that no stage replaced as it was:
     as a dictionary or view, with its nullability, metadata and encoding. The metadata of a file goes to the files that
@@ -175,6 +177,10 @@ class ParquetReader(FileReader):
             # One column at least, even if it is dropped later: without any, Arrow forgets how many rows there are.
             table = _groups(file, groups, wanted or schema.names[:1], part.rows)
             table.validate(full=True)
+            moments = [] if ALL_YEARS.keys() & self._reading().keys() else int96_columns(file.metadata, wanted)
+            if moments:
+                with self._opened(part.path, name, part.version, ALL_DIGITS) as again:
+                    table = with_all_digits(table, _groups(again, groups, moments, part.rows), name)
             table = unpacked(table, file.metadata)
         columns = self._columns(part, name, table.schema)
         # A column without a name is dropped later.
@@ -199,9 +205,11 @@ class ParquetReader(FileReader):
         return [replace(part, start=group, stop=group + 1, rows=(0, count)) for group, count in counts.items()]
 
     @contextmanager
-    def _opened(self, address: str, name: str, version: str = "") -> Iterator[pq.ParquetFile]:
+    def _opened(
+        self, address: str, name: str, version: str = "", unit: Mapping[str, str] = ALL_YEARS
+    ) -> Iterator[pq.ParquetFile]:
         store, path = self._store(address)
-        kwargs = {key: value for key, value in self._reading().items() if key not in _PANDAS}
+        kwargs = {**unit, **{key: value for key, value in self._reading().items() if key not in _PANDAS}}
         with storage_errors("read", address), ExitStack() as stack:
             source: str | BinaryIO = path
             if isinstance(store, LocalFileSystem):

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dcurate.frames.columns import column_of
-from dcurate.frames.schema import NOTE, fitted, without, without_notes
+from dcurate.frames.schema import NOTE, fitted, nested_fields, without, without_notes
 
 _TYPE, _VALUES = NOTE + b"type", NOTE + b"values"
 _PANDAS, _HUGGINGFACE, _RANGE = b"pandas", b"huggingface", NOTE + b"range"
@@ -27,13 +27,15 @@ _MOST_VALUES = 2**12
 
 _Pairs = dict[bytes, bytes]
 _ENCODING, _PAGE_INDEX = NOTE + b"encoding", NOTE + b"page index"
-#: Encodings that a writer of pyarrow can be asked for.
+_NUMBERS = ("INT32", "INT64")
+_BYTES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+#: Encodings that a writer of pyarrow can be asked for, and of which physical types.
 _ENCODINGS = {
-    "PLAIN",
-    "BYTE_STREAM_SPLIT",
-    "DELTA_BINARY_PACKED",
-    "DELTA_BYTE_ARRAY",
-    "DELTA_LENGTH_BYTE_ARRAY",
+    "PLAIN": (*_NUMBERS, *_BYTES, "INT96", "FLOAT", "DOUBLE", "BOOLEAN"),
+    "BYTE_STREAM_SPLIT": (*_NUMBERS, "FLOAT", "DOUBLE", "FIXED_LEN_BYTE_ARRAY"),
+    "DELTA_BINARY_PACKED": _NUMBERS,
+    "DELTA_BYTE_ARRAY": _BYTES,
+    "DELTA_LENGTH_BYTE_ARRAY": ("BYTE_ARRAY",),
 }
 _MALFORMED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
@@ -76,13 +78,20 @@ def write_options(table: pa.Table) -> dict[str, Any]:
     arguments: dict[str, Any] = {"write_page_index": True} if _PAGE_INDEX in (table.schema.metadata or {}) else {}
     if not encodings:
         return arguments
+    if "DELTA_BINARY_PACKED" in encodings.values() and any(_holds_decimal(column.type) for column in table.schema):
+        arguments["store_decimal_as_integer"] = True
     buffer = BytesIO()
-    pq.write_table(packed(table.slice(0, 0)), buffer)
+    pq.write_table(packed(table.slice(0, 0)), buffer, **arguments)
     schema = pq.ParquetFile(buffer).schema
-    paths = [schema.column(number).path for number in range(len(schema.names))]
-    arguments["use_dictionary"] = [path for path in paths if path not in encodings]
-    arguments["column_encoding"] = {path: encodings[path] for path in paths if path in encodings}
+    kinds = {schema.column(number).path: schema.column(number).physical_type for number in range(len(schema.names))}
+    encodings = {path: each for path, each in encodings.items() if kinds.get(path) in _ENCODINGS[each]}
+    arguments["use_dictionary"] = [path for path in kinds if path not in encodings]
+    arguments["column_encoding"] = encodings
     return arguments
+
+
+def _holds_decimal(kind: pa.DataType) -> bool:
+    return pa.types.is_decimal(kind) or any(_holds_decimal(child.type) for child in nested_fields(kind))
 
 
 def packed(table: pa.Table) -> pa.Table:
@@ -252,7 +261,7 @@ def _note_encodings(pairs: _Pairs, notes: Mapping[str, _Pairs], group: pq.RowGro
     """Note how the chunks of a row group are encoded that have no dictionary page; with one is pyarrow's default."""
     found: dict[str, dict[str, str]] = {}
     for chunk in map(group.column, range(group.num_columns)):
-        encodings = set(chunk.encodings) & _ENCODINGS
+        encodings = set(chunk.encodings) & _ENCODINGS.keys()
         if len(encodings) == 1 and not chunk.has_dictionary_page and chunk.physical_type != "BOOLEAN":
             found.setdefault(_column_of(chunk.path_in_schema), {})[chunk.path_in_schema] = encodings.pop()
         if chunk.has_column_index:

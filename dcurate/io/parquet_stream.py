@@ -14,6 +14,7 @@ from dcurate.errors import DataError
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
+from dcurate.io.parquet_int96 import ALL_YEARS
 
 _ROW_GROUP_BYTES = 2**25
 
@@ -65,7 +66,7 @@ def opened_parquet(directory: Directory, name: str) -> Iterator[pq.ParquetFile]:
     store, path = open_store(directory.path(name), directory.options)
     with storage_errors("read", directory.path(name)), store.open(path, "rb") as file:
         try:
-            with pq.ParquetFile(file) as parquet:
+            with pq.ParquetFile(file, **ALL_YEARS) as parquet:
                 yield parquet
         except (pa.ArrowException, UnicodeDecodeError) as error:
             raise DataError(f"{directory.path(name)!r} is truncated or not a Parquet file ({error})") from error

@@ -20,6 +20,7 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
 from dcurate.io.files import JSONL, PARQUET
+from dcurate.io.parquet_int96 import ALL_YEARS
 
 _ROWS = 1024
 
@@ -134,7 +135,7 @@ def _parquet_rows_with(directory: Directory, name: str, column: str | None, want
 def _parquet(directory: Directory, name: str) -> Iterator[pq.ParquetFile]:
     with _stored(directory, name) as file:
         try:
-            with pq.ParquetFile(file) as parquet:
+            with pq.ParquetFile(file, **ALL_YEARS) as parquet:
                 yield parquet
         except pa.ArrowException as error:
             raise DataError(f"{directory.path(name)!r} is truncated or not a Parquet file ({error})") from error

@@ -22,6 +22,7 @@ from dcurate.compat.nemo.partitioning import FilePartitioningStage
 from dcurate.compat.nemo.reader_sources import JsonlSource, ParquetSource, SourceReader
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask
+from dcurate.io.parquet_int96 import ALL_YEARS
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -185,6 +186,7 @@ class ParquetReaderStage(BaseReader):
         """Return the rows of files, read with pandas."""
         options = {"engine": "pyarrow", "dtype_backend": "pyarrow", **(read_kwargs or {})}
         options |= {} if fields is None else {"columns": fields}
+        options = {**ALL_YEARS, **options} if options["engine"] == "pyarrow" else options
         return pd.concat([pd.read_parquet(path, **options) for path in paths], ignore_index=True)
 
 

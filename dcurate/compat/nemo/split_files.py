@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
 
 from dcurate.compat.nemo.files import get_all_file_paths_under
+from dcurate.io.parquet_int96 import ALL_YEARS
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -87,7 +88,7 @@ def split_parquet_file_by_size(
     most = target_size_mb * MIB
     options = dict(storage_options or {})
     with fsspec.open(str(input_file), "rb", **options) as file:
-        groups = pq.ParquetFile(file)
+        groups = pq.ParquetFile(file, **ALL_YEARS)
         tables = (
             part for group in range(groups.num_row_groups) for part in _halved(groups.read_row_group(group), most)
         )
