@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import logging
 import os
 import threading
@@ -44,6 +45,9 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
     several rows made from one row all have its index. Rows that a stage returns without the column ``_dcurate_row``,
     which numbers the rows of a partition, are numbered from 0 in each partition. Divisions are unknown afterwards.
 
+    Stages know a partition by its number when `apply` is called: ids that `AddId` makes are the same whichever
+    partitions are computed, and others after `repartition`, or after rows were dropped before `apply`.
+
     Args:
         stages: one stage or several, none of which reads or writes files.
         ddf: a Dask DataFrame.
@@ -69,6 +73,8 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
             "apply() takes stages, not a Pipeline; give it pipeline.stages, without readers and writers"
         )
     wanted = [stages] if isinstance(stages, Part) else list(stages)
+    if not wanted:
+        raise PipelineError("apply() got no stages; give it one, or use the frame as it is")
     built = PipelineDefinition("apply", stages=wanted).build()
     for stage in built:
         if isinstance(stage, SourceStage | SinkStage | BarrierStage):
@@ -90,7 +96,18 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
     else:
         meta = with_index_of(meta, ddf._meta)
     step = _Step(payload, needed, kept_of(meta, ddf._meta))
-    return ddf.map_partitions(_apply_partition, step, meta, meta=meta).clear_divisions()
+    return bound(ddf.map_partitions(_apply_partition, step, meta, meta=meta).clear_divisions())
+
+
+def bound(ddf: Any) -> Any:
+    """Return a Dask DataFrame whose partitions are those that it has now, whichever of them are computed.
+
+    Dask numbers partitions anew where it selects some of them, or reads several small files as one.
+    """
+    optimized = ddf.optimize()
+    graph, keys = dict(optimized.__dask_graph__()), optimized.__dask_keys__()
+    from_graph = importlib.import_module("dask.dataframe").from_graph
+    return from_graph(graph, ddf._meta, optimized.divisions, keys, "apply")
 
 
 def check_dask(ddf: Any, what: str) -> None:

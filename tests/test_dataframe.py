@@ -1,6 +1,7 @@
 import os
 from pathlib import Path
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -59,6 +60,34 @@ def test_the_result_composes_with_dask_and_writes_parquet(ddf: dd.DataFrame, tmp
     assert pd.read_parquet(tmp_path / "out").text.tolist() == ["bbb", "cc", "dddd"]
 
 
+@pytest.mark.parametrize("source", ["fsspec", "arrow", "frame"])
+def test_ids_are_the_same_whichever_partitions_are_computed(source: str, tmp_path: Path) -> None:
+    texts = [f"{number} {letter}" for number in range(12) for letter in "ab"]
+    ddf = dd.from_pandas(pd.DataFrame({"text": texts}), npartitions=6)
+    if source != "frame":  # Dask reads small files together, which it decides when it computes
+        for number in range(12):
+            name = tmp_path / f"{number:02}.parquet"
+            pd.DataFrame({"text": texts[2 * number : 2 * number + 2]}).to_parquet(name)
+        ddf = dd.read_parquet(str(tmp_path), filesystem=source)
+    made = apply(AddId("id"), ddf)
+    whole = made.compute()
+    assert sorted(whole.text) == sorted(texts)
+    assert whole.id.is_unique
+    ways = {
+        "partitions": [made.partitions[number].compute() for number in range(made.npartitions)],
+        "slices": [made.partitions[:1].compute(), made.partitions[1:].compute()],
+        "delayed": dask.compute(*made.to_delayed()),
+        "filtered": [made[made.text.str.endswith(letter)].compute() for letter in "ab"],
+        "columns": [made[["id"]].compute().assign(text=whole.text.tolist())],
+    }
+    for way, frames in ways.items():
+        found = pd.concat(frames)
+        assert dict(zip(found.text, found.id, strict=True)) == dict(zip(whole.text, whole.id, strict=True)), way
+    assert made.head(1).id.tolist() == whole.id.tolist()[:1]
+    assert made.tail(1).id.tolist() == whole.id.tolist()[-1:]
+    assert deduplicate(made, on="id").compute().id.tolist() == whole.id.tolist()
+
+
 def test_it_runs_on_the_workers_of_a_cluster(ddf: dd.DataFrame, cluster: LocalCluster) -> None:
     future = cluster.client.compute(apply([lengths, long_only], ddf).optimize())
     assert future.result().length.sum() == 7
@@ -97,6 +126,11 @@ def test_stages_that_need_more_than_a_partition_are_refused(
     (tmp_path / "x" / "a.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(PipelineError, match="does not work on one partition at a time"):
         apply(stage, ddf)
+
+
+def test_no_stages_are_refused_in_words_of_frames(ddf: dd.DataFrame) -> None:
+    with pytest.raises(PipelineError, match=r"apply\(\) got no stages; give it one, or use the frame as it is"):
+        apply([], ddf)
 
 
 def test_a_missing_column_is_refused_at_once(ddf: dd.DataFrame) -> None:
