@@ -67,7 +67,7 @@ def deduplicate(
     Args:
         ddf: a Dask DataFrame.
         on: the column of texts, or for ``"exact"`` the columns that make rows equal; rows that are null in all of
-            these are no duplicates.
+            these are no duplicates. A stage as ``method`` has a rule of its own for null texts.
         method: ``"exact"`` or ``"fuzzy"``; or an `ExactDuplicates` or `FuzzyDuplicates` with all of its settings but
             for what only a pipeline has.
         keep: which of several stays; see `ExactDuplicates`. First means first in the order of the frame.
@@ -120,10 +120,11 @@ def _stage(on: str | Sequence[str], method: Method, keep: str | Keep) -> _Stage:
         return method
     if method not in _METHODS:
         raise PipelineError(f"deduplicate: no method {method!r}{nearest(str(method), _METHODS)}")
-    if isinstance(on, str):
-        return (ExactDuplicates if method == "exact" else FuzzyDuplicates)(text_field=on, keep=keep)
     if method == "exact":
-        return ExactDuplicates(fields=list(on), keep=keep)
+        columns = [on] if isinstance(on, str) else list(on)
+        return ExactDuplicates(text_field=on if isinstance(on, str) else "text", fields=columns, keep=keep)
+    if isinstance(on, str):
+        return FuzzyDuplicates(text_field=on, keep=keep)
     raise PipelineError(f"deduplicate: near-duplicates are looked for in one column of texts, not in {listed(on)}")
 
 

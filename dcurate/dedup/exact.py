@@ -10,10 +10,10 @@ import numpy as np
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
-from dcurate.dedup.keep import First, Keep, keep_of
+from dcurate.dedup.keep import First, Keep, keep_of, ranks_in, with_ranks
 from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, ApplyClusters, Members, check_action
 from dcurate.errors import PipelineError, nearest
-from dcurate.frames.columns import nulls, numbers, table_of, with_column
+from dcurate.frames.columns import nulls, numbers, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
 from dcurate.fs.stores import Directory
@@ -26,7 +26,7 @@ REASON = "exact_duplicate"
 
 #: Folder of the hashes, below that of the round.
 HASHES = "hashes/"
-_HIGH, _LOW, _ROW, _RANK = "high", "low", "row", "rank"
+_HIGH, _LOW, _ROW = "high", "low", "row"
 #: Target bytes of hashes in one partition.
 _BLOCK = 2**25
 
@@ -162,7 +162,7 @@ class HashWriter(SpillWriter):
         entries = table_of({_HIGH: hashes[:, 0], _LOW: hashes[:, 1], _ROW: rows.astype(np.uint32)})
         rule = keep_of(exact.keep, exact.name)
         if not isinstance(rule, First):
-            entries = with_column(entries, _RANK, rule.ranks(table, exact.text_field)[rows])
+            entries = with_ranks(entries, rule, table, exact.text_field, rows)
         if exact.action == "identify" or exact.report_path is not None:
             entries = identified(entries, table, exact.id_field, key, rows)
         yield self.ranges(entries, key, _HIGH, HASHES)
@@ -183,7 +183,7 @@ class EqualHashes(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = task.to_arrow()
         row_offsets = read_row_offsets(self.url, self.options)
         documents = row_offsets[numbers(table, FILE)] + numbers(table, _ROW)
-        ranks = numbers(table, _RANK) if _RANK in table.column_names else np.zeros(len(documents))
+        ranks = ranks_in(table)
         high, low = numbers(table, _HIGH), numbers(table, _LOW)
         order = np.lexsort((documents, ranks, low, high))
         differs = (np.diff(high[order]) != 0) | (np.diff(low[order]) != 0)

@@ -15,7 +15,7 @@ from dcurate.dedup.clusters import clustered
 from dcurate.dedup.components import components, forest
 from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.fuzzy import FuzzyDuplicates
-from dcurate.dedup.keep import keep_of
+from dcurate.dedup.keep import keep_of, ranks_in, with_ranks
 from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.dedup.near import hashes_of, texts_of
 from dcurate.frames.columns import lists_of, numbers, rows_at, table_of, with_column, with_lists
@@ -26,7 +26,7 @@ from dcurate.kernels.sets import Sets
 
 #: Columns that are shuffled.
 PARTITION, ROW = "partition", "row"
-HIGH, LOW, NUMBER, RANK = "high", "low", "number", "rank"
+HIGH, LOW, NUMBER = "high", "low", "number"
 KEY, CONTENT, LABEL, LEFT, RIGHT = "key", "content", "label", "left", "right"
 _SHINGLES, _WHOLE = "shingles", "whole"
 
@@ -45,13 +45,13 @@ def compared(stage: ExactDuplicates | FuzzyDuplicates, table: Any) -> tuple[npt.
 def hashed(exact: ExactDuplicates, table: Any, partition: int) -> Any:
     """Return a row for each document that can be a copy: its hash, number and rank."""
     hashes, rows = compared(exact, table)
-    ranks = keep_of(exact.keep, exact.name).ranks(table, exact.text_field)
-    return table_of({HIGH: hashes[:, 0], LOW: hashes[:, 1], NUMBER: _numbers(partition, rows), RANK: ranks[rows]})
+    made = table_of({HIGH: hashes[:, 0], LOW: hashes[:, 1], NUMBER: _numbers(partition, rows)})
+    return with_ranks(made, keep_of(exact.keep, exact.name), table, exact.text_field, rows)
 
 
 def equal_ones(entries: Any) -> Any:
     """The copies that go, where all of equal hashes are together: partition, row and hash of each."""
-    columns = [numbers(entries, name) for name in (HIGH, LOW, RANK, NUMBER)]
+    columns = [numbers(entries, HIGH), numbers(entries, LOW), ranks_in(entries), numbers(entries, NUMBER)]
     order = np.lexsort(columns[::-1])
     high, low, _, documents = (column[order] for column in columns)
     again = 1 + np.flatnonzero((high[1:] == high[:-1]) & (low[1:] == low[:-1]))
@@ -89,8 +89,8 @@ def gathered(fuzzy: FuzzyDuplicates, table: Any, labels: Any) -> Any:
     """Return the features of the candidates of one partition, with their labels."""
     documents, names = _ordered(labels, NUMBER, LABEL)
     rows = rows_at(table, documents & (2**_ROW_BITS - 1))
-    ranks = keep_of(fuzzy.keep, fuzzy.name).ranks(rows, fuzzy.text_field)
-    made = table_of({LABEL: names, NUMBER: documents, RANK: ranks, HIGH: compared(fuzzy, rows)[0][:, 0]})
+    made = table_of({LABEL: names, NUMBER: documents, HIGH: compared(fuzzy, rows)[0][:, 0]})
+    made = with_ranks(made, keep_of(fuzzy.keep, fuzzy.name), rows, fuzzy.text_field)
     texts, minhash = text_column(rows, fuzzy.text_field), fuzzy.search.minhash
     if fuzzy.verification == "exact":
         sets = minhash.sets(texts, np.arange(len(texts)))
@@ -115,7 +115,7 @@ def similar_ones(fuzzy: FuzzyDuplicates, candidates: Any, pairs: Any) -> Any:
     chosen = ~(similarity < fuzzy.threshold)
     groups = clustered(
         np.arange(len(documents)),
-        numbers(candidates, RANK),
+        ranks_in(candidates),
         left[chosen],
         right[chosen],
         similarity[chosen].astype(np.float32),

@@ -17,7 +17,7 @@ from dcurate.dedup.candidates import pairs_once
 from dcurate.dedup.clusters import Clustering, Groups, clustered
 from dcurate.dedup.components import Edges
 from dcurate.dedup.index import SeenDocuments
-from dcurate.dedup.keep import Keep
+from dcurate.dedup.keep import Keep, ranks_in, with_rank, with_ranks
 from dcurate.dedup.labels import LABEL, LEFT, RIGHT
 from dcurate.dedup.labels import NUMBER as LABELLED
 from dcurate.dedup.minhash import estimated, jaccard
@@ -51,7 +51,7 @@ REASON = "fuzzy_duplicate"
 
 #: Folders below that of the round, and columns there.
 SETS, PAIRS = "sets/", "pairs/"
-_KEY, _RANK, _SHINGLES, _WHOLE, _SOURCE = "key", "rank", "shingles", "whole", "source"
+_KEY, _SHINGLES, _WHOLE, _SOURCE = "key", "shingles", "whole", "source"
 #: Target bytes of sets and pairs in one partition.
 _BLOCK = 2**25
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -255,13 +255,13 @@ class CandidateWriter(ChunkWriter):
         own = numbers(table, DOC_ID)
         made = table_of({_KEY: component_keys(names), LABELLED: own[rows], LABEL: names})
         if own[0] < near.spilled.first:
-            made = with_column(made, _RANK, np.full(len(rows), -np.inf))
+            made = with_rank(made, near.keep, -np.inf)
             known = rows_at(table, rows)
             for column in set(known.column_names) - {DOC_ID}:
                 made = with_values(made, column, known, column)
             return made
         chosen = with_columns(rows_at(table, rows), near.columns)
-        made = with_column(made, _RANK, near.keep.ranks(chosen, near.text_field))
+        made = with_ranks(made, near.keep, chosen, near.text_field)
         if near.action == "identify" or near.report_path is not None:
             if near.id_field is None:
                 made = identified(made, table, None, key, rows)
@@ -313,7 +313,7 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
         similarity = compare(left, right)
         similar = similarity >= self.near.threshold
         left, right, similarity = left[similar], right[similar], similarity[similar]
-        ranks = numbers(table, _RANK)[order]
+        ranks = ranks_in(table)[order]
         groups = self.near.grouped(ranks, Edges(left, right), similarity.astype(np.float32), compare)
         made = task.with_data(self._members(table, order, groups, compare))
         made.found = {"pairs compared": len(similar), "pairs of duplicates": len(left)}

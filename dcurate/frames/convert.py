@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dcurate.errors import DataError, ResourceError
 from dcurate.frames.libraries import pd
-from dcurate.frames.schema import with_fields_of, without
+from dcurate.frames.schema import fitted, with_fields_of, without
 from dcurate.kernels.cuda import usable
 
 #: Types whose values are the same objects in pandas.
@@ -99,6 +99,8 @@ def to_arrow(frame: Any, types: pa.Schema | None = None) -> pa.Table:
         DataError: the frame is of none of these kinds, or a column holds values that Arrow has no one type for.
     """
     if isinstance(frame, pa.Table):
+        plain = _without_views(frame.schema.remove_metadata())
+        frame = frame if plain is None else fitted(frame, plain.with_metadata(frame.schema.metadata))
         return frame if all(column.num_chunks <= 1 for column in frame.columns) else frame.combine_chunks()
     if isinstance(frame, pd.DataFrame):
         table = _of_pandas(frame, types)
@@ -107,6 +109,13 @@ def to_arrow(frame: Any, types: pa.Schema | None = None) -> pa.Table:
     else:
         raise DataError(f"a batch holds an Arrow table or a pandas or cuDF frame, not {type(frame).__name__}")
     return table if types is None else with_fields_of(table, types)
+
+
+@lru_cache(maxsize=64)
+def _without_views(schema: pa.Schema) -> pa.Schema | None:
+    """A schema with plain types for views, of which Arrow can take no rows; None if it has none."""
+    plain = pa.schema([column.with_type(without(column.type, "view")) for column in schema])
+    return None if plain.types == schema.types else plain
 
 
 def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.ChunkedArray | None:

@@ -63,7 +63,8 @@ def _normalized(texts: pa.Array, forms: Sequence[str]) -> pa.Array:
     if "case" in forms:
         texts = pc.utf8_lower(texts)
     if "whitespace" in forms:
-        texts = pc.binary_join(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts)), " ")
+        words = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))
+        texts = pc.binary_join(words, pa.scalar(" ", texts.type))
     return texts
 
 

@@ -38,8 +38,11 @@ class Ranking:
     seed: int = 42
 
     def of_rows(self, table: Any, text_field: str) -> list[Floats]:
-        """Return the ranks of the rows of a table, an array for each rule."""
-        return [rule.ranks(table, text_field) for rule in self.rules]
+        """Return the ranks of the rows of a table, an array for each rule, and one for what is left of its values."""
+        ranks = []
+        for rule in self.rules:
+            ranks += [rule.ranks(table, text_field), *([rule.rests(table)] if rule.has_rests else [])]
+        return ranks
 
     def of_distances(self, straight: Distances, cosine: Distances, documents: Ints) -> list[Floats]:
         """Return ranks by distance to the centroid, or at random; nothing if rules decide."""

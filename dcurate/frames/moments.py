@@ -1,0 +1,105 @@
+"""Numbers, dates and times of a column as floats that order them exactly."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dcurate.errors import DataError
+from dcurate.frames.columns import column_of, numbers
+
+Floats = npt.NDArray[np.float64]
+
+#: Units of Arrow in a second.
+_IN_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+#: Holds every digit of a decimal of Arrow, and of the float next to it.
+_WIDE = Context(prec=400)
+#: Times in ISO 8601 that say their distance to UTC.
+_WITH_ZONE = r"[Tt ].*([Zz]|[+-]\d\d(:?\d\d)?)$"
+
+
+class Parts(NamedTuple):
+    """Values as sums of two floats; where the first are equal, the second decide.
+
+    Args:
+        rounded: NaN for null.
+        rest: 0 for null.
+    """
+
+    rounded: Floats
+    rest: Floats
+
+
+def parts_of_numbers(table: pa.Table, name: str) -> Parts:
+    """Return the values of a column of numbers, or of dates, times and texts with these as seconds and nanoseconds.
+
+    Values compare alike whatever types the column has in different batches.
+
+    Raises:
+        DataError: there is no such column, or it holds something else.
+
+    Examples:
+        >>> parts_of_numbers(pa.table({"n": [2**53 + 1, None]}), "n")
+        Parts(rounded=array([9.00719925e+15,            nan]), rest=array([1., 0.]))
+    """
+    column = column_of(table, name)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind, is_ = column.type, pa.types
+    if is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind):
+        column = _moments(column.cast(pa.large_string()), name)
+        kind = column.type
+    there = np.asarray(column.is_valid())
+    if is_.is_integer(kind):
+        parts = _of_integers(np.asarray(column.fill_null(0)))
+    elif is_.is_decimal(kind):
+        exact = [Decimal(0) if one is None else one for one in column.to_pylist()]
+        rounded = np.array([float(one) for one in exact], np.float64)
+        pairs = zip(exact, rounded.tolist(), strict=True)
+        rest = [float(_WIDE.subtract(one, Decimal(near))) for one, near in pairs]
+        parts = Parts(rounded, np.array(rest, np.float64))
+    elif is_.is_date(kind) or is_.is_timestamp(kind) or is_.is_time(kind) or is_.is_duration(kind):
+        unit = "s" if kind == pa.date32() else "ms" if kind == pa.date64() else kind.unit
+        scale, per = (86_400, 1) if kind == pa.date32() else (1, _IN_A_SECOND[unit])
+        whole = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+        counts = np.asarray(whole.fill_null(0)).astype(np.int64)
+        seconds, beyond = np.divmod(counts, per)
+        parts = Parts((seconds * scale).astype(np.float64), (beyond * (10**9 // per)).astype(np.float64))
+    else:
+        rounded = numbers(table, name).astype(np.float64)
+        return Parts(rounded, np.zeros(len(rounded)))
+    return Parts(np.where(there, parts.rounded, np.nan), np.where(there, parts.rest, 0.0))
+
+
+def _of_integers(values: npt.NDArray[Any]) -> Parts:
+    rounded = values.astype(np.float64)
+    if values.dtype.itemsize < 8:
+        return Parts(rounded, np.zeros(len(rounded)))
+    most = np.iinfo(values.dtype).max
+    beyond = rounded >= float(most)  # rounded up to one more than the type holds
+    whole = np.where(beyond, 0, rounded).astype(values.dtype)
+    whole[beyond] = most
+    return Parts(rounded, (values - whole).view(np.int64).astype(np.float64) - beyond)
+
+
+def _moments(texts: pa.Array, name: str) -> pa.Array:
+    """Texts as timestamps of UTC; those without a time zone count as UTC, and empty ones as null."""
+    texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
+    zoned = pc.match_substring_regex(texts, _WITH_ZONE)
+    for unit in ("us", "ns"):
+        try:
+            plain = pc.if_else(zoned, None, texts).cast(pa.timestamp(unit))
+            exact = pc.if_else(zoned, texts, None).cast(pa.timestamp(unit, "UTC"))
+        except pa.ArrowInvalid as error:
+            problem = error
+            continue
+        return pc.coalesce(plain.cast(exact.type), exact)
+    raise DataError(
+        f"column {name!r} holds text that is not a date or time in ISO 8601 ({problem}); name a column of numbers, "
+        "dates or times"
+    ) from problem
