@@ -46,7 +46,8 @@ class ExactDuplicates(BarrierStage[DocumentBatch]):
             of the first document of the group) and ``is_duplicate``; ``"identify"`` to have a row for each member of a
             group of two or more instead of the documents, with ``id``, ``group_id``, ``group_size``, ``kept``,
             ``kept_id`` and ``similarity``.
-        id_field: the column with ids; if None ids are made as `AddId` makes them.
+        id_field: the column with ids, by which `dcurate.trace` names the document that was kept instead of one that was
+            dropped. Without it ``"identify"`` gives ids as `AddId` makes them, and reports name a row and its batch.
         report_path: a folder for Parquet files of the rows that ``action="identify"`` gives.
         name: of the stage.
 
@@ -163,8 +164,8 @@ class HashWriter(SpillWriter):
         rule = keep_of(exact.keep, exact.name)
         if not isinstance(rule, First):
             entries = with_ranks(entries, rule, table, exact.text_field, rows)
-        if exact.action == "identify" or exact.report_path is not None:
-            entries = identified(entries, table, exact.id_field, key, rows)
+        if exact.action == "identify" or exact.report_path is not None or exact.id_field is not None:
+            entries = identified(entries, table, exact.id_field, key, rows, action=exact.action)
         yield self.ranges(entries, key, _HIGH, HASHES)
 
 

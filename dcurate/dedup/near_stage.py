@@ -95,6 +95,7 @@ class NearDuplicateStage(BarrierStage[DocumentBatch]):
             "spilled": self.needed() if self.action == "identify" else None,
             "index": self._index(options),
             "id_field": self.id_field,
+            "action": self.action,
             "source_field": self.source_field,
             "name": f"{self.name}_to_disk",
         }
@@ -145,12 +146,14 @@ class EntryWriter(SpillWriter):
         spilled: the columns of rows to write; all by default.
         index: where the entries and features of the documents are remembered.
         id_field: the column with ids, for the index.
+        action: of the stage.
         source_field: the column with the source of each document, if there is one.
     """
 
     spilled: list[str] | None = None
     index: SeenDocuments | None = None
     id_field: str | None = None
+    action: str = "drop"
     source_field: str | None = None
 
     #: Folder of the entries, below that of the round.
@@ -175,7 +178,8 @@ class EntryWriter(SpillWriter):
             yield self.ranges(self.entries(compared), key, KEY, self.folder)
             return
         memory = self._memory(self.index)
-        known = identified(nulls(table.num_rows), table, self.id_field, key, np.arange(table.num_rows))
+        rows = np.arange(table.num_rows)
+        known = identified(nulls(table.num_rows), table, self.id_field, key, rows, action=self.action)
         memory.rows(self.with_features(as_text(known, ID), table, compared), key)
         memory.ranges(self.entries(compared), key, KEY, self.folder)
 

@@ -13,10 +13,21 @@ from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
 from dcurate.dedup.giant_clusters import GiantCluster, LargeGroups, giant_clusters_of, large_groups
 from dcurate.errors import PipelineError, nearest
-from dcurate.frames.columns import numbers, table_of, with_column, with_taken
+from dcurate.frames.columns import (
+    as_text,
+    numbers,
+    only,
+    rows_at,
+    table_of,
+    values,
+    with_column,
+    with_taken,
+    with_text,
+)
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
+from dcurate.io.rejections import DUPLICATE_OF
 from dcurate.shuffle.keys import scale_keys
 from dcurate.shuffle.merge import with_merged_files
 from dcurate.shuffle.ranges import ShuffleIndex, ShufflePartitions
@@ -228,8 +239,10 @@ class DropMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = task.to_arrow()
         dropped = np.zeros(table.num_rows, np.bool_)
         places, members = members_of(table, self.marks, self.documents)
-        dropped[places] = ~numbers(members, KEPT) if len(places) else False
-        return task.with_data(table.drop_columns([DOC_ID, *self.hidden])).keep(~dropped, self.name, self.reason)
+        gone = np.flatnonzero(~numbers(members, KEPT)) if len(places) else places
+        dropped[places[gone]] = True
+        batch = task.with_data(table.drop_columns([DOC_ID, *self.hidden])).keep(~dropped, self.name, self.reason)
+        return naming_twins(batch, places[gone], rows_at(members, gone) if len(gone) else members, KEPT_ID)
 
 
 @dataclass
@@ -253,6 +266,24 @@ class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
             groups[places], dropped[places] = numbers(members, GROUP), ~numbers(members, KEPT)
         flagged = with_column(table.drop_columns([DOC_ID, *self.hidden]), FLAGS[0], groups)
         return task.with_data(with_column(flagged, FLAGS[1], dropped))
+
+
+def naming_twins(batch: DocumentBatch, places: Ints, members: Any, column: str) -> DocumentBatch:
+    """Return a batch whose dropped rows name the document that was kept instead, if ids are known.
+
+    Args:
+        batch: rows that stay, with one rejection.
+        places: of the dropped rows in the batch before.
+        members: a row for each of these.
+        column: of the ids of the documents that were kept.
+    """
+    if not batch.rejections or column not in members.column_names:
+        return batch
+    [rejection] = batch.rejections
+    texts = values(as_text(only(rows_at(members, np.argsort(places)), [column]), column), column)
+    data = with_text(rejection.data, DUPLICATE_OF, texts)
+    batch.rejections = (replace(rejection, data=data),)
+    return batch
 
 
 def members_of(table: Any, marks: ShufflePartitions, documents: int) -> tuple[Ints, Any]:

@@ -262,9 +262,9 @@ class CandidateWriter(ChunkWriter):
             return made
         chosen = with_columns(rows_at(table, rows), near.columns)
         made = with_ranks(made, near.keep, chosen, near.text_field)
-        if near.action == "identify" or near.report_path is not None:
+        if near.action == "identify" or near.report_path is not None or near.id_field is not None:
             if near.id_field is None:
-                made = identified(made, table, None, key, rows)
+                made = identified(made, table, None, key, rows, action=near.action)
             else:
                 made = with_values(made, ID, chosen, near.id_field)
         if near.index is not None and ID in made.column_names:

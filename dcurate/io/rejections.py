@@ -18,6 +18,8 @@ from dcurate.io import json_lines, json_text
 
 #: Columns that rejected rows have besides their own.
 STAGE, REASON, SOURCE, SCORE = "_dcurate_stage", "_dcurate_reason", "_dcurate_source", "_dcurate_score"
+#: The column of dropped duplicates with the id of the document that was kept instead.
+DUPLICATE_OF = "_dcurate_duplicate_of"
 
 _SCRATCH = ".tmp"
 

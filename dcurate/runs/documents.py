@@ -163,6 +163,10 @@ def _lines(fate: Fate) -> Iterator[tuple[str, str]]:
     if fate.duplicate_of:
         how = "" if fate.similarity is None else f", similarity {fate.similarity:.3g}"
         yield "copy of", f"{fate.duplicate_of}{how}"
+    elif fate.reason == "bloom_duplicate":
+        yield "copy of", "an earlier document; a Bloom filter does not know which"
+    elif fate.reason.endswith("_duplicate"):
+        yield "copy of", f"a document that was not noted; give {fate.stage} the column of ids as id_field="
     passed = f"all {many(len(fate.passed), 'stage')}" if fate.outcome == "kept" else ", ".join(fate.passed)
     for name, value in (
         ("error", fate.error),

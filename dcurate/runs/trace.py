@@ -13,7 +13,7 @@ from fsspec.core import has_magic
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.excerpts import excerpt
 from dcurate.fs.stores import Directory
-from dcurate.io.rejections import REASON, SCORE, STAGE
+from dcurate.io.rejections import DUPLICATE_OF, REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_with
 from dcurate.runs.documents import Fate, Traced
 from dcurate.runs.inspect import RunPlaces, keeps_of
@@ -23,6 +23,8 @@ from dcurate.tokens.spans import SPANS
 
 #: Columns of groups of duplicates, see `dcurate.FuzzyDuplicates`.
 _KEPT_ID, _SIMILARITY, _KEPT = "kept_id", "similarity", "kept"
+#: The same of `dcurate.SemanticDuplicates`.
+_MAX_ID, _COSINE, _DUPLICATE = "max_id", "cosine_sim_score", "is_duplicate"
 _ERROR = ("_dcurate_error", "error")
 #: What the name of a split has after that of its file, for a part of the file.
 _PART = re.compile(r"@\d{5,}$")
@@ -149,6 +151,7 @@ class _Search:
             score=values.get(SCORE),
             keeps=keeps_of(self.run, stage) if self.run else (),
             error=next((str(values[name]) for name in _ERROR if values.get(name)), ""),
+            duplicate_of=str(values.get(DUPLICATE_OF) or ""),
             excerpt=_excerpt(values),
         )
 
@@ -172,11 +175,12 @@ class _Search:
     def _duplicate(self, directory: Directory, row: Row) -> None:
         """A member of a group of duplicates: the one that stays is known by itself."""
         values, own = row.values, self._id_of(row)
-        kept = values.get(_KEPT_ID)
-        if kept is None or values.get(_KEPT) or str(kept) == own:
+        kept = values.get(_KEPT_ID) if _KEPT_ID in values else values.get(_MAX_ID)
+        stays = values.get(_KEPT) if _KEPT_ID in values else not values.get(_DUPLICATE)
+        if kept is None or stays or str(kept) == own:
             return
         before = self.fates.get(own) or Fate(own, "duplicate", _place(directory, row))
-        similarity = values.get(_SIMILARITY)
+        similarity = values.get(_SIMILARITY, values.get(_COSINE))
         known = similarity is not None and not math.isnan(similarity)
         self.fates[own] = replace(before, duplicate_of=str(kept), similarity=similarity if known else None)
 

@@ -197,18 +197,25 @@ def with_columns(table: Any, names: Sequence[str]) -> Any:
     return only(with_texts(table, missing) if missing else table, names)
 
 
-def identified(entries: Any, table: Any, id_field: str | None, key: BatchKey, rows: Ints) -> Any:
+def identified(
+    entries: Any, table: Any, id_field: str | None, key: BatchKey, rows: Ints, *, action: str = "drop"
+) -> Any:
     """Add the column `ID` to entries about rows of a batch.
+
+    An id that is made for ``action="identify"`` is the one that `AddId` makes there. Others name a place in words: rows
+    are numbered anew after each that is dropped, so that an `AddId` behind the stage gives the same id to another row.
 
     Args:
         entries: one row for each entry.
         table: all rows of the batch.
-        id_field: the column with ids; if None they are made as `AddId` makes them.
+        id_field: the column with ids; if None they are made.
         key: of the batch.
         rows: the row number of each entry.
+        action: of the stage.
     """
     if id_field is None:
-        return with_column(entries, ID, [f"{key.digest}_{row}" for row in rows.tolist()])
+        form = "{key}_{row}" if action == "identify" else "row {row} of batch {key}"
+        return with_column(entries, ID, [form.format(key=key.digest, row=row) for row in rows.tolist()])
     return with_values(entries, ID, rows_at(only(table, [id_field]), rows), id_field)
 
 

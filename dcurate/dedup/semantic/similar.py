@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
-from dcurate.dedup.resolve import GroupMemberWriter, members_of
+from dcurate.dedup.resolve import GroupMemberWriter, members_of, naming_twins
 from dcurate.dedup.semantic.clusters import CENTROID, COSINE, STRAIGHT, ComparisonTask, RowsOnDisk
 from dcurate.dedup.semantic.search import ALL_ROWS, SemanticSearch
 from dcurate.frames.columns import numbers, only, rows_at, with_column, with_taken
@@ -200,8 +200,10 @@ class DropSimilar(MarkSimilar):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
         kept = np.ones(table.num_rows, np.bool_)
-        kept[self.found(table)[0]] = False
-        return task.with_data(table.drop_columns([DOC_ID])).keep(kept, self.name, REASON)
+        places, members = self.found(table)
+        kept[places] = False
+        batch = task.with_data(table.drop_columns([DOC_ID])).keep(kept, self.name, REASON)
+        return naming_twins(batch, places, members, MAX_ID)
 
 
 @dataclass

@@ -49,6 +49,7 @@ class EmbeddingWriter(SpillWriter):
         ranking: what its rules say is written as well.
         with_rows: whether the rows are needed again.
         with_ids: whether ids are.
+        action: of the stage.
         columns: of the rows, written with the embeddings.
     """
 
@@ -58,6 +59,7 @@ class EmbeddingWriter(SpillWriter):
     ranking: Ranking = field(default_factory=Ranking)
     with_rows: bool = True
     with_ids: bool = False
+    action: str = "drop"
     columns: Sequence[str] = ()
     name: str = "embedding_writer"
 
@@ -72,7 +74,7 @@ class EmbeddingWriter(SpillWriter):
         for number, ranks in enumerate(self.ranking.of_rows(table, self.text_field)):
             entries = with_column(entries, rank_column(number), ranks[found.rows])
         if self.with_ids:
-            entries = identified(entries, table, self.id_field, key, found.rows)
+            entries = identified(entries, table, self.id_field, key, found.rows, action=self.action)
         for name in self.columns:
             entries = with_values(entries, name, rows_at(only(table, [name]), found.rows), name)
         slices = (entries.slice(start, _ENTRIES) for start in range(0, entries.num_rows, _ENTRIES))

@@ -57,7 +57,7 @@ class SemanticDuplicates(BarrierStage[DocumentBatch]):
             ``centroid`` (the number of the cluster), the last two null without an embedding; ``"identify"`` to have a
             row for each duplicate instead of the documents: ``id``, ``max_id`` (the id of what it is most similar to),
             ``cosine_sim_score``, ``centroid``.
-        id_field: the column with ids; if None ids are made as `AddId` makes them. They need not be unique.
+        id_field: as of `ExactDuplicates`; ids need not be unique.
         text_field: the column that ``"longest"`` looks at.
         report_path: a folder for Parquet files with a row for each embedding, cluster by cluster in their order:
             ``id``, ``centroid``, ``l2_dist_to_cent``, ``cosine_dist_to_cent``, ``cosine_sim_score``, ``max_id``,
@@ -161,7 +161,8 @@ class SemanticDuplicates(BarrierStage[DocumentBatch]):
             text_field=self.text_field,
             ranking=self._ranking(),
             with_rows=self.action != "identify",
-            with_ids=self.action == "identify" or self.report_path is not None,
+            with_ids=self.action == "identify" or self.report_path is not None or self.id_field is not None,
+            action=self.action,
             name=f"{self.name}_to_disk",
         )
 
