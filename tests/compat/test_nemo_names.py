@@ -1,17 +1,21 @@
 """The table of NeMo Curator's names, and the imports that it serves."""
 
+import copy
 import importlib
+import operator
+import os
 import pickle
 import re
 import subprocess
 import sys
 
 import cloudpickle
+import numpy as np
 import pytest
 
 import dcurate
 from dcurate.compat import nemo
-from dcurate.compat.nemo.missing import Missing, MissingError
+from dcurate.compat.nemo.missing import Missing, MissingError, missing
 from dcurate.compat.nemo.names import load, names
 from dcurate.errors import PipelineError
 from tests.conftest import ROOT
@@ -115,6 +119,7 @@ EARLIER: dict[str, tuple[dict[str, object], str, object]] = {
         "d",
     ),
     "stages.image.io.image_reader:ImageReaderStage": ({"task_batch_size": 5}, "dali_batch_size", 5),
+    "stages.image.io:ImageReaderStage": ({"batch_size": 6}, "dali_batch_size", 6),
     "stages.resources:Resources": ({"entire_gpu": True, "nvdecs": 1}, "gpus", 1.0),
     "backends.experimental.ray_actor_pool:RayActorPoolExecutor": ({"show_progress": False}, "show_progress", False),
 }
@@ -168,6 +173,97 @@ def test_what_is_missing_can_be_imported_and_subclassed_until_it_is_used():
             use()
         assert isinstance(raised.value, NotImplementedError)
     assert not hasattr(Own, "__special__")
+
+
+CONSTANT = missing("nemo_curator.backends.utils", "ACTOR_POOL_SIZING_KEYS", "")
+#: What a person may do with a constant, and what Python does by itself.
+USES = {
+    "in": lambda value: "a" in value,
+    "not in": lambda value: 3 not in value,
+    "iter": iter,
+    "for": lambda value: [one for one in value],  # noqa: C416
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "dict": dict,
+    "sorted": sorted,
+    "sum": sum,
+    "max": max,
+    "any": any,
+    "zip": lambda value: list(zip(value, value, strict=False)),
+    "enumerate": lambda value: list(enumerate(value)),
+    "reversed": reversed,
+    "star": lambda value: [*value],
+    "unpack": lambda value: max(*value),
+    "double star": lambda value: {**value},
+    "assign": lambda value: exec("a, b = value", {"value": value}),
+    "next": next,
+    "len": len,
+    "bool": bool,
+    "if": lambda value: 1 if value else 2,
+    "number": lambda value: value[0],
+    "slice": lambda value: value[:2],
+    "delete": lambda value: operator.delitem(value, 0),
+    "set item": lambda value: operator.setitem(value, "a", 1),
+    "int": int,
+    "float": float,
+    "complex": complex,
+    "index": lambda value: [1, 2][value],
+    "range": range,
+    "bytes": bytes,
+    "bytearray": bytearray,
+    "path": os.fspath,
+    "open": open,
+    "join": ",".join,
+    "numpy": lambda value: np.array([1.0]) + value,
+    "with": lambda value: exec("with value: pass", {"value": value}),
+    "round": round,
+    "abs": abs,
+    "divmod": lambda value: divmod(value, 2),
+    "itemgetter": operator.itemgetter(0),
+    "call": lambda value: value(),
+    "attribute": lambda value: value.anything,
+    **{
+        f"{side} {name}": (lambda value, use=use, side=side: use(value, 2) if side == "left" else use(2, value))
+        for side in ("left", "right")
+        for name, use in {
+            "+": operator.add,
+            "-": operator.sub,
+            "*": operator.mul,
+            "/": operator.truediv,
+            "//": operator.floordiv,
+            "%": operator.mod,
+            "**": operator.pow,
+            "@": operator.matmul,
+            "<<": operator.lshift,
+            ">>": operator.rshift,
+            "&": operator.and_,
+            "^": operator.xor,
+            "<": operator.lt,
+            ">=": operator.ge,
+        }.items()
+    },
+    "+=": lambda value: operator.iadd(value, 1),
+    "-x": operator.neg,
+    "~": operator.invert,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_missing_constant_that_is_used_says_so_at_once(use):
+    with pytest.raises(MissingError, match="ACTOR_POOL_SIZING_KEYS is not in dcurate yet"):
+        USES[use](CONSTANT)
+
+
+def test_a_missing_class_can_still_be_named():
+    assert {CONSTANT: 1}[CONSTANT] == 1
+    assert CONSTANT == CONSTANT  # noqa: PLR0124
+    assert CONSTANT != 3
+    assert (CONSTANT | None).__args__[0] is CONSTANT
+    assert "ACTOR_POOL_SIZING_KEYS" in f"{CONSTANT} {CONSTANT!r}"
+    assert CONSTANT["T"] is CONSTANT
+    assert not isinstance(3, CONSTANT)
+    assert copy.deepcopy(CONSTANT) is CONSTANT
 
 
 @pytest.mark.parametrize("pickler", [pickle, cloudpickle])

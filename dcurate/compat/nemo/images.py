@@ -30,7 +30,7 @@ from dcurate.media.webdataset import WebDatasetReader
 _log = logging.getLogger("dcurate.compat.nemo")
 
 
-@earlier_names(task_batch_size="dali_batch_size")
+@earlier_names(task_batch_size="dali_batch_size", batch_size="dali_batch_size")
 @dataclass
 class ImageReaderStage(ProcessingStage[FileGroupTask, ImageBatch]):
     """Read the pictures of WebDataset shards.
