@@ -9,7 +9,8 @@ from distributed import Client
 from distributed.deploy import Cluster as DaskCluster
 
 from dcurate.cluster.base import Cluster
-from dcurate.cluster.probe import check_answers, shown
+from dcurate.cluster.compat import identify_workers
+from dcurate.cluster.probe import all_reachable, check_answers, shown
 from dcurate.errors import PipelineError, RunError
 
 
@@ -52,6 +53,7 @@ class AttachedCluster(Cluster):
             raise RunError(
                 f"the scheduler at {self.address!r} has no workers; start some with 'dask worker {self.address}'"
             ) from error
+        _ask_whom_it_reaches(client)
         return client
 
 
@@ -76,7 +78,17 @@ class DaskManagedCluster(Cluster):
     def _connect(self, stack: ExitStack) -> Client:
         if self._given.status.name != "running":
             raise RunError(f"the cluster {self._given.name!r} is {self._given.status.name}; start a new one")
-        return stack.enter_context(Client(self._given, direct_to_workers=True, set_as_default=False))
+        client = stack.enter_context(Client(self._given, direct_to_workers=True, set_as_default=False))
+        _ask_whom_it_reaches(client)
+        return client
+
+
+def _ask_whom_it_reaches(client: Client) -> None:
+    """Have a client fetch results through the scheduler if it cannot reach the workers.
+
+    Dask would try to reach them for ten seconds, for each result.
+    """
+    client.direct_to_workers = all_reachable(identify_workers(client))
 
 
 def cluster_of(given: Any) -> Cluster | None:

@@ -9,7 +9,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import NoReturn, TypeVar
 
@@ -25,6 +26,8 @@ from dcurate.errors import RunError
 BY_PORT, GREETS = ("tcp", "tls", "ws", "wss"), ("tcp",)
 #: Seconds of silence after which a server is asked whether it is a web server.
 SILENT_S = 2.0
+#: Seconds in which a worker must accept a connection, and of how many hosts one is tried.
+REACH_S, MAX_HOSTS = 2.0, 16
 #: Upper limit of a scheduler's first message, in bytes.
 GREETING_BYTES = 1 << 20
 
@@ -74,6 +77,29 @@ def check_answers(address: str, timeout_s: float) -> None:
         raise
     except Exception as error:  # of any library that talks in this way
         _refuse(address, getattr(error, "strerror", None) or str(error) or type(error).__name__)
+
+
+def all_reachable(addresses: Iterable[str], seconds: float = REACH_S) -> bool:
+    """Whether this process can connect to the addresses of workers, a few of them: one of each host.
+
+    One outside of the workers' network cannot, such as a laptop with a forwarded port to a scheduler on Kubernetes.
+    """
+    places = {host: port for host, port in map(_place, addresses) if host}
+    with ThreadPoolExecutor(MAX_HOSTS) as threads:
+        return all(threads.map(lambda place: _connects(place, seconds), list(places.items())[:MAX_HOSTS]))
+
+
+def _place(address: str) -> tuple[str, int]:
+    """Host and port of an address; an empty host where the scheme has none."""
+    scheme, location = parse_address(address)
+    host, port = parse_host_port(location) if scheme in BY_PORT else ("", 0)
+    return host, int(port or 0)
+
+
+def _connects(place: tuple[str, int], seconds: float) -> bool:
+    with suppress(OSError), socket.create_connection(place, seconds):
+        return True
+    return False
 
 
 def _check_certificate() -> None:
