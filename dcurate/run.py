@@ -46,6 +46,7 @@ from dcurate.runs.manifest import provenance
 from dcurate.shuffle.writer import ChunkWriter
 from dcurate.ui.notebook import NotebookProgress, in_notebook
 from dcurate.ui.pipeline_html import picture
+from dcurate.ui.progress import JsonProgress, Progress
 from dcurate.ui.publisher import SnapshotPublisher
 from dcurate.ui.report.record import record
 
@@ -230,6 +231,10 @@ class _Run:
             raise PipelineError(
                 f"executor={self.runner!r} is not an executor; give DaskExecutor(...) or InlineExecutor()"
             )
+        if isinstance(self.runner, DaskExecutor):
+            for observer in self.options.observers:
+                if isinstance(observer, Progress | JsonProgress):
+                    observer.use_interval(self.runner.config.logging_interval)
         self.sink = compile_plan(self.stages).sink
         self.fingerprint = fingerprint(self.stages)
         self.input_manifest = InputManifest(self.fingerprint)

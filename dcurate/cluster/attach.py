@@ -91,8 +91,12 @@ def _ask_whom_it_reaches(client: Client) -> None:
     client.direct_to_workers = all_reachable(identify_workers(client))
 
 
-def cluster_of(given: Any) -> Cluster | None:
+def cluster_of(given: Any, timeout_s: float = 10.0) -> Cluster | None:
     """Return the cluster for a cluster, one of Dask's own, a connected client or an address.
+
+    Args:
+        given: one of these.
+        timeout_s: how long to wait for a scheduler at an address, in seconds.
 
     Raises:
         PipelineError: the argument is something else.
@@ -108,7 +112,7 @@ def cluster_of(given: Any) -> Cluster | None:
     if isinstance(given, DaskCluster):
         return DaskManagedCluster(given)
     if isinstance(given, str):
-        return AttachedCluster(given)
+        return AttachedCluster(given, timeout_s)
     raise PipelineError(
         f"cluster={given!r} is not a cluster; give LocalCluster(), the address of a scheduler such as "
         "'tcp://10.0.0.1:8786', a cluster of Dask's own or a connected Client"

@@ -17,16 +17,18 @@ class ExecutorConfig:
         execution_mode: ``"streaming"`` (all operators at once, bounded memory) or ``"batch"`` (the whole input
             through one operator before the next; only one model is resident at a time).
         cpu_allocation_percentage: share of this machine's CPUs that an embedded cluster takes, above 0 to 1;
-            at least one worker is always started.
+            at least one worker is always started. With a cluster that is given it has no effect, and a warning says so.
         autoscale_interval_s: the longest time between two decisions on the allocation of slots, in seconds. A decision
             is made much earlier when something happened: the first rates of a stage, a rate that changed, a worker that
             joined or left.
         ignore_failures: whether rows on which a stage raises or dies go to quarantine, and the run goes on. Nothing
             is dropped without a record. A stage may decide otherwise with ``with_(ignore_failures=...)``.
         max_workers_per_stage: no more slots than this for any stage; None for no limit.
-        logging_interval: seconds between progress lines where there is no terminal.
+        logging_interval: seconds between progress lines where there is no terminal, of a `Progress` or
+            `JsonProgress` that is not given an interval.
         memory_share: share of the workers' memory that batches between operators may take, above 0 to 1.
-        scheduler_timeout_s: how long to wait for a scheduler that does not answer, in seconds.
+        scheduler_timeout_s: how long to wait for a scheduler that does not answer, in seconds: when it is given by its
+            address, and while a run goes on.
         worker_timeout_s: how long a run goes on without any worker before it ends with an error, in seconds; on
             clusters that start workers by themselves (`ElasticCluster`) it waits as long as these may come.
 
@@ -45,7 +47,7 @@ class ExecutorConfig:
     execution_mode: Literal["streaming", "batch"] = "streaming"
     cpu_allocation_percentage: float = 0.95
     autoscale_interval_s: float = 180.0
-    logging_interval: float = 60.0
+    logging_interval: float = 10.0
     ignore_failures: bool = False
     max_workers_per_stage: int | None = None
     memory_share: float = 0.3

@@ -22,6 +22,8 @@ from dcurate.runs.state import RunState
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import SPAN_S, Pace
 
+#: Seconds between two lines where nothing says how many.
+INTERVAL_S = 10.0
 #: Seconds before the first line where there is no live display.
 FIRST_LINE = 2.0
 #: Notes on what happened that the live display shows.
@@ -37,7 +39,8 @@ class Progress:
 
     Args:
         console: where to show it; standard error if not given, in a notebook the cell's output.
-        interval: seconds between lines where there is no live display.
+        interval: seconds between lines where there is no live display; if not given, the executor's
+            ``logging_interval``, or 10.
 
     Examples:
         >>> import pandas as pd
@@ -48,14 +51,19 @@ class Progress:
         ...     result = Pipeline("seen", stages=[AddId("id")]).run(InlineExecutor(), [rows], observers=[progress])
     """
 
-    def __init__(self, console: Console | None = None, interval: float = 10.0) -> None:
+    def __init__(self, console: Console | None = None, interval: float | None = None) -> None:
         self.console = console or _standard_console()
-        self.interval = interval
+        self._given = interval
+        self.interval = interval or INTERVAL_S
         self._state = RunState()
         self._pace = Pace()
         self._live: Live | None = None
         self._over = threading.Event()
         self._liner: threading.Thread | None = None
+
+    def use_interval(self, seconds: float) -> None:
+        """Show a line every so many seconds, unless an interval was given."""
+        self.interval = self._given or seconds
 
     def on_event(self, event: Event) -> None:
         """Count an event; the first and last of a run, and of its phases, begin and end the display."""
@@ -127,7 +135,7 @@ class JsonProgress:
 
     Args:
         file: where to write; standard error if not given.
-        interval: seconds between lines.
+        interval: seconds between lines; if not given, the executor's ``logging_interval``, or 10.
 
     Examples:
         >>> import io, json
@@ -141,12 +149,17 @@ class JsonProgress:
         'done'
     """
 
-    def __init__(self, file: TextIO | None = None, interval: float = 10.0) -> None:
+    def __init__(self, file: TextIO | None = None, interval: float | None = None) -> None:
         self._file = file or sys.stderr
-        self._interval = interval
+        self._given = interval
+        self._interval = interval or INTERVAL_S
         self._state = RunState()
         self._notes = 0
         self._next = 0.0
+
+    def use_interval(self, seconds: float) -> None:
+        """Write a line every so many seconds, unless an interval was given."""
+        self._interval = self._given or seconds
 
     def on_event(self, event: Event) -> None:
         """Count an event; where it is time for a line, write one."""

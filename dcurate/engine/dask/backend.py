@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +28,7 @@ from dcurate.core.events import (
     WorkerRecycled,
 )
 from dcurate.engine.accounting import Round, RunAccounting
+from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.worker_plugin import (
     TaskSpec,
     priority,
@@ -45,8 +46,8 @@ from dcurate.engine.throughput import ThroughputTracker
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
 
-#: Seconds between two checks of the cluster while no event comes, and until a lost scheduler ends the run.
-POLL_S, LOST_S = 0.25, 15.0
+#: Seconds between two checks of the cluster while no event comes.
+POLL_S = 0.25
 #: How long to wait for more tasks to end, as a share of the shortest task: the larger one up to the first number of
 #: seconds, the smaller one up to the second.
 BATCH_DELAY_SHARES, BATCH_DELAYS_S = (0.15, 0.01), (0.03, 0.2)
@@ -112,7 +113,7 @@ class DaskBackend:
         job: Round,
         accounting: RunAccounting,
         flow: Flow,
-        priors: Mapping[str, Mapping[str, float]],
+        config: RunConfig,
         *,
         speculation: Speculation | None = None,
     ) -> None:
@@ -134,7 +135,8 @@ class DaskBackend:
         self._tail: dict[int, float] = {}
         self._slots: dict[tuple[str, str], int] = {}
         self.setups: dict[str, float] = {}
-        self.throughput = ThroughputTracker([operator.name for operator in self.operators], priors)
+        self.throughput = ThroughputTracker([operator.name for operator in self.operators], config.priors)
+        self._timeout_s = config.scheduler_timeout_s
         self._last_contact = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -404,8 +406,11 @@ class DaskBackend:
             raise RunError(trouble)
         if self.client.status == "running":
             self._last_contact = time.monotonic()
-        elif time.monotonic() - self._last_contact > LOST_S or self.client.status == "closed":
-            raise RunError("the scheduler does not answer any more; start the run again with resume=True to go on")
+        elif time.monotonic() - self._last_contact > self._timeout_s or self.client.status == "closed":
+            raise RunError(
+                f"the scheduler does not answer any more, for {self._timeout_s:g} seconds; start the run again with "
+                "resume=True to go on (scheduler_timeout_s says how long to wait)"
+            )
 
     def _drain_events(self) -> bool:
         """Handle queued events; return whether slots changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -48,6 +49,8 @@ TEARDOWN_S = 600.0
 #: How often workers are asked again that die or start meanwhile, and seconds between two attempts.
 ATTEMPTS, RETRY_S = 50, 0.2
 
+_log = logging.getLogger("dcurate.engine")
+
 
 class DaskExecutor:
     """Runs a pipeline on a Dask cluster: the default.
@@ -75,7 +78,12 @@ class DaskExecutor:
         policies: Sequence[Policy] = (),
     ) -> None:
         self.config = ExecutorConfig.of(config)
-        self.cluster = cluster_of(cluster)
+        self.cluster = cluster_of(cluster, self.config.scheduler_timeout_s)
+        if cluster is not None and "cpu_allocation_percentage" in (config or {}):
+            _log.warning(
+                "cpu_allocation_percentage has no effect, as it is a share of the CPUs for workers that a run starts "
+                "itself, and a cluster is given"
+            )
         self.policies = _checked(policies)
 
     def __repr__(self) -> str:
@@ -189,6 +197,7 @@ class DaskSession:
             },
             interval_s=self.config.autoscale_interval_s,
             worker_timeout_s=self.config.worker_timeout_s,
+            scheduler_timeout_s=self.config.scheduler_timeout_s,
             policies=pickled_policies([one for one in self.policies if not isinstance(one, Speculation)]),
         )
         speculation = next((one for one in self.policies if isinstance(one, Speculation)), None)
@@ -206,7 +215,7 @@ class DaskSession:
         with ExitStack() as stack:
             stack.callback(_forget_run, self.client, job.run_key)
             backend = stack.enter_context(
-                DaskBackend(self.cluster, job, accounting, flow, config.priors, speculation=speculation)
+                DaskBackend(self.cluster, job, accounting, flow, config, speculation=speculation)
             )
             stack.callback(lambda: failures.extend(_release_run(self.client, job.run_key)))
             stack.callback(backend.close)

@@ -24,6 +24,7 @@ class RunConfig:
         lifetimes: by operator, the minutes that a worker process lives, and the minutes between two restarts.
         interval_s: the longest time between two decisions on slots, in seconds.
         worker_timeout_s: how long to wait for workers where there are none, in seconds.
+        scheduler_timeout_s: how long the driver waits for a scheduler that does not answer, in seconds.
         policies: of the user, pickled.
     """
 
@@ -34,6 +35,7 @@ class RunConfig:
     lifetimes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     interval_s: float = 180.0
     worker_timeout_s: float = 600.0
+    scheduler_timeout_s: float = 10.0
     policies: bytes = b""
 
 
