@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dcurate.core.resources import Resources
 from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit
@@ -142,8 +142,9 @@ def form_pools(
 ) -> list[SlotPoolSpec]:
     """Group the operators into pools that fit on the workers.
 
-    Light CPU operators share their slots. Where there are too few CPUs for a slot of each of the others, all CPU
-    operators share theirs, and GPU slots get no CPUs of their own.
+    Light CPU operators share their slots, unless a limit of theirs is below what the workers can hold. Where there are
+    too few CPUs for a slot of each of the others, all CPU operators share theirs, and GPU slots get no CPUs of their
+    own.
 
     Args:
         sequential: in batch mode only one pool needs to fit at a time.
@@ -151,7 +152,13 @@ def form_pools(
     Raises:
         ResourceError: an operator does not fit; says what is missing.
     """
-    hosts = hosts_of(workers)
+    hosts, threads = hosts_of(workers), sum(worker.threads for worker in cpu_workers(workers))
+    requests = [
+        replace(request, max_workers=None)
+        if not request.resources.requires_gpu and (request.max_workers or 0) >= threads
+        else request
+        for request in requests
+    ]
     sharing = tuple(request for request in requests if request.shares)
     not_sharing = [request for request in requests if request not in sharing]
     pools = [SlotPoolSpec((request,), request.resources.cpus) for request in not_sharing]
@@ -160,7 +167,6 @@ def form_pools(
     if _infeasible(pools, hosts, sequential) is None:
         return pools
     on_cpus = tuple(request for request in requests if not request.resources.requires_gpu)
-    threads = sum(worker.threads for worker in cpu_workers(workers))
     for request in on_cpus:
         if request.resources.cpus > max(threads, sum(host.cpus for host in hosts)):
             raise ResourceError(

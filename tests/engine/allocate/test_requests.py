@@ -42,6 +42,14 @@ def test_a_pinned_operator_does_not_share() -> None:
     assert names(form_pools(requests, cpus(4))) == ["write", "read"]
 
 
+@pytest.mark.parametrize(("most", "groups"), [(3, ["write", "read"]), (4, ["read+write"]), (1000, ["read+write"])])
+def test_a_limit_that_no_cluster_of_this_size_reaches_keeps_nothing_from_sharing(most: int, groups: list[str]) -> None:
+    read, write = OperatorRequest("read", Resources(), cheap_setup=True), OperatorRequest("write", Resources())
+    limited = [read, OperatorRequest("write", Resources(), max_workers=most, cheap_setup=True)]
+    assert names(form_pools(limited, cpus(4))) == groups
+    assert names(form_pools([read, write], cpus(4))) == ["write", "read"]
+
+
 def test_on_a_small_machine_all_cpu_operators_share() -> None:
     requests = [OperatorRequest(name, Resources()) for name in "abcdefgh"]
     (only,) = form_pools(requests, cpus(2))
