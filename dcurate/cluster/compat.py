@@ -39,6 +39,8 @@ __all__ = ["HeapSet", "TaskState", "WorkerStateMachine"]
 
 Message = dict[str, Any]
 
+#: The scheduler's extension with Dask's own answer to how many workers are wanted.
+_TARGET = "dcurate-adaptive-target"
 #: The scheduler's extension with the installations of plugins that workers have not answered yet, by address.
 _PLUGINS = "dcurate-plugins-under-way"
 
@@ -180,6 +182,21 @@ def plugin_of(server: Scheduler | Worker, name: str) -> Any:
 def handle_rpc(scheduler: Scheduler, name: str, handler: Callable[..., Any]) -> None:
     """Serve a remote call of clusters and clients."""
     scheduler.handlers[name] = handler
+
+
+def ask_for_workers(scheduler: Scheduler, wanted: Callable[[], int]) -> None:
+    """Have whatever scales a cluster (`Adaptive`, Kubernetes, gateways) learn that this many workers are wanted.
+
+    Dask itself answers by the tasks that it knows of. A second call on a scheduler does nothing.
+    """
+    if _TARGET not in extensions(scheduler):
+        extensions(scheduler)[_TARGET] = usual = scheduler.adaptive_target
+
+        def adaptive_target(target_duration: Any = None) -> int:
+            return max(int(usual(target_duration)), wanted())
+
+        scheduler.adaptive_target = adaptive_target
+        scheduler.handlers["adaptive_target"] = adaptive_target
 
 
 def rpc_handler(scheduler: Scheduler, name: str) -> Callable[..., Any] | None:

@@ -25,7 +25,7 @@ from dcurate.engine.policies import (
     WorkerView,
 )
 from dcurate.engine.policies.runner import PolicyRunner
-from dcurate.engine.policies.view import Allocate, Speculate, TaskView
+from dcurate.engine.policies.view import Allocate, ScaleTo, Speculate, TaskView
 
 LIMIT = 1_000_000
 
@@ -263,6 +263,31 @@ def test_a_cluster_is_asked_for_the_workers_that_a_run_needs_and_not_again_at_on
     assert not list(policy.run(run))
     assert list(policy.run(replace(run, time=102.0)))
     assert not list(Autoscaling().run(replace(run, kinds={})))
+
+
+def test_a_cluster_that_dask_scales_is_asked_for_as_many_workers_as_make_a_run_faster() -> None:
+    def asked(operators: tuple[OperatorView, ...], workers: int, **more: object) -> int:
+        claims = {one.name: SlotClaim(1) for one in operators}
+        here = [
+            WorkerView(WorkerState(f"w{number}", f"h{number}"), claims if not number else {})
+            for number in range(workers)
+        ]
+        (found,) = Autoscaling().run(view(*here, operators=operators, asked=True, **more))
+        assert isinstance(found, ScaleTo)
+        return found.workers
+
+    slow, capped = TWO[1], replace(TWO[1], request=OperatorRequest("score", Resources(), max_workers=1))
+    new = operator("score", request=capped.request, running=1)
+    assert [asked((slow,), number) for number in (1, 2, 5)] == [2, 4, 10]
+    assert [asked((capped,), number) for number in (1, 2, 5)] == [1, 1, 1]
+    assert [asked((new,), number) for number in (1, 5)] == [1, 5]
+    done = replace(slow, finished=True, running=0)
+    assert asked((done,), 3, exhausted=True) == 0
+    last = replace(slow, waiting=2, running=1)
+    assert asked((last,), 3, exhausted=True) == 3  # a new worker would come too late
+    assert asked((replace(slow, waiting=2000),), 3, exhausted=True) == 6
+    assert not list(Autoscaling().run(view(operators=(slow,), asked=True)))
+    assert not list(Autoscaling().run(view(worker(), operators=(slow,))))
 
 
 # All together

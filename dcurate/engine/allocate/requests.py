@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dcurate.core.resources import Resources
 from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit
@@ -31,13 +31,12 @@ class OperatorRequest:
     max_workers: int | None = None
     cheap_setup: bool = False
 
-    @property
-    def shares(self) -> bool:
-        """Whether it may share worker processes with other such operators."""
-        limits = (self.num_workers, self.num_workers_per_node, self.max_workers)
-        return (
-            self.cheap_setup and not self.resources.requires_gpu and self.resources.cpus <= 1 and limits == (None,) * 3
-        )
+    def shares(self, threads: int) -> bool:
+        """Whether it may share worker processes with other such operators, on workers with so many threads."""
+        pinned = self.num_workers is not None or self.num_workers_per_node is not None
+        limited = self.max_workers is not None and self.max_workers < threads
+        light = self.cheap_setup and not self.resources.requires_gpu and self.resources.cpus <= 1
+        return light and not pinned and not limited
 
 
 @dataclass(frozen=True)
@@ -153,13 +152,7 @@ def form_pools(
         ResourceError: an operator does not fit; says what is missing.
     """
     hosts, threads = hosts_of(workers), sum(worker.threads for worker in cpu_workers(workers))
-    requests = [
-        replace(request, max_workers=None)
-        if not request.resources.requires_gpu and (request.max_workers or 0) >= threads
-        else request
-        for request in requests
-    ]
-    sharing = tuple(request for request in requests if request.shares)
+    sharing = tuple(request for request in requests if request.shares(threads))
     not_sharing = [request for request in requests if request not in sharing]
     pools = [SlotPoolSpec((request,), request.resources.cpus) for request in not_sharing]
     if sharing:

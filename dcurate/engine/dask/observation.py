@@ -55,6 +55,7 @@ class Observation:
         recycled_at: when a worker process of an operator was last recycled.
         kinds: of workers that can be started.
         starting: number of workers that have not registered yet.
+        asked: whether something has asked of late how many workers are wanted.
         workerless_s: how long there has been no worker, in seconds.
         changed: whether anything has changed since the last copy.
     """
@@ -70,6 +71,7 @@ class Observation:
     recycled_at: Mapping[str, float]
     kinds: Mapping[str, Shape]
     starting: int
+    asked: bool
     workerless_s: float
     changed: bool
 
@@ -105,6 +107,7 @@ def run_view(config: RunConfig, seen: Observation) -> RunView:
         workers={one[0].address: WorkerView(*one) for one in seen.workers},
         kinds=seen.kinds,
         starting=seen.starting,
+        asked=seen.asked,
         workerless_s=seen.workerless_s,
         exhausted=seen.statistics["exhausted"],
         sequential=config.sequential,

@@ -46,6 +46,8 @@ TICK_S, WORKER_TICK_S = 0.5, 0.002
 MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
 #: Policies rest this many times as long as their last run took, but no longer than this, in seconds.
 REST, MAX_REST_S = 19.0, 6.0
+#: Seconds after which nothing scales a cluster any more that has not asked how many workers are wanted.
+ASKED_S = 120.0
 #: Dask keeps this many of the messages that it sent to a worker or the driver.
 MESSAGES = 10
 #: Number of workers from which messages to each are so rare that waiting for more of them costs more than it saves, and
@@ -85,8 +87,11 @@ class SlotManager(SchedulerPlugin):
         self._names: dict[str, str] = {}
         self._grown: dict[str, deque[int]] = {}
         self._started: float | None = None
-        #: Wanted numbers of workers, by kind; and slots of operators that policies of the user set.
+        #: Wanted numbers of workers, by kind, or in all where Dask scales the cluster; and slots of operators that
+        #: policies of the user set.
         self._scale: dict[str, int] = {}
+        self._wanted_workers = 0
+        self._asked_at = -ASKED_S
         self._pinned: dict[str, int] = {}
         self._notices: set[str] = set()
         self._setup_deaths = SetupDeaths()
@@ -111,6 +116,7 @@ class SlotManager(SchedulerPlugin):
         ended_events[self.run] = asyncio.Event()
         compat.handle_stream(scheduler, RUN_ENDED, partial(driver_done, ended_events))
         compat.handle_rpc(scheduler, DESIRED_WORKERS, partial(total_desired_workers, scheduler))
+        compat.ask_for_workers(scheduler, partial(wanted_workers, runs))
         compat.subscribe_client(scheduler, topic(self.run), self.client)
         compat.shorten_message_logs(scheduler, self.client, MESSAGES)
         self._due, self._unreconciled, self._scaled = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -267,6 +273,11 @@ class SlotManager(SchedulerPlugin):
         await self._scaled.wait()
         return self._scale
 
+    def wanted_workers(self) -> int:
+        """Return how many workers the run wants in all, where Dask scales the cluster; 0 until policies have run."""
+        self._asked_at = time.monotonic()
+        return self._wanted_workers
+
     async def _run_policies(self) -> None:
         own: list[Policy] = [
             Balancing(),
@@ -344,6 +355,7 @@ class SlotManager(SchedulerPlugin):
             recycled_at=self.recycler.recycled_at,
             kinds=offered_shapes(scheduler),
             starting=len(scheduler.workers) - len(workers),
+            asked=now < self._asked_at + ASKED_S,
             workerless_s=now - self._last_with_workers,
             changed=changed,
         )
@@ -370,6 +382,7 @@ class SlotManager(SchedulerPlugin):
                 self._announce(change.unit, change.before, change.after, reason)
             self._unreconciled.set()
         self._scale.update(outcome.scale)
+        self._wanted_workers = self._wanted_workers if outcome.workers is None else outcome.workers
         if outcome.scale:
             self._scaled.set()
         for worker, reason in outcome.recycle.items():
@@ -528,6 +541,11 @@ def _dispatch(runs: Mapping[str, SlotManager], kind: str, run: str, **what: Any)
     """Pass a message of a worker or driver to the slot manager of its run, if it has not ended."""
     if run in runs:
         getattr(runs[run], f"on_{kind}")(**what)
+
+
+def wanted_workers(runs: Mapping[str, SlotManager]) -> int:
+    """How many workers runs want together, where Dask scales the cluster."""
+    return sum(manager.wanted_workers() for manager in runs.values())
 
 
 def stop_run(dask_scheduler: Scheduler, name: str) -> None:

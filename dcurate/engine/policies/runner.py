@@ -15,6 +15,7 @@ from dcurate.engine.policies.view import (
     Recycle,
     RunView,
     Scale,
+    ScaleTo,
     SetSlots,
     Stop,
     Suggestion,
@@ -34,6 +35,7 @@ class Outcome:
         slots: of operators, as policies of the user set them.
         recycle: workers to restart, with the reason.
         scale: wanted numbers of workers, by kind.
+        workers: wanted number of workers, where Dask scales the cluster; None to leave it as it was.
         notices: sentences for the user.
         error: why the run should end; empty if it should not.
         policy: the name of the policy that ends it; empty for one of dcurate's own.
@@ -45,6 +47,7 @@ class Outcome:
     slots: dict[str, SetSlots] = field(default_factory=dict)
     recycle: dict[str, str] = field(default_factory=dict)
     scale: dict[str, int] = field(default_factory=dict)
+    workers: int | None = None
     notices: list[str] = field(default_factory=list)
     error: str = ""
     policy: str = ""
@@ -146,6 +149,8 @@ def _add(outcome: Outcome, one: Suggestion, policy: str) -> None:
             outcome.recycle.setdefault(worker, reason or f"policy {policy} suggests it")
         case Scale(kind, workers):
             outcome.scale.setdefault(kind, workers)
+        case ScaleTo(workers):
+            outcome.workers = workers
         case Stop(error):
             outcome.policy = outcome.policy if outcome.error else policy
             outcome.error = outcome.error or error

@@ -147,6 +147,8 @@ class RunView:
         workers: by address.
         kinds: the workers that the cluster could start, by kind.
         starting: how many workers have joined, and not yet said what they have.
+        asked: whether something that may scale the cluster, such as Dask's ``adapt``, has asked of late how many are
+            wanted.
         workerless_s: seconds for which the cluster has had no worker and starts none by itself.
         exhausted: whether the source has no more splits.
         sequential: whether operators run one after the other (batch mode).
@@ -163,6 +165,7 @@ class RunView:
     workers: Mapping[str, WorkerView] = field(default_factory=dict)
     kinds: Mapping[str, Shape] = field(default_factory=dict)
     starting: int = 0
+    asked: bool = False
     workerless_s: float = 0.0
     exhausted: bool = False
     sequential: bool = False
@@ -205,6 +208,13 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class ScaleTo:
+    """Have this many workers like those that there are, in all, where Dask scales the cluster; for `Autoscaling`."""
+
+    workers: int
+
+
+@dataclass(frozen=True)
 class Stop:
     """End the run with an error."""
 
@@ -241,7 +251,7 @@ class LookAgain:
     seconds: float
 
 
-Suggestion = SetSlots | Recycle | Scale | Stop | Notice | Speculate | Allocate | LookAgain
+Suggestion = SetSlots | Recycle | Scale | ScaleTo | Stop | Notice | Speculate | Allocate | LookAgain
 
 
 class Policy(Protocol):

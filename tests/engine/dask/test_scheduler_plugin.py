@@ -70,6 +70,9 @@ class StandInScheduler:
     def subscribe_topic(self, topic: str, client: str) -> None:
         pass
 
+    def adaptive_target(self, target_duration: Any = None) -> int:
+        return 0
+
     def worker_send(self, worker: str, message: dict[str, Any]) -> None:
         if message["op"] == "dcurate-set-slots":
             self.requested.append(message | {"worker": worker})

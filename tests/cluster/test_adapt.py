@@ -1,0 +1,38 @@
+"""Clusters that Dask itself scales: a run gets the workers that it can use, and gives them back."""
+
+from __future__ import annotations
+
+import pytest
+from distributed import LocalCluster as DaskCluster
+
+from dcurate import DaskExecutor, Pipeline
+from dcurate.core.events import Event, SlotsChanged
+from tests.cluster.test_elastic import until
+from tests.stages import Numbers, Sleep
+
+pytestmark = pytest.mark.cluster
+
+
+class Workers:
+    """Notes the workers that had slots."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, SlotsChanged):
+            self.seen.add(event.worker)
+
+
+@pytest.mark.timeout(180)
+def test_a_run_scales_a_cluster_up_that_dask_adapts_and_down_again() -> None:
+    workers = Workers()
+    with DaskCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs=50
+    ) as cluster:
+        cluster.adapt(minimum=1, maximum=3, interval="200ms", wait_count=3)
+        stages = [Numbers(200, 1), Sleep(0.2)]
+        result = Pipeline("test", stages=stages).run(DaskExecutor(cluster=cluster), observers=[workers])
+        until(lambda: len(cluster.scheduler.workers) == 1)
+    assert result.report.stages[-1].rows_out == 200
+    assert len(workers.seen) == 3
