@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
+from dcurate.core.foreign import whole_number
 from dcurate.io.warc_http import header_fields
 from dcurate.io.warc_members import Archive, Piece, pieces
 
@@ -31,7 +32,6 @@ _ARC_LINE = re.compile(_ARC)
 _BEGIN = re.compile(rb"(?:%b|%b)" % (_WARC, _ARC))
 _FOUND = re.compile(rb"%b|(?<=\n)%b" % (_WARC, _ARC))
 _BLANKS = re.compile(rb"[\r\n]*")
-_LENGTH = re.compile(r"\d{1,15}")
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 
@@ -362,12 +362,12 @@ class _RecordReader:
                 return tape.damage or "the header does not end"
         self.looked = end.end()
         headers = header_fields(bytes(tape.data[begin : end.start()]))
-        length = headers.get("content-length", "")
-        if not _LENGTH.fullmatch(length):
-            return f"the header says no length (Content-Length: {length[:40]!r})"
+        length = whole_number(headers.get("content-length"))
+        if length is None:
+            return f"the header says no length (Content-Length: {headers.get('content-length', '')[:40]!r})"
         url = headers.get("warc-target-uri", "").strip("<> ")
         kind = headers.get("warc-type", "").lower() or "unknown"
-        return _Head(kind, url, headers.get("warc-date", ""), headers, end.end(), int(length), end[0][1:] * 2)
+        return _Head(kind, url, headers.get("warc-date", ""), headers, end.end(), length, end[0][1:] * 2)
 
     def _arc_head(self) -> _Head:
         match = _ARC_LINE.match(self.tape.data, self.tape.at)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mimetypes
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,13 +13,12 @@ from dcurate.fs.listing import open_unchanged
 from dcurate.io import warc
 from dcurate.io.warc_http import response
 from dcurate.media import tar
-from dcurate.media.errors import MediaFault
-from dcurate.media.names import KINDS, is_climbing, is_hidden, shown, stored
+from dcurate.media.errors import MediaError, MediaFault
+from dcurate.media.names import KINDS, is_climbing, is_hidden, stored
 from dcurate.media.reference import Ref
+from dcurate.media.zips import entries
 
 _READ_AHEAD = 2**22
-#: The flag of members of zip archives whose names are UTF-8.
-_UTF_8 = 0x800
 #: What servers call a file of which they know nothing.
 _ANY = ("", "application/octet-stream", "binary/octet-stream", "application/download", "unk")
 
@@ -136,34 +134,24 @@ def of_zip(store: Any, path: str, part: FilePart, name: str) -> Iterator[Contain
     """The files of a zip archive, from its directory."""
     with open_unchanged(store, path, part.version, name, cache_type="readahead", block_size=_READ_AHEAD) as file:
         try:
-            infos = zipfile.ZipFile(file).infolist()
-        except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError) as error:
-            yield LostPart("", Ref(part.path, "", 0, part.size), MediaFault("damaged archive", str(error)))
+            found = list(entries(file))
+        except MediaError as error:
+            yield LostPart("", Ref(part.path, "", 0, part.size), error.fault)
             return
-    begins = sorted({info.header_offset for info in infos})
-    ends = dict(zip(begins, [*begins[1:], part.size], strict=True))
-    for info in infos:
-        if info.is_dir():
+    for entry in found:
+        ref = Ref(part.path, entry.name, entry.offset, entry.held)
+        if entry.name.endswith("/"):
             continue
-        most = 30 + 2 * 2**16 + info.compress_size + 24
-        size = min(ends[info.header_offset] - info.header_offset, most)
-        member = _zip_name(info)
-        ref = Ref(part.path, member, info.header_offset, max(size, 0))
-        if is_climbing(stored(member)):
-            yield LostPart(member, ref, MediaFault("name leads out of the archive", member))
-        elif is_hidden(member):
-            yield LostPart(member, ref, MediaFault("hidden member", member), is_fault=False)
-        elif info.flag_bits & 1:
-            yield LostPart(member, ref, MediaFault("encrypted", "the member of the archive has a password"))
+        if entry.name and is_climbing(stored(entry.name)):
+            yield LostPart(entry.name, ref, MediaFault("name leads out of the archive", entry.name))
+        elif is_hidden(entry.name):
+            yield LostPart(entry.name, ref, MediaFault("hidden member", entry.name), is_fault=False)
+        elif entry.fault is not None:
+            yield LostPart(entry.name, ref, entry.fault)
+        elif entry.is_encrypted:
+            yield LostPart(entry.name, ref, MediaFault("encrypted", "the member of the archive has a password"))
         else:
-            yield ContainerFile(member, ref, info.file_size)
-
-
-def _zip_name(info: zipfile.ZipInfo) -> str:
-    """The name of a member as text: `zipfile` takes those that are not marked as UTF-8 for code page 437."""
-    if info.flag_bits & _UTF_8 or info.filename != info.orig_filename:
-        return shown(info.filename)
-    return shown(info.filename.encode("cp437").decode("utf-8", "surrogateescape"))
+            yield ContainerFile(entry.name, ref, entry.size)
 
 
 def of_warc(

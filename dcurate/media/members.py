@@ -16,10 +16,9 @@ from dcurate.io.warc import Record, iterate_records
 from dcurate.io.warc_http import response
 from dcurate.media.errors import MediaError
 from dcurate.media.names import compression_of, container_of
+from dcurate.media.zips import IN_EXTRA, widened
 
-#: A size of so much is in the extra field of the header.
-_IN_EXTRA = 2**32 - 1
-_LOCAL = struct.Struct("<4s5H3I2H")
+_LOCAL, _DESCRIPTOR = struct.Struct("<4s5H3I2H"), b"PK\7\x08"
 _DATA_URL = re.compile(r"data:[^,;]*(;[^,;]*)*;base64,", re.IGNORECASE)
 
 
@@ -109,14 +108,17 @@ def _unzipped(data: bytes, limit: int) -> bytes:
     """Unpack a member of a zip archive from its local header and packed content."""
     if len(data) < _LOCAL.size:
         raise MediaError("damaged", "the zip archive has no header there")
-    signature, _, flags, method, _, _, crc, size, _, name, extra = _LOCAL.unpack_from(data)
+    signature, _, flags, method, _, _, crc, size, unpacked, name, extra = _LOCAL.unpack_from(data)
     if signature != b"PK\3\4":
         raise MediaError("damaged", "the zip archive has no header there")
     if flags & 1:
         raise MediaError("encrypted", "the member of the zip archive has a password")
     packed = memoryview(data)[_LOCAL.size + name + extra :]
     if method == 0:
-        packed = _stored(packed, size, bool(flags & 8))
+        if size == IN_EXTRA:
+            at = _LOCAL.size + name
+            _, size = widened(data[at : at + extra], unpacked, size)
+        packed = _described(data, _LOCAL.size + name + extra) if flags & 8 else packed[:size]
     try:
         content = _inflated(packed, method, limit)
     except (zlib.error, OSError, EOFError) as error:
@@ -126,16 +128,25 @@ def _unzipped(data: bytes, limit: int) -> bytes:
     return content
 
 
-def _stored(packed: memoryview, size: int, described: bool) -> memoryview:
-    """The content of a member that is stored as it is, without what follows it."""
-    if not described:
-        return packed[:size] if size < _IN_EXTRA else packed
-    for length, form in ((16, "<4s3I"), (24, "<4sI2Q")):
-        if len(packed) >= length:
-            signature, _, stored, _ = struct.unpack_from(form, packed, len(packed) - length)
-            if signature == b"PK\7\x08" and stored == len(packed) - length:
-                return packed[:-length]
-    return packed
+def _described(data: bytes, start: int) -> memoryview:
+    """The content of a member that is stored as it is, whose length is behind it, with its checksum.
+
+    Other members may follow, where the entry of one is damaged, so the length is looked for. The last that is right
+    counts: the content may have some too.
+    """
+    view, end, found, crc = memoryview(data), start, data.find(_DESCRIPTOR, start), 0
+    last = -1
+    while found >= 0:
+        crc, end = zlib.crc32(view[end:found], crc), found
+        for form in ("<4s3I", "<4sI2Q"):
+            if len(data) - end >= struct.calcsize(form):
+                _, expected, stored, _ = struct.unpack_from(form, data, end)
+                if stored == end - start and expected == crc:
+                    last = end
+        found = data.find(_DESCRIPTOR, end + 1)
+    if last < 0:
+        raise MediaError("damaged", "the zip archive does not say where the member ends")
+    return view[start:last]
 
 
 def _inflated(packed: memoryview, method: int, limit: int) -> bytes:

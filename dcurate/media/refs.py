@@ -250,7 +250,10 @@ def _of_file(path: str, refs: Sequence[Ref], limit: int, options: Mapping[str, A
                 ranges[ref] = place
         sequential = {ref: place for ref, place in ranges.items() if is_sequential(path, ref.member)}
         direct = {ref: place for ref, place in ranges.items() if ref not in sequential}
+        beyond = {ref: b"" for ref, place in direct.items() if place.offset >= version.size > 0 and place.size}
+        direct = {ref: place for ref, place in direct.items() if ref not in beyond}  # stores refuse such ranges
         raw = {
+            **beyond,
             **(from_stream(store, inner, version, path, sequential) if sequential else {}),
             **(from_store(store, inner, direct, isinstance(store, LocalFileSystem)) if direct else {}),
         }

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from fsspec.implementations.local import LocalFileSystem
 
+from dcurate.core.foreign import LARGEST, whole_number
 from dcurate.fs.compression import blocks
 from dcurate.fs.listing import unchanged
 from dcurate.media.names import compression_of, shown
@@ -18,7 +19,7 @@ from dcurate.media.ranges import Place, UnpackedStream
 BLOCK = 512
 #: Bytes of the largest header with further fields or a long name.
 _LARGEST_META = 2**20
-#: Headers that a member has at most; a damaged chain of them is read again from each of its headers.
+#: Headers that a member has at most, besides its own.
 _MOST_META = 16
 #: Fields of such headers that are used, and how those of sparse files begin.
 _USED, _SPARSE = (b"path", b"linkpath", b"size"), b"GNU.sparse."
@@ -26,8 +27,6 @@ _NOTHING = bytes(BLOCK)
 #: Bytes that are looked through at once, and what headers have at a place.
 _SCAN, _MAGIC, _MAGIC_AT = 2**16, b"ustar", 257
 _WINDOW_HERE, _WINDOW_FAR = 2**14, 2**20
-#: A number in a header of a damaged archive that is no size.
-_LARGEST = 2**62
 
 
 class Member(NamedTuple):
@@ -189,8 +188,8 @@ def walk(
             at += _zeros(window.get(at, _SCAN))
             continue
         found = _member(window, at, common, wants)
-        if found is None:
-            end, last = _next_header(window, at + BLOCK, stop)
+        if isinstance(found, int):
+            end, last = _next_header(window, found, stop)
             yield TarDamage(at, end, "truncated header" if last and end - at < 3 * BLOCK else "damaged header")
             at = end
             continue
@@ -200,38 +199,41 @@ def walk(
 
 def _member(
     window: ArchiveWindow, begin: int, common: dict[str, str], wants: Callable[[str, int], bool]
-) -> Member | None:
-    """The member whose headers begin there; None if they are damaged."""
+) -> Member | int:
+    """The member whose headers begin there; if they are damaged, where to look for the next one.
+
+    No header is read twice, however many there are before the damaged one.
+    """
     at, own = begin, {}
     for _ in range(_MOST_META):
         try:
             info = tarfile.TarInfo.frombuf(window.get(at, BLOCK), "utf-8", "surrogateescape")
         except tarfile.HeaderError:
-            return None
+            return max(at, begin + BLOCK)
         at += BLOCK
         if info.type not in b"xgLKX" or not info.type:
             break
         if not 0 <= info.size <= _LARGEST_META:
-            return None
+            return at
         data = window.get(at, info.size)
         if len(data) < info.size:
-            return None
-        at += -(-info.size // BLOCK) * BLOCK
+            return at
         if info.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
             field = "path" if info.type == tarfile.GNUTYPE_LONGNAME else "linkpath"
             own[field] = data.rstrip(b"\0").decode("utf-8", "surrogateescape")
         else:
             fields = _fields(data)
             if fields is None:
-                return None
+                return at
             (common if info.type == tarfile.XGLTYPE else own).update(fields)
+        at += -(-info.size // BLOCK) * BLOCK
     else:
-        return None
+        return at
     fields = {**common, **own}
-    size = fields.get("size", str(info.size))
-    if not size.isdigit() or not 0 <= int(size) < _LARGEST:
-        return None
-    return _described(window, info, fields, (begin, at, int(size)), wants)
+    size = whole_number(fields["size"]) if "size" in fields else info.size
+    if size is None or not 0 <= size < LARGEST:
+        return at
+    return _described(window, info, fields, (begin, at, size), wants)
 
 
 def _described(
@@ -274,17 +276,17 @@ def _fields(data: bytes) -> dict[str, str] | None:
     fields, at = {}, 0
     while at < len(data) and data[at]:
         space = data.find(b" ", at, at + 20)
-        number = data[at:space] if space > 0 else b""
-        if not number.isdigit() or int(number) < 5 or at + int(number) > len(data):
+        length = whole_number(data[at:space] if space > 0 else b"")
+        if length is None or length < 5 or at + length > len(data):
             return None
-        line = data[space + 1 : at + int(number) - 1]
+        line = data[space + 1 : at + length - 1]
         name, equals, value = line.partition(b"=")
         if not equals:
             return None
         if name in _USED or name.startswith(_SPARSE):
             kept = _SPARSE if name.startswith(_SPARSE) else name
             fields[kept.decode()] = value.decode("utf-8", "surrogateescape")
-        at += int(number)
+        at += length
     return fields
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import re
 import tarfile
@@ -20,6 +21,7 @@ from dcurate.download.transfer import Transfer
 from dcurate.errors import DataError
 from tests.download.dumps import manifest, packed, tarred
 from tests.download.server import Files
+from tests.media.test_foreign import ODD, member, pax
 
 QUICK = Transfer(backoff_s=0, timeout_s=60, attempts=1)
 TEX = rb"\section{One} A paper."
@@ -110,6 +112,15 @@ def test_what_gives_no_paper_is_counted_by_its_reason(tmp_path: Path, monkeypatc
         ("damaged", True, "0001010"),
         ("damaged", True, "0001011"),
     ]
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("field", ["size", "mtime", "GNU.sparse.size", "GNU.sparse.map", "GNU.sparse.realsize"])
+def test_an_odd_number_in_a_paper_costs_that_paper(kind: str, field: str, tmp_path: Path) -> None:
+    odd = gzip.compress(pax([(field, ODD[kind])]) + member("a.tex", TEX) + bytes(1024))
+    found = papers(tmp_path, {"0001/0001001.gz": odd, "0001/0001002.gz": gzip.compress(TEX)})
+    assert len(found) == 2
+    assert found[1]["content"] == [TEX.decode()]
 
 
 def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:

@@ -107,7 +107,8 @@ def _found(archive: tarfile.TarFile, member: tarfile.TarInfo) -> list[str] | Ski
         files = _tex_files(data)
     except _UnsafeError as error:
         return Skipped("unsafe path", True, which, str(error))
-    except (tarfile.TarError, zlib.error, EOFError, _TooLargeError) as error:
+    except (tarfile.TarError, zlib.error, EOFError, _TooLargeError, ValueError, OverflowError) as error:
+        # ValueError, OverflowError: numbers in headers that tarfile takes without a look
         return Skipped("damaged", True, which, str(error) or type(error).__name__)
     return files or Skipped("no TeX source", id=which)
 
