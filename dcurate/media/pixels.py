@@ -23,6 +23,9 @@ Pixels = npt.NDArray[np.uint8]
 
 #: Most pixels of a picture that is decoded, as Pillow's default.
 MAX_PIXELS = 178_000_000
+#: Pixels that a file of any size may have (A4 at 600 dpi has 35 million), and those that a larger picture may have for
+#: each byte of its file. A PNG of one colour has up to 1,030, other files fewer; each pixel takes up to 13 bytes here.
+_FREE_PIXELS, _PIXELS_PER_BYTE = 40_000_000, 1_100
 #: Most scans of a progressive JPEG: each takes a pass over all of its pixels.
 _MAX_SCANS = 200
 #: What the decoder writes for pixels that a JPEG lacks.
@@ -52,10 +55,10 @@ class Picture:
 
 
 def checked_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
-    """Read the header of a picture, and refuse one with too many pixels.
+    """Read the header of a picture, and refuse one with too many pixels, or far too many for so small a file.
 
     Args:
-        data: the bytes of the file.
+        data: the bytes of the whole file.
         max_pixels: most pixels, width times height.
 
     Raises:
@@ -70,7 +73,7 @@ def checked_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
         dcurate.media.errors.MediaError: too many pixels: 30 x 20, more than 500
     """
     header = read_header(data)
-    _refuse_bombs(header, max_pixels)
+    check_pixels((header.width, header.height), len(data), max_pixels)
     return header
 
 
@@ -85,7 +88,8 @@ def decode(data: bytes, short_side: int | None = None, *, max_pixels: int = MAX_
         data: the bytes of the file.
         short_side: least pixels of the shorter side that are enough; all pixels if not given. A picture is never
             enlarged, and the shorter side of one that is reduced has less than twice as many.
-        max_pixels: most pixels of a picture; the header of a larger one is all that is read of it.
+        max_pixels: most pixels of a picture; the header of a larger one is all that is read of it. So it is with one
+            of more than 40 million pixels that has more than 1,100 for each byte of its file.
 
     Raises:
         MediaError: the file is not a picture that can be decoded; its ``reason`` is short and can be counted.
@@ -106,7 +110,7 @@ def decode(data: bytes, short_side: int | None = None, *, max_pixels: int = MAX_
         image = opened(data, kind)[0]
     else:
         image, header = opened(data, kind)
-        _refuse_bombs(header, max_pixels)
+        check_pixels((header.width, header.height), len(data), max_pixels)
     try:
         return _decode_pillow(image, header, short_side)
     except MediaError:
@@ -115,11 +119,29 @@ def decode(data: bytes, short_side: int | None = None, *, max_pixels: int = MAX_
         raise MediaError("damaged", str(error)) from error
 
 
-def _refuse_bombs(header: Header, max_pixels: int) -> None:
-    if header.width <= 0 or header.height <= 0:
-        raise MediaError("no pixels", f"{header.width} x {header.height}")
-    if header.width * header.height > max_pixels:
-        raise MediaError("too many pixels", f"{header.width} x {header.height}, more than {max_pixels:,}")
+def check_pixels(size: tuple[int, int], nbytes: int, max_pixels: int = MAX_PIXELS) -> None:
+    """Refuse a picture, or a page of one, that would be too much work to decode.
+
+    Args:
+        size: width and height.
+        nbytes: bytes of its file.
+        max_pixels: most pixels, width times height.
+
+    Raises:
+        MediaError: ``no pixels`` or ``too many pixels``.
+
+    Examples:
+        >>> check_pixels((1, 177_000_000), nbytes=74)
+        Traceback (most recent call last):
+        dcurate.media.errors.MediaError: too many pixels: 1 x 177000000 in 74 bytes
+    """
+    width, height = size
+    if width <= 0 or height <= 0:
+        raise MediaError("no pixels", f"{width} x {height}")
+    if width * height > max_pixels:
+        raise MediaError("too many pixels", f"{width} x {height}, more than {max_pixels:,}")
+    if width * height > max(_FREE_PIXELS, _PIXELS_PER_BYTE * nbytes):
+        raise MediaError("too many pixels", f"{width} x {height} in {nbytes:,} bytes")
 
 
 def _factor(header: Header, short_side: int | None, most: int = 2**15) -> int:
@@ -205,6 +227,8 @@ def _rgb(image: Any, factor: int) -> Pixels:
         white = Image.new("RGB", image.size, "white")
         white.paste(image, mask=image.getchannel("A"))
         image = white
+    if image.mode == "L":  # as three bytes for each pixel, not in between as four
+        return np.repeat(np.asarray(image)[..., None], 3, axis=2)
     return np.array(image if image.mode == "RGB" else image.convert("RGB"))
 
 

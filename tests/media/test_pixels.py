@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dcurate.media.errors import MediaError
+from dcurate.image.interleaved.materialise import page_of
+from dcurate.media import pixels
+from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.headers import exif_values, format_of, read_header
 from dcurate.media.pixels import checked_header, decode
 
@@ -55,12 +57,16 @@ def alike(first, second, tolerance=12):
 QUARTERS = [(220, 20, 20), (20, 220, 20), (20, 20, 220), (120, 120, 120)]
 
 
-def png(width, height, rows):
+def png(width, height, rows, bits=8, colours=2):
+    """A PNG of rows of pixels, as they are or compressed."""
+
     def chunk(name, body):
         return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
 
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    head = struct.pack(">IIBBBBB", width, height, bits, colours, 0, 0, 0)
+    packed = zlib.compress(rows) if isinstance(rows, bytes) else b"".join(rows)
+    palette = chunk(b"PLTE", bytes(3)) if colours == 3 else b""
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + palette + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP", "TIFF", "AVIF", "JPEG2000", "GIF"])
@@ -234,6 +240,74 @@ def test_the_limit_of_pixels_can_be_set():
     assert checked_header(file, max_pixels=64 * 48).format == "jpeg"
     with pytest.raises(MediaError, match="too many pixels: 64 x 48, more than 3,000"):
         decode(file, max_pixels=3000)
+
+
+def changed(kind, *changes):
+    """A picture of one pixel whose header is changed."""
+    data = bytearray(saved(Image.new("RGB", (1, 1)), kind))
+    for place, value in changes:
+        data[place : place + len(value)] = value
+    return bytes(data)
+
+
+def tiff(width, height):
+    data = bytearray(saved(Image.new("RGB", (1, 1)), "TIFF"))
+    (directory,) = struct.unpack_from("<I", data, 4)
+    for place in range(directory + 2, directory + 2 + 12 * 2, 12):  # ImageWidth and ImageLength come first
+        data[place + 2 : place + 12] = struct.pack("<HII", 4, 1, width if data[place] == 0 else height)
+    return bytes(data)
+
+
+#: Small files that claim large pictures.
+CLAIMS = {
+    "PNG": lambda width, height: png(width, height, bytes(4), 8, 0),
+    "PNG in colours": lambda width, height: png(width, height, bytes(4), 16, 6),
+    "PNG of bits": lambda width, height: png(width, height, bytes(4), 1, 0),
+    "PNG with a palette": lambda width, height: png(width, height, bytes(4), 8, 3),
+    "BMP": lambda width, height: changed("BMP", (18, struct.pack("<ii", width, height))),
+    "QOI": lambda width, height: b"qoif" + struct.pack(">II", width, height) + b"\3\0" + b"\xfd" * 40,
+    "PPM": lambda width, height: b"P5 %d %d 255\n" % (width, height),
+    "TIFF": tiff,
+    "JPEG": lambda width, height: changed("JPEG", (163, struct.pack(">HH", height, width))),
+    "GIF": lambda width, height: changed("GIF", (6, struct.pack("<HH", width, height))),
+}
+
+
+SIZES = [(1, 177_000_000), (177_000_000, 1), (65_000, 2_700), (2_700, 65_000), (13_000, 13_000), (40_001, 1_000)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [(kind, size) for kind in CLAIMS for size in SIZES if kind not in ("JPEG", "GIF") or max(size) < 2**16],
+)
+def test_a_small_file_that_claims_a_large_picture_is_refused_before_it_is_decoded(kind, size, monkeypatch):
+    monkeypatch.setattr(pixels, "_decode_pillow", None)
+    monkeypatch.setattr(pixels, "_decode_jpeg", None)
+    data = CLAIMS[kind](*size)
+    assert len(data) < 2000
+    for refuse in (decode, checked_header):
+        with pytest.raises(MediaError, match=f"too many pixels: {size[0]} x {size[1]} in {len(data)} bytes"):
+            refuse(data)
+
+
+@pytest.mark.parametrize(("channels", "bits", "side"), [(1, 8, 13_300), (3, 8, 13_300), (1, 1, 6_272)])
+def test_the_smallest_files_of_large_pictures_are_not_refused(channels, bits, side):
+    row = bytes(1 + -(-side * bits * channels // 8))
+    packer = zlib.compressobj(9)
+    data = png(side, side, [*(packer.compress(row) for _ in range(side)), packer.flush()], bits, channels - 1)
+    assert checked_header(data).width == side
+    assert side > 7_000 or decode(data, short_side=256).pixels.shape == (side // 16, side // 16, 3)
+
+
+def test_a_page_of_a_tiff_that_claims_to_be_large_is_refused():
+    first, second = Image.new("L", (1, 1)), Image.new("L", (1, 1))
+    data = bytearray(saved(first, "TIFF", save_all=True, append_images=[second]))
+    (directory,) = struct.unpack_from("<I", data, 4)
+    (directory,) = struct.unpack_from("<I", data, directory + 2 + 12 * struct.unpack_from("<H", data, directory)[0])
+    for place in (directory + 2, directory + 14):
+        data[place + 2 : place + 12] = struct.pack("<HII", 4, 1, 13_000)
+    assert isinstance(page_of(bytes(data), 0), bytes)
+    assert page_of(bytes(data), 1) == MediaFault("too many pixels", f"13000 x 13000 in {len(data)} bytes")
 
 
 def test_a_ppm_with_a_long_header_is_refused():

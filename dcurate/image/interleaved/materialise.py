@@ -15,7 +15,7 @@ from dcurate.errors import DataError
 from dcurate.image.interleaved.schema import SourceRef
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.headers import format_of
-from dcurate.media.pixels import checked_header
+from dcurate.media.pixels import check_pixels, checked_header
 from dcurate.media.refs import BYTES, LARGEST_FILE, REF, Ref, fetched, ref_array
 from dcurate.text.optional import needed
 
@@ -125,6 +125,7 @@ def page_of(data: bytes, page: int) -> bytes | MediaFault:
         checked_header(data)
         with needed("PIL.Image", "pages of a TIFF", "images").open(io.BytesIO(data), formats=["TIFF"]) as image:
             image.seek(page)
+            check_pixels(image.size, len(data))
             one = image.copy()
         file = io.BytesIO()
         one.save(file, "TIFF")
