@@ -29,8 +29,18 @@ _MARK = re.compile(r"[+#&._%\-]")
 _PARTS = re.compile(r"([\u4E00-\u9FD5]+|[a-zA-Z0-9]+(?:\.\d+)?%?)")
 _WITH_MARKS = frozenset({"AT&T", "C#", "c#", "C++", "c++"})
 
-#: What MeCab takes for one unknown word, if it is long: it tries all parts of one, so 100,000 digits take minutes.
-_LONG_RUN = re.compile(r"([^\s\u3040-\u309F\u4E00-\u9FFF。、]{2000}|[。、]{2000})")
+#: What MeCab may take for one unknown word, if it is long: it looks at all of it from each of its characters on, so
+#: 100,000 digits take minutes. Such a word has characters of one kind, which `char.def` of UniDic tells. Only blanks,
+#: tabs and line ends are whitespace to it; all other whitespace and ends of sentences are symbols. So are kanji that
+#: are numbers, after the one for zero.
+_NO_NUMBERS = (
+    "\u4e01\u4e02\u4e04-\u4e06\u4e08\u4e0a-\u4e5c\u4e5e-\u4e8b\u4e8d-\u4e93\u4e95-\u5103\u5105-\u5145\u5147-\u516a\u516c"
+    "\u516e-\u5340\u5342\u5344-\u56da\u56dc-\u767d\u767f-\u9fa5"
+)
+_LONG_RUN = re.compile(
+    r"([^\s\u3040-\u309F\u4E00-\u9FFF。、]{2000}|[\u3041-\u309F]{2000}"
+    rf"|[^ \t\n\v0-9A-Za-z\u3041-\u309F\u30A1-\u30FF{_NO_NUMBERS}]{{2000}})"
+)
 #: Parts of a text that MeCab refuses as a whole, since the sum of its costs does not fit 32 bits: that of so few
 #: characters does. They end at whitespace or at the end of a sentence if they can.
 _PART = re.compile(r".{1,10000}(?<=[\s。])|.{1,10000}", re.DOTALL)
@@ -64,6 +74,16 @@ def _chinese() -> Splitter:
     return words
 
 
+def cut_runs(text: str) -> str:
+    r"""A Japanese text with a blank in each run of characters that MeCab could take for a long unknown word.
+
+    Examples:
+        >>> cut_runs("日本語。"), len(cut_runs("=\u2028" * 3000))
+        ('日本語。', 6003)
+    """
+    return _LONG_RUN.sub(r"\1 ", text)
+
+
 def _japanese() -> Splitter:
     mecab = needed("MeCab", "splitting Japanese into words", "lang")
     needed("unidic_lite", "splitting Japanese into words", "lang")
@@ -72,7 +92,7 @@ def _japanese() -> Splitter:
     def words(text: str) -> list[str]:
         if not hasattr(own, "tagger"):
             own.tagger = mecab.Tagger("-Owakati")
-        cut = _LONG_RUN.sub(r"\1 ", text.replace("\0", " "))
+        cut = cut_runs(text.replace("\0", " "))
         whole = own.tagger.parse(cut)
         parts = map(own.tagger.parse, _PART.findall(cut)) if whole is None else [whole]
         return [word for part in parts for word in part.rstrip("\n").split(" ")]

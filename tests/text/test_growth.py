@@ -22,7 +22,7 @@ from dcurate.text.english import split_english
 from dcurate.text.presets import c4, c4_filters, c4_paragraphs, fineweb_quality, gopher, nemo_english
 from dcurate.text.python_source import documentation_length
 from dcurate.text.segmentation import splitter
-from tests.growth import LENGTHS, SHORT, assert_linear, pairs, singles
+from tests.growth import LENGTHS, SHORT, assert_linear, pairs, repeated, singles
 
 MODELS = Path(__file__).parent / "models"
 MARKDOWN = ["*", "**", "_", "__", "[", "](", "]", ")", "(", "a", " ", "\n", "[a](", "[a](b)", "**a", "_a", "\\"]
@@ -120,6 +120,21 @@ HTML = [
     "<?",
     "x",
     " ",
+]
+#: What is whitespace or the end of a sentence for one library, and a part of a word for another.
+SPACES = [
+    "=\u2028",
+    "**\u2028",
+    "||、",
+    "=\u3000",
+    "\u3000。",
+    "ゔ",
+    "〇一",
+    "한\xa0",
+    "ㄱ\x85",
+    "1\u200b",
+    "ก\x1c",
+    "가\u2028",
 ]
 UNSPACED = [
     *(
@@ -289,6 +304,7 @@ def test_an_element_without_content_that_is_closed_costs_what_another_does() -> 
 def test_texts_without_spaces_are_split_in_linear_time(language: str, lengths: Sequence[int]) -> None:
     assert_linear(splitter(language), singles(UNSPACED), lengths)
     assert_linear(splitter(language), pairs(["a", "。", "한"]), lengths[:2])
+    assert_linear(splitter(language), map(repeated, SPACES), lengths[:2])
 
 
 def test_languages_are_identified_in_linear_time() -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import groupby
+from pathlib import Path
 
 import MeCab
 import numpy as np
@@ -30,7 +34,7 @@ from dcurate.text.filters.words import (
 )
 from dcurate.text.optional import needed
 from dcurate.text.score import ScoreFilter
-from dcurate.text.segmentation import spaced, splitter, words_in
+from dcurate.text.segmentation import cut_runs, spaced, splitter, words_in
 from dcurate.text.signals import Needs, Signals
 from dcurate_testing.filter_oracle import duplicate_ngrams, is_symbol, share
 
@@ -279,6 +283,39 @@ def test_threads_of_one_process_find_the_same_words(lang: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(splitter(lang), documents))
     assert found == [splitter(lang)(text) for text in documents]
+
+
+@cache
+def mecab_kinds() -> tuple[int, ...]:
+    """The kinds of each character as MeCab has them, one bit each, and what else it knows of them."""
+    tagger = MeCab.Tagger()  # what it says of its dictionary goes with it
+    data = (Path(tagger.dictionary_info().filename).parent / "char.bin").read_bytes()
+    (count,) = struct.unpack_from("<I", data)
+    return struct.unpack_from("<65535I", data, 4 + 32 * count)
+
+
+def kinds_of(character: str) -> int:
+    numbers = mecab_kinds()
+    return numbers[ord(character) if ord(character) < len(numbers) else 0] & 0x3FFFF
+
+
+#: Characters of all kinds that MeCab has, whitespace and ends of sentences among them, at which it looks for unknown
+#: words: hiragana and kanji that are words are not among them.
+FIRST = "=1Aéアαя\u2028\u3000\x85\xa0\x1c\r。、々〇〆ゔ゛ー한ก😀|*_\u9fa6\u3040"
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_no_run_that_mecab_looks_at_from_each_of_its_characters_is_long(first: str) -> None:
+    for second in (*FIRST, "あ", "一", "亜", " ", "\n", "\t"):
+        for unit in (first + second, first * 1999 + second):
+            text = (unit * (6_000 // len(unit) + 1))[:6_000]
+            cut = cut_runs(text)
+            assert cut.replace(" ", "") == text.replace(" ", "")
+            for kinds in {kinds_of(character) for character in unit if character in FIRST}:
+                joined = {character: bool(kinds_of(character) & kinds) for character in {*unit, " "}}
+                runs = groupby(cut, joined.__getitem__)
+                longest = max(sum(1 for _ in run) for is_run, run in runs if is_run)
+                assert longest < 4_000, repr(unit[:20])
 
 
 @pytest.mark.parametrize("unit", ["http://", "の", "_"])
