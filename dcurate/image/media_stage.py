@@ -64,7 +64,15 @@ class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 else:
                     rows.append(answer)
         kept = quarantined(task, faults, self.name)
-        return self._with_columns(kept, rows)
+        return replace(self._with_columns(kept, rows), found=self.counted(rows))
+
+    def counted(self, rows: Sequence[Sequence[Any]]) -> dict[str, int]:
+        """Return what the report counts, by kind.
+
+        Args:
+            rows: the values of the columns of each picture.
+        """
+        return {}
 
     def _with_columns(self, batch: DocumentBatch, rows: Sequence[Sequence[Any]]) -> DocumentBatch:
         table, values = batch.to_arrow(), list(zip(*rows, strict=True))

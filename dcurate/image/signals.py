@@ -33,6 +33,8 @@ DECODER = "dcurate.image.child:look_at"
 #: Hashes in the order in which `measure` fills them in.
 _HASHES = ("ahash", "dhash", "phash", "pdq")
 _GRAY = MEASURED.index("gray")
+#: How the report counts pictures of which only a part was decoded.
+_TRUNCATED = "truncated pictures"
 
 
 @dataclass
@@ -159,6 +161,22 @@ class ImageSignals(PictureStage):
         if self._child is not None:
             self._child.close()
             self._child = None
+
+    def counted(self, rows: Sequence[Sequence[Any]]) -> dict[str, int]:
+        place = list(self.columns).index("truncated")
+        truncated = sum(bool(row[place]) for row in rows)
+        return {_TRUNCATED: truncated} if truncated else {}
+
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        count = found.get(_TRUNCATED, 0)
+        if not count:
+            return []
+        some = (
+            "1 picture ends early or is damaged, and some of its"
+            if count == 1
+            else (f"{count:,} pictures end early or are damaged, and some of their")
+        )
+        return [f"{self.name}: {some} pixels were made up; the column {self.prefix}truncated says which"]
 
     def look(self, files: Sequence[bytes]) -> Sequence[Sequence[Any] | MediaFault]:
         if not self.sandbox:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dcurate.core.extras import missing_dependency
 from dcurate.media.errors import MediaError
 from dcurate.media.headers import Header, format_of, opened, read_header
+from dcurate.media.whole import covered, lacks_pixels
 
 try:
     import simplejpeg
@@ -112,7 +113,7 @@ def decode(data: bytes, short_side: int | None = None, *, max_pixels: int = MAX_
         image, header = opened(data, kind)
         check_pixels((header.width, header.height), len(data), max_pixels)
     try:
-        return _decode_pillow(image, header, short_side)
+        return _decode_pillow(data, image, header, short_side)
     except MediaError:
         raise
     except Exception as error:  # Pillow raises all kinds for damaged files
@@ -182,11 +183,12 @@ def _decode_jpeg(data: bytes, header: Header, short_side: int | None) -> Picture
     return Picture(upright(pixels, header.orientation), header, whole, truncated, gray)
 
 
-def _decode_pillow(image: ImageFile.ImageFile, header: Header, short_side: int | None) -> Picture:
+def _decode_pillow(data: bytes, image: ImageFile.ImageFile, header: Header, short_side: int | None) -> Picture:
     if image.format == "JPEG" and short_side:
         factor = _factor(header, short_side, 8)
         image.draft(None, (-(-header.width // factor), -(-header.height // factor)))
-    truncated = _load(image)
+    complete = covered(image)
+    truncated = _load(image) or not complete or lacks_pixels(data, image)
     if header.format == "tiff":  # Pillow has turned it upright
         header.orientation, (header.width, header.height) = 1, image.size
     decoded = Header(header.format, *image.size)
