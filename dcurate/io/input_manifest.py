@@ -112,17 +112,22 @@ class Vanished:
                 f"{advice}"
             )
 
-    def notices(self, advice: str) -> Iterator[str]:
-        """Sentences for the report, with the advice how to begin anew."""
+    def notices(self, appends: bool) -> Iterator[str]:
+        """Sentences for the report.
+
+        Args:
+            appends: whether rows of earlier input are meant to stay.
+        """
         if self.regrouped:
             yield (
                 f"output of {len(self.regrouped):,} splits of earlier runs was removed, and its rows were made again: "
                 "files came or changed, so that the input is grouped or cut in another way now"
             )
         if self.removed:
+            advice = "" if appends else "; start afresh with mode='overwrite' if that is not wanted"
             unknown = sum(not record.inputs for record in self.removed)
             twice = ", or are in other splits now, which puts their rows there twice" if unknown else ""
             yield (
                 f"the output also holds what earlier runs made of {len(self.removed):,} splits that the input does not "
-                f"have any more: their files were removed{twice}; {advice} if that is not wanted"
+                f"have any more: their files were removed{twice}{advice}"
             )

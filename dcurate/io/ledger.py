@@ -134,7 +134,7 @@ class DirectoryLedger:
             del self._records[record.split]
             self._broken.discard(record.split)
         self.removed = {record.split for record in vanished.regrouped}
-        return list(vanished.notices(output.advice_to_begin_anew(self._directory)))
+        return list(vanished.notices(output.is_added_to(self._directory)))
 
     def finished(self, split: str, version: str) -> SplitRecord | None:
         """The record of a split, if it was finished from this version of its files and its own files are there."""

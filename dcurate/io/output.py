@@ -341,8 +341,12 @@ def write_completed(directory: Directory, files: Mapping[str, bytes]) -> None:
 
 def advice_to_begin_anew(directory: Directory) -> str:
     """Return what to do where an earlier run cannot be gone on with; rows of other finished runs stay."""
-    record = _read(directory)
-    return "run again without resume=True" if record and record.generation else "start afresh with mode='overwrite'"
+    return "run again without resume=True" if is_added_to(directory) else "start afresh with mode='overwrite'"
+
+
+def is_added_to(directory: Directory) -> bool:
+    """Whether the run that writes to a directory adds to rows of others."""
+    return (_read(directory) or _Record()).generation > 0
 
 
 def finished_before(directory: Directory) -> int:

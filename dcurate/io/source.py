@@ -145,7 +145,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         return is_listed(path, self.file_paths, self.kind)
 
     def roots(self) -> list[str]:
-        """Return the addresses of what is read: files, directories, and of globs the directories above their matches."""
+        """Return the addresses of what is read: files, directories, and those above the matches of globs."""
         return roots(self.file_paths)
 
     @abstractmethod

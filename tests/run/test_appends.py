@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dcurate import DocumentBatch, InlineExecutor, Pipeline, ProcessingStage, TableWriter
+from dcurate.errors import DataError, DcurateError
 from dcurate_testing.appends import FILE_KINDS, TABLE_KINDS, AppendedOutput, write_day
 from tests.dying import TOUCHES
 
@@ -128,3 +131,157 @@ def test_rows_of_finished_runs_stay_and_come_once(kind: str, days: list[Day]) ->
                 assert output.rows() == rows
             if day.forgets:
                 output.forget()
+
+
+def three(kind: str, folder: Path) -> tuple[AppendedOutput, list[Path], list[Counter[str]]]:
+    """An output, and three inputs whose files have the same names, with their rows."""
+    output = AppendedOutput(kind, folder / "place")
+    output.create()
+    texts = [[f"input{number}row{row}" for row in range(3)] for number in range(3)]
+    sources = [write_day(folder / f"in{number}", {"p0.parquet": own}) for number, own in enumerate(texts)]
+    return output, sources, list(map(Counter, texts))
+
+
+@dataclass
+class Meanwhile(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Does something else before it lets a batch pass."""
+
+    act: Callable[[], object]
+    name: str = "meanwhile"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        self.act()
+        return task
+
+
+def test_a_table_of_lance_that_another_run_makes_meanwhile_is_appended_to_by_a_resumed_run(tmp_path: Path) -> None:
+    pytest.importorskip("lance")
+    output, sources, rows = three("lance", tmp_path)
+    reader, writer = output.stages(sources[0])
+    stages = [reader, Meanwhile(lambda: output.rows() or output.run(sources[1])), writer]
+    with pytest.raises(DataError, match="another program made table .* meanwhile; nothing was committed: go on with"):
+        Pipeline("append", stages=stages).run(InlineExecutor(), observers=[])
+    assert output.rows() == rows[1]
+    Pipeline("append", stages=stages).run(InlineExecutor(), observers=[], resume=True)
+    assert output.rows() == rows[0] + rows[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "existing"), [(kind, there) for kind in TABLE_KINDS for there in (False, True) if there or kind != "lance"]
+)
+def test_appends_to_a_table_within_each_other_all_count(kind: str, existing: bool, tmp_path: Path) -> None:
+    output, sources, rows = three(kind, tmp_path)
+    if existing:
+        output.run(sources[2])
+    reader, writer = output.stages(sources[0])
+    inner = Meanwhile(lambda: output.run(sources[1]))
+    Pipeline("append", stages=[reader, inner, writer]).run(InlineExecutor(), observers=[])
+    assert output.rows() == rows[0] + rows[1] + (rows[2] if existing else Counter())
+    for source in sources[1 : 2 + existing]:
+        output.run(source, resume=True)  # each goes on with the run that has read it
+    assert output.rows() == rows[0] + rows[1] + (rows[2] if existing else Counter())
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("kind", TABLE_KINDS)
+def test_appends_to_a_table_at_once_all_count(kind: str, resume: bool, tmp_path: Path) -> None:
+    output, sources, rows = three(kind, tmp_path)
+    first = write_day(tmp_path / "first", {"p0.parquet": ["first"]})
+    output.run(first)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda source: output.run(source, resume), sources))
+    assert output.rows() == rows[0] + rows[1] + rows[2] + Counter(["first"])
+
+
+@pytest.mark.parametrize("kind", TABLE_KINDS)
+def test_a_killed_append_goes_on_beside_another(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output, sources, rows = three(kind, tmp_path)
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableWriter, "complete", die)
+        with pytest.raises(Killed):
+            output.run(sources[0])
+    output.run(sources[1], resume=True)
+    output.run(sources[0], resume=True)
+    output.run(sources[1], resume=True)
+    assert output.rows() == rows[0] + rows[1]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "tokens"])
+def test_of_two_appends_to_a_folder_one_ends_with_a_sentence_and_no_file_is_replaced(kind: str, tmp_path: Path) -> None:
+    output, sources, rows = three(kind, tmp_path)
+    output.run(sources[2])
+    reader, *writers = output.stages(sources[0])
+    stages = [reader, Meanwhile(lambda: output.run(sources[1])), *writers]
+    sentence = "another run wrote to .*out' at the same time, .* which have '-g1' in their names, and append again"
+    with pytest.raises(DataError, match=sentence):
+        Pipeline("append", stages=stages).run(InlineExecutor(), observers=[])
+    assert not (rows[1] + rows[2]) - output.rows()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_finished_append_is_not_replaced_by_changed_input(kind: str, tmp_path: Path) -> None:
+    output, sources, rows = three(kind, tmp_path)
+    output.run(sources[0])
+    output.run(sources[1], resume=True)
+    write_day(sources[1], {"p0.parquet": list("abc")})
+    for _ in range(2):
+        with pytest.raises(DataError, match="are of input that changed since .* so the new rows would come twice; add"):
+            output.run(sources[1], resume=True)
+        assert output.rows() == rows[0] + rows[1]
+    output.run(sources[1])
+    assert output.rows() == rows[0] + rows[1] + Counter("abc")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("rounds", "tokens")])
+def test_a_resumed_append_adds_what_came_to_its_input(kind: str, tmp_path: Path) -> None:
+    output, sources, rows = three(kind, tmp_path)
+    output.run(sources[0])
+    write_day(sources[0], {"p1.parquet": list("abc")})
+    for _ in range(2):
+        output.run(sources[0], resume=True)
+        assert output.rows() == rows[0] + Counter("abc")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_input_of_a_run_before_the_last_is_not_appended_again(kind: str, tmp_path: Path) -> None:
+    output, sources, rows = three(kind, tmp_path)
+    for source in sources[:2]:
+        output.run(source, resume=True)
+    if kind in TABLE_KINDS:
+        output.run(sources[0], resume=True)
+    else:
+        with pytest.raises(DataError, match="so the new rows would come twice"):
+            output.run(sources[0], resume=True)
+    assert output.rows() == rows[0] + rows[1]
+
+
+@pytest.mark.parametrize("kind", TABLE_KINDS)
+def test_a_run_that_was_refused_does_not_keep_the_next_from_making_the_table(kind: str, tmp_path: Path) -> None:
+    output, sources, rows = three(kind, tmp_path)
+    (sources[0] / "p1.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(DcurateError):
+        output.run(sources[0], mode="error")
+    (sources[0] / "p1.parquet").unlink()
+    output.run(sources[0], mode="error")
+    assert output.rows() == rows[0]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("last", ["jsonl", "parquet", "rounds"])
+def test_a_preparation_that_is_killed_anywhere_is_done_again(last: str, mode: str, tmp_path: Path) -> None:
+    touches = 0
+    while True:
+        output, sources, rows = three(last, tmp_path / f"{touches}")
+        output.run(sources[0])
+        with DEATHS.after(touches):
+            output.stages(sources[1], mode=mode)[-1].prepare(resume=False)
+            break
+        kept = Counter[str]() if mode == "overwrite" else rows[0]
+        output.run(sources[1], resume=True, mode=mode)
+        assert output.rows() == kept + rows[1]
+        touches += 1
+    assert touches > 5

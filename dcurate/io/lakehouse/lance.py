@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dcurate.errors import DataError
 from dcurate.frames.schema import with_fields
 from dcurate.fs.stores import Directory
 from dcurate.io.lakehouse.fields import as_required
@@ -66,10 +67,20 @@ class LanceTable(LakeTable):
         Args:
             rows: in the types of the table.
             mode: what is to come of them: ``"create"``, ``"append"`` or ``"overwrite"``.
+
+        Raises:
+            DataError: there is a table meanwhile that is to be created.
         """
-        fragments = self._library().fragment.write_fragments(
-            rows, self.address(), mode=mode, storage_options=self._options()
-        )
+        write = self._library().fragment.write_fragments
+        try:
+            fragments = write(rows, self.address(), mode=mode, storage_options=self._options())
+        except OSError as error:
+            if mode == "create" and self.version() is not None:
+                raise DataError(
+                    f"another program made table {self.path!r} meanwhile; nothing was committed: go on with "
+                    "resume=True to commit to what is there now"
+                ) from error
+            raise
         return json.dumps({"mode": mode, "fragments": [one.to_json() for one in fragments]}).encode()
 
     def read(self, fragments: Sequence[Any]) -> pa.Table:
