@@ -18,6 +18,7 @@ from dcurate import (
     SpanDuplicates,
 )
 from dcurate.core.pipeline import AnyStage
+from dcurate.fs.stores import Directory
 from dcurate.run import Executor
 from tests.run.regroup import pipeline
 from tests.stages import KeepEvery
@@ -132,3 +133,20 @@ def test_rows_are_there_once_when_another_file_came_before_a_resume(bucket, dedu
     assert run("out") == run("new")
     assert len(run("out")) == (5 if dedup else 8)
     assert [path.rpartition("/")[2] for path in store.find(f"{url}/out.dcurate/strays")] == [f"x-{0:012x}.jsonl"]
+
+
+def test_appends_in_a_store_have_names_of_their_own_where_records_are_gone(bucket) -> None:
+    url, options = bucket
+    store = fsspec.filesystem("s3", **options, skip_instance_cache=True)
+    for day in range(4):
+        store.pipe_file(f"{url}/day{day}/a.jsonl", b'{"text": "day%d"}\n' % day)
+        reader = JsonlReader(f"{url}/day{day}", storage_options=options)
+        writer = JsonlWriter(f"{url}/out", mode="append", storage_options=options)
+        Pipeline("append", stages=[reader, writer]).run(InlineExecutor(), resume=day == 3)
+        if day < 2:
+            store.rm(f"{url}/out.dcurate", recursive=True)
+    store.invalidate_cache()
+    names = store.find(f"{url}/out")
+    assert sorted(store.cat_file(name) for name in names) == [b'{"text": "day%d"}\n' % day for day in range(4)]
+    folder = Directory(f"{url}/claims", options)
+    assert [folder.create_file("1"), folder.create_file("1"), folder.create_file("2")] == [True, False, True]
