@@ -424,10 +424,7 @@ class _Run:
     @property
     def _quarantine(self) -> str | None:
         """The quarantine folder."""
-        if self.sink is None:
-            return None
-        output = self._output
-        return f"{replace(output, run='').records}/quarantine{f'/{output.run}' if output.run else ''}"
+        return f"{replace(self._output, run='').records}/quarantine" if self.sink is not None else None
 
     @property
     def _has_barrier(self) -> bool:
@@ -469,13 +466,15 @@ class _Run:
                 listed = list(splits)
                 self.notices += ledger.reconcile({str(split.key) for split in listed}, self.input_manifest)
                 splits = iter(listed)
+        mark = self.sink.mark if isinstance(self.sink, FileWriter) else ""
+        rejections = DirectoryRejections(self.rejected, quarantine, self._storage, mark)
         job = Round(
             pipeline=self.pipeline.name,
             plan=plan,
             splits=splits,
             delivers=last and (self.streams or sink is None),
             ledger=ledger,
-            rejections=DirectoryRejections(self.rejected, quarantine, self._storage),
+            rejections=rejections,
             observers=(self.history, *self.options.observers),
             run=self.id,
             phase=len(self.accounting),
@@ -497,7 +496,7 @@ class _Run:
         if quarantine is not None and (self.resumes or accounting.repeats):
             counted = {name for each in self.accounting for name in each.quarantined}
             done = accounting.begun_here() | (ledger.removed if ledger is not None else set())
-            clear_stale(Directory(quarantine, self._storage), job.operators(), counted, done)
+            clear_stale(rejections, job.operators(), counted, done)
         if ledger is not None:
             ledger.close()
             if last and self.resumes:

@@ -123,7 +123,7 @@ def _webdataset(output: AppendedOutput) -> list[str]:
     texts = []
     for path in _files(output, "*.tar"):
         with tarfile.open(fileobj=io.BytesIO(path.read_bytes())) as shard:
-            texts += [shard.extractfile(one).read().decode() for one in shard if one.name.endswith(".txt")]  # type: ignore[union-attr]
+            texts += [shard.extractfile(one).read().decode() for one in shard if one.name.endswith(".txt")]
     return texts
 
 
@@ -139,21 +139,21 @@ def _delta(output: AppendedOutput) -> list[str]:
     library = importlib.import_module("deltalake")
     if not library.DeltaTable.is_deltatable(str(output.path)):
         return []
-    return library.DeltaTable(str(output.path)).to_pyarrow_table()["text"].to_pylist()  # type: ignore[no-any-return]
+    return library.DeltaTable(str(output.path)).to_pyarrow_table()["text"].to_pylist()
 
 
 def _lance(output: AppendedOutput) -> list[str]:
     if not (output.path / "_versions").exists():
         return []
     table = importlib.import_module("lance").dataset(str(output.path)).to_table()
-    return table["text"].to_pylist()  # type: ignore[no-any-return]
+    return table["text"].to_pylist()
 
 
 def _iceberg(output: AppendedOutput) -> list[str]:
     with _catalog(output.catalog) as catalog:
         if not catalog.table_exists("db.out"):
             return []
-        return catalog.load_table("db.out").scan().to_arrow()["text"].to_pylist()  # type: ignore[no-any-return]
+        return catalog.load_table("db.out").scan().to_arrow()["text"].to_pylist()
 
 
 def _catalog(settings: dict[str, str]) -> Any:

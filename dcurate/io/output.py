@@ -29,6 +29,7 @@ FINISHED = f"{META_DIR}/finished.json"
 _LEDGER = f"{META_DIR}/ledger/"
 _COMPLETED = f"{META_DIR}/completed.json"
 
+_QUARANTINE = f"{META_DIR}/quarantine/"
 #: Empty files, of which each reserves the number of an appending run.
 _GENERATIONS = f"{META_DIR}/generations/"
 #: Says which input the finished runs had whose rows are in the directory; see `mark_ended`.
@@ -132,7 +133,7 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> int:
     record = _read(directory)
     if record is None or not resume:
         _refuse(directory, mode, there)
-        record = _begun(directory, mode, there, record or _Record())
+        record = _begun(directory, mode, there, record)
         record.write(directory)  # before anything is removed: no number may be used by two runs that finish
     if record.clears:
         _clear(directory, record)
@@ -144,14 +145,16 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> int:
     return record.generation
 
 
-def _begun(directory: Directory, mode: Mode, there: _There, before: _Record) -> _Record:
+def _begun(directory: Directory, mode: Mode, there: _There, before: _Record | None) -> _Record:
     """Return the record of a new run."""
     if mode != "append":
         return _Record(alone=mode != "ignore", clears=mode)
     named = [int(match[1] or match[2]) for match in map(_GENERATION.search, there.outputs) if match]
-    generation = max([before.generation, *named]) + bool(there.outputs)
+    generation = max([before.generation if before else 0, *named]) + bool(there.outputs)
     while not directory.create_file(f"{_GENERATIONS}{generation}"):
         generation += 1
+    if before is None:  # as many as may have been: what they left under their numbers in an index is not replaced
+        return _Record(generation, finished=generation, clears=mode)
     ended = FINISHED in there.records and not before.clears
     return _Record(generation, finished=before.finished + ended, clears=mode)
 
@@ -165,7 +168,8 @@ def _clear(directory: Directory, record: _Record) -> None:
     if record.clears == "append":
         numbers = {name: name.removeprefix(_GENERATIONS) for name in there.records if name.startswith(_GENERATIONS)}
         later = {name for name, number in numbers.items() if number.isdigit() and int(number) >= record.generation}
-        kept |= {ENDED, *later}
+        rejected = {name for name in there.records if name.startswith(_QUARANTINE)}  # their rows are nowhere else
+        kept |= {ENDED, *later, *rejected}
     directory.remove([name for name in there.records if name not in kept])
 
 

@@ -35,11 +35,13 @@ class DirectoryRejections:
         rejected: where rows that rules dropped go; None drops them.
         quarantine: where rows that could not be processed go; None drops them.
         storage_options: for fsspec.
+        mark: end of the names, by which files of runs that append differ.
     """
 
     rejected: str | None = None
     quarantine: str | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict)
+    mark: str = ""
 
     def keep(self, key: BatchKey, operator: str, rejections: list[Rejection]) -> str:
         """Write the rows under a name that follows from key and operator, whole or not at all.
@@ -50,7 +52,7 @@ class DirectoryRejections:
         Raises:
             DataError: they cannot be written.
         """
-        name, quarantined = f"{key.digest}-{file_safe(operator)}.jsonl", ""
+        name, quarantined = f"{key.digest}-{file_safe(operator)}{self.mark}.jsonl", ""
         for url, fault in ((self.quarantine, True), (self.rejected, False)):
             if url is None:
                 continue
@@ -64,11 +66,12 @@ class DirectoryRejections:
 
 
 def clear_stale(
-    quarantine: Directory, operators: Iterable[str], written: Container[str], splits: Container[str]
+    rejections: DirectoryRejections, operators: Iterable[str], written: Container[str], splits: Container[str]
 ) -> None:
     """Remove files of quarantine that an attempt left which did not count: a later one wrote none, or others.
 
     Args:
+        rejections: what wrote them.
         operators: those whose files are looked at, as `DirectoryRejections.keep` is given them.
         written: names of files that count.
         splits: names of those that were done by this run, or are no more.
@@ -76,7 +79,10 @@ def clear_stale(
     Raises:
         DataError: they cannot be read or removed.
     """
-    stale, endings = [], {f"{file_safe(operator)}.jsonl" for operator in operators}
+    if rejections.quarantine is None:
+        return
+    quarantine = Directory(rejections.quarantine, rejections.storage_options)
+    stale, endings = [], {f"{file_safe(operator)}{rejections.mark}.jsonl" for operator in operators}
     for name in quarantine.files():
         if name in written or name.partition("-")[2] not in endings:
             continue

@@ -113,6 +113,11 @@ class FileWriter(SinkStage[DocumentBatch]):
         return output.is_final(run, self.mode)
 
     @property
+    def mark(self) -> str:
+        """A part of names by which files of this run differ from those of runs that it appends to."""
+        return f"-{self.run}" if self.run else f"-g{self.generation}" if self.generation else ""
+
+    @property
     def generation(self) -> int:
         """The number in the names of files of the run that `prepare` was called for; 0 for none."""
         return self._generation or 0

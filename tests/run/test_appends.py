@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,7 +16,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, InlineExecutor, Pipeline, ProcessingStage, TableWriter
+from dcurate import (
+    DocumentBatch,
+    FuzzyDuplicates,
+    InlineExecutor,
+    JsonlReader,
+    Pipeline,
+    ProcessingStage,
+    ScoreFilter,
+    TableWriter,
+    WordCountFilter,
+)
 from dcurate.errors import DataError, DcurateError
 from dcurate_testing.appends import FILE_KINDS, TABLE_KINDS, AppendedOutput, write_day
 from tests.dying import TOUCHES
@@ -44,16 +54,16 @@ class Deaths:
                 raise Killed
             self.left -= 1
 
-    @contextmanager
-    def after(self, touches: int) -> Iterator[None]:
-        """Die after a number of files."""
+    def strike(self, act: Callable[[], object], touches: int) -> bool:
+        """Do something that dies after a number of files; return whether it did."""
         self.left = touches
         try:
-            yield
+            act()
         except Killed:
-            pass
+            return True
         finally:
             self.left = None
+        return False
 
 
 DEATHS = Deaths()
@@ -115,8 +125,7 @@ def test_rows_of_finished_runs_stay_and_come_once(kind: str, days: list[Day]) ->
             own = {text for part in list(texts.values())[: day.files] for text in part}
             if day.dies_after is not None:
                 before = output.rows() if number else Counter[str]()
-                with DEATHS.after(day.dies_after):
-                    output.run(source)
+                DEATHS.strike(partial(output.run, source), day.dies_after)
                 assert not before - output.rows() if number else True
             # Without resume, what a killed run wrote to a folder or committed to a table stays there.
             again = day.dies_after is not None and not day.resume
@@ -273,15 +282,47 @@ def test_a_run_that_was_refused_does_not_keep_the_next_from_making_the_table(kin
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 @pytest.mark.parametrize("last", ["jsonl", "parquet", "rounds"])
 def test_a_preparation_that_is_killed_anywhere_is_done_again(last: str, mode: str, tmp_path: Path) -> None:
-    touches = 0
-    while True:
+    for touches in range(1000):
         output, sources, rows = three(last, tmp_path / f"{touches}")
         output.run(sources[0])
-        with DEATHS.after(touches):
-            output.stages(sources[1], mode=mode)[-1].prepare(resume=False)
+        writer = output.stages(sources[1], mode=mode)[-1]
+        if not DEATHS.strike(partial(writer.prepare, resume=False), touches):
             break
         kept = Counter[str]() if mode == "overwrite" else rows[0]
         output.run(sources[1], resume=True, mode=mode)
         assert output.rows() == kept + rows[1]
-        touches += 1
     assert touches > 5
+
+
+@pytest.mark.parametrize("kind", ["jsonl", *TABLE_KINDS])
+def test_rejected_rows_of_earlier_days_stay(kind: str, tmp_path: Path) -> None:
+    output = AppendedOutput(kind, tmp_path / "place")
+    output.create()
+    for day in range(3):
+        (tmp_path / f"day{day}").mkdir()
+        lines = [f'{{"text": "kept on {day}"}}', f'{{"text": "{day}"}}', f"broken {day}"]
+        (tmp_path / f"day{day}" / "a.jsonl").write_text("\n".join(lines) + "\n")
+        writer = output.stages(tmp_path)[-1]
+        reader = JsonlReader(str(tmp_path / f"day{day}"), on_bad_line="quarantine")
+        stages = [reader, ScoreFilter(WordCountFilter(2)), writer]
+        rejected = str(tmp_path / "rejected")
+        report = Pipeline("append", stages=stages).run(InlineExecutor(), rejected=rejected, resume=day > 1).report
+        assert report.quarantine_path is not None
+        for folder, word in ((report.quarantine_path, "broken {}"), (rejected, '"{}"')):
+            texts = [path.read_text() for path in Path(folder).rglob("*.jsonl")]
+            assert all(sum(word.format(number) in text for text in texts) == 1 for number in range(day + 1))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "delta"])
+def test_an_index_keeps_all_days_where_records_are_deleted(kind: str, tmp_path: Path) -> None:
+    output = AppendedOutput(kind, tmp_path / "place")
+    output.create()
+    texts = [" ".join(f"word{day * 100 + n}" for n in range(60)) for day in range(4)]
+    for day in range(5):
+        source = write_day(tmp_path / f"day{day}", {"p0.parquet": texts[: day + 1]})
+        reader, writer = output.stages(source)
+        stages = [reader, FuzzyDuplicates(index_path=str(tmp_path / "seen")), writer]
+        Pipeline("append", stages=stages).run(InlineExecutor(), observers=[])
+        assert output.rows() == Counter(texts[: day + 1])
+        if day == 1:
+            output.forget()

@@ -212,9 +212,8 @@ class TableWriter(ParquetWriter):
         else:
             self.check()
             self._run = uuid.uuid4().hex[:12]
-            finished = len(output.ended_runs(replace(self.directory, run="")))
             record = {"run": self._run, "generation": 1, "begun": False, "committed": [], "pending": []}
-            record |= {"finished": finished, "began": time.time()}
+            record |= {"finished": self._finished(version), "began": time.time()}
         if version is not None:
             table.check_writable(self.mode)
             self._required = table.required()
@@ -399,6 +398,15 @@ class TableWriter(ParquetWriter):
         record["committed"], record["pending"] = record["committed"] + record["pending"], []
         record["begun"] = True  # what comes later is added
         record["generation"] += 1
+
+    def _finished(self, version: int | None) -> int:
+        """Return a number that grows with each finished run; see `output.finished_before`."""
+        runs = self._runs()
+        with ThreadPoolExecutor(_READERS) as pool:
+            records = list(pool.map(self._record, runs))
+        ended = set(output.ended_runs(replace(self.directory, run="")))
+        counts = [record["finished"] + (run.run in ended) for run, record in zip(runs, records, strict=True) if record]
+        return max(counts, default=0 if version is None else version + 1)
 
     def _runs(self) -> list[Directory]:
         """The table with the records of each run that has written to it, or writes to it."""
