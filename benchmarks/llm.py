@@ -53,7 +53,9 @@ def _measured(work: Callable[[], int]) -> dict[str, float]:
 class OverOpenAI(AsyncOpenAIClient):
     """Send requests with the `openai` package; retries, limits, cache and errors are those of dcurate."""
 
-    async def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+    async def _exchange(
+        self, method: str, path: str, content: bytes | None, limit: int = 0
+    ) -> tuple[int, Mapping[str, str], bytes]:
         import httpx2  # noqa: PLC0415 - the peer is loaded where it runs
         import openai  # noqa: PLC0415
 

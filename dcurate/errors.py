@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable
 
-#: Names of settings, headers and URL parts whose values are secret.
-SECRET = re.compile(
-    r"secret|token$|passw|passphrase|pwd$|credential|signature|cookie|authorization|bearer|connection.?string|^auth"
-    r"|^(key|sig|sas|jwt)$|(api|access|account|private|shared|encryption).?key",
-    re.IGNORECASE,
-)
-_LOGIN = re.compile(r"(?<=://)[^/\s?#'\"<>]*@")
-_QUERY = re.compile(r"(?<=[?&;])([\w.%-]+)=([^&;\s'\"<>#]+)")
-
-
-def without_secrets(text: str) -> str:
-    """Remove users, passwords, tokens and signatures from the URLs in `text`.
-
-    Examples:
-        >>> without_secrets("cannot read 'https://me:pw@host/a.jsonl?page=2&sig=x%2Fy'")
-        "cannot read 'https://host/a.jsonl?page=2&sig=***'"
-    """
-    if "://" not in text:
-        return text
-    text = _LOGIN.sub("", text)
-    return _QUERY.sub(lambda part: f"{part[1]}=***" if SECRET.search(part[1]) else part[0], text)
+from dcurate.redaction import legible
 
 
 class DcurateError(Exception):
-    """Base class of all dcurate errors. Its message shows no secrets of URLs."""
+    """Base class of all dcurate errors. Its message shows no secrets, and has a limited length."""
+
+    def __init__(self, *args: object) -> None:
+        # Here and not only when it prints: it travels to processes that know other secrets.
+        super().__init__(*(legible(argument) if isinstance(argument, str) else argument for argument in args))
 
     def __str__(self) -> str:
-        return without_secrets(super().__str__())
+        return legible(super().__str__())
 
 
 class PipelineError(DcurateError):

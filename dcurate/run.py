@@ -20,10 +20,11 @@ from dcurate.core.extras import check_installed, libraries
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
+from dcurate.core.secrets import remember_secrets
 from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
-from dcurate.errors import DataError, DcurateError, PipelineError, RunError, without_secrets
+from dcurate.errors import DataError, DcurateError, PipelineError, RunError
 from dcurate.frames.batches import batches_of
 from dcurate.fs.paths import without_links
 from dcurate.fs.stores import Directory
@@ -40,6 +41,7 @@ from dcurate.plan.compile import compile_plan
 from dcurate.plan.lines import keep_lines, mark_rows, used_after
 from dcurate.plan.operators import Plan
 from dcurate.plan.rounds import rounds
+from dcurate.redaction import hush, text_of, without_secrets
 from dcurate.result import RunResult
 from dcurate.runs.history import History
 from dcurate.runs.manifest import provenance
@@ -226,6 +228,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.stages = mark_rows(keep_lines(with_source(self.pipeline, batches_of(self.initial_tasks))))
+        remember_secrets(self.stages, self.pipeline.config)
         self.runner: Executor = self.executor or DaskExecutor()
         if isinstance(self.runner, type) or not isinstance(self.runner, Executor):
             raise PipelineError(
@@ -264,7 +267,8 @@ class _Run:
             return
         try:
             yield from self._run()
-        except BaseException:
+        except BaseException as error:
+            hush(error)
             with suppress(
                 DcurateError
             ):  # the reason that the run ended for is to be heard, not one that follows from it
@@ -490,7 +494,7 @@ class _Run:
         try:
             yield from session.execute(job, accounting)
         except BaseException as error:
-            accounting.close(str(error) or type(error).__name__)
+            accounting.close(text_of(error) or type(error).__name__)
             raise
         accounting.close()
         if quarantine is not None and (self.resumes or accounting.repeats):

@@ -59,11 +59,12 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.secrets import shown
 from dcurate.download.fetch import read
-from dcurate.errors import DataError, DcurateError, PipelineError, without_secrets
+from dcurate.errors import DataError, DcurateError, PipelineError
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
 from dcurate.models.llm.config import GenerationConfig, Request
 from dcurate.recipe import load_recipe
+from dcurate.redaction import without_secrets
 from dcurate.run import Executor
 from dcurate.runs import manifest
 

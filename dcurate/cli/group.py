@@ -18,7 +18,8 @@ from rich.console import Console
 
 import dcurate
 from dcurate.core.secrets import argument_without_secrets
-from dcurate.errors import DcurateError, PipelineError, without_secrets
+from dcurate.errors import DcurateError, PipelineError
+from dcurate.redaction import redacted
 
 FAILED, WRONG_USE = 1, 2
 
@@ -80,8 +81,8 @@ def console() -> Console:
 def _fail(message: str, code: int, debug: bool) -> NoReturn:
     """End with one sentence on standard error."""
     if debug:
-        click.echo(without_secrets(traceback.format_exc()), err=True, nl=False)
-    message = without_secrets(message)
+        click.echo(redacted(traceback.format_exc()), err=True, nl=False)
+    message = redacted(message)
     click.echo(" ".join(message.splitlines()) if message.startswith("error:") else message, err=True)
     sys.exit(code)
 

@@ -13,8 +13,9 @@ from rich.text import Text
 import dcurate
 from dcurate.cli.group import cli, console, debug_option
 from dcurate.core.lazy import lazy
-from dcurate.errors import listed, without_secrets
+from dcurate.errors import listed
 from dcurate.fs.temporary import scratch_folder
+from dcurate.redaction import without_secrets
 from dcurate.ui.compare import comparison_page
 from dcurate.ui.report.aside import files_set_aside
 from dcurate.ui.report.page import PAGE, write_run_page

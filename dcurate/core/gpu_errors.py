@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from dcurate.redaction import text_of
+
 #: Where classes of errors keep the code of the CUDA driver or runtime.
 _CODES = {"CudaAPIError": "code", "AcceleratorError": "error_code", "CUDARuntimeError": "status"}
 _CODES |= {"CUDADriverError": "status"}
@@ -123,4 +125,4 @@ def _code(error: BaseException) -> int | None:
 
 
 def _text(error: BaseException) -> str:
-    return str(error)[:_NAMED].lower().replace("_", "")
+    return text_of(error, _NAMED).lower().replace("_", "")

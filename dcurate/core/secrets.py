@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
+from itertools import islice
 from reprlib import recursive_repr
 from typing import Any
 
-from dcurate.errors import SECRET, without_secrets
+from dcurate.core.redirects import HARMLESS
+from dcurate.redaction import HIDDEN, is_secret, logins_in, remember, without_secrets
 
 #: Settings of which all that is in them may be secret, under any name: fsspec's options, headers, environments.
 _WHOLE = ("storage_options", "options", "headers", "cookies", "env_vars", "environment")
 #: Options among them that hold no secret.
 _PLAIN = ("endpoint_url", "region_name", "anon", "use_ssl", "verify", "timeout", "default_block_size", "block_size")
+#: Members of a list, levels and values in all that are looked at for secrets.
+_MEMBERS, _LEVELS, _VALUES = 1000, 8, 100_000
+#: Characters of a value that its place alone makes secret, and values that may be words, columns or hosts.
+_LEAST_OPTION, _WORD = 8, re.compile("[a-z._-]+")
 #: Characters from which on a secret is looked for in other texts; shorter ones are in every sentence.
 _LEAST = 4
-#: Replaces a secret.
-HIDDEN = "***"
 _INNER = re.compile(r"""([\w-]+)(["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,{}\[\]]+)""")
 
 
@@ -41,7 +45,7 @@ def shown(value: Any, name: str = "", hide: bool = False) -> Any:
         hide = hide or _may_hold_any(name)
         inner = {key: shown(one, str(key), hide and str(key) not in _PLAIN) for key, one in value.items()}
         return value if all(inner[key] is one for key, one in value.items()) else inner
-    if SECRET.search(name) and not _is_object(value):
+    if is_secret(name) and not _is_object(value):
         return HIDDEN
     if type(value) in (list, tuple):
         return type(value)(shown(one, name, hide) for one in value)
@@ -72,6 +76,57 @@ def secrets_in(value: Any, name: str = "", hide: bool = False) -> list[str]:
     return sorted(set(found), key=lambda text: (-len(text), text))
 
 
+def remember_secrets(*holders: Any) -> None:
+    """Have messages of this process show no secret of settings: of stages, recipes' params or options of a store.
+
+    Args:
+        holders: the objects that hold them, or mappings of names to values.
+    """
+    remember(_all_secrets(holders))
+
+
+def _all_secrets(holders: Sequence[Any]) -> Iterator[str]:
+    """The secrets in objects of dcurate and what they hold: by names, by place, and of logins."""
+    seen: dict[int, Any] = {}  # keeps them, as another object would have the number of one that is gone
+    waiting: list[tuple[Any, str, str, int]] = [(holder, "", "", 0) for holder in holders]
+    while waiting and len(seen) < _VALUES:
+        value, name, place, level = waiting.pop()
+        if isinstance(value, HidesSecrets) or type(value).__module__.startswith("dcurate."):
+            names = [one.name for one in _fields(value)] or list(getattr(value, "__dict__", ()))
+            value = {one: getattr(value, one) for one in names if hasattr(value, one)}
+        if isinstance(value, str):
+            if _is_remembered(value, name, place):
+                yield value
+            if "@" in value:
+                yield from logins_in(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool) and is_secret(name):
+            yield str(value)
+        elif level < _LEVELS and id(value) not in seen:
+            seen[id(value)] = value
+            if isinstance(value, Mapping):
+                inside = name if _may_hold_any(name) else place
+                for key, one in value.items():
+                    plain = str(key) in _PLAIN or str(key).lower() in HARMLESS
+                    waiting.append((one, str(key), "" if plain else inside, level + 1))
+            elif isinstance(value, list | tuple | set | frozenset):
+                waiting += [(one, name, place, level + 1) for one in islice(value, _MEMBERS)]
+
+
+def _is_remembered(value: str, name: str, place: str) -> bool:
+    """Whether a text is so surely secret that it is removed from all messages, in which words would be missed.
+
+    Args:
+        value: the text.
+        name: name of the setting.
+        place: name of the mapping around it in which all may be secret; empty if there is none.
+    """
+    if is_secret(name):
+        return not name.lower().endswith("key") or _WORD.fullmatch(value) is None
+    if not place or len(value) < _LEAST_OPTION:
+        return False
+    return place.endswith(("headers", "cookies")) or _WORD.fullmatch(value) is None
+
+
 def argument_without_secrets(argument: str) -> str:
     """An argument of a command line, such as ``api_key=sk-1``, in which nothing is secret any more.
 
@@ -83,10 +138,10 @@ def argument_without_secrets(argument: str) -> str:
     """
     name, equals, _ = argument.partition("=")
     name = name.lstrip("-")
-    if equals and (SECRET.search(name) or _may_hold_any(name)):
+    if equals and (is_secret(name) or _may_hold_any(name)):
         return argument[: argument.index("=") + 1] + "..."
     return _INNER.sub(
-        lambda found: found[1] + found[2] + "..." if SECRET.search(found[1]) else found[0], without_secrets(argument)
+        lambda found: found[1] + found[2] + "..." if is_secret(found[1]) else found[0], without_secrets(argument)
     )
 
 

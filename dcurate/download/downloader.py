@@ -23,9 +23,10 @@ from dcurate.download.extract import OnError, check_on_error
 from dcurate.download.fetch import fetch, is_whole
 from dcurate.download.transfer import RemoteFile, Transfer, TransferError
 from dcurate.download.urls import WAITING
-from dcurate.errors import DcurateError, PipelineError, without_secrets
+from dcurate.errors import DcurateError, PipelineError
 from dcurate.frames.records import table_of
 from dcurate.fs.errors import storage_errors
+from dcurate.redaction import without_secrets
 
 _FAILED = ".failed"
 #: How many files one slot fetches at a time where nothing else is said: a connection alone seldom fills a line.

@@ -14,7 +14,8 @@ from dcurate.core.batch import BatchKey, FileGroup
 from dcurate.core.resources import Resources
 from dcurate.core.stage import SourceStage
 from dcurate.download.transfer import RemoteFile, TransferError
-from dcurate.errors import DataError, PipelineError, without_secrets
+from dcurate.errors import DataError, PipelineError
+from dcurate.redaction import without_secrets
 
 #: What a slot that lists or downloads takes of a core: hardly anything, it waits for the network.
 WAITING = Resources(cpus=0.05)

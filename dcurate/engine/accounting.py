@@ -29,8 +29,9 @@ from dcurate.core.report import RunReport
 from dcurate.core.stage import SourceStage
 from dcurate.engine.flow import Flow
 from dcurate.engine.worker.operator_task import OperatorSpec, rejecting
-from dcurate.errors import PipelineError, without_secrets
+from dcurate.errors import PipelineError
 from dcurate.plan.operators import Plan
+from dcurate.redaction import without_secrets
 
 #: Seconds between two samples of a run's state.
 SAMPLE_S = 0.5

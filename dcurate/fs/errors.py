@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dcurate.errors import DataError, without_secrets
+from dcurate.errors import DataError
+from dcurate.redaction import redacted
 
 _REMOTE_ERRORS = (
     ("botocore.exceptions", "BotoCoreError"),
@@ -54,8 +55,8 @@ def _hushed() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if any(isinstance(one, str) and without_secrets(one) != one for one in error.args):
-            error.args = tuple(without_secrets(one) if isinstance(one, str) else one for one in error.args)
+        if any(isinstance(one, str) and redacted(one) != one for one in error.args):
+            error.args = tuple(redacted(one) if isinstance(one, str) else one for one in error.args)
         raise
 
 

@@ -16,8 +16,10 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import get_protocol
 
 from dcurate.core.redirects import guarded
-from dcurate.errors import DataError, ResourceError, without_secrets
+from dcurate.core.secrets import remember_secrets
+from dcurate.errors import DataError, ResourceError
 from dcurate.fs.errors import storage_errors
+from dcurate.redaction import without_secrets
 
 #: File systems that several hosts share.
 _SHARED = {
@@ -36,6 +38,8 @@ def open_store(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
         ResourceError: the package for the protocol is not installed.
     """
     check_name(url)
+    if options or "@" in url:
+        remember_secrets({"url": url, "storage_options": options})
     if not options and url.startswith("/") and "::" not in url:  # fsspec takes 20 times as long to find this out
         return _local_files(), url.rstrip("/") or "/"
     try:

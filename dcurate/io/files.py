@@ -17,13 +17,14 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from dcurate.core.secrets import HidesSecrets
-from dcurate.errors import DataError, PipelineError, listed, without_secrets
+from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.compression import ENDINGS
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, file_entry, walk
 from dcurate.fs.paths import check_name, check_reachable, full_address, open_store, protocol_of, without_links
 from dcurate.fs.stores import BESIDE
 from dcurate.io.tables import LOGS, live_files, table_at
+from dcurate.redaction import without_secrets
 
 #: Names of files about data that hold none.
 _ABOUT = re.compile(r"(readme|licen[sc]e|notice|citation|changelog)\b|.*\.md$", re.IGNORECASE)

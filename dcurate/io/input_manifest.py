@@ -10,7 +10,8 @@ import orjson
 
 from dcurate.core.batch import Batch, FileGroup
 from dcurate.core.ledger import SplitRecord
-from dcurate.errors import DataError, without_secrets
+from dcurate.errors import DataError
+from dcurate.redaction import without_secrets
 
 #: The files of a split that a barrier made: it may hold rows of all files.
 WHOLE = "*"

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from dcurate.core.batch import Rejection
-from dcurate.errors import without_secrets
 from dcurate.frames.document import DocumentBatch
 from dcurate.media.errors import MediaFault
+from dcurate.redaction import legible
 
 #: Column of rows in quarantine that says more than the reason.
 FAULT = "media_fault"
@@ -50,7 +50,7 @@ def quarantined(
     rejections = []
     for reason, rows in reasons.items():
         gone = table.take(pa.array(rows, pa.int64()))
-        details = pa.array([without_secrets(found[row].detail) for row in rows], pa.string())
+        details = pa.array([legible(found[row].detail) for row in rows], pa.string())
         if FAULT in gone.column_names:
             gone = gone.drop_columns([FAULT])
         gone = gone.append_column(FAULT, details)

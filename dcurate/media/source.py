@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, FilePart, Rejection
-from dcurate.errors import DataError, PipelineError, listed, without_secrets
+from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import fitted, one_chunk
 from dcurate.fs.errors import storage_errors
@@ -24,6 +24,7 @@ from dcurate.media.containers import LostPart
 from dcurate.media.faults import FAULT
 from dcurate.media.names import compression_of, container_of
 from dcurate.media.refs import MEDIA_REF
+from dcurate.redaction import without_secrets
 
 #: Bytes of media that the rows of a batch refer to, about, and its rows at most.
 BATCH_BYTES, BATCH_ROWS = 2**26, 4096

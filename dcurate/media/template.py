@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import re
 import signal
 import socket
 import struct
@@ -21,8 +22,8 @@ from contextlib import suppress
 from importlib import metadata
 from typing import NamedTuple, Protocol
 
-from dcurate.errors import SECRET
 from dcurate.media.sandbox_child import main
+from dcurate.redaction import is_secret, without_secrets
 
 #: A request: what to do, a process, and options of wait4. An answer: process, status, CPU-seconds, peak KiB of memory.
 REQUEST, ANSWER = struct.Struct("<BiI"), struct.Struct("<qqdq")
@@ -32,6 +33,12 @@ _START_S = 300.0
 #: Requests, answers, the lifeline, and standard error.
 _ENDS = 4
 _HERE = "dcurate.media.template"
+#: Environment variables that Python and libraries need: paths, languages, temporary folders, caches, threads, memory.
+_NEEDED = re.compile(
+    r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TZDIR|TMPDIR|TEMP|TMP|VIRTUAL_ENV|CONDA_PREFIX|PYTHON\w+"
+    r"|(LD|DYLD|XDG|NUMBA|OMP|OPENBLAS|MKL|BLIS|KMP|MALLOC|FONTCONFIG|TESSDATA|COVERAGE|COV_CORE|DCURATE)_\w+"
+    r"|GLIBC_TUNABLES|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES"
+)
 
 
 class Ended(NamedTuple):
@@ -132,20 +139,28 @@ class Template:
 
 
 def _started(role: str, ends: Sequence[int], errors: int, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start a process that calls a function of this module; it gets no environment variables with secrets."""
+    """Start a process that calls a function of this module; it gets the environment variables that it needs alone."""
     count = 1 + len(ends) + len(arguments)
     boot = f"import sys; mine, sys.path[:] = sys.argv[1:{count}], sys.argv[{count}:]; "
     boot += f"from {_HERE} import {role}; {role}(*mine)"
-    kept = {name: value for name, value in os.environ.items() if not SECRET.search(name)}
     return subprocess.Popen(
         [sys.executable, "-c", boot, *map(str, ends), *arguments, *sys.path],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=errors,
         pass_fds=ends,
-        env={"OPENBLAS_NUM_THREADS": "1", **kept},
+        env={"OPENBLAS_NUM_THREADS": "1", **_environment()},
         start_new_session=True,  # Ctrl-C in a terminal is for the parent
     )
+
+
+def _environment() -> dict[str, str]:
+    """The environment of a process that reads hostile bytes: what libraries need, and no secrets."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if _NEEDED.fullmatch(name) and not is_secret(name) and without_secrets(value) == value
+    }
 
 
 def _ended(process: subprocess.Popen[bytes], options: int) -> Ended:

@@ -12,7 +12,7 @@ from typing import Any
 
 import dcurate
 from dcurate.core.resources import Resources
-from dcurate.core.secrets import HidesSecrets
+from dcurate.core.secrets import HidesSecrets, remember_secrets
 from dcurate.core.stage import CompositeStage, Stage
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.recipe.objects import called, object_of
@@ -97,6 +97,7 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
     given = dict(overrides or {})
     mode = None if "mode" in (content.get("params") or {}) else given.pop("mode", None)
     params = _params(content.get("params"), given, place)
+    remember_secrets(params)
     name = text_of(content.get("name", source.stem), f"{place}: name")
     description = text_of(content.get("description", ""), f"{place}: description")
     stages = content.get("stages")

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import dcurate
-from dcurate.core.secrets import HIDDEN, secrets_in, shown
+from dcurate.core.secrets import secrets_in, shown
 from dcurate.errors import DcurateError, PipelineError, listed, nearest
 from dcurate.recipe.trust import ADVICE, check_arguments, may_be_made, public_name
 from dcurate.recipe.values import kind
+from dcurate.redaction import HIDDEN
 from dcurate.text import presets
 
 _CLASS = re.compile(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Z]\w*)")

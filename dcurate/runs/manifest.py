@@ -15,9 +15,9 @@ from typing import Any
 
 from dcurate.core import secrets
 from dcurate.core.pipeline import PipelineDefinition
-from dcurate.core.secrets import HIDDEN, argument_without_secrets
+from dcurate.core.secrets import argument_without_secrets
 from dcurate.core.stage import ProcessingStage, SourceStage, Stage
-from dcurate.errors import without_secrets
+from dcurate.redaction import HIDDEN, without_secrets
 from dcurate.text.thresholds import thresholds
 
 #: Packages whose versions are recorded; those in the second row only where they are in use.

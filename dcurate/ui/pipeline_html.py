@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dcurate.core.stage import SinkStage, SourceStage, Stage
-from dcurate.errors import without_secrets
 from dcurate.plan.operators import Operator, Plan
+from dcurate.redaction import without_secrets
 from dcurate.ui.templating import render
 
 

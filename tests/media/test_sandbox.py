@@ -69,11 +69,18 @@ def test_text_that_is_no_unicode_and_numbers_that_are_none_do_not_cost_the_item(
 
 
 def test_the_child_sees_no_secrets(shared, monkeypatch):
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    secrets = (
+        *("AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_KEY", "RAILS_MASTER_KEY", "OPENAI_KEY", "DATABASE_URL", "DB_PASS"),
+        *("GITHUB_PAT", "ANYTHING_ELSE", "PIP_INDEX_URL", "LC_PASSWORD", "DCURATE_TOKEN", "KUBECONFIG"),
+    )
+    for name in secrets:
+        monkeypatch.setenv(name, "s")
+    monkeypatch.setenv("DCURATE_PROXY", "https://me:pw@host/")
+    monkeypatch.setenv("LC_CTYPE", "C.UTF-8")
     shared.close()
     names = shared.call(b"envir").value["names"]
-    assert "PATH" in names
-    assert "AWS_SECRET_ACCESS_KEY" not in names
+    assert {"PATH", "LC_CTYPE"} <= set(names)
+    assert {*secrets, "DCURATE_PROXY"}.isdisjoint(names)
 
 
 def test_a_function_that_is_not_there_is_said_once():

@@ -45,6 +45,7 @@ from dcurate.engine.policies.view import RunView, TaskView
 from dcurate.engine.throughput import ThroughputTracker
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
+from dcurate.redaction import text_of
 
 #: Seconds between two checks of the cluster while no event comes.
 POLL_S = 0.25
@@ -397,7 +398,7 @@ class DaskBackend:
             return error
         if isinstance(error, MemoryError):
             return DataError(f"operator {name!r}: {error}; use a smaller blocksize or files_per_partition")
-        return StageError(f"operator {name!r} failed: {type(error).__name__}: {error}")
+        return StageError(f"operator {name!r} failed: {type(error).__name__}: {text_of(error)}")
 
     def _heartbeat(self) -> None:
         """Check the scheduler and the workers, and sample the state of the run."""

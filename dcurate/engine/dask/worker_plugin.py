@@ -25,7 +25,7 @@ from dcurate.engine.worker.call_guard import CallError, attempt
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.engine.worker.slots import SlotQueue, forget_host_setup
 from dcurate.engine.worker.timeouts import take_hangs
-from dcurate.errors import DcurateError, ResourceError, StageError
+from dcurate.errors import DataError, DcurateError, ResourceError, StageError
 
 #: The name of the worker plugin.
 PLUGIN = "dcurate"
@@ -338,7 +338,13 @@ def run_call(task_spec: TaskSpec | None, given: Sequence[Any], picks: Sequence[t
     inputs = [one.outputs[place][child] for one, (place, child) in zip(given, picks, strict=True)] if picks else given
     if task_spec is None:
         return TaskResult([list(inputs)], [], [], [[batch.nbytes for batch in inputs]])
-    return plugin_on(get_worker()).work(TaskSpec(*task_spec), list(inputs))
+    worker = get_worker()
+    try:
+        return plugin_on(worker).work(TaskSpec(*task_spec), list(inputs))
+    except DataError as error:
+        if isinstance(error.__cause__, OSError):  # a mount that is missing on one of many hosts
+            error.args = (f"{error} (on worker {worker.address})",)
+        raise
 
 
 def has_plugin(dask_worker: Worker) -> bool:

@@ -21,6 +21,7 @@ from dcurate.engine.policies.view import (
     Suggestion,
 )
 from dcurate.errors import nearest
+from dcurate.redaction import LONGEST_TRACE, legible, text_of
 
 #: A policy that yields more suggestions than this, and more than one for each worker and operator, never ends.
 MAX_SUGGESTIONS = 1000
@@ -97,8 +98,8 @@ class PolicyRunner:
             suggestions = list(islice(policy.run(view) or (), limit + 1))
         except Exception as error:
             advice = "please report this" if own else "correct it, or run without it"
-            outcome.error = outcome.error or f"policy {name} failed: {type(error).__name__}: {error}; {advice}"
-            outcome.policy, outcome.trace = name, "".join(traceback.format_exception(error))
+            outcome.error = outcome.error or f"policy {name} failed: {type(error).__name__}: {text_of(error)}; {advice}"
+            outcome.policy, outcome.trace = name, legible("".join(traceback.format_exception(error)), LONGEST_TRACE)
             return
         if len(suggestions) > limit:
             outcome.error, outcome.policy = f"policy {name} yields more than {limit} suggestions at a time", name

@@ -12,13 +12,16 @@ from traceback import FrameSummary, StackSummary, TracebackException
 from typing import ClassVar, Self, TypeAlias, TypeVar
 
 from dcurate.core.gpu_errors import is_gpu_out_of_memory, poison_in
-from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError, without_secrets
+from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError
+from dcurate.redaction import LONGEST_TRACE, legible, text_of
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 #: Errors of the run as a whole: no row is at fault, and a retry is useless.
 FATAL = (PipelineError, ResourceError, RunError)
+#: Characters of the name of an exception's class, which is a reason in reports and ledgers.
+_LONGEST_REASON = 200
 
 
 @dataclass
@@ -43,18 +46,18 @@ class CallError:
     @property
     def reason(self) -> str:
         """The name of the exception's class: short and stable."""
-        return type(self.error).__name__
+        return type(self.error).__name__[:_LONGEST_REASON]
 
     @property
     def message(self) -> str:
         """Class and text of the exception."""
-        text = without_secrets(str(self.error))
+        text = text_of(self.error)
         return f"{self.reason}: {text}" if text else self.reason
 
     @property
     def trace(self) -> str:
         """The traceback as Python prints it."""
-        return without_secrets("".join(self._traceback().format()))
+        return legible("".join(self._traceback().format()), LONGEST_TRACE)
 
     def detach(self) -> Self:
         """Keep the traceback as text and drop its frames: they hold batches alive."""

@@ -16,6 +16,8 @@ from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
 from dcurate.engine.worker.calls import Calls
 from dcurate.engine.worker.samples import ScoreSampler
 from dcurate.errors import StageError
+from dcurate.frames.convert import as_frame
+from dcurate.frames.document import DocumentBatch
 
 AnyStage = ProcessingStage[Any, Any]
 
@@ -191,6 +193,13 @@ def _keyed(stage: AnyStage, parent: Batch, answer: Any) -> list[Batch]:
                 "such as task.with_data(frame), a list of batches, or None"
             )
         own = copy.copy(result)
+        if isinstance(own, DocumentBatch):
+            data, own.data = own.data, as_frame(own.data)
+            if own.data is None:
+                raise StageError(
+                    f"stage {stage.name!r} answered a batch whose data is a {type(data).__name__}; give it a "
+                    "table or a frame: task.with_data(frame)"
+                )
         own.key = parent.key.child(number) if isinstance(answer, list) and parent.key else parent.key
         keyed.append(own)
     return keyed

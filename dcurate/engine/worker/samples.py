@@ -17,6 +17,7 @@ from dcurate.core.batch import BatchKey, Rejection, Scored
 from dcurate.core.events import EXAMPLES, StageStats
 from dcurate.errors import DataError
 from dcurate.frames.excerpts import excerpts
+from dcurate.redaction import redacted
 
 #: Share of a slot's time that sampling may take, after the first `FREE_ROWS` rows.
 SHARE = 0.003
@@ -108,6 +109,7 @@ def _examples(rejection: Rejection, most: int, key: BatchKey | None) -> list[dic
     except DataError:  # columns that Arrow has no type for: they are counted, and not shown
         return []
     for place, one in enumerate(shown):
+        one.update({name: redacted(value) for name, value in one.items() if isinstance(value, str)})
         if rejection.scores is not None:
             one["score"] = to_json(rejection.scores[place])
         if key is not None:

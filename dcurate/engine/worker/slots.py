@@ -16,6 +16,7 @@ from dcurate.core import gpu_memory
 from dcurate.core.batch import Batch
 from dcurate.core.gpu_memory import free_gpu_memory, too_full
 from dcurate.core.names import file_safe
+from dcurate.core.secrets import remember_secrets
 from dcurate.core.slot_gpus import given_gpus
 from dcurate.core.stage import NodeInfo, WorkerMetadata
 from dcurate.engine.worker.call_guard import FATAL, CallError, attempt
@@ -65,6 +66,7 @@ class SlotPool:
     ) -> None:
         self.run = run
         self.operator_spec: OperatorSpec = _loaded(payload)
+        remember_secrets(self.operator_spec)
         self.setup_seconds = 0.0
         self._payload = payload
         self._slots = slots

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import orjson
 
-from dcurate.errors import DataError, DcurateError, ResourceError, without_secrets
+from dcurate.errors import DataError, DcurateError, ResourceError
+from dcurate.redaction import redacted
 
 #: Statuses that a retry may change.
 PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
@@ -30,7 +31,9 @@ class RequestError(DataError):
         attempts: number of requests sent.
     """
 
-    def __init__(self, sentence: str, reason: str, *, again: bool = False, after: float | None = None) -> None:
+    def __init__(
+        self, sentence: str, reason: str = "failed", *, again: bool = False, after: float | None = None
+    ) -> None:
         super().__init__(sentence)
         self.reason = reason
         self.again = again
@@ -94,7 +97,7 @@ def what_it_says(content: bytes) -> str:
         error = found.get("error", found.get("detail", found.get("message", "")))
         found = error.get("message", "") if isinstance(error, dict) else error
     # Secrets go first: of one that is cut in two, the first half would stay.
-    return " ".join(without_secrets(found if isinstance(found, str) else text).split())[:SAID]
+    return " ".join(redacted(found if isinstance(found, str) else text).split())[:SAID]
 
 
 def wait_asked(headers: Mapping[str, str]) -> float | None:

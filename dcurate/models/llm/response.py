@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from dcurate.errors import without_secrets
 from dcurate.models.llm.config import Answer
 from dcurate.models.llm.errors import SAID, RequestError
+from dcurate.redaction import redacted
 
 #: Bytes that are read of a response, compressed and decompressed, besides vectors, and of one with an error status.
 LARGEST, LARGEST_ERROR = 2**24, 2**16
@@ -115,7 +115,7 @@ def _text(choice: Any, where: str, chat: bool) -> str:
     if isinstance(text, str):
         return text
     if isinstance(refusal, str) and refusal:
-        raise RequestError(f"{where}: the model refused to answer: {without_secrets(refusal)[:SAID]}", "refused")
+        raise RequestError(f"{where}: the model refused to answer: {redacted(refusal)[:SAID]}", "refused")
     because = f"; finish_reason is {ended[:40]!r}" if isinstance(ended, str) else ""
     raise RequestError(f"{where}: the answer has no text{because}", "empty answer")
 

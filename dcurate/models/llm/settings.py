@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from dcurate.core.secrets import shown
+from dcurate.redaction import remember
 
 
 class Secret:
@@ -21,6 +22,7 @@ class Secret:
     __slots__ = ("_hidden",)
 
     def __init__(self, text: str) -> None:
+        remember([text])
         self._hidden = base64.b85encode(text.encode())
 
     def reveal(self) -> str:
@@ -41,6 +43,7 @@ class Secret:
 
     def __setstate__(self, state: bytes) -> None:
         self._hidden = state
+        remember([self.reveal()])
 
 
 class Configured:

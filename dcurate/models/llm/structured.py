@@ -191,7 +191,7 @@ def first_object(text: str) -> dict[str, Any] | None:
 def _fits(kind: str, value: Any) -> bool:
     """Whether the column of a type can hold a value of it."""
     if kind == "integer":
-        return -(2**63) <= value < 2**63
+        return bool(-(2**63) <= value < 2**63)
     try:
         return kind != "number" or math.isfinite(value)
     except OverflowError:  # a whole number above all floats

@@ -17,6 +17,7 @@ from dcurate.errors import DcurateError, PipelineError
 from dcurate.frames.columns import rows_at, values, with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
+from dcurate.redaction import text_of
 from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, extractor
 from dcurate.text.extract.charset import decoded, markup
 from dcurate.text.extract.language import unescaped
@@ -154,7 +155,7 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         except DcurateError:
             raise
         except Exception as error:  # libraries raise undocumented errors on unusual pages
-            return Extracted(error=f"{type(error).__name__}: {error}"[:500])
+            return Extracted(error=f"{type(error).__name__}: {text_of(error, 400)}")
         return Extracted(encodable("\n\n".join(paragraphs or ()).strip()), encodable(_title(source)))
 
     def _stop_words(self, page: str, language: str | None) -> StopWords:

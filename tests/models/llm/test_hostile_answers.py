@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.llm import openai_client
 from dcurate.models.llm.embedding import EndpointEmbeddingStage
 from dcurate.models.llm.errors import RequestError, wait_asked
 from dcurate.models.llm.generate import GenerateStage
 from dcurate.models.llm.openai_client import AsyncOpenAIClient, OpenAIClient
+from dcurate.models.llm.response import model_names
 
 GOOD = {"choices": [{"message": {"content": "good"}, "finish_reason": "stop"}]}
 
@@ -114,8 +114,8 @@ def processed(stage: Any) -> DocumentBatch:
         stage.teardown()
 
 
-def behave(server: Hostile, body: Any, status: int = 200, **headers: str) -> None:
-    server.status, server.headers, server.sent = status, headers, 0
+def behave(server: Hostile, body: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+    server.status, server.headers, server.sent = status, headers or {}, 0
     server.body = orjson.dumps(body) if isinstance(body, dict | list | str | int | float | None) else body
 
 
@@ -212,7 +212,7 @@ def test_any_structure_of_an_embedding_is_a_vector_or_the_fault_of_its_row(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(pause=pauses, status=st.sampled_from([429, 503, 200]))
 def test_any_retry_after_is_a_wait_or_nothing(hostile: Hostile, pause: str, status: int) -> None:
-    behave(hostile, GOOD, status, **{"Retry-After": pause.strip()[:5000]})
+    behave(hostile, GOOD, status, {"Retry-After": pause.strip()[:5000]})
     check_accounted(generated(hostile))
 
 
@@ -265,7 +265,7 @@ def bomb(gigabytes: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("status", [200, 400])
 @pytest.mark.parametrize(("body", "encoding"), [(blanks, "identity"), (bomb, "gzip")])
 def test_what_is_read_of_an_answer_is_bounded(hostile: Hostile, body: Any, encoding: str, status: int) -> None:
-    behave(hostile, body(3), status, **{"Content-Encoding": encoding})
+    behave(hostile, body(3), status, {"Content-Encoding": encoding})
     tracemalloc.start()
     try:
         batch = generated(hostile)
@@ -282,10 +282,10 @@ def test_what_is_read_of_an_answer_is_bounded(hostile: Hostile, body: Any, encod
 
 def test_an_answer_that_is_packed_is_read_and_a_damaged_or_unknown_packing_is_the_row_s_fault(hostile: Hostile) -> None:
     packed = gzip.compress(orjson.dumps({"choices": [{"message": {"content": "packed"}}]}))
-    behave(hostile, packed, **{"Content-Encoding": "gzip"})
+    behave(hostile, packed, headers={"Content-Encoding": "gzip"})
     assert generated(hostile).to_arrow()["answer"].to_pylist() == ["good", "packed"]
     for data, encoding in ((b"no gzip", "gzip"), (packed[:20], "gzip"), (packed, "br"), (packed, "zstd")):
-        behave(hostile, data, **{"Content-Encoding": encoding})
+        behave(hostile, data, headers={"Content-Encoding": encoding})
         batch = generated(hostile)
         check_accounted(batch)
         assert [rejection.reason for rejection in batch.rejections] == ["unreadable answer"]
@@ -349,7 +349,7 @@ def test_an_address_that_is_not_one_is_an_error_of_the_request(base_url: str) ->
         )
 
 
-def test_a_damaged_list_of_models_is_no_list(hostile: Hostile) -> None:
+def test_a_damaged_list_of_models_is_no_list() -> None:
     for content in ({"data": "m"}, {"data": [1, None, {"id": 3}, {"id": "m"}]}, {}):
-        names = openai_client.model_names(content)
+        names = model_names(content)
         assert names in (None, ["m"])
