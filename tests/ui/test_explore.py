@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 import dcurate
 from dcurate.errors import DataError, PipelineError
@@ -108,10 +114,13 @@ def test_marks_are_kept_with_the_records_of_the_run(corpus, server):
     number = corpus.page(Query(words="d5"))["documents"][0]["n"]
     put: dict[str, Any] = {"headers": {"X-Dcurate": "explore"}}
     assert answer(server, "/api/mark", n=number, mark="good", note="keep", **put)[0] == 200
-    line = '{"id":"d5","mark":"good","note":"keep","outcome":"kept","stage":"","reason":""}\n'
+    [file] = [path.name for path in Path(corpus.places.root).glob("*.jsonl")]
+    line = (
+        f'{{"id":"d5","file":"{file}","row":2,"mark":"good","note":"keep","outcome":"kept","stage":"","reason":""}}\n'
+    )
     assert answer(server, "/marks.jsonl") == (200, line)
     corpus.marks.load()
-    assert corpus.marks.found["d5"]["mark"] == "good"
+    assert [mark["mark"] for mark in corpus.marks.found.values()] == ["good"]
     assert answer(server, "/api/mark", n=number, mark="", **put)[0] == 200
     assert answer(server, "/marks.jsonl") == (200, "")
 
@@ -145,6 +154,109 @@ def test_a_request_with_odd_numbers_is_a_bad_request(server, method, path, body)
     connection.request(method, path, body, {"X-Dcurate": "explore"})
     assert connection.getresponse().status in (400, 404)
     connection.close()
+
+
+def test_sessions_on_one_run_keep_each_others_marks(tmp_path):
+    corpus = explored(tmp_path, TEXTS)
+    (tmp_path / "other").mkdir()
+    other = load_corpus(corpus.places, tmp_path / "other")
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(lambda number: (corpus, other)[number % 2].mark(number, "good", ""), range(6)))
+    corpus.marks.load()
+    assert sorted(place.id for place in corpus.marks.found) == ["d0", "d1", "d2", "d3", "d4", "d5"]
+
+
+def test_documents_of_one_id_have_marks_of_their_own(tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"id": "a", "text": "one"}\n{"id": "a", "text": "two"}\n')
+    stages: list[Any] = [dcurate.JsonlReader(str(source)), dcurate.JsonlWriter(f"{tmp_path}/out")]
+    dcurate.Pipeline("twice", stages=stages).run(dcurate.InlineExecutor(), observers=[])
+    (tmp_path / "index").mkdir()
+    corpus = load_corpus(dcurate.RunPlaces(f"{tmp_path}/out"), tmp_path / "index")
+    corpus.mark(0, "good", "")
+    assert [one["mark"].get("mark") for one in corpus.page(Query())["documents"]] == ["good", None]
+
+
+def raw(server: ExploreServer, request: bytes) -> bytes:
+    """The first line of the answer to a request as it is; empty where the connection is closed."""
+    with socket.create_connection(("127.0.0.1", int(server.address.rstrip("/").rpartition(":")[2])), 30) as connection:
+        connection.sendall(request)
+        return connection.makefile("rb").readline()
+
+
+@pytest.mark.parametrize("length", ["-1", "abc", "²", "1_0", "+1", "9" * 5000, "99999999", "0x10"])
+def test_a_length_that_is_no_length_is_refused_before_anything_is_read(server, capfd, length):
+    head = f"POST /api/mark HTTP/1.0\r\nHost: 127.0.0.1:1\r\nX-Dcurate: explore\r\nContent-Length: {length}\r\n\r\n"
+    assert b" 403 " in raw(server, head.encode())
+    assert capfd.readouterr().err == ""
+
+
+pages = ["documents", "document", "threshold", "groups", "group", "summary", "mark", "nothing"]
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=2)),
+    max_leaves=5,
+)
+values = st.one_of(
+    st.text(max_size=8), st.integers().map(str), anything.map(json.dumps), st.sampled_from(["5", "null", "[[]]"])
+)
+names = st.sampled_from(["ranges", "n", "page", "words", "sort", "stage", "column", "low", "high", "kept", "mark"])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(page=st.sampled_from(pages), query=st.dictionaries(names, values, max_size=3))
+@example("documents", {"ranges": "5"})
+@example("documents", {"ranges": "null"})
+@example("documents", {"ranges": '[["words", null, "x"]]'})
+@example("documents", {"page": "9" * 5000})
+@example("document", {"n": "[1]"})
+def test_any_address_has_an_answer_and_leaves_nothing_on_the_terminal(server, capfd, page, query):
+    assert answer(server, f"/api/{page}?{urlencode(query)}")[0] in (200, 400, 404)
+    assert capfd.readouterr().err == ""
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=st.one_of(anything, st.dictionaries(names, anything, max_size=3)))
+@example({"n": [1]})
+@example({"n": None})
+@example({"n": 10**400})
+def test_any_mark_has_an_answer_and_leaves_nothing_on_the_terminal(server, capfd, body):
+    data = json.dumps(body).encode()
+    head = f"POST /api/mark HTTP/1.0\r\nHost: localhost:1\r\nX-Dcurate: explore\r\nContent-Length: {len(data)}\r\n\r\n"
+    assert raw(server, head.encode() + data).split()[1] in (b"200", b"400", b"404")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("path", ["//[", "/%zz", "http://[/", "/api/documents?words=%ff%00"])
+def test_an_address_that_is_none_has_an_answer(server, capfd, path):
+    assert raw(server, f"GET {path} HTTP/1.0\r\nHost: localhost:1\r\n\r\n".encode()).split()[1] in (b"200", b"404")
+    assert capfd.readouterr().err == ""
+
+
+def test_another_site_has_nothing_searched(server):
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+        request = f"GET /api/summary HTTP/1.0\r\nHost: localhost:1\r\nSec-Fetch-Site: {site}\r\n\r\n"
+        assert int(raw(server, request.encode()).split()[1]) == status
+
+
+def test_a_long_search_is_refused_and_holds_nobody_up(corpus, server, monkeypatch):
+    with pytest.raises(PipelineError, match="501 characters are searched for; give at most 500"):
+        corpus.page(Query(words="a" * 501))
+    assert answer(server, f"/api/documents?words={'a' * 2000}")[0] == 400
+    begun, over = threading.Event(), threading.Event()
+
+    def find(words: str, numbers: Any) -> Iterator[int]:
+        begun.set()
+        assert over.wait(60)
+        yield from ()
+
+    monkeypatch.setattr(corpus.index, "find", find)
+    with ThreadPoolExecutor() as threads:
+        search = threads.submit(answer, server, "/api/documents?words=slow")
+        assert begun.wait(60)
+        assert answer(server, "/api/summary")[0] == answer(server, "/api/documents?page=0")[0] == 200
+        over.set()
+        assert search.result()[0] == 200
 
 
 def test_a_group_of_which_the_folder_is_named_twice_is_there_once(corpus):

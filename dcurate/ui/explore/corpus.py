@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +21,7 @@ import orjson
 
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.excerpts import excerpt
+from dcurate.fs.locks import lock
 from dcurate.fs.stores import Directory
 from dcurate.io.document_index import DocumentIndex, DocumentIndexWriter
 from dcurate.io.rejections import REASON, SCORE, STAGE
@@ -33,6 +37,8 @@ _WIDE = 100
 BARS = 40
 #: Characters of a document in a list, and of one that is shown whole.
 SHOWN, WHOLE = 600, 200_000
+#: Characters that are searched for at most.
+LONGEST_WORDS = 500
 #: The file of marks, among the records of the run.
 MARKS = "marks.jsonl"
 #: Groups of duplicates that are read at most.
@@ -71,32 +77,59 @@ class Query:
     descending: bool = False
 
 
+class Place(NamedTuple):
+    """A document: its id, which others may have, too, and where it is."""
+
+    id: str
+    file: str
+    row: int
+
+
 @dataclass
 class UserMarks:
-    """Marks that a person gave to documents; they are kept among the records of the run."""
+    """Marks that people gave to documents, kept among the records of the run; several sessions may write them."""
 
     directory: Directory
-    found: dict[str, dict[str, str]] = field(default_factory=dict)
+    found: dict[Place, dict[str, Any]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def load(self) -> None:
-        """Read the marks of earlier sessions."""
-        data = self.directory.read(MARKS) or b""
-        self.found = {str(one["id"]): one for one in map(orjson.loads, data.splitlines())}
+        """Read the marks of all sessions."""
+        lines = (self.directory.read(MARKS) or b"").splitlines()
+        marks = [mark for mark in map(orjson.loads, lines) if isinstance(mark, dict)]
+        self.found = {Place(str(mark.get("id")), str(mark.get("file")), mark.get("row", -1)): mark for mark in marks}
 
-    def put(self, name: str, mark: str, note: str, fate: FateKind) -> None:
+    def put(self, place: Place, mark: str, note: str, fate: FateKind) -> None:
         """Mark a document; an empty mark takes it back.
 
         Raises:
             DataError: they cannot be written.
         """
-        self.found.pop(name, None)
-        if mark:
-            self.found[name] = {"id": name, "mark": mark, "note": note, **fate._asdict()}
-        self.directory.write(MARKS, self.lines())
+        with self._lock, self._alone():
+            self.load()  # another session may have marked documents since
+            self.found.pop(place, None)
+            if mark:
+                self.found[place] = {**place._asdict(), "mark": mark, "note": note, **fate._asdict()}
+            self.directory.write(MARKS, self.lines())
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes of this host from writing marks."""
+        if not self.directory.local:
+            yield
+            return
+        self.directory.create()
+        folder = os.open(self.directory.address, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # a file system without locks
+                lock(folder)
+            yield
+        finally:
+            os.close(folder)
 
     def lines(self) -> bytes:
         """Return the marks as JSON Lines."""
-        return b"".join(orjson.dumps(one) + b"\n" for one in self.found.values())
+        return b"".join(orjson.dumps(mark) + b"\n" for mark in self.found.values())
 
 
 class ExploredCorpus:
@@ -145,8 +178,10 @@ class ExploredCorpus:
         """A page of the documents that a query asks for; ``total`` is None where the search has not seen all.
 
         Raises:
-            PipelineError: there is no such column.
+            PipelineError: there is no such column, or the words are too long.
         """
+        if len(query.words) > LONGEST_WORDS:  # longer ones may take the square of their length and that of the texts
+            raise PipelineError(f"{len(query.words):,} characters are searched for; give at most {LONGEST_WORDS}")
         matches = self._matches(self, query)
         start = page * PAGE
         numbers = matches.first(start + PAGE + 1)
@@ -172,7 +207,7 @@ class ExploredCorpus:
             "values": values if characters > SHOWN else {},
             "text": found["text"][:characters] if characters > SHOWN else _around(found["text"], words),
             "characters": len(found["text"]),
-            "mark": self.marks.found.get(found["id"], {}),
+            "mark": self.marks.found.get(self._place(number), {}),
         }
 
     def whole(self, number: int) -> dict[str, Any]:
@@ -235,9 +270,14 @@ class ExploredCorpus:
             PipelineError: there is no such document.
             DataError: the mark cannot be written.
         """
-        shown = self.whole(number)
-        self.marks.put(shown["id"], mark[:40], note[:2000], self.fates[self._codes[number]])
-        return self.marks.found.get(shown["id"], {})
+        self.whole(number)
+        place = self._place(number)
+        self.marks.put(place, mark[:40], note[:2000], self.fates[self._codes[number]])
+        return self.marks.found.get(place, {})
+
+    def _place(self, number: int) -> Place:
+        document = self.index.document(number)
+        return Place(document["id"], document["file"], document["row"])
 
     def _mask(self, query: Query) -> npt.NDArray[np.bool_]:
         """The documents that a query asks for, but for its words."""
@@ -319,6 +359,7 @@ class _Matches:
         self.total: int | None = None if query.words else len(numbers)
         self._found: list[int] = []
         self._rest: Iterator[int] = iter(numbers.tolist())
+        self._lock = threading.Lock()
         if query.words and query.sort:
             held = set(corpus.index.find(query.words, np.sort(numbers)))
             self._rest, self.total = (number for number in numbers.tolist() if number in held), len(held)
@@ -327,10 +368,11 @@ class _Matches:
 
     def first(self, count: int) -> list[int]:
         """The first of them."""
-        self._found += itertools.islice(self._rest, max(0, count - len(self._found)))
-        if len(self._found) < count and self.total is None:
-            self.total = len(self._found)
-        return self._found[:count]
+        with self._lock:
+            self._found += itertools.islice(self._rest, max(0, count - len(self._found)))
+            if len(self._found) < count and self.total is None:
+                self.total = len(self._found)
+            return self._found[:count]
 
 
 def _around(text: str, words: str) -> str:

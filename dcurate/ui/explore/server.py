@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -20,6 +22,7 @@ _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 _PAGES = {"/": "index.html", "/explore.css": "explore.css", "/explore.js": "explore.js"}
 #: Bytes of the largest request that is read.
 _LARGEST = 2**16
+_LENGTH, _DIGITS = re.compile("[0-9]{1,9}"), re.compile("[0-9]{1,12}")
 #: The page runs its own script, and loads nothing else: a document cannot bring any.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -42,10 +45,8 @@ class ExploreServer:
     """
 
     def __init__(self, corpus: ExploredCorpus, port: int = 0) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
-        self._server.daemon_threads = True
-        self._server.corpus = corpus  # type: ignore[attr-defined]
-        self._server.lock = threading.Lock()  # type: ignore[attr-defined]
+        self._server = _Server(("127.0.0.1", port), _Handler)
+        self._server.corpus = corpus
         self._thread = threading.Thread(target=self._server.serve_forever, name="dcurate-explore", daemon=True)
         self._thread.start()
 
@@ -71,7 +72,18 @@ class ExploreServer:
         self.close()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    corpus: ExploredCorpus
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing where a browser closes a connection."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 class _Handler(BaseHTTPRequestHandler):
+    server: _Server
     server_version, sys_version = "dcurate", ""
     timeout = 60
 
@@ -82,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             url = urlsplit(self.path)
         except ValueError:
-            self._answer(None, {})
+            self._send(HTTPStatus.NOT_FOUND, b"there is no such page", "text/plain")
             return
         if url.path in _PAGES:
             name = _PAGES[url.path]
@@ -114,12 +126,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def _corpus(self) -> ExploredCorpus:
-        corpus: ExploredCorpus = self.server.corpus  # type: ignore[attr-defined]
-        return corpus
+        return self.server.corpus
 
     def _is_local(self) -> bool:
         name = (self.headers.get("Host") or "").rpartition(":")[0]
-        if name in ("127.0.0.1", "localhost"):
+        # A browser says whose page asks, so that another site cannot have documents searched all the time.
+        if name in ("127.0.0.1", "localhost") and self.headers.get("Sec-Fetch-Site") in (None, "none", "same-origin"):
             return True
         self._send(HTTPStatus.FORBIDDEN, b"open the page under its own address", "text/plain")
         return False
@@ -129,9 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.NOT_FOUND, b"there is no such page", "text/plain")
             return
         try:
-            with self.server.lock:  # type: ignore[attr-defined]
-                answer = function(self._corpus, given)
-        except (DcurateError, ValueError, KeyError, TypeError, OverflowError) as error:  # numbers that are none
+            answer = function(self._corpus, given)
+        except (DcurateError, ValueError, KeyError) as error:
             self._send(HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain")
             return
         self._send(HTTPStatus.OK, orjson.dumps(answer, default=str, option=orjson.OPT_NON_STR_KEYS), "application/json")
@@ -151,6 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _query(given: Mapping[str, Any]) -> Query:
     ranges = orjson.loads(given.get("ranges") or "[]")
+    if not isinstance(ranges, list) or not all(map(_is_range, ranges)):
+        raise PipelineError("ranges is not a list of names, each with a lowest and a highest number")
     return Query(
         outcome=given.get("outcome", ""),
         stage=given.get("stage", ""),
@@ -162,11 +175,22 @@ def _query(given: Mapping[str, Any]) -> Query:
     )
 
 
+def _is_range(value: Any) -> bool:
+    """Whether a value is the name of a column with a lowest and a highest number."""
+    return (
+        isinstance(value, list)
+        and len(value) == 3
+        and isinstance(value[0], str)
+        and all(type(number) in (int, float) for number in value[1:])
+    )
+
+
 def _whole_number(given: Mapping[str, Any], name: str) -> int:
-    number = int(given.get(name, 0))
-    if number < 0:
-        raise PipelineError(f"{name}={number} is below 0")
-    return number
+    """A number of documents or pages: digits in an address, or a whole number of JSON."""
+    text = str(given.get(name, 0))
+    if not _DIGITS.fullmatch(text):
+        raise PipelineError(f"{name}={text[:20]} is not a number of a document or a page")
+    return int(text)
 
 
 def _threshold(corpus: ExploredCorpus, given: Mapping[str, Any]) -> Any:
