@@ -22,7 +22,7 @@ _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 _PAGES = {"/": "index.html", "/explore.css": "explore.css", "/explore.js": "explore.js"}
 #: Bytes of the largest request that is read.
 _LARGEST = 2**16
-_LENGTH, _DIGITS = re.compile("[0-9]{1,9}"), re.compile("[0-9]{1,12}")
+_DIGITS = re.compile("[0-9]{1,12}")
 #: The page runs its own script, and loads nothing else: a document cannot bring any.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
