@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from dcurate.ui.dashboard.drawing import Drawing, drawn, hover
-from dcurate.ui.dashboard.series import FILL
+from dcurate.ui.dashboard.series import FILL, foot
 from dcurate.ui.dashboard.theme import HEIGHT, hover_of_row, library, plot, tooltip
 from dcurate.ui.dashboard.view_model import colour
 from dcurate.ui.svg import INK
@@ -54,20 +54,19 @@ def busy(source: Any, x_range: Any) -> Drawing:
     figure.yaxis.major_label_text_color = INK
     figure.yaxis.ticker = bokeh.models.FixedTicker()
 
-    def row(number: int, foot: int) -> Any:
-        low = bokeh.properties.value(foot)
+    def row(number: int) -> Any:
+        low = bokeh.properties.value(foot(number))
         return bokeh.models.VArea(x="time", y1=low, y2=f"busy{number}", fill_color=colour(number))
 
     def operators(names: Names) -> None:
         many = len(names)
-        feet = range(many - 1, -1, -1)
-        ticks = [foot + FILL / 2 for foot in feet]
+        ticks = [foot(number) + FILL / 2 for number in range(many)]
         labels = [name if len(name) <= NAME else f"{name[: NAME - 1]}…" for _, name in names]
-        rows.update(start=min(0, many - LEAST_ROWS), end=max(many, 1) - (1 - FILL) / 2)
+        rows.update(start=-max(many, LEAST_ROWS), end=-(1 - FILL) / 2)
         figure.yaxis.major_label_overrides = dict(zip(ticks, labels, strict=True))
         figure.yaxis.ticker.ticks = ticks
         figure.height = max(ROW_HEIGHT * many + AROUND, HEIGHT)
-        areas = [drawn(source, row(number, foot)) for number, foot in enumerate(feet)]
+        areas = [drawn(source, row(number)) for number in range(many)]
         _show(figure, areas, _tips(source, names, "@busy{number}{custom}", {"@busy": hover_of_row(FILL)}))
 
     return Drawing(figure, operators=operators)

@@ -84,8 +84,7 @@ class Series:
 
     def _by_operator(self, points: Sequence[Point], before: Sequence[int], chosen: range) -> Columns:
         slots = [[0.0] * len(chosen) for _ in self.operators]
-        rows = len(self.operators)
-        busy = [[float(rows - 1 - number)] * len(chosen) for number in range(rows)]
+        busy = [[float(foot(number))] * len(chosen) for number in range(len(self.operators))]
         for column, (then, place) in enumerate(zip(before, chosen, strict=True)):
             old = {key(one): one for one in points[then].operators}
             phase = _phase(points[place])
@@ -96,12 +95,24 @@ class Series:
                 slots[number][column] = float(one.slots)
                 share = one.busy_since(old.get(key(one), OperatorFigures(one.name, ())))
                 if share is not None and one.phase == phase:
-                    busy[number][column] = round(rows - 1 - number + FILL * share, 4)
+                    busy[number][column] = round(foot(number) + FILL * share, 4)
         columns: Columns = {}
-        for number in range(rows):
+        for number in range(len(self.operators)):
             columns[f"slots{number}"] = slots[number]
             columns[f"busy{number}"] = busy[number]
         return columns
+
+
+def foot(number: int) -> int:
+    """Return the height at which the row of an operator begins in the busy plot.
+
+    It does not depend on how many operators there are: a browser has old rows while new columns come.
+
+    Examples:
+        >>> foot(0), foot(1)
+        (-1, -2)
+    """
+    return -1 - number
 
 
 def _before(points: Sequence[Point], times: Sequence[float], place: int) -> int:

@@ -2,10 +2,16 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
+
+import pytest
+from bokeh.document import Document
+from bokeh.models import VArea
 
 from dcurate.core.events import StageStats
 from dcurate.runs.history import POINTS, History
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
+from dcurate.ui.dashboard.pages import Page
 from dcurate.ui.dashboard.series import FILL, Columns, Series
 from dcurate.ui.dashboard.view_model import key
 from dcurate_testing.dashboard_runs import Shape, history, snapshots
@@ -49,8 +55,8 @@ def test_a_row_of_the_busy_plot_is_filled_by_the_share_of_the_last_seconds() -> 
         idle = OperatorFigures("idle", ("idle",), slots=1, slot_seconds=1.0 * second)
         kept.take(RunSnapshot("7f3a", "demo", "streaming", time=float(second), operators=(busy, idle)))
     columns, _ = series(kept).new(kept)
-    assert columns["busy0"][-1] == 1 + FILL / 2
-    assert columns["busy1"][-1] == 0
+    assert columns["busy0"][-1] == -1 + FILL / 2
+    assert columns["busy1"][-1] == -2
     assert columns["slots0"][-1] == 2
 
 
@@ -62,8 +68,8 @@ def test_an_operator_of_an_earlier_phase_is_not_busy() -> None:
         running = (first,) if second <= 3 else (first, later)
         kept.take(RunSnapshot("7f3a", "demo", "streaming", time=float(second), operators=running))
     columns, _ = series(kept).new(kept)
-    assert columns["busy0"] == [1, 1 + FILL, 1 + FILL, 1 + FILL, 1, 1]
-    assert columns["busy1"] == [0, 0, 0, 0, FILL, FILL]
+    assert columns["busy0"] == pytest.approx([-1, -1 + FILL, -1 + FILL, -1 + FILL, -1, -1])
+    assert columns["busy1"] == pytest.approx([-2, -2, -2, -2, -2 + FILL, -2 + FILL])
 
 
 def test_a_new_phase_that_counts_from_nothing_again_has_no_negative_rate() -> None:
@@ -88,3 +94,41 @@ def test_memory_is_not_known_before_a_host_has_told() -> None:
     kept = History()
     kept.take(RunSnapshot("7f3a", "demo", "streaming", time=1.0))
     assert math.isnan(series(kept).new(kept)[0]["memory"][0])
+
+
+def snapshot(second: int, operators: int) -> RunSnapshot:
+    """A run whose operators are idle, and of which one more begins later."""
+    figures = tuple(
+        OperatorFigures(f"operator{number}", (f"operator{number}",), slots=1, slot_seconds=float(second))
+        for number in range(operators)
+    )
+    return RunSnapshot("7f3a", "demo", "streaming", time=float(second), operators=figures)
+
+
+class Store:
+    def __init__(self, kept: History) -> None:
+        self.runs = {"7f3a": kept}
+
+
+def test_no_row_of_the_busy_plot_is_ever_full_of_idle_slots_while_operators_begin() -> None:
+    kept = History()
+    kept.take(snapshot(0, 1))
+    document = Document()
+    page = Page(document, None, Store(kept), only="busy")  # type: ignore[arg-type]
+    page.update()
+    document.add_root(page.drawings["busy"].figure)
+    seen = []
+
+    def check(event: Any) -> None:  # what a browser shows between two messages
+        for renderer in page.drawings["busy"].figure.renderers:
+            glyph = renderer.glyph
+            if isinstance(glyph, VArea):
+                low, heights = glyph.y1.value, page.source.data[glyph.y2]
+                seen.append(len(heights))
+                assert all(math.isnan(value) or value == low for value in heights), type(event).__name__
+
+    document.on_change(check)
+    for second, operators in enumerate([1, 2, 2, 4, 3], 1):
+        kept.take(snapshot(second, operators))
+        page.update()
+    assert seen
