@@ -74,7 +74,7 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
         )
     wanted = [stages] if isinstance(stages, Part) else list(stages)
     if not wanted:
-        raise PipelineError("apply() got no stages; give it one, or use the frame as it is")
+        raise PipelineError("apply() is given no stages; give at least one: apply([LanguageId()], ddf)")
     built = PipelineDefinition("apply", stages=wanted).build()
     for stage in built:
         if isinstance(stage, SourceStage | SinkStage | BarrierStage):

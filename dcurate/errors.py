@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable
 
 from dcurate.redaction import legible
+
+#: Characters of a value that errors show.
+_SHOWN = 100
 
 
 class DcurateError(Exception):
@@ -37,6 +41,24 @@ class DataError(DcurateError):
 
 class RunError(DcurateError):
     """A run that ended early: its cluster was lost, or it was interrupted."""
+
+
+def shown(value: object) -> str:
+    """Return the name of a class or function, or the shortened `repr` of another value, on one line.
+
+    Examples:
+        >>> shown(len), shown([1, 2]), shown("text")
+        ('len', 'list [1, 2]', "str 'text'")
+    """
+    if isinstance(value, type) or inspect.isroutine(value):
+        return value.__name__
+    text, kind = repr(value), type(value).__name__
+    if value is None or isinstance(value, bool):
+        return text
+    if "\n" in text:
+        return f"a {kind}"
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if text.startswith(kind) else f"{kind} {text}"
 
 
 def listed(names: Iterable[str]) -> str:

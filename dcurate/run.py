@@ -24,7 +24,7 @@ from dcurate.core.secrets import remember_secrets
 from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
-from dcurate.errors import DataError, DcurateError, PipelineError, RunError
+from dcurate.errors import DataError, DcurateError, PipelineError, RunError, shown
 from dcurate.frames.batches import batches_of
 from dcurate.fs.paths import without_links
 from dcurate.fs.stores import Directory
@@ -227,13 +227,14 @@ class _Run:
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     def __post_init__(self) -> None:
-        self.stages = mark_rows(keep_lines(with_source(self.pipeline, batches_of(self.initial_tasks))))
-        remember_secrets(self.stages, self.pipeline.config)
-        self.runner: Executor = self.executor or DaskExecutor()
+        self.runner: Executor = DaskExecutor() if self.executor is None else self.executor
         if isinstance(self.runner, type) or not isinstance(self.runner, Executor):
             raise PipelineError(
-                f"executor={self.runner!r} is not an executor; give DaskExecutor(...) or InlineExecutor()"
+                f"executor={shown(self.runner)} is not an executor; give DaskExecutor(...) or InlineExecutor(), and "
+                "rows as initial_tasks=frame"
             )
+        self.stages = mark_rows(keep_lines(with_source(self.pipeline, batches_of(self.initial_tasks))))
+        remember_secrets(self.stages, self.pipeline.config)
         if isinstance(self.runner, DaskExecutor):
             for observer in self.options.observers:
                 if isinstance(observer, Progress | JsonProgress):

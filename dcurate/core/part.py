@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Self
 
 from dcurate.core.secrets import HidesSecrets
-from dcurate.errors import nearest
+from dcurate.errors import PipelineError, nearest, shown
 
 
 class Part(HidesSecrets):
@@ -28,6 +30,10 @@ class Part(HidesSecrets):
     """
 
     held_by: ClassVar[str] = ""
+    #: Arguments named like one column or path that take several.
+    several: ClassVar[tuple[str, ...]] = ()
+    #: Whether rows are among the arguments, which are not checked then.
+    takes_rows: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Accept classes that define `light`, the earlier name of `cheap_setup`."""
@@ -43,6 +49,8 @@ class Part(HidesSecrets):
         unknown = [] if names is None else [name for name in kwargs if name not in names]
         if unknown:
             raise TypeError(f"{cls.__name__}() takes no argument {unknown[0]!r}{nearest(unknown[0], names or ())}")
+        if _is_ours(cls) and not cls.takes_rows:
+            check_arguments(cls.__name__, _given(cls.__init__, args, kwargs), cls.several)
         return super().__new__(cls)
 
     def requires(self) -> dict[str, str]:
@@ -69,10 +77,121 @@ class Part(HidesSecrets):
         return False
 
 
+#: Arguments that name a column; not those that say whether to add, keep or drop one.
+_COLUMN = re.compile(r"(?!(add|keep|drop)_)(.*_(field|col|column)|column)")
+#: Arguments that are files or folders, and other text.
+_PATHS = frozenset(
+    ["path", "ids_to_remove_path", "index_path", "report_path", "model_path", "download_dir", "cache_dir", "model_dir"]
+)
+#: Arguments of these that may be None, also where they have no default.
+_OPTIONAL = frozenset(
+    [
+        "report_path",
+        "index_path",
+        "model_path",
+        "cache_dir",
+        "model_dir",
+        "id_field",
+        "source_field",
+        "loss_ranges_field",
+    ]
+)
+_TEXTS = frozenset(["name", "prefix", "model", "model_identifier", "aegis_variant", "language", "separator"])
+#: Classes of rows, by the package that has them.
+_ROWS = {
+    "pandas": {"DataFrame", "Series"},
+    "pyarrow": {"Table", "RecordBatch", "Array", "ChunkedArray"},
+    "polars": {"DataFrame", "LazyFrame", "Series"},
+    "cudf": {"DataFrame", "Series"},
+    "dask": {"DataFrame", "Series"},
+    "datasets": {"Dataset", "IterableDataset", "DatasetDict"},
+}
+
+
+def check_arguments(what: str, arguments: Mapping[str, Any], several: Sequence[str] = ()) -> None:
+    """Refuse rows where settings are wanted, and names of columns and paths that are not text.
+
+    Args:
+        what: the class that is made.
+        arguments: the arguments by name.
+        several: arguments named like one column or path that take several.
+
+    Raises:
+        PipelineError: names the argument.
+
+    Examples:
+        >>> check_arguments("AddId", {"id_field": 3})
+        Traceback (most recent call last):
+        dcurate.errors.PipelineError: AddId: id_field=int 3 is not the name of a column; give it as text
+    """
+    for name, value in arguments.items():
+        if _is_rows(value) or (isinstance(value, list | tuple) and value and _is_rows(value[0])):
+            raise PipelineError(
+                f"{what}: {name}= is {shown(value)}, and a stage takes no rows when it is made; give them to the run: "
+                "pipeline.run(initial_tasks=frame)"
+            )
+        if isinstance(value, str) or (name in several and isinstance(value, list | tuple)):
+            continue
+        if _COLUMN.fullmatch(name):
+            names = " nor a list of names" if name in several else ""
+            raise PipelineError(f"{what}: {name}={shown(value)} is not the name of a column{names}; give it as text")
+        if name in _PATHS and not isinstance(value, os.PathLike):
+            raise PipelineError(f"{what}: {name}={shown(value)} is not a path; give it as text")
+        if name in _TEXTS:
+            raise PipelineError(f"{what}: {name}={shown(value)} is not text")
+
+
+def check_kind(what: str, argument: str, value: Any, kind: type) -> None:
+    """Refuse an argument that is not an object of a class.
+
+    Raises:
+        PipelineError: it is not.
+    """
+    if not isinstance(value, kind):
+        raise PipelineError(
+            f"{what}: {argument}={shown(value)} is not a {kind.__name__}; give an object of a class made of it"
+        )
+
+
+def _is_rows(value: Any) -> bool:
+    kind = type(value)
+    return kind.__name__ in _ROWS.get(kind.__module__.partition(".")[0].partition("_")[0], ()) or (
+        kind.__name__ == "DocumentBatch" and kind.__module__.startswith("dcurate.")
+    )
+
+
+def _is_ours(cls: type) -> bool:
+    """Whether dcurate defines what arguments a class takes; those of a user's class may be anything."""
+    home = next(kind for kind in cls.__mro__ if "__init__" in vars(kind)).__module__
+    return home.startswith("dcurate.") and not home.startswith("dcurate.compat.")
+
+
+def _given(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name; without None where an argument may be None."""
+    _, *parameters = _parameters(function)
+    places = (one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD))
+    given = {**dict(zip(places, args, strict=False)), **kwargs}
+    needed = {
+        one.name for one in parameters if one.name not in _OPTIONAL and (one.default is one.empty or _is_text(one))
+    }
+    return {name: value for name, value in given.items() if value is not None or name in needed}
+
+
+def _is_text(parameter: inspect.Parameter) -> bool:
+    """Whether an argument with text as its default may not be None: that of a column says which there is then."""
+    column = _COLUMN.fullmatch(parameter.name) and parameter.name != "text_field"
+    return isinstance(parameter.default, str) and not column
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(function).parameters.values())
+
+
 @cache
 def _arguments(function: Callable[..., Any]) -> tuple[str, ...] | None:
     """The arguments that may be given by name; None if any may."""
-    _, *parameters = inspect.signature(function).parameters.values()
+    _, *parameters = _parameters(function)
     if any(one.kind is one.VAR_KEYWORD for one in parameters):
         return None
     return tuple(one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))

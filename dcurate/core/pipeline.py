@@ -11,11 +11,9 @@ from typing import Any, ClassVar, Self
 from dcurate.core.batch import Batch, BatchKey
 from dcurate.core.part import Part, wrapping
 from dcurate.core.stage import CompositeStage, SinkStage, SourceStage, Stage
-from dcurate.errors import PipelineError, listed
+from dcurate.errors import PipelineError, listed, shown
 
 AnyStage = Stage
-
-_SHOWN = 100
 
 
 class PipelineDefinition:
@@ -35,12 +33,17 @@ class PipelineDefinition:
         stages: Iterable[AnyStage] | None = None,
         config: dict[str, Any] | None = None,
     ) -> None:
+        if not isinstance(name, str):
+            raise PipelineError(
+                f"the first argument of a pipeline is its name, and this is a {type(name).__name__}; "
+                "write Pipeline('name', stages=[...])"
+            )
         self.name = name
         self.description = description
         self.stages: list[AnyStage] = []
         self.config = config or {}
         if isinstance(stages, Part) or (stages is not None and not isinstance(stages, Iterable)):
-            raise PipelineError(f"stages={_called(stages)} must be a list; write [...] around it")
+            raise PipelineError(f"stages={shown(stages)} must be a list; write [...] around it")
         for stage in stages or ():
             self.add_stage(stage)
 
@@ -53,7 +56,7 @@ class PipelineDefinition:
         if isinstance(stage, type) and issubclass(stage, Stage):
             raise PipelineError(f"{stage.__name__} is a class; add a stage made of it: {stage.__name__}(...)")
         if not isinstance(stage, Stage):
-            raise PipelineError(f"{_called(stage)} is not a stage{_how(stage)}")
+            raise PipelineError(f"{shown(stage)} is not a stage{_how(stage)}")
         self.stages.append(stage)
         return self
 
@@ -96,17 +99,6 @@ class PipelineDefinition:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, stages=[{', '.join(stage.name for stage in self.stages)}])"
-
-
-def _called(value: Any) -> str:
-    """Return the name of a class or function, or the shortened `repr` of another value."""
-    if isinstance(value, type) or inspect.isroutine(value):
-        return value.__name__
-    text, kind = repr(value), type(value).__name__
-    if "\n" in text:
-        return f"a {kind}"
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    return shown if text.startswith(kind) else f"{kind} {shown}"
 
 
 def _how(value: Any) -> str:
@@ -187,6 +179,8 @@ class BatchSource(SourceStage[Batch, Batch]):
     lists_ahead: ClassVar[bool] = True
     batches: Sequence[Batch] = ()
     name: str = "initial_tasks"
+
+    takes_rows: ClassVar[bool] = True
 
     def splits(self) -> Iterator[Batch]:
         for number, batch in enumerate(self.batches):

@@ -193,7 +193,8 @@ class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
     uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.fraction, bool) or not 0 <= self.fraction <= 1:
+        number = isinstance(self.fraction, int | float) and not isinstance(self.fraction, bool)
+        if not number or not 0 <= self.fraction <= 1:
             raise PipelineError(f"{self.name}: fraction={self.fraction!r} must lie between 0 and 1")
         check_seed(self.name, self.seed)
 

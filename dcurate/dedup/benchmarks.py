@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dcurate.core.batch import FileGroup
 from dcurate.core.secrets import HidesSecrets
-from dcurate.errors import DataError, PipelineError
+from dcurate.errors import DataError, PipelineError, shown
 from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import TextColumn, text_column
@@ -262,9 +262,11 @@ class IndexSource(HidesSecrets):
         check_sizes(self.ngram_size, self.min_ngram_size)
         if isinstance(self.tasks, str | Benchmark):
             return
-        if not self.tasks or not all(isinstance(task, Benchmark) for task in self.tasks):
+        several = isinstance(self.tasks, Sequence) and self.tasks
+        if not several or not all(isinstance(task, Benchmark) for task in self.tasks):
             raise PipelineError(
-                f"{self.tasks!r} are no benchmarks; give Benchmark('path', 'field'), several, or the path of an index"
+                f"{shown(self.tasks)} is not a benchmark; give Benchmark('path', 'field'), several, or the path of an "
+                "index"
             )
 
     def load(self) -> NgramIndex:

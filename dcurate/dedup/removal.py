@@ -58,10 +58,14 @@ class TextDuplicatesRemovalStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     name: str = "text_duplicates_removal"
     _sorted: SortedIds | None = field(default=None, init=False, repr=False, compare=False)
 
+    several: ClassVar[tuple[str, ...]] = ("ids_to_remove_path",)
     uses_only_named_columns: ClassVar[bool] = True
 
     def inputs(self) -> Spec:
         return [], [self.id_field]
+
+    def dropped_columns(self) -> list[str]:
+        return [self.id_field] if self.drop_id_field else []
 
     def settings(self) -> dict[str, Any]:
         return {"id_field": self.id_field, "drop_id_field": self.drop_id_field, "ids": self._ids.version}

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dcurate.core.batch import FileGroup, FilePart, Rejection
+from dcurate.core.part import check_kind
 from dcurate.core.resources import Resources
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage
@@ -272,6 +273,7 @@ class DocumentDownloadStage(ProcessingStage[FileGroup, DownloadedFiles]):
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        check_kind(type(self).__name__, "downloader", self.downloader, DocumentDownloader)
         self.name = f"download_{type(self.downloader).__name__.lower()}"
         self.batch_size = self.downloader.at_a_time
         self.spec = StageSpec(num_workers_per_node=self.downloader.num_workers_per_node())

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from dcurate.core.batch import Rejection
 from dcurate.core.extras import required_by
+from dcurate.core.part import check_kind
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage
 from dcurate.download.configured import EqualBySettings
@@ -186,6 +187,7 @@ class DocumentExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        check_kind(type(self).__name__, "extractor", self.extractor, DocumentExtractor)
         self.spec = StageSpec(ignore_failures=self.on_error == "quarantine")
         self.name = f"extract_{type(self.extractor).__name__.lower()}"
 

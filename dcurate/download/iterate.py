@@ -13,6 +13,7 @@ from typing import Any
 
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.core.extras import required_by
+from dcurate.core.part import check_kind
 from dcurate.core.stage import ProcessingStage
 from dcurate.download.configured import EqualBySettings
 from dcurate.download.downloader import DocumentDownloader, DownloadedFiles
@@ -164,6 +165,9 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+        check_kind(type(self).__name__, "iterator", self.iterator, DocumentIterator)
+        if self.extractor is not None:
+            check_kind(type(self).__name__, "extractor", self.extractor, DocumentExtractor)
         if self.record_limit is not None and self.record_limit < 1:
             raise PipelineError(f"record_limit={self.record_limit!r} must be at least 1, or None for all records")
         if not isinstance(self.add_filename_column, bool | str):

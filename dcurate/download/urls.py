@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from dcurate.core.batch import BatchKey, FileGroup
+from dcurate.core.part import check_kind
 from dcurate.core.resources import Resources
 from dcurate.core.stage import SourceStage
 from dcurate.download.transfer import RemoteFile, TransferError
@@ -99,6 +100,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
     resources: Resources = WAITING
 
     def __post_init__(self) -> None:
+        check_kind(type(self).__name__, "url_generator", self.url_generator, URLGenerator)
         if self.limit is not None and self.limit < 1:
             raise PipelineError(f"limit={self.limit!r} must be at least 1, or None for all files")
         self.name = f"url_generation_{type(self.url_generator).__name__.lower()}"

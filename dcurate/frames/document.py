@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,15 @@ class DocumentBatch(Batch):
         self.data = frame
         if not isinstance(self.dataset_name, str):
             raise DataError(f"dataset_name must be text, not {type(self.dataset_name).__name__}")
+
+    def __getitem__(self, key: object) -> NoReturn:
+        """Refuse an index: a batch may hold rows of several libraries.
+
+        Raises:
+            DataError: says how to look at the rows.
+        """
+        shown = repr(key) if isinstance(key, str) else "..."
+        raise DataError(f"a batch has no items; take columns of its rows: batch.to_pandas()[{shown}], or to_arrow()")
 
     def _repr_html_(self) -> str:
         """The first rows as a table, for a notebook."""

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
@@ -17,7 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import glob_translate
 
 from dcurate.core.secrets import HidesSecrets
-from dcurate.errors import DataError, PipelineError, listed
+from dcurate.errors import DataError, PipelineError, listed, shown
 from dcurate.fs.compression import ENDINGS
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import Entry, file_entry, walk
@@ -116,10 +116,11 @@ def as_list(file_paths: str | list[str]) -> list[str]:
     Raises:
         PipelineError: no path at all, or something that is not a path.
     """
-    paths = [file_paths] if isinstance(file_paths, str | os.PathLike) else list(file_paths)
+    many = isinstance(file_paths, Iterable) and not isinstance(file_paths, str | bytes | os.PathLike | Mapping)
+    paths: list[Any] = list(file_paths) if many else [file_paths]
     for path in paths:
         if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-            raise PipelineError(f"file_paths: {path!r} is not a path; give files, directories or globs as text")
+            raise PipelineError(f"file_paths: {shown(path)} is not a path; give files, directories or globs as text")
     if not paths:
         raise PipelineError("file_paths is an empty list; give at least one file, directory or glob")
     return [os.fspath(path) for path in paths]

@@ -59,6 +59,7 @@ class Score(RuleStage[DocumentBatch]):
     text_field: str | list[str] = "text"
     name: str = "score_fn"
 
+    several: ClassVar[tuple[str, ...]] = ("text_field", "score_field")
     uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -118,6 +119,7 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
     invert: bool | list[bool] = False
     name: str = "filter_fn"
 
+    several: ClassVar[tuple[str, ...]] = ("filter_field",)
     uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -181,6 +183,7 @@ class ScoreFilter(RuleStage[DocumentBatch]):
     #: The columns that later stages look at, if that is known.
     _read_later: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
+    several: ClassVar[tuple[str, ...]] = ("text_field", "score_field")
     uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -121,7 +121,7 @@ def test_the_size_of_ngrams_follows_from_the_lengths_of_examples_where_asked() -
             PipelineError,
             "name of its own",
         ),
-        (lambda folder: Decontaminate(["a.jsonl"]), PipelineError, "are no benchmarks"),  # type: ignore[list-item]
+        (lambda folder: Decontaminate(["a.jsonl"]), PipelineError, "is not a benchmark"),  # type: ignore[list-item]
         (lambda folder: Decontaminate(Benchmark("a"), action="hide"), PipelineError, "no action 'hide'"),  # type: ignore[arg-type]
         (lambda folder: Decontaminate(Benchmark("a"), ngram_size=0), PipelineError, "must be a number of words"),
         (lambda folder: TaskDecontamination(Benchmark("a"), max_splits=-1), PipelineError, "not be negative"),

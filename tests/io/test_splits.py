@@ -185,7 +185,7 @@ def test_a_version_changes_when_the_file_does(tmp_path):
             "jsonl_reader: schema: unknown type 'strng' of column 'id'; did you mean 'string'?",
         ),
         ({"file_paths": []}, "file_paths is an empty list; give at least one file, directory or glob"),
-        ({"file_paths": [3]}, "file_paths: 3 is not a path; give files, directories or globs as text"),
+        ({"file_paths": [3]}, "file_paths: int 3 is not a path; give files, directories or globs as text"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(settings, sentence):

@@ -12,7 +12,7 @@ import orjson
 
 from dcurate.core.batch import Rejection
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
-from dcurate.errors import DataError, PipelineError, nearest
+from dcurate.errors import DataError, PipelineError, nearest, shown
 from dcurate.frames.columns import rows_at, with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
@@ -155,6 +155,11 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
     uses_only_named_columns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.benchmarks, Mapping | BenchmarkImages | str):
+            raise PipelineError(
+                f"{self.name}: benchmarks={shown(self.benchmarks)} must be a dict of names and paths, such as "
+                "{'vqa': 'vqa/*.jpg'}"
+            )
         if self.action not in get_args(Action):
             raise PipelineError(f"{self.name}: no action {self.action!r}{nearest(str(self.action), get_args(Action))}")
         if not 0 < self.threshold <= 1:

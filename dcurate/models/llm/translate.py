@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError, listed, nearest
@@ -90,6 +90,8 @@ class SegmentTranslationStage(GenerateStage):
             for name in prompt.columns if prompt is not None else ():
                 if name not in _NAMES:
                     raise PipelineError(f"{self.name}: the prompt has {{{name}}}; there are {listed(_NAMES)}")
+
+    several: ClassVar[tuple[str, ...]] = ("text_field",)
 
     @property
     def _paths(self) -> list[FieldPath]:

@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from dcurate.core.stage import CompositeStage, ProcessingStage, Spec
 from dcurate.errors import PipelineError
@@ -61,6 +61,8 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
         >>> [inner.name for inner in stage.decompose()]
         ['SegmentTranslationStage']
     """
+
+    several: ClassVar[tuple[str, ...]] = ("text_field",)
 
     source_lang: str
     target_lang: str

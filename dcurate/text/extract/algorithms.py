@@ -304,7 +304,7 @@ def extractor(
                 f"algorithm_kwargs {listed(settings)} need an algorithm by name; pass them to the extractor itself"
             )
         return algorithm
-    if algorithm not in _NAMED:
+    if not isinstance(algorithm, str) or algorithm not in _NAMED:
         raise PipelineError(f"unknown algorithm {algorithm!r}{nearest(str(algorithm), _NAMED)}")
     kind, best = _NAMED[algorithm]
     try:

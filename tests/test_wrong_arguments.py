@@ -1,0 +1,146 @@
+"""Readers, writers and stages that are given the most likely wrong thing say so where they are made."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import dask.dataframe as dd
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dcurate
+from dcurate import (
+    DocumentBatch,
+    JsonlReader,
+    Pipeline,
+    ProcessingStage,
+    WordCountFilter,
+)
+from dcurate.core.stage import Stage
+from dcurate.errors import DataError, DcurateError, PipelineError
+
+FRAME = pd.DataFrame({"text": ["one", "two"]})
+ROWS = {
+    "pandas": FRAME,
+    "Arrow": pa.table({"text": ["one"]}),
+    "Polars": pl.DataFrame({"text": ["one"]}),
+    "Dask": dd.from_pandas(FRAME, npartitions=1),
+    "a batch": DocumentBatch(data=FRAME),
+    "a series": FRAME.text,
+    "a list of frames": [FRAME],
+}
+#: Values that no first argument of text takes.
+OTHERS = {"a number": 3, "a dict": {"text": "one"}, "a filter": WordCountFilter(), "bytes": b"one", "a function": len}
+#: Stages whose first argument may be one of these, or is a switch.
+TAKES = {
+    "Filter": {"a function"},
+    "Modify": {"a function"},
+    "Score": {"a function", "a filter"},
+    "ScoreFilter": {"a filter"},
+    "Annotate": {"a filter"},
+    "ImportanceWeights": set(),
+    "SampleFraction": set(),
+    "SampleRows": {"a number"},
+    "Rebatch": {"a number"},
+    "SubstringDuplicates": {"a number"},
+    "Blend": {"a number"},
+    "ImageDecontaminate": {"a dict"},
+    "ImageNearDuplicates": {"a number"},
+    "Shuffle": {"a number"},
+}
+
+
+def kinds() -> dict[str, tuple[Any, str]]:
+    """Every public class of a reader, writer or stage, with its first argument."""
+    found = {}
+    for name in sorted(dcurate.__all__):
+        kind = getattr(dcurate, name)
+        if inspect.isclass(kind) and issubclass(kind, Stage) and not inspect.isabstract(kind):
+            arguments = list(inspect.signature(kind).parameters.values())
+            if arguments:
+                found[name] = (kind, arguments[0].name)
+    return found
+
+
+KINDS = kinds()
+
+
+def sentence_of(kind: Any, argument: str, value: Any) -> str:
+    """What making an object with one wrong argument says; the others are missing where there must be more."""
+    with pytest.raises((DcurateError, TypeError)) as raised:
+        kind(**{argument: value})
+    sentence = str(raised.value)
+    if isinstance(raised.value, TypeError):  # Python's own, of an argument that is missing
+        assert "missing" in sentence, sentence
+    assert "\n" not in sentence
+    assert len(sentence) < 320
+    return sentence
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("what", ROWS)
+def test_rows_where_a_setting_is_wanted_are_refused_with_where_they_go(name: str, what: str) -> None:
+    kind, argument = KINDS[name]
+    sentence = sentence_of(kind, argument, ROWS[what])
+    assert sentence.startswith(f"{name}: {argument}= is ")
+    assert sentence.endswith("give them to the run: pipeline.run(initial_tasks=frame)")
+
+
+@pytest.mark.parametrize("name", [name for name, (_, argument) in KINDS.items() if not argument.startswith("drop_")])
+@pytest.mark.parametrize("what", OTHERS)
+def test_a_first_argument_of_another_kind_is_refused_where_it_is_given(name: str, what: str) -> None:
+    kind, argument = KINDS[name]
+    if what not in TAKES.get(name, ()):
+        sentence_of(kind, argument, OTHERS[what])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_name_of_a_column_must_be_text(name: str) -> None:
+    kind, _ = KINDS[name]
+    for argument in inspect.signature(kind).parameters.values():
+        if argument.name.endswith("_field") and not argument.name.startswith(("drop_", "keep_", "add_")):
+            for value in (3, len, WordCountFilter()):
+                assert f"{argument.name}=" in sentence_of(kind, argument.name, value)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, argument) in KINDS.items() if argument in ("path", "file_paths")])
+@pytest.mark.parametrize("value", [None, 3, [3], [{"text": "one"}], {"path": "out"}, b"out"], ids=str)
+def test_a_path_must_be_text(name: str, value: Any) -> None:
+    kind, argument = KINDS[name]
+    sentence_of(kind, argument, value)
+
+
+class Table(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """A stage of a user that looks rows up in a frame."""
+
+    def __init__(self, rows: Any, count_field: int) -> None:
+        self.table, self.count_field = rows, count_field
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task
+
+
+def test_a_stage_of_a_user_takes_what_it_wants() -> None:
+    assert Table(FRAME, count_field=3).count_field == 3
+
+
+def test_an_index_into_a_batch_says_how_to_look_at_its_rows() -> None:
+    batch = DocumentBatch(data=FRAME)
+    with pytest.raises(DataError, match=r"take columns of its rows: batch.to_pandas\(\)\['text'\], or to_arrow\(\)"):
+        batch["text"]
+    with pytest.raises(DataError, match="a batch has no items"):
+        list(batch)  # type: ignore[call-overload]
+
+
+def test_no_stages_on_a_frame_are_refused() -> None:
+    with pytest.raises(PipelineError, match=r"apply\(\) is given no stages; give at least one"):
+        dcurate.apply([], ROWS["Dask"])
+
+
+def test_rows_in_place_of_an_executor_say_where_they_go() -> None:
+    for value in (FRAME, ROWS["Arrow"], [DocumentBatch(data=FRAME)]):
+        with pytest.raises(PipelineError, match="is not an executor; .* and rows as initial_tasks=frame"):
+            Pipeline("p", stages=[JsonlReader("a.jsonl")]).run(value)  # type: ignore[arg-type]
