@@ -114,12 +114,14 @@ class Scored:
         name: of the score: that of the filter, say.
         values: one a row: an array of numbers, or a list.
         rows_per_value: how many rows each value represents, if they are a sample.
+        dropped: whether the stage drops each row, where it is one that does.
     """
 
     stage: str
     name: str
     values: Any = field(compare=False)
     rows_per_value: int = 1
+    dropped: Any = field(default=None, compare=False)
 
 
 @dataclass(kw_only=True)

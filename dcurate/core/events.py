@@ -8,7 +8,11 @@ from typing import Any, Protocol, Self
 
 #: Rows kept as examples for each stage and reason.
 EXAMPLES = 5
-_OFTEN_EMPTY = ("metrics", "scores", "examples")
+_OFTEN_EMPTY = ("metrics", "scores", "dropped_labels", "examples")
+#: Fields of `StageStats` that are samples of the rows.
+_SAMPLED = ("scores", "dropped_labels", "examples")
+#: Stands for the labels of a score that are not counted one by one.
+OTHER_LABELS = "(other labels)"
 
 
 def _add_counts(mine: dict[str, Any], others: Mapping[str, Any]) -> None:
@@ -30,6 +34,7 @@ class StageStats:
         seconds: time in the stage's own code, added up over slots.
         metrics: what the stage measured of its own work, by name (see `ProcessingStage._log_metrics`), added up.
         scores: how many rows had which score, by the score's name and its value cut to two significant digits.
+        dropped_labels: of scores that are labels, how many of the rows in ``scores`` were taken out, in the same way.
         examples: of rows taken out, by reason: a few, each as plain values such as ``id``, ``score`` and ``excerpt``.
     """
 
@@ -45,6 +50,7 @@ class StageStats:
     found: dict[str, int] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     scores: dict[str, dict[str, int]] = field(default_factory=dict)
+    dropped_labels: dict[str, dict[str, int]] = field(default_factory=dict)
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def add(self, other: StageStats) -> None:
@@ -59,11 +65,12 @@ class StageStats:
         _add_counts(self.faulty, other.faulty)
         _add_counts(self.found, other.found)
         _add_counts(self.metrics, other.metrics)
-        for score, counts in other.scores.items():
-            _add_counts(self.scores.setdefault(score, {}), counts)
+        for mine, others in ((self.scores, other.scores), (self.dropped_labels, other.dropped_labels)):
+            for score, counts in others.items():
+                _add_counts(mine.setdefault(score, {}), counts)
         for reason, examples in other.examples.items():
-            mine = self.examples.setdefault(reason, [])
-            mine.extend(examples[: max(0, EXAMPLES - len(mine))])
+            shown = self.examples.setdefault(reason, [])
+            shown.extend(examples[: max(0, EXAMPLES - len(shown))])
 
     def part(self) -> Self:
         """Return the counts of a stage that is part of another: seconds and findings, not rows."""
@@ -81,7 +88,7 @@ class StageStats:
 
     def counts(self) -> dict[str, Any]:
         """Return the counts alone, without scores and examples; kept for each split."""
-        return {name: value for name, value in self.to_dict().items() if name not in ("scores", "examples")}
+        return {name: value for name, value in self.to_dict().items() if name not in _SAMPLED}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

@@ -101,10 +101,11 @@ class FilterRun:
         self._added[field] = column
         self._signals.pop(field, None)
 
-    def record_scores(self, stage: str, name: str, scores: Column) -> None:
+    def record_scores(self, stage: str, name: str, scores: Column, kept: npt.NDArray[np.bool_] | None = None) -> None:
         """Record scores of the remaining rows for the report, sampled at a regular interval if there are many."""
         every = -(-len(scores) // SAMPLED) or 1
-        self._scored.append(Scored(stage, name, scores[::every], every))
+        dropped = None if kept is None else ~kept[::every]
+        self._scored.append(Scored(stage, name, scores[::every], every, dropped))
 
     def drop(self, judged: Verdict, stage: str, reason: str) -> None:
         """Drop the rows that are not kept."""

@@ -147,8 +147,9 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
         inverts = one_each(self.invert, len(rules), "invert")
         for rule, column, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
             scores = run.numbers(column) if isinstance(rule, SignalFilter | NumberFilter) else run.column(column)
-            run.record_scores(self.name, name_of(rule), scores)
-            run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, ""), self.name, name_of(rule))
+            kept = run.kept(rule, scores) ^ invert
+            run.record_scores(self.name, name_of(rule), scores, kept)
+            run.drop(Verdict(scores, kept, ""), self.name, name_of(rule))
         return run.result()
 
 
@@ -242,8 +243,9 @@ class ScoreFilter(RuleStage[DocumentBatch]):
             scores = run.scores(rule, text_field)
             if score_field is not None:
                 run.put(score_field, scores)
-            run.record_scores(self.name, rule.name, scores)
-            run.drop(Verdict(scores, run.kept(rule, scores) ^ invert, text_field), self.name, rule.name)
+            kept = run.kept(rule, scores) ^ invert
+            run.record_scores(self.name, rule.name, scores, kept)
+            run.drop(Verdict(scores, kept, text_field), self.name, rule.name)
 
     def fuse_with(self, following: AnyStage) -> MergedScoreFilter | None:
         return MergedScoreFilter((self,)).fuse_with(following) if self.shared_field() is not None else None

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, Rejection, Scored
-from dcurate.core.events import EXAMPLES, StageStats
+from dcurate.core.events import EXAMPLES, OTHER_LABELS, StageStats
 from dcurate.errors import DataError
 from dcurate.frames.excerpts import excerpts
 from dcurate.redaction import redacted
@@ -138,8 +138,10 @@ def _count(stages: dict[str, StageStats], scored: Sequence[Scored]) -> None:
         if values is not None:
             numbers.append((one, values))
         elif one.stage in stages and all(isinstance(value, str) for value in one.values):
-            counts = Counter(value[:40] for value in one.values).most_common(MAX_LABELS)
-            _put(stages[one.stage], one, counts)
+            _put(stages[one.stage].scores, one, _labels(one.values))
+            if one.dropped is not None and any(one.dropped):
+                gone = [value for value, dropped in zip(one.values, one.dropped, strict=True) if dropped]
+                _put(stages[one.stage].dropped_labels, one, _labels(gone))
     if not numbers:
         return
     codes = to_code(np.concatenate([values for _, values in numbers]))
@@ -150,11 +152,19 @@ def _count(stages: dict[str, StageStats], scored: Sequence[Scored]) -> None:
     pairs = list(zip((found - places * _SPAN).tolist(), counts.tolist(), strict=True))
     for (one, _), start, stop in zip(numbers, bounds, bounds[1:], strict=False):
         if one.stage in stages:
-            _put(stages[one.stage], one, ((_text(code), count) for code, count in pairs[start:stop]))
+            _put(stages[one.stage].scores, one, ((_text(code), count) for code, count in pairs[start:stop]))
 
 
-def _put(stage: StageStats, scored: Scored, counts: Iterable[tuple[str, int]]) -> None:
-    mine = stage.scores.setdefault(scored.name, {})
+def _labels(values: Iterable[str]) -> list[tuple[str, int]]:
+    """Count labels, the most frequent ones by name and the others together."""
+    counts = Counter(value[:40] for value in values)
+    most = counts.most_common(MAX_LABELS)
+    others = counts.total() - sum(count for _, count in most)
+    return [*most, (OTHER_LABELS, others)] if others else most
+
+
+def _put(of_stage: dict[str, dict[str, int]], scored: Scored, counts: Iterable[tuple[str, int]]) -> None:
+    mine = of_stage.setdefault(scored.name, {})
     for value, count in counts:
         mine[value] = mine.get(value, 0) + count * scored.rows_per_value
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dcurate.core.events import StageStats
+from dcurate.core.events import OTHER_LABELS, StageStats
 from dcurate.core.report import Threshold
 from dcurate.ui.profile_table import share
 from dcurate.ui.report.blocks import ReportData
@@ -34,12 +34,28 @@ class Reason:
 
 
 @dataclass(frozen=True)
+class LabelRow:
+    """A label of a score, or all others together.
+
+    Attributes:
+        name: the label, or how many there are.
+        rows: documents with it, in the sample.
+        dropped: share of them that the filter dropped.
+    """
+
+    name: str
+    rows: int
+    dropped: float
+
+
+@dataclass(frozen=True)
 class ScoreCard:
     """Scores of a filter: a plot, or the counts of the most frequent ``labels``.
 
     Attributes:
         stage: that computed them, as ``score``.
         rows: documents that they dropped, ``dropped`` their share in words.
+        total: documents that the labels are of; ``sample`` says if they are not of all.
         anchor: on the page; ``examples`` is that of examples of what they dropped, empty if there are none.
     """
 
@@ -50,8 +66,9 @@ class ScoreCard:
     dropped: str
     thresholds: Sequence[Threshold]
     plot: str
-    labels: Sequence[tuple[str, int]]
+    labels: Sequence[LabelRow]
     total: int
+    sample: str = ""
     anchor: str = ""
     examples: str = ""
 
@@ -104,6 +121,10 @@ def _card(data: ReportData, stage: StageStats, name: str, counts: Mapping[str, i
     cuts = data.thresholds(stage.name, name)
     numbers = numbers_of(counts)
     dropped = _dropped_by(stage, name)
+    total = sum(counts.values())
+    judged = stage.rows_in if len(stage.scores) == 1 else 0
+    gone = stage.dropped_labels.get(name, {})
+    labels = [] if numbers is not None else _labels(counts, gone, judged, dropped)
     return ScoreCard(
         stage=stage.name,
         score=name,
@@ -112,8 +133,9 @@ def _card(data: ReportData, stage: StageStats, name: str, counts: Mapping[str, i
         dropped=f"drops {share(dropped, stage.rows_in) or '0 %'}" if dropped or cuts else "",
         thresholds=cuts,
         plot="" if numbers is None else _drawn(numbers, cuts),
-        labels=_most_frequent(counts) if numbers is None else (),
-        total=sum(counts.values()),
+        labels=labels,
+        total=judged or total,
+        sample="estimated from a sample" if judged not in (0, total) else "",
     )
 
 
@@ -122,5 +144,39 @@ def _drawn(numbers: Mapping[float, int], cuts: Sequence[Threshold]) -> str:
     return histogram(bars_of(numbers, cuts), marks, whole=is_whole(numbers), across=goes_by_factors(numbers))
 
 
-def _most_frequent(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST_LABELS]
+def _labels(counts: Mapping[str, int], gone: Mapping[str, int], rows: int, dropped: int) -> list[LabelRow]:
+    """Return the most frequent labels, and the others in one row.
+
+    Counts of a sample are scaled so that kept and dropped rows are as many as there were.
+
+    Args:
+        counts: rows by label.
+        gone: those of them that were dropped.
+        rows: documents that were judged, or 0 if that is not known.
+        dropped: documents that were dropped.
+
+    Examples:
+        >>> for row in _labels({"en": 6, "la": 2}, {"la": 2}, 80, 30):
+        ...     print(row)
+        LabelRow(name='en', rows=50, dropped=0.0)
+        LabelRow(name='la', rows=30, dropped=1.0)
+    """
+    taken = sum(gone.values())
+    kept = sum(counts.values()) - taken
+    out = dropped / taken if rows and taken else 1.0
+    left = (rows - dropped) / kept if rows and kept else 1.0
+
+    def row(name: str, labels: Sequence[str]) -> LabelRow:
+        lost = out * sum(gone.get(label, 0) for label in labels)
+        stay = left * sum(counts[label] - gone.get(label, 0) for label in labels)
+        return LabelRow(name, round(stay + lost), lost / (stay + lost) if lost else 0.0)
+
+    named = sorted((label for label in counts if label != OTHER_LABELS), key=lambda label: (-counts[label], label))
+    found = [row(label, [label]) for label in named[:_MOST_LABELS]]
+    rest = [*named[_MOST_LABELS:], *([OTHER_LABELS] if OTHER_LABELS in counts else [])]
+    if rest:
+        more = "more than " if OTHER_LABELS in rest else ""
+        found.append(row(f"{more}{len(rest) - bool(more):,} others", rest))
+    if rows and dropped and not taken:
+        found.append(LabelRow("not in the sample", dropped, 1.0))
+    return found

@@ -60,6 +60,22 @@ def test_labels_are_counted_as_they_are_and_other_things_not_at_all() -> None:
     assert found.scores == {"lang": {"en": 2, "de": 1}}
 
 
+def test_labels_of_rows_that_a_rule_drops_are_counted_too() -> None:
+    rows = DocumentBatch(key=KEY, data=pa.table({"language": ["en", "la", "en", "de"] * 300}))
+    ((stats,),) = stats_of(Filter(lambda language: language in ("en", "de"), "language"), rows)
+    assert stats.scores == {"<lambda>": {"en": 600, "la": 300, "de": 300}}
+    assert stats.dropped_labels == {"<lambda>": {"la": 300}}
+    assert "dropped_labels" not in stats.counts()
+    assert "dropped_labels" not in StageStats("s").to_dict()
+
+
+def test_labels_beyond_those_that_are_counted_by_name_are_counted_together() -> None:
+    found = StageStats("s")
+    ScoreSampler().add([found], [Scored("s", "lang", [f"l{number}" for number in range(50)])], [], KEY)
+    assert sum(found.scores["lang"].values()) == 50
+    assert found.scores["lang"]["(other labels)"] == 10
+
+
 def test_of_a_large_batch_a_sample_stands_for_all_rows() -> None:
     texts = ["one two"] * 1000
     ((stats,),) = stats_of(ScoreFilter(WordCountFilter(min_words=1)), batch(*texts))
