@@ -30,7 +30,25 @@ class Library:
         return missing_dependency(f"stage {self.stage!r}", f"No module named {self.module!r}", self.extra)
 
 
-def missing_dependency(what: str, reason: str, extra: str) -> ResourceError:
+class MissingDependencyError(ResourceError, ImportError):
+    """A library of an extra is not installed."""
+
+
+#: Libraries that modules with public names import, and the extra that has them.
+_EXTRAS = {"PIL": "images", "simplejpeg": "images", "lxml": "documents", "pypdfium2": "documents"}
+
+
+def extra_of(module: str) -> str:
+    """Return the extra that installs a module which public names need as they are imported; empty for others.
+
+    Examples:
+        >>> extra_of("lxml.etree"), extra_of("json")
+        ('documents', '')
+    """
+    return _EXTRAS.get(module.partition(".")[0], "")
+
+
+def missing_dependency(what: str, reason: str, extra: str) -> MissingDependencyError:
     """The error for a library that is not installed.
 
     Args:
@@ -38,7 +56,7 @@ def missing_dependency(what: str, reason: str, extra: str) -> ResourceError:
         reason: the message of the failed import.
         extra: the extra of dcurate that installs it.
     """
-    return ResourceError(f"{what}: {reason}; this needs the {extra!r} extra: pip install 'dcurate[{extra}]'")
+    return MissingDependencyError(f"{what}: {reason}; this needs the {extra!r} extra: pip install 'dcurate[{extra}]'")
 
 
 def required_by(objects: Iterable[Any]) -> dict[str, str]:

@@ -84,7 +84,7 @@ def public_name(name: str) -> str | None:
     """
     module, colon, attribute = name.rpartition(":")
     for home in (dcurate, presets):
-        if attribute in home.__all__ and (not colon or module in _homes(home, attribute)):
+        if attribute in dir(home) and (not colon or module in _homes(home, attribute)):
             return attribute
     return None
 
