@@ -1,12 +1,59 @@
-"""A sample of what a recipe reads, to run it once."""
+"""Samples: ``dcurate sample``, and one of what a recipe reads, to run it once."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import click
+
 import dcurate
+from dcurate.cli.group import cli, debug_option
+from dcurate.errors import DataError
 from dcurate.recipe import SAMPLE, SAMPLE_FILES, SAMPLE_PICTURES, load_recipe
+
+
+@cli.command(short_help="Write a sample of documents.")
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--small", is_flag=True, help="Write 30 short documents in three files, as the how-tos use.")
+@debug_option
+def sample(*, folder: Path, small: bool) -> None:
+    """Write the bundled sample of documents, as JSON Lines, into the folder DIR.
+
+    It has 1,115 documents in ten files, some of them compressed, copies, nearly copies, and malformed lines.
+    """
+    files = small_sample() if small else {path.name: path.read_bytes() for path in sorted(SAMPLE.glob("part-*"))}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.name not in files or path.is_dir() or path.read_bytes() != files[path.name]:
+            raise DataError(f"{str(folder)!r} holds {path.name!r}, which is not of the sample; name an empty folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    about = "30 documents" if small else f"1,115 documents, whose sources and licences are in {SAMPLE / 'README.md'}"
+    click.echo(f"{len(files)} files in {folder}: {about}")
+
+
+def small_sample() -> dict[str, bytes]:
+    r"""Return the content of the files of a small sample, by name: in each of three files the same ten texts.
+
+    Examples:
+        >>> {name: content.count(b"\n") for name, content in small_sample().items()}
+        {'part-0.jsonl': 10, 'part-1.jsonl': 10, 'part-2.jsonl': 10}
+    """
+    files = {}
+    for file in range(3):
+        rows = (
+            {
+                "id": f"{file}-{row}",
+                "url": f"https://example.org/{file}/{row}",
+                "text": f"The text of {row}. " * 10 * row,
+            }
+            for row in range(10)
+        )
+        files[f"part-{file}.jsonl"] = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    return files
 
 
 def run_on_sample(recipe: str, given: Mapping[str, Any], folder: str, trust: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -38,32 +37,29 @@ def examples(page: str) -> str:
     return "\n".join(program)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A working directory with ``input/``: three JSONL files of ten documents each."""
-    (tmp_path / "input").mkdir()
-    for file in range(3):
-        rows = (
-            {
-                "id": f"{file}-{row}",
-                "url": f"https://example.org/{file}/{row}",
-                "text": f"The text of {row}. " * 10 * row,
-            }
-            for row in range(10)
-        )
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (tmp_path / "input" / f"part-{file}.jsonl").write_text(text, encoding="utf-8")
-    return tmp_path
+def samples(page: str) -> list[list[str]]:
+    """The ``dcurate sample`` commands of a page, which must come before Python that reads what they write.
+
+    >>> samples("```sh\\ndcurate sample input --small\\n```\\n```python\\nJsonlReader('input/')\\n```")
+    [['sample', 'input', '--small']]
+    """
+    found = [arguments for arguments in commands(page) if arguments[0] == "sample"]
+    reads = re.search(r"[\"']input\b", examples(page))
+    before = page.split("\n")[: examples(page)[: reads.start()].count("\n")] if reads else []
+    assert not found or "dcurate sample" in "\n".join(before), "the sample comes after what reads it"
+    return found
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if examples(page.read_text()).strip()], ids=lambda p: p.stem)
-def test_the_examples_of_the_page_run(page: Path, folder: Path) -> None:
-    name = str(page.relative_to(ROOT))
-    program = folder.parent / f"{folder.name}-program"
-    program.write_text(examples(page.read_text(encoding="utf-8")), encoding="utf-8")
-    command = [sys.executable, "-m", "tests.docs.page", program, name]
-    done = finished(command, cwd=folder, env={**os.environ, **FORKS}, timeout_s=280)
-    assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
+def test_the_examples_of_the_page_run_in_an_empty_folder(page: Path, tmp_path: Path) -> None:
+    name, text = str(page.relative_to(ROOT)), page.read_text(encoding="utf-8")
+    program, folder = tmp_path / "program", tmp_path / "folder"
+    folder.mkdir()
+    program.write_text(examples(text), encoding="utf-8")
+    programs = [["dcurate.cli", *arguments] for arguments in samples(text)]
+    for command in (*programs, ["tests.docs.page", program, name]):
+        done = finished([sys.executable, "-m", *command], cwd=folder, env={**os.environ, **FORKS}, timeout_s=280)
+        assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
 
 
 def test_the_reference_names_all_that_is_public() -> None:
