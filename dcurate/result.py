@@ -57,7 +57,8 @@ class RunResult(Sequence[Batch]):
         return len(self.outputs)
 
     def __repr__(self) -> str:
-        return f"RunResult({self.report.pipeline!r}, run {self.report.run}, {len(self.outputs)} outputs)"
+        where = f", in {self.report.output_path!r}" if self.report.output_path is not None else ""
+        return f"RunResult{repr(self.report).removeprefix('RunReport')[:-1]}{where})"
 
     def to_pandas(self) -> Any:
         """The rows of a pipeline without a writer as one pandas frame, in the order of the source.

@@ -165,6 +165,20 @@ class Pipeline(PipelineDefinition):
             return f"<pre>{escape(repr(self))}\n{escape(str(error))}</pre>"
 
 
+#: The notice of a run that is resumed after it has finished.
+NOTHING_TO_DO = "nothing to do: an earlier run has finished all splits, and these are its figures"
+
+
+def ended_in(stage: AnyStage, stats: StageStats) -> str:
+    """Return a notice where a user's stage returned no rows at all, and did not say why; empty elsewhere."""
+    if not stats.rows_in or stats.dropped != {stage.name: stats.rows_in}:
+        return ""
+    return (
+        f"stage {stage.name!r} returned None or no rows for each batch, and so dropped all rows ({stats.rows_in:,}); "
+        "if it should keep some, see whether a 'return' is missing"
+    )
+
+
 def observers_of(given: Sequence[Observer] | None) -> tuple[Observer, ...]:
     """The observers of a run; by default the notebook's view, in a notebook."""
     if given is None:
@@ -425,6 +439,8 @@ class _Run:
                     "give it another with with_(name=...)"
                 )
             self.owners[stage.name] = owner
+            if barrier.overwrite:
+                object.__setattr__(stage, "overwrite", True)
 
     @property
     def _quarantine(self) -> str | None:
@@ -517,7 +533,7 @@ class _Run:
         """One report over all rounds."""
         if self.earlier is not None:
             report = RunReport.from_dict(self.earlier.report)
-            return replace(report, splits_before=report.splits)
+            return replace(report, splits_before=report.splits, notices=(NOTHING_TO_DO, *report.notices))
         reports = [each.report() for each in self.accounting]
         stats: dict[str, StageStats] = {stage.name: StageStats(stage.name) for stage in self.stages}
         for report in reports:
@@ -529,6 +545,8 @@ class _Run:
         faulty = any(one.faulty for one in stats.values())
         quarantine = self._quarantine if faulty else None
         remarks = [remark for stage in self.stages for remark in stage.remarks(stats[stage.name].found)]
+        lost = [ended_in(stage, stats[stage.name]) for stage in self.stages if not stage.sees_lines]
+        nothing = [NOTHING_TO_DO] if self.resumes and reports[0].splits_before == reports[0].splits > 0 else []
         return replace(
             reports[-1],
             started=reports[0].started,
@@ -538,7 +556,13 @@ class _Run:
             splits_before=reports[0].splits_before,
             inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),
-            notices=(*self.notices, *remarks, *dict.fromkeys(one for report in reports for one in report.notices)),
+            notices=(
+                *nothing,
+                *self.notices,
+                *remarks,
+                *filter(None, lost),
+                *dict.fromkeys(one for report in reports for one in report.notices),
+            ),
             rejected_path=self.rejected and without_secrets(self.rejected),
             quarantine_path=without_secrets(quarantine)
             if quarantine and Directory(quarantine, self._storage).files()

@@ -129,7 +129,7 @@ def test_stages_that_need_more_than_a_partition_are_refused(
 
 
 def test_no_stages_are_refused_in_words_of_frames(ddf: dd.DataFrame) -> None:
-    with pytest.raises(PipelineError, match=r"apply\(\) got no stages; give it one, or use the frame as it is"):
+    with pytest.raises(PipelineError, match=r"apply\(\) is given no stages; give at least one"):
         apply([], ddf)
 
 

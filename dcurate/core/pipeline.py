@@ -142,24 +142,32 @@ def check_columns(stages: Iterable[AnyStage], columns: Iterable[str] | None = No
         PipelineError: a stage reads a column that nothing before it yields.
     """
     known = list(columns) if columns is not None else None
-    origin = "the input"
+    before: list[AnyStage] = []
     for stage in stages:
         if isinstance(stage, SourceStage):
-            known, origin = stage.columns(), repr(stage.name)
-            continue
-        missing = [] if known is None else [column for column in stage.inputs()[1] if column not in known]
-        if known is not None and missing:
-            maker = stage.made_by(missing[0]) or "a stage that makes it"
-            raise PipelineError(
-                f"stage {stage.name!r} reads column{'s' if len(missing) > 1 else ''} {listed(missing)}, "
-                f"but {origin} yields only {listed(known)}; name the right column, or add {maker}"
-            )
-        if known is not None:
+            known = stage.columns()
+        elif known is not None:
+            missing = [column for column in stage.inputs()[1] if column not in known]
+            if missing:
+                raise PipelineError(_missing(stage, missing, known, before))
             stage.check_columns(known)
-            known.extend(column for column in stage.outputs()[1] if column not in known)
-        if stage.adds_unknown_columns:
-            known = None
+            known = stage.columns_after(known)
+        before.append(stage)
     return known
+
+
+def _missing(stage: AnyStage, missing: Sequence[str], known: Sequence[str], before: Sequence[AnyStage]) -> str:
+    """Say that a stage reads columns that the rows do not have, and which stages may be at fault."""
+    reads = f"stage {stage.name!r} reads column{'s' if len(missing) > 1 else ''} {listed(missing)}"
+    if before and isinstance(before[0], SourceStage):
+        origin, others = repr(before[0].name), before[1:]
+    else:
+        origin, others = "the input", before
+    theirs = [other.name for other in others if not other.sees_lines]
+    yields = f"{origin} yields only" if not others else f"after {others[-1].name!r} rows have only"
+    declare = f", or, if {listed(theirs)} makes it, declare it there in outputs" if theirs else ""
+    maker = stage.made_by(missing[0]) or "a stage that makes it"
+    return f"{reads}, but {yields} {listed(known)}; name the right column, or add {maker}{declare}"
 
 
 def _with_unique_names(stages: list[AnyStage]) -> tuple[AnyStage, ...]:

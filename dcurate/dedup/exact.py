@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
+from dcurate.core.stage import ProcessingStage, Spec, Stage
 from dcurate.dedup.keep import First, Keep, keep_of, ranks_in, with_ranks
-from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, ApplyClusters, Members, check_action
+from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, ApplyClusters, Members, SearchForDuplicates, check_action
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import nulls, numbers, table_of
 from dcurate.frames.document import DocumentBatch
@@ -32,7 +32,7 @@ _BLOCK = 2**25
 
 
 @dataclass
-class ExactDuplicates(BarrierStage[DocumentBatch]):
+class ExactDuplicates(SearchForDuplicates):
     """Keep one of all documents with the same content, over a whole dataset.
 
     Args:

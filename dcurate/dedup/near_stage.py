@@ -10,14 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import BarrierStage, Spec, Stage
+from dcurate.core.stage import Spec, Stage
 from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.pairs import KEY, PairUp
-from dcurate.dedup.resolve import COLUMNS, FLAGS, Action
+from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, SearchForDuplicates
 from dcurate.dedup.verify import NearDuplicates
 from dcurate.frames.columns import as_text, nulls, only
-from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.shuffle.merge import with_merged_files
 from dcurate.shuffle.ranges import ShuffleIndex
@@ -29,7 +28,7 @@ _BESIDE = ("report_path", "index_path", "source_field", "reading")
 _BLOCK = 2**25
 
 
-class NearDuplicateStage(BarrierStage[DocumentBatch]):
+class NearDuplicateStage(SearchForDuplicates):
     """Base of stages that keep one of each group of near-duplicates, over a whole dataset.
 
     Rows are written to disk, and beside them entries: rows with a key. Entries of one key meet in `find_stage`, which

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
 from dcurate.dedup.giant_clusters import GiantCluster, LargeGroups, giant_clusters_of, large_groups
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import (
@@ -104,6 +104,18 @@ class Members:
                 table = with_column(table, name, column)
             table = with_taken(table, KEPT_ID, ID, self.keepers)
         return table
+
+
+class SearchForDuplicates(BarrierStage[DocumentBatch]):
+    """A search for duplicates: with ``action="identify"`` rows about the documents take their place."""
+
+    action: str
+
+    def new_columns(self) -> list[str]:
+        return [] if self.action == "identify" else super().new_columns()
+
+    def columns_after(self, columns: Sequence[str]) -> list[str] | None:
+        return self.outputs()[1] if self.action == "identify" else super().columns_after(columns)
 
 
 @dataclass
@@ -254,6 +266,9 @@ class FlagMarked(ProcessingStage[DocumentBatch, DocumentBatch]):
     reason: str
     hidden: tuple[str, ...] = ()
     name: str = "flag_marked"
+
+    def outputs(self) -> Spec:
+        return [], FLAGS
 
     def settings(self) -> dict[str, Any]:
         return {}

@@ -169,6 +169,12 @@ class PdfExtract(FileExtract):
     def inputs(self) -> Spec:
         return ["data"], [self.id_field] if self.id_field else []
 
+    def optional_inputs(self) -> list[str]:
+        return [] if self.output == "interleaved" else ["truncated"]
+
+    def dropped_columns(self) -> list[str]:
+        return [REF, BYTES] if self.output == "interleaved" else [BYTES]
+
     def outputs(self) -> Spec:
         if self.output == "interleaved":
             return ["data"], [*SCHEMA.names, PAGE]

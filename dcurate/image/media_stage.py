@@ -45,6 +45,7 @@ class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], [self.prefix + name for name in self.columns]
 
     def check_columns(self, columns: Sequence[str]) -> None:
+        super().check_columns(columns)
         check_has_media(columns, self.name)
 
     def requires(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcurate.core.stage import ProcessingStage
 from dcurate.errors import DataError, PipelineError, listed
@@ -51,8 +52,14 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     def inputs(self) -> tuple[list[str], list[str]]:
         return [], [self.column]
 
+    def optional_inputs(self) -> list[str]:
+        return ["file_name"]
+
     def outputs(self) -> tuple[list[str], list[str]]:
         return [], ["file_name", BYTES, REF]
+
+    def dropped_columns(self) -> list[str]:
+        return [self.column]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """The rows with the new columns in place of the old one.
@@ -80,7 +87,8 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
                     faults[row] = MediaFault("outside of root", self._advice(path))
                 else:
                     refs[row] = Ref(found)
-        new = {"file_name": paths, BYTES: data, REF: ref_array(refs)}
+        named = table["file_name"].cast(pa.string()) if "file_name" in table.column_names else paths
+        new = {"file_name": pc.coalesce(named, paths), BYTES: data, REF: ref_array(refs)}
         rows = table.drop_columns([self.column, *(name for name in new if name in table.column_names)])
         for name, values in new.items():
             rows = rows.append_column(name, values)
@@ -140,6 +148,9 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def outputs(self) -> tuple[list[str], list[str]]:
         return [], [self.column]
+
+    def dropped_columns(self) -> list[str]:
+        return [BYTES, REF]
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide the rows."""

@@ -14,7 +14,7 @@ from dcurate.errors import DataError, PipelineError, nearest
 from dcurate.frames.columns import with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column
-from dcurate.models.classifiers.columns import check_free, distinct, record_labels
+from dcurate.models.classifiers.columns import distinct, record_labels
 from dcurate.models.classifiers.labels import LabelFilter, check_wanted, wanted_labels
 from dcurate.text.fasttext import FastTextModel, compile_kernels
 
@@ -52,9 +52,6 @@ class FastTextModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def outputs(self) -> Spec:
         return ["data"], [field for field in (self.label_field, self.score_field) if field is not None]
-
-    def check_columns(self, columns: Sequence[str]) -> None:
-        check_free(self.name, self.outputs()[1], columns, self.overwrite)
 
     def settings(self) -> dict[str, Any]:
         return {name: value for name, value in super().settings().items() if name not in _OF_SLOT}

@@ -199,6 +199,13 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def outputs(self) -> Spec:
         return ["data"], [INPUT_ID_FIELD]
 
+    def check_columns(self, columns: Sequence[str]) -> None:
+        if INPUT_ID_FIELD in columns and not self.overwrite:
+            raise PipelineError(
+                f"stage {self.name!r}: column {INPUT_ID_FIELD!r} already exists; to use these tokens leave this "
+                "stage out (of a classifier: use_existing_tokens=True), to replace them pass overwrite=True"
+            )
+
     def settings(self) -> dict[str, Any]:
         said = super().settings()
         return {name: value for name, value in said.items() if name not in _NO_ROWS and not name.startswith("_")}
@@ -238,11 +245,7 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         if self._loaded is None:
             raise PipelineError(f"stage {self.name!r} is not set up; run it in a pipeline, or call setup() first")
-        if INPUT_ID_FIELD in task.get_columns() and not self.overwrite:
-            raise PipelineError(
-                f"stage {self.name!r}: column {INPUT_ID_FIELD!r} already exists; to use these tokens leave this "
-                "stage out (of a classifier: use_existing_tokens=True), to replace them pass overwrite=True"
-            )
+        self.check_columns(task.get_columns())
         begin = time.perf_counter()
         table = task.to_arrow()
         texts = self.texts(table)

@@ -126,6 +126,9 @@ class DocumentJoiner(ProcessingStage[DocumentBatch, DocumentBatch]):
         length = [self.length_field] if self.length_field is not None else []
         return ["data"], [self.text_field, self.document_id_field, *numbers_, *length]
 
+    def dropped_columns(self) -> list[str]:
+        return [self.segment_id_field] if self.drop_segment_id_field else []
+
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table, starts = segment_order(
             DocumentBatch.given(task).to_arrow(), self.document_id_field, self.segment_id_field

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,18 +43,15 @@ class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     uses_only_named_columns: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        if not self.id_field:
+            raise PipelineError(f"{self.name}: id_field={self.id_field!r} is not the name of a column; give it as text")
+
     def inputs(self) -> Spec:
         return ["data"], []
 
     def outputs(self) -> Spec:
         return ["data"], [self.id_field]
-
-    def check_columns(self, columns: Sequence[str]) -> None:
-        if self.id_field in columns and not self.overwrite:
-            raise PipelineError(
-                f"stage {self.name!r}: column {self.id_field!r} already exists; "
-                "give another id_field, or overwrite=True to replace it"
-            )
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(DocumentBatch.given(task).get_columns())

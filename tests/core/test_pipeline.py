@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from dcurate import DocumentBatch, FileGroup, ProcessingStage, SinkStage, SourceStage
+from dcurate import (
+    DocumentBatch,
+    FileGroup,
+    HtmlExtractor,
+    ProcessingStage,
+    SinkStage,
+    SourceStage,
+    processing_stage,
+)
 from dcurate.core.pipeline import AnyStage, PipelineDefinition
 from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError
@@ -117,3 +125,41 @@ def test_describe_shows_columns_and_resources() -> None:
         "     reads text\n"
         "     adds score"
     )
+
+
+FUNCTION: Any = lambda batch: batch  # noqa: E731 - a function of any batch
+
+
+class Anything(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """A stage that says nothing of its columns."""
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task
+
+
+def test_a_stage_of_a_user_that_names_no_columns_may_add_any() -> None:
+    function = processing_stage(FUNCTION)
+    for maker in (function, Anything()):
+        assert len(build(Read(), maker, Step(reads="good"))) == 3
+    assert len(build(Read(), processing_stage(outputs=["good"])(FUNCTION), Step(reads="good"))) == 3
+
+
+def test_a_column_that_a_stage_does_not_declare_is_not_blamed_on_the_reader() -> None:
+    score = processing_stage(name="score", outputs=["other"])(FUNCTION)
+    with pytest.raises(PipelineError) as raised:
+        build(Read(), score, Step(reads="good"))
+    assert str(raised.value) == (
+        "stage 'step' reads column 'good', but after 'score' rows have only 'text', 'url', 'other'; name the right "
+        "column, or add a stage that makes it, or, if 'score' makes it, declare it there in outputs"
+    )
+
+
+def test_a_column_that_a_stage_drops_is_not_there_after_it() -> None:
+    with pytest.raises(PipelineError, match="reads column 'content', but after 'html_extractor' rows have only 'text'"):
+        build(Read(("content",)), HtmlExtractor(), Step(reads="content"))
+
+
+@pytest.mark.parametrize("name", [["a"], Read(), None, 3])
+def test_a_pipeline_whose_name_is_forgotten_says_so(name: Any) -> None:
+    with pytest.raises(PipelineError, match=r"the first argument of a pipeline is its name, .* write Pipeline\('name'"):
+        PipelineDefinition(name)

@@ -1,10 +1,24 @@
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from dcurate import CompositeStage, DocumentBatch, ExactDuplicates, ProcessingStage, Resources, processing_stage
+from dcurate import (
+    CompositeStage,
+    DocumentBatch,
+    ExactDuplicates,
+    InlineExecutor,
+    LanguageId,
+    Pipeline,
+    ProcessingStage,
+    Resources,
+    processing_stage,
+)
+from dcurate.core.fingerprint import fingerprint
 from dcurate.errors import PipelineError
+
+FRAME = pd.DataFrame({"text": ["one", "two"]})
 
 
 @dataclass
@@ -88,3 +102,92 @@ def test_a_class_with_the_earlier_name_of_cheap_setup_is_accepted() -> None:
                 return task
 
     assert Heavy().cheap_setup is False
+
+
+def keep(batch: DocumentBatch) -> DocumentBatch:
+    return batch
+
+
+def test_a_function_becomes_a_stage_with_and_without_parentheses() -> None:
+    for stage in (processing_stage(keep), processing_stage()(keep), processing_stage(name="keep")(keep)):
+        assert (stage.name, stage.resources.cpus, stage.batch_size) == ("keep", 1, 1)
+    assert processing_stage(outputs=["a"])(keep).outputs()[1] == ["a"]
+
+
+ANY: Any = processing_stage
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ANY(Keep), "is for a function of a batch, and this is <class"),
+        (lambda: ANY("score"), "is for a function of a batch, and this is 'score'; write @processing"),
+        (lambda: ANY(name=3), "processing_stage: name=3 must be text"),
+        (lambda: processing_stage(outputs="good"), "processing_stage: outputs='good' must be a list of column names"),
+    ],
+)
+def test_what_cannot_be_a_function_stage_is_refused_where_it_is_made(make: Any, said: str) -> None:
+    with pytest.raises(PipelineError) as raised:
+        make()
+    assert said in str(raised.value)
+
+
+def test_a_function_that_returns_nothing_is_refused_where_it_is_made() -> None:
+    with pytest.raises(PipelineError, match="stage 'own': the function returns nothing; end it with 'return'"):
+
+        @processing_stage
+        def own(batch: DocumentBatch) -> None:
+            def inner() -> int:
+                return 1
+
+            batch.to_pandas().assign(n=inner())
+
+
+def test_a_function_that_may_return_nothing_is_a_stage() -> None:
+    @processing_stage
+    def drop(batch: DocumentBatch) -> None:
+        return None
+
+    @processing_stage
+    def some(batch: DocumentBatch) -> DocumentBatch | None:
+        if batch.num_items:
+            return batch
+        return None
+
+    @processing_stage
+    def fail(batch: DocumentBatch) -> None:
+        raise ValueError("no")
+
+    assert [stage.name for stage in (drop, some, fail, ANY(lambda batch: batch))][:3] == [
+        "drop",
+        "some",
+        "fail",
+    ]
+
+
+def test_outputs_are_not_part_of_what_a_resumed_run_compares() -> None:
+    assert fingerprint([processing_stage(keep)]) == fingerprint([processing_stage(outputs=["a"])(keep)])
+
+
+def test_overwrite_is_a_setting_of_every_stage() -> None:
+    stage = Keep("z")
+    assert (stage.overwrite, stage.with_(overwrite=True).overwrite) == (False, True)
+    assert fingerprint([stage]) != fingerprint([stage.with_(overwrite=True)])
+    with pytest.raises(PipelineError, match="stage 'keep': overwrite='yes' must be True or False"):
+        stage.with_(overwrite="yes")  # type: ignore[arg-type]
+
+
+def test_a_stage_that_returned_no_rows_at_all_is_named() -> None:
+    @processing_stage
+    def shorten(batch: DocumentBatch) -> DocumentBatch | None:
+        if batch.num_items > 100:
+            return batch
+        return None
+
+    run = Pipeline("p", stages=[shorten]).run(InlineExecutor(), initial_tasks=FRAME, observers=[])
+    assert run.report.notices == (
+        "stage 'shorten' returned None or no rows for each batch, and so dropped all rows (2); if it should keep some, "
+        "see whether a 'return' is missing",
+    )
+    kept = Pipeline("p", stages=[LanguageId()]).run(InlineExecutor(), initial_tasks=FRAME, observers=[])
+    assert kept.report.notices == ()

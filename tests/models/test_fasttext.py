@@ -104,7 +104,9 @@ def test_a_model_that_does_not_suit_is_refused_in_set_up(
 
 
 def test_a_column_that_is_there_is_replaced_only_if_that_is_said() -> None:
-    with pytest.raises(PipelineError, match="column 'score' already exists; give another name, or overwrite=True"):
+    with pytest.raises(
+        PipelineError, match="column 'score' already exists; give another score_field, or overwrite=True"
+    ):
         run(FastTextClassifier(model_path=QUALITY), "a", score=[1])
     stage = FastTextClassifier(model_path=QUALITY, overwrite=True)
     assert columns(run(stage, "a", score=["?"]))["score"] != ["?"]

@@ -75,7 +75,7 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         stage: of the person.
     """
 
-    adds_unknown_columns = True
+    overwrite = True
     keeps_lines: bool
     """Whether rows leave with the lines that hold their values; see `dcurate.compat.nemo.values`."""
 
@@ -100,6 +100,9 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
     def cheap_setup(self) -> bool:
         kind = type(self.stage)
         return kind.setup is ProcessingStage.setup and kind.teardown is ProcessingStage.teardown
+
+    def columns_after(self, columns: Sequence[str]) -> None:
+        return None
 
     def num_workers(self) -> int | None:
         return self.stage.num_workers()

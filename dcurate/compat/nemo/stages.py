@@ -145,6 +145,8 @@ class StageMethods:
     is_source_stage: bool = False
     is_sink_stage: bool = False
     is_resumable: bool = True
+    #: As NeMo Curator does, where a stage has no such setting.
+    overwrite: bool = True
 
     def ray_stage_spec(self) -> dict[str, Any]:
         """Settings for Ray; those that dcurate has are carried out."""

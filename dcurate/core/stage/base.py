@@ -13,13 +13,16 @@ from dcurate.core.kernels import Kernels
 from dcurate.core.part import Part
 from dcurate.core.resources import Resources
 from dcurate.core.spec import SPEC_FIELDS, StageSpec
-from dcurate.errors import PipelineError, nearest
+from dcurate.errors import PipelineError, listed, nearest
 
 #: Attributes and columns, as `ProcessingStage.inputs` and `outputs` give them.
 Spec = tuple[list[str], list[str]]
 
+#: Kind of a count of rows, before the name of the column in which the stage replaced their values.
+REPLACED = "replaced "
+
 _UNSET: Any = object()
-_A = {str: "text", Resources: "Resources, such as Resources(cpus=2)"}
+_A: dict[type, str] = {str: "text", bool: "True or False", Resources: "Resources, such as Resources(cpus=2)"}
 #: Attributes of a stage that decide nothing of the rows that it makes.
 _NO_SETTINGS = ("_with", "_num_workers", "_metrics", "_read_later", "spec")
 
@@ -34,15 +37,14 @@ class Stage(Part, ABC):
     resources: Resources = Resources(cpus=1.0)
     batch_size: int = 1
     spec: StageSpec = StageSpec()
+    #: Whether columns that rows have already are replaced by new ones of the same names; else they are refused.
+    overwrite: bool = False
 
     #: Whether the stage looks at no columns but those of `inputs`, `optional_inputs` and `outputs`, and passes others
     #: on as they are. Where it is true of all stages, a reader of JSON Lines parses no other columns.
     uses_only_named_columns: ClassVar[bool] = False
     #: Whether it looks at where rows were read, which readers say in columns that only stages of dcurate see.
     uses_origins: ClassVar[bool] = False
-
-    #: Whether the stage may add columns that `outputs` does not name: no stage after it is refused for a column then.
-    adds_unknown_columns: ClassVar[bool] = False
 
     _num_workers: ClassVar[int | None] = None
 
@@ -60,15 +62,72 @@ class Stage(Part, ABC):
         return []
 
     def outputs(self) -> Spec:
-        """Attributes of a batch and columns that the stage adds."""
+        """Attributes of a batch and columns that the stage adds, or changes if it reads them."""
         return [], []
+
+    def new_columns(self) -> list[str]:
+        """Columns of `outputs` that the stage does not change but makes: rows must not have them before.
+
+        Empty where a user's class defines `outputs`: its code knows which columns it replaces.
+        """
+        if not _is_ours(type(self).outputs.__module__):
+            return []
+        read = {*self.inputs()[1], *self.optional_inputs()}
+        return [column for column in self.outputs()[1] if column not in read]
+
+    def dropped_columns(self) -> Sequence[str]:
+        """Columns that rows do not have after the stage."""
+        return []
+
+    def columns_after(self, columns: Sequence[str]) -> list[str] | None:
+        """Return the columns of rows after the stage, from those before it; None if they are not known.
+
+        They are not known of a user's class that does not define `outputs`: it may add any.
+        """
+        if type(self).outputs is Stage.outputs and not self.sees_lines:
+            return None
+        dropped = self.dropped_columns()
+        return list(dict.fromkeys([*(column for column in columns if column not in dropped), *self.outputs()[1]]))
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Refuse columns that the stage cannot work with; called when a pipeline is built, where they are known.
 
         Raises:
-            PipelineError: there is a column that must not be there, say.
+            PipelineError: the stage would replace a column, and `overwrite` is False.
         """
+        taken = [] if self.overwrite else [column for column in self.new_columns() if column in columns]
+        if taken:
+            raise PipelineError(f"stage {self.name!r}: column {listed(taken)} already exists; {self._free(taken[0])}")
+
+    def _free(self, column: str) -> str:
+        """Say how to keep a column of the rows that the stage would replace, or how to replace it."""
+        setting = next((name for name, value in vars(self).items() if self._is_named_by(column, name, value)), "")
+        way = f"give another {setting}" if setting else "rename the column before this stage"
+        return f"{way}, or {'overwrite=True' if 'overwrite' in vars(self) else '.with_(overwrite=True)'} to replace it"
+
+    def _is_named_by(self, column: str, setting: str, value: Any) -> bool:
+        """Whether another value of a setting gives a column another name."""
+        texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+        if setting.startswith("_") or not (setting == "prefix" or column in texts):
+            return False
+        other = copy.copy(self)
+        object.__setattr__(other, setting, f"{value}2_" if isinstance(value, str) else [f"{part}_2" for part in texts])
+        return column not in other.new_columns()
+
+    def remarks(self, found: Mapping[str, int]) -> list[str]:
+        """Return sentences for the report about what was counted in the rows of the stage.
+
+        Args:
+            found: number by kind, as the batches of the stage have it.
+        """
+        replaced = {
+            kind.removeprefix(REPLACED)[1:-1]: count for kind, count in found.items() if kind.startswith(REPLACED)
+        }
+        return [
+            f"stage {self.name!r} replaced the values of column {column!r} in {rows:,} row{'s' if rows > 1 else ''}; "
+            f"to keep them, {self._free(column).partition(', or ')[0]}"
+            for column, rows in replaced.items()
+        ]
 
     def made_by(self, column: str) -> str:
         """The stage that makes a column which this one reads, for the error where there is none; empty if not known."""
@@ -96,7 +155,7 @@ class Stage(Part, ABC):
     @property
     def sees_lines(self) -> bool:
         """Whether it is given the lines of JSON of rows, in a column: a stage of dcurate passes them on like any."""
-        return type(self).__module__.partition(".")[0] == "dcurate"
+        return _is_ours(type(self).__module__)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences for the report of a run about what the stage counted in its batches.
@@ -138,12 +197,14 @@ class Stage(Part, ABC):
         resources: Resources | None = None,
         batch_size: int | None = None,
         num_workers: int | None = _UNSET,
+        overwrite: bool | None = None,
         **spec: Any,
     ) -> Self:
         """A copy of the stage with some of its settings changed; the stage itself stays as it is.
 
         Args:
             num_workers: a fixed number of slots; None goes back to letting the run decide.
+            overwrite: whether columns that rows have already are replaced.
             spec: fields of `StageSpec` by name, such as ``num_run_attempts=3``.
 
         Raises:
@@ -156,14 +217,15 @@ class Stage(Part, ABC):
                 f"stage {self.name!r} is one stage and has no inner ones, which a dict would name; "
                 "give its settings by name: .with_(resources=..., batch_size=...)"
             )
-        for setting, given, kind in (("name", name, str), ("resources", resources, Resources)):
+        kinds = (("name", name, str), ("resources", resources, Resources), ("overwrite", overwrite, bool))
+        for setting, given, kind in kinds:
             if given is not None and not isinstance(given, kind):
                 raise PipelineError(f"stage {self.name!r}: {setting}={given!r} must be {_A[kind]}")
         for setting, number in (("batch_size", batch_size), ("num_workers", num_workers)):
             if number is not None and number is not _UNSET and (not isinstance(number, int) or number < 1):
                 raise PipelineError(f"stage {self.name!r}: {setting}={number!r} must be at least 1")
         changed = copy.deepcopy(self)
-        for attribute, value in (("name", name), ("resources", resources), ("batch_size", batch_size)):
+        for attribute, value in (*((setting, value) for setting, value, _ in kinds), ("batch_size", batch_size)):
             if value is not None:
                 object.__setattr__(changed, attribute, value)
         if resources is not None and self.spec.gpu_optional:
@@ -176,3 +238,7 @@ class Stage(Part, ABC):
             except PipelineError as error:
                 raise PipelineError(f"stage {self.name!r}: {error}") from error
         return changed
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "dcurate"

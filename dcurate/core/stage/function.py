@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias, overload
 
 from dcurate.core.resources import Resources
+from dcurate.core.stage.base import Spec
 from dcurate.core.stage.processing import ProcessingStage, X, Y
+from dcurate.errors import PipelineError
+
+Function: TypeAlias = Callable[[X], Y | list[Y] | None]
 
 
 @dataclass
@@ -15,15 +23,29 @@ class FunctionStage(ProcessingStage[X, Y]):
 
     __module__ = "dcurate.core.stage"  # the name in the fingerprints of runs
 
-    function: Callable[[X], Y | list[Y] | None]
+    function: Function[X, Y]
     name: str = "function"
     resources: Resources = field(default_factory=Resources)
     batch_size: int = 1
+    #: Columns that the function adds or changes; None if they are not known.
+    added: tuple[str, ...] | None = None
 
     @property
     def sees_lines(self) -> bool:
         """False: the function is a user's."""
         return False
+
+    def outputs(self) -> Spec:
+        return [], list(self.added or ())
+
+    def new_columns(self) -> list[str]:
+        return []
+
+    def columns_after(self, columns: Sequence[str]) -> list[str] | None:
+        return None if self.added is None else super().columns_after(columns)
+
+    def settings(self) -> dict[str, Any]:
+        return {name: value for name, value in super().settings().items() if name != "added"}
 
     def process(self, task: X) -> Y | list[Y] | None:
         return self.function(task)
@@ -32,15 +54,43 @@ class FunctionStage(ProcessingStage[X, Y]):
         return self.function(task)
 
 
+@overload
+def processing_stage(function: Function[X, Y], /) -> FunctionStage[X, Y]: ...
+
+
+@overload
 def processing_stage(
-    *, name: str, resources: Resources | Mapping[str, float] | None = None, batch_size: int | None = None
-) -> Callable[[Callable[[X], Y | list[Y] | None]], FunctionStage[X, Y]]:
+    *,
+    name: str = "",
+    resources: Resources | Mapping[str, float] | None = None,
+    batch_size: int | None = None,
+    outputs: Sequence[str] | None = None,
+) -> Callable[[Function[X, Y]], FunctionStage[X, Y]]: ...
+
+
+def processing_stage(
+    function: Function[X, Y] | None = None,
+    /,
+    *,
+    name: str = "",
+    resources: Resources | Mapping[str, float] | None = None,
+    batch_size: int | None = None,
+    outputs: Sequence[str] | None = None,
+) -> FunctionStage[X, Y] | Callable[[Function[X, Y]], FunctionStage[X, Y]]:
     """Make a stage of a function of one batch.
 
+    Use it with arguments, ``@processing_stage(name="score")``, or without them, ``@processing_stage``.
+
     Args:
-        name: of the stage, in plans, reports and errors.
+        function: the function, where no arguments are given.
+        name: name of the stage in plans, reports and errors; by default that of the function.
         resources: what one slot needs, as `Resources` or as a mapping such as ``{"cpus": 2}``; one CPU if not given.
         batch_size: how many batches a slot is given at a time; the function is called with each of them.
+        outputs: columns that the function adds or changes. Where they are given, a later stage that reads a column
+            which nothing makes is refused before the run; by default the function may add any column.
+
+    Raises:
+        PipelineError: an argument of the wrong type.
 
     Examples:
         >>> @processing_stage(name="keep_all", resources=Resources(cpus=2))
@@ -48,10 +98,47 @@ def processing_stage(
         ...     return batch
         >>> keep_all.name, keep_all.resources.cpus
         ('keep_all', 2.0)
+        >>> @processing_stage(outputs=["length"])
+        ... def add_length(batch):
+        ...     rows = batch.to_pandas()
+        ...     return batch.with_data(rows.assign(length=rows.text.str.len()))
+        >>> add_length.name, add_length.outputs()[1]
+        ('add_length', ['length'])
     """
+    if not isinstance(name, str):
+        raise PipelineError(f"processing_stage: name={name!r} must be text")
+    if outputs is not None and (isinstance(outputs, str) or not all(isinstance(column, str) for column in outputs)):
+        raise PipelineError(f"processing_stage: outputs={outputs!r} must be a list of column names")
 
-    def make(function: Callable[[X], Y | list[Y] | None]) -> FunctionStage[X, Y]:
+    def make(function: Function[X, Y]) -> FunctionStage[X, Y]:
+        if isinstance(function, type) or not callable(function):
+            raise PipelineError(
+                f"@processing_stage is for a function of a batch, and this is {function!r}; "
+                "write @processing_stage(name=...) before a def, or subclass ProcessingStage"
+            )
+        called = name or getattr(function, "__name__", "function")
+        if _returns_nothing(function):
+            raise PipelineError(f"stage {called!r}: the function returns nothing; end it with 'return' and the batch")
         wanted = Resources(**resources) if isinstance(resources, Mapping) else resources
-        return FunctionStage(function, name, wanted or Resources(), batch_size or 1)
+        added = None if outputs is None else tuple(outputs)
+        return FunctionStage(function, called, wanted or Resources(), batch_size or 1, added)
 
-    return make
+    return make if function is None else make(function)
+
+
+def _returns_nothing(function: Callable[..., Any]) -> bool:
+    """Whether a function has no ``return`` at all, as far as its source is known; one that ends with an error may."""
+    try:
+        [definition] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    except (OSError, TypeError, SyntaxError, ValueError):  # there is no source, or it is a part of an expression
+        return False
+    if not isinstance(definition, ast.FunctionDef) or isinstance(definition.body[-1], ast.Raise):
+        return False
+    inner = {
+        node
+        for part in ast.walk(definition)
+        if part is not definition and isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(part)
+    }
+    ends = (node for node in ast.walk(definition) if node not in inner)
+    return not any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in ends)

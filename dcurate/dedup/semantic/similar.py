@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
-from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
+from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
 from dcurate.dedup.resolve import GroupMemberWriter, members_of, naming_twins
 from dcurate.dedup.semantic.clusters import CENTROID, COSINE, STRAIGHT, ComparisonTask, RowsOnDisk
 from dcurate.dedup.semantic.search import ALL_ROWS, SemanticSearch
@@ -211,6 +211,9 @@ class FlagSimilar(MarkSimilar):
     """Says of each row whether it is a duplicate, how similar it is to one before it, and in which cluster."""
 
     name: str = "flag_similar"
+
+    def outputs(self) -> Spec:
+        return [], FLAGS
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dcurate.core.stage import BarrierStage, Spec, Stage
+from dcurate.core.stage import Spec, Stage
 from dcurate.dedup.keep import Keep
-from dcurate.dedup.resolve import Action, check_action
+from dcurate.dedup.resolve import Action, SearchForDuplicates, check_action
 from dcurate.dedup.semantic.fit import fit
 from dcurate.dedup.semantic.ranking import Ranking, ranking_of
 from dcurate.dedup.semantic.search import KMeans, SemanticSearch
 from dcurate.dedup.semantic.similar import FLAGS, IDENTIFIED, mark
 from dcurate.dedup.semantic.spill import EmbeddingWriter, Vectors
 from dcurate.errors import PipelineError, nearest
-from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io.partition import parse_bytes
 from dcurate.shuffle.spill import SpilledRows
@@ -26,7 +25,7 @@ _ROWS_A_CLUSTER = 256
 
 
 @dataclass
-class SemanticDuplicates(BarrierStage[DocumentBatch]):
+class SemanticDuplicates(SearchForDuplicates):
     """Keep one of all documents with nearly the same embedding, over a whole dataset.
 
     Embeddings are scaled to length one and clustered by k-means. Within a cluster rows are put in order, and each is

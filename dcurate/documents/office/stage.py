@@ -93,6 +93,9 @@ class OfficeExtract(FileExtract):
     def outputs(self) -> Spec:
         return ["data"], [self.text_field, "kind", "author", *DOCUMENT.names]
 
+    def dropped_columns(self) -> list[str]:
+        return [BYTES]
+
     def _new_sandbox(self) -> Sandbox:
         return Sandbox(
             "dcurate.documents.office.child:read_office",

@@ -20,6 +20,7 @@ from dcurate.frames.columns import with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.line_matching import without_seeing_lines
 from dcurate.frames.records import table_of
+from dcurate.frames.replaced import keeping_values
 
 AnyStage: TypeAlias = ProcessingStage[Any, Any]
 Process: TypeAlias = Callable[[list[Batch]], Sequence[Any]]
@@ -109,6 +110,8 @@ class Calls:
 
     def _attempted(self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process | None) -> Any:
         own = process or stage.process_batch
+        made = [] if process is not None else _replaced_by(stage)
+        own = partial(keeping_values, made, own) if made else own
         shown = own if stage.sees_lines else partial(without_seeing_lines, own)
         return attempt(self.watched(stage, part, batches, shown), batches, stage.spec.num_run_attempts)
 
@@ -223,6 +226,12 @@ class Calls:
             return failure.as_error(failed_on(stage, group))
         batch = group[place.batch]
         return place.failure.as_error(failed_on(stage, [batch]), "" if place.row is None else row_of(batch, place.row))
+
+
+def _replaced_by(stage: AnyStage) -> list[str]:
+    """Columns that a stage makes, and that rows may have already; those of stages that look themselves are left out."""
+    parts = [part for part in stage.parts if not part.overwrite and "overwrite" not in vars(part)]
+    return [] if isinstance(stage, SinkStage | SourceStage) else [name for part in parts for name in part.new_columns()]
 
 
 def _halves(stage: AnyStage, part: BatchSlice, batches: list[Batch]) -> list[tuple[BatchSlice, list[Batch]]]:

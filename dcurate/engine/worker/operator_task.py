@@ -12,7 +12,7 @@ from typing import Any
 from dcurate.core.batch import Batch, FileGroup, Rejection
 from dcurate.core.events import StageStats
 from dcurate.core.ledger import RejectionSink
-from dcurate.core.stage import ProcessingStage, SinkStage, SourceStage
+from dcurate.core.stage import REPLACED, ProcessingStage, SinkStage, SourceStage
 from dcurate.engine.worker.calls import Calls
 from dcurate.engine.worker.samples import ScoreSampler
 from dcurate.errors import StageError
@@ -234,5 +234,8 @@ def _stats(
         last.dropped[last.name] = last.dropped.get(last.name, 0) + last.rows_out - rows_out
     last.rows_out, last.bytes_out = rows_out, bytes_out
     for kind, count in chain.from_iterable(result.found.items() for result in results):
-        last.found[kind] = last.found.get(kind, 0) + count
+        column = kind[len(REPLACED) + 1 : -1] if kind.startswith(REPLACED) else None
+        makers = (stats for part, stats in zip(stage.parts, figures, strict=True) if column in part.outputs()[1])
+        counts = next(makers, last).found
+        counts[kind] = counts.get(kind, 0) + count
     return figures

@@ -176,6 +176,7 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], self._columns if self.action == "flag" else []
 
     def check_columns(self, columns: Sequence[str]) -> None:
+        super().check_columns(columns)
         check_has_media(columns, self.name)
 
     def requires(self) -> dict[str, str]:

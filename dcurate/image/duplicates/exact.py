@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from dcurate.core.stage import BarrierStage, Spec, Stage
+from dcurate.core.stage import Spec, Stage
 from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.keep import Keep
-from dcurate.dedup.resolve import COLUMNS, FLAGS, Action
+from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, SearchForDuplicates
 from dcurate.errors import PipelineError, nearest
-from dcurate.frames.document import DocumentBatch
 from dcurate.image.duplicates.reading import DIGEST, FileDigestStage, ImageReading, PixelDigestStage
 from dcurate.media.refs import check_has_media
 
@@ -19,7 +18,7 @@ By = Literal["bytes", "pixels"]
 
 
 @dataclass
-class ImageExactDuplicates(BarrierStage[DocumentBatch]):
+class ImageExactDuplicates(SearchForDuplicates):
     """Keep one of all images with the same bytes, or with the same pixels, over a whole dataset.
 
     Args:
@@ -83,6 +82,7 @@ class ImageExactDuplicates(BarrierStage[DocumentBatch]):
         return [], FLAGS if self.action == "flag" else []
 
     def check_columns(self, columns: Sequence[str]) -> None:
+        super().check_columns(columns)
         check_has_media(columns, self.name)
 
     def requires(self) -> dict[str, str]:

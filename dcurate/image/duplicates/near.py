@@ -149,6 +149,7 @@ class ImageNearDuplicates(NearDuplicateStage):
         return [], [name for name in self.needed() if name != FINGERPRINT]
 
     def check_columns(self, columns: Sequence[str]) -> None:
+        super().check_columns(columns)
         check_has_media(columns, self.name)
 
     def requires(self) -> dict[str, str]:

@@ -108,8 +108,14 @@ class ToInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
         needed = _MMC4 if self.form == "mmc4" else (self.texts_field, self.images_field)
         return ["data"], [*needed, *([self.sample_id_field] if self.sample_id_field is not None else [])]
 
+    def optional_inputs(self) -> Sequence[str]:
+        return self._lists
+
     def outputs(self) -> Spec:
         return ["data"], [*SCHEMA.names, *self._layout.columns]
+
+    def dropped_columns(self) -> Sequence[str]:
+        return [*self._lists, *([self.sample_id_field] if self.sample_id_field is not None else [])]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
@@ -218,6 +224,9 @@ class FromInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
     def outputs(self) -> Spec:
         own = [] if self.sample_id_field is None else [self.sample_id_field]
         return ["data"], [*own, self.texts_field, self.images_field]
+
+    def columns_after(self, columns: Sequence[str]) -> None:
+        """Not known: columns of metadata rows become columns of the samples."""
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = aligned(task.to_arrow())

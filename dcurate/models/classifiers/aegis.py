@@ -133,6 +133,9 @@ class PostProcessAegisResponsesStage(ProcessingStage[DocumentBatch, DocumentBatc
         kept = [(self.keep_raw_output, self.raw_output_field), (self.keep_aegis_prompt_field, self.aegis_prompt_field)]
         return ["data"], [self.label_field, *(column for keep, column in kept if keep)]
 
+    def dropped_columns(self) -> Sequence[str]:
+        return [self.raw_output_field, self.aegis_prompt_field]
+
     def check_columns(self, columns: Sequence[str]) -> None:
         check_free(self.name, [self.label_field], columns, self.overwrite)
 

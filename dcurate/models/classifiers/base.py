@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from dcurate.core.stage import CompositeStage, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.classifiers.columns import check_finite, check_free, distinct, put, record_labels
+from dcurate.models.classifiers.columns import check_finite, distinct, put, record_labels
 from dcurate.models.classifiers.labels import Label, LabelFilter, check_wanted, known_labels, wanted_labels
 from dcurate.models.inference import ModelStage
 from dcurate.models.tokenizer import INPUT_ID_FIELD, TokenizerStage, named_after
@@ -50,8 +50,8 @@ class LabellingStage(ModelStage):
         check_wanted(self.name, self.wanted, self._labels)
         super().setup(worker_metadata)
 
-    def check_columns(self, columns: Sequence[str]) -> None:
-        check_free(self.name, self.outputs()[1], columns, self.overwrite)
+    def dropped_columns(self) -> Sequence[str]:
+        return () if self.keep_tokens else self.scratch
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(task.get_columns())

@@ -12,7 +12,6 @@ from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import with_vectors
-from dcurate.models.classifiers.columns import check_free
 from dcurate.models.embedders.layout import EmbeddingSteps, encoder_class, read_layout
 from dcurate.models.embedders.network import sentence_network
 from dcurate.models.inference import ModelStage
@@ -75,8 +74,8 @@ class EmbeddingModelStage(ModelStage):
     def outputs(self) -> Spec:
         return ["data"], [self.embedding_field]
 
-    def check_columns(self, columns: Sequence[str]) -> None:
-        check_free(self.name, self.outputs()[1], columns, self.overwrite)
+    def dropped_columns(self) -> Sequence[str]:
+        return [] if self.keep_tokens else [INPUT_ID_FIELD]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(task.get_columns())

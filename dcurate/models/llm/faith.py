@@ -104,6 +104,9 @@ class FaithEvalFilter(GenerateStage):
     def outputs(self) -> Spec:
         return ["data"], self._added
 
+    def dropped_columns(self) -> Sequence[str]:
+        return [] if self.pairs_field is None else [self.pairs_field]
+
     def process_batch(self, tasks: list[DocumentBatch]) -> list[DocumentBatch]:
         pairs = [self._pairs(task) for task in tasks]
         rows = list(itertools.chain.from_iterable(pairs))

@@ -109,6 +109,9 @@ class SegmentTranslationStage(GenerateStage):
         found += [METADATA] if self.output_mode != "replaced" else []
         return [*found, ERRORS, *([PAIRS] if self.pairs else [])]
 
+    def optional_inputs(self) -> list[str]:
+        return [] if self.translation_column is None else [self.translation_column]
+
     def outputs(self) -> Spec:
         return ["data"], self._added
 

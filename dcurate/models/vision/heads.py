@@ -287,6 +287,7 @@ class ImageNSFWFilterStage(EmbeddingScoreFilter):
         return () if self.classifier is None else (REF, BYTES)
 
     def check_columns(self, columns: Sequence[str]) -> None:
+        super().check_columns(columns)
         if self.classifier is not None:
             check_has_media(columns, self.name)
 

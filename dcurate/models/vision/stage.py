@@ -21,7 +21,6 @@ from dcurate.media.faults import quarantined
 from dcurate.media.pixels import decode
 from dcurate.media.refs import fetched
 from dcurate.models import device as devices
-from dcurate.models.classifiers.columns import check_free
 from dcurate.models.shared import SHARED
 from dcurate.models.tokenizer import named_after
 from dcurate.models.vision.encoder import Inputs, Pooling, Vectors, VisionEncoder, load_encoder, normalized
@@ -246,9 +245,6 @@ class ImageEmbeddingStage(VisionStage):
 
     def outputs(self) -> Spec:
         return ["data"], [self.embedding_field]
-
-    def check_columns(self, columns: Sequence[str]) -> None:
-        check_free(self.name, self.outputs()[1], columns, self.overwrite)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(task.get_columns())

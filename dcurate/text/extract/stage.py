@@ -117,6 +117,9 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     def outputs(self) -> Spec:
         return ["data"], [self.text_field, *([self.title_field] if self.title_field else [])]
 
+    def dropped_columns(self) -> Sequence[str]:
+        return [] if self.keep_html or self.html_field in self.outputs()[1] else [self.html_field]
+
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         self._extractor = copy.deepcopy(extractor(self.algorithm, self.algorithm_kwargs))
         self._extractor.load()

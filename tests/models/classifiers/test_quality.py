@@ -140,7 +140,9 @@ def test_two_classifiers_with_tokens_of_their_own_may_stand_in_a_row(published: 
 
 
 def test_a_column_of_labels_that_is_there_is_replaced_only_if_that_is_said(published: Published) -> None:
-    with pytest.raises(PipelineError, match="column 'quality_pred' already exists; give another name, or overwrite"):
+    with pytest.raises(
+        PipelineError, match="column 'quality_pred' already exists; give another label_field, or overwrite"
+    ):
         run(QualityClassifier(model_identifier=published.quality), "a", quality_pred=["?"])
     stage = QualityClassifier(model_identifier=published.quality, score_field="p", overwrite=True)
     found = columns(run(stage, "a", quality_pred=["?"], p=[[1.0, 2.0, 3.0]]))
