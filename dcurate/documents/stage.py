@@ -80,7 +80,7 @@ class FileExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return a sentence about what of the documents is not in their text."""
-        return remarks_on_losses(self.name, found)
+        return [*super().remarks(found), *remarks_on_losses(self.name, found)]
 
     def _dropped(self, rows: pa.Table, reason: str) -> list[Rejection]:
         """The rejection of rows in whose files there is nothing to read; none if there are no rows."""

@@ -168,15 +168,16 @@ class ImageSignals(PictureStage):
         return {_TRUNCATED: truncated} if truncated else {}
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
+        remarks = super().remarks(found)
         count = found.get(_TRUNCATED, 0)
         if not count:
-            return []
+            return remarks
         some = (
             "1 picture ends early or is damaged, and some of its"
             if count == 1
             else (f"{count:,} pictures end early or are damaged, and some of their")
         )
-        return [f"{self.name}: {some} pixels were made up; the column {self.prefix}truncated says which"]
+        return [*remarks, f"{self.name}: {some} pixels were made up; the column {self.prefix}truncated says which"]
 
     def look(self, files: Sequence[bytes]) -> Sequence[Sequence[Any] | MediaFault]:
         if not self.sandbox:

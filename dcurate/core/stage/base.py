@@ -157,14 +157,6 @@ class Stage(Part, ABC):
         """Whether it is given the lines of JSON of rows, in a column: a stage of dcurate passes them on like any."""
         return _is_ours(type(self).__module__)
 
-    def remarks(self, found: Mapping[str, int]) -> list[str]:
-        """Return sentences for the report of a run about what the stage counted in its batches.
-
-        Args:
-            found: how often, by kind, as `Batch.found` of the stage's batches has it.
-        """
-        return []
-
     def kernels(self) -> Sequence[Kernels]:
         """Return the kernels that the stage uses, as far as they are known: a run compiles them first, in parallel."""
         return ()
