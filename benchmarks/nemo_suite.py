@@ -2,10 +2,10 @@
 
     python -m benchmarks.nemo_suite --repo CHECKOUT --json FILE
 
-CHECKOUT is a clone of NeMo Curator. Its tests of text and of what all stages share are copied to a temporary folder and
-run without its package: `dcurate.compat.nemo.install()` answers its imports. `nemo_suite.toml` says which folders are
-run and which items do not count, with the reason. Every other item must pass. Its tests import loguru, which has to be
-installed. With `--only`, the figures of the other folders stay as they are in FILE.
+CHECKOUT is a clone of NeMo Curator. Its tests of text, pictures, interleaved documents and of what all stages share are
+copied to a temporary folder and run without its package: `dcurate.compat.nemo.install()` answers its imports.
+`nemo_suite.toml` says which folders are run and which items do not count, with the reason. Every other item must pass.
+Its tests import loguru, which has to be installed. With `--only`, the figures of the other folders stay as they are in FILE.
 """
 
 from __future__ import annotations
@@ -284,8 +284,8 @@ def merged(
     again = {line["folder"]: line for line in lines}
     paths = tuple(path for name in again for path in suite.folders[name])
     kept = [SuiteItem(**item) for item in before["failed"] if not item["item"].startswith(paths)]
-    folders = [again.get(line["folder"], line) for line in before["folders"] if line["folder"] != "sum"]
-    return folders, [*kept, *failed]
+    folders = {line["folder"]: line for line in before["folders"] if line["folder"] != "sum"}
+    return list({**folders, **again}.values()), [*kept, *failed]
 
 
 def differing(suite: Suite) -> Iterator[str]:

@@ -244,3 +244,68 @@ def test_a_filter_of_ones_own_has_nemo_curators_base(tmp_path: Path) -> None:
     assert isinstance(left, batch)
     assert left.to_pandas()["position"].tolist() == [-1, 0, 1, 2]
     assert left.parse_source_ref(left.to_pandas()["source_ref"].tolist()[2])["member"] == "wide.png"
+
+
+def document(tmp_path: Path, record: dict[str, Any], pictures: dict[str, bytes] | None = None, name: str = "s") -> str:
+    """A tar of one sample."""
+    path = tmp_path / f"{name}.tar"
+    tar(path, {f"{name}.json": record, **(pictures or {})})
+    return str(path)
+
+
+def read_documents(*paths: str, **settings: Any) -> Any:
+    reader = of("stages.interleaved.io.readers.webdataset", "InterleavedWebdatasetReaderStage")(**settings)
+    return reader.process(of("tasks", "FileGroupTask")(dataset_name="d", data=list(paths)))
+
+
+def test_an_image_without_a_member_is_the_picture_called_as_the_sample(tmp_path: Path) -> None:
+    record = {"pdf": "doc.pdf", "texts": [None, None], "images": ["page 1", "page 2"]}
+    path = document(tmp_path, record, {"doc.pdf.png": picture(3)})
+    rows = read_documents(path, sample_id_field="pdf").to_pandas()
+    refs = [json.loads(ref)["member"] for ref in rows.loc[rows["modality"] == "image", "source_ref"]]
+    assert refs == ["doc.pdf.png", "doc.pdf.png"]
+
+
+def test_values_of_texts_and_images_keep_their_types_and_shared_columns_are_written(tmp_path: Path) -> None:
+    record = {
+        "texts": ["a", None, "b"],
+        "images": [None, "s.0.png", None],
+        "score": [0.5, 2],
+        "size": [7],
+        "boxes": [[1, 2]],
+    }
+    path = document(tmp_path, record, {"s.0.png": picture(3)})
+    batch = read_documents(path, per_text_fields=("score",), per_image_fields=("size", "boxes"))
+    rows = batch.to_pandas()
+    assert rows["score"].dropna().tolist() == [0.5, 2.0]
+    assert rows["size"].dropna().tolist() == [7]
+    assert rows["boxes"].dropna().tolist() == ["[1, 2]"]
+    rows["both"] = [None, 1, 2, 3]
+    of("stages.interleaved.io", "InterleavedWebdatasetWriterStage")(path=str(tmp_path / "out")).process(
+        batch.with_rows(rows)
+    )
+    [out] = (tmp_path / "out").glob("*.tar")
+    with tarfile.open(out) as archive:
+        written = json.load(archive.extractfile("s.json"))  # type: ignore[arg-type]
+    assert (written["score"], written["size"], written["both"]) == ([0.5, 2.0], [7], [1, 2, 3])
+
+
+def test_fields_are_checked_as_nemo_curator_does(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = document(tmp_path, {"texts": ["a"], "images": [None], "label": "x"})
+    with pytest.raises(ValueError, match="fields contains reserved keys"):
+        read_documents(path, fields=("sample_id",))
+    with pytest.raises(TypeError, match="'label' must be a list, got str"):
+        read_documents(path, per_text_fields=("label",))
+    assert read_documents(path, fields=("none",)).to_pandas()["none"].isna().all()
+    assert "Requested fields not found in source sample" in caplog.text
+
+
+def test_batches_are_cut_between_samples_and_name_their_files(tmp_path: Path) -> None:
+    paths = [document(tmp_path, {"texts": ["a"], "images": [None]}, name=name) for name in ("one", "two")]
+    batches = read_documents(*paths, max_batch_bytes=1)
+    assert [batch._metadata["source_files"] for batch in batches] == [
+        [f"{path}::split_{number:05d}"] for number, path in enumerate(paths)
+    ]
+    (tmp_path / "none.tar").write_bytes(bytes(10240))
+    empty = read_documents(str(tmp_path / "none.tar"), fields=("url",))
+    assert (len(empty.data), "url" in empty.get_columns()) == (0, True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -14,10 +15,12 @@ import pyarrow.compute as pc
 
 from dcurate.compat.nemo.stages import ProcessingStage, Resources, Spec
 from dcurate.compat.nemo.tasks import Task
+from dcurate.errors import DataError
 from dcurate.frames.document import DocumentBatch
 from dcurate.image.interleaved import clip, filters
 from dcurate.image.interleaved.materialise import bytes_of
 from dcurate.image.interleaved.schema import RESERVED, SCHEMA, SourceRef, aligned
+from dcurate.media.errors import MediaFault
 
 INTERLEAVED_SCHEMA = SCHEMA
 RESERVED_COLUMNS = RESERVED
@@ -47,11 +50,21 @@ class InterleavedBatch(Task[Any]):
     REQUIRED_COLUMNS = frozenset(("sample_id", "position", "modality"))
 
     def to_pyarrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
+        """The rows as an Arrow table.
+
+        Raises:
+            TypeError: they are neither a table nor a frame.
+        """
+        self._check_kind("Cannot convert {} to a table")
         return self.data if isinstance(self.data, pa.Table) else pa.Table.from_pandas(self.data, preserve_index=False)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas frame."""
+        """The rows as a pandas frame.
+
+        Raises:
+            TypeError: they are neither a table nor a frame.
+        """
+        self._check_kind("Cannot convert {} to a frame")
         return self.data if isinstance(self.data, pd.DataFrame) else self.data.to_pandas(types_mapper=pd.ArrowDtype)
 
     @property
@@ -68,8 +81,25 @@ class InterleavedBatch(Task[Any]):
         return int(pc.sum(pc.equal(self.to_pyarrow()["modality"], modality)).as_py() or 0)
 
     def get_columns(self) -> list[str]:
-        """The names of the columns."""
+        """The names of the columns.
+
+        Raises:
+            TypeError: the rows are neither a table nor a frame.
+        """
+        self._check_kind("Unsupported data type {}")
         return list(self.data.columns) if isinstance(self.data, pd.DataFrame) else list(self.data.column_names)
+
+    def _check_kind(self, said: str) -> None:
+        if not isinstance(self.data, pa.Table | pd.DataFrame):
+            raise TypeError(said.format(type(self.data).__name__))
+
+    def add_rows(self, *_args: Any, **_options: Any) -> NoReturn:
+        """Refuse; rows are added by `with_rows`."""
+        raise NotImplementedError("add rows to the table, and call with_rows()")
+
+    def delete_rows(self, *_args: Any, **_options: Any) -> NoReturn:
+        """Refuse; rows are deleted by `with_rows`."""
+        raise NotImplementedError("delete rows of the table, and call with_rows()")
 
     def validate(self) -> bool:
         """Whether there are samples and all required columns."""
@@ -88,8 +118,15 @@ class InterleavedBatch(Task[Any]):
 
     @staticmethod
     def parse_source_ref(source_value: str | None) -> dict[str, Any]:
-        """Return the parts of a value of the column ``source_ref``."""
-        ref = SourceRef.of(None if source_value is None or pd.isna(source_value) else source_value)
+        """Return the parts of a value of the column ``source_ref``.
+
+        Raises:
+            TypeError: it is JSON, and not an object.
+        """
+        text = None if source_value is None or pd.isna(source_value) else source_value
+        if text and not isinstance(json.loads(text), dict):
+            raise TypeError("source_ref must decode to a JSON object")
+        ref = SourceRef.of(text)
         return {name: getattr(ref, name) for name in _PARTS}
 
     def with_parsed_source_ref_columns(self, prefix: str = "_src_") -> pd.DataFrame:
@@ -132,17 +169,30 @@ def materialize_task_binary_content(
     rows = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
     if not len(rows):
         return task
-    data, errors = table["binary_content"].to_pylist(), table["materialize_error"].to_pylist()
+    names = ("binary_content", "materialize_error", "source_ref")
+    data, errors, texts = (table[name].to_pylist() for name in names)
     emptied = table if only_missing_binary else table.set_column(5, "binary_content", pa.nulls(len(data), pa.binary()))
     for row, found in bytes_of(emptied, rows, storage_options=storage_options(task, io_kwargs)):
         if isinstance(found, bytes):
             data[row], errors[row] = found, None
         else:
-            errors[row] = f"{found.reason}: {found.detail}" if found.detail else found.reason
+            errors[row] = _error(found, texts[row])
     for name, values in (("binary_content", data), ("materialize_error", errors)):
         place = table.schema.get_field_index(name)
         table = table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
     return task.with_rows(table)
+
+
+def _error(fault: MediaFault, text: str | None) -> str:
+    """What NeMo Curator says where there is no path or no such member; else what dcurate does."""
+    try:
+        ref = SourceRef.of(text)
+    except DataError:
+        ref = SourceRef()
+    said = f"{fault.reason}: {fault.detail}" if fault.detail else fault.reason
+    if fault.reason != "missing" or (ref.path is not None and ref.member is None):
+        return said
+    return f"missing path ({said})" if ref.path is None else f"missing member {ref.member!r} ({said})"
 
 
 @dataclass

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcurate.compat.nemo.interleaved import InterleavedBatch, materialize_task_binary_content
 from dcurate.compat.nemo.partitioning import FilePartitioningStage
@@ -16,7 +18,8 @@ from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import EmptyTask, FileGroupTask
 from dcurate.image.interleaved import parquet, webdataset
 from dcurate.image.interleaved.samples import as_column
-from dcurate.image.interleaved.schema import METADATA, RESERVED, SCHEMA, aligned
+from dcurate.image.interleaved.schema import METADATA, RESERVED, SCHEMA, SourceRef, aligned
+from dcurate.media.containers import LostPart
 
 DEFAULT_WEBDATASET_EXTENSIONS = (".tar", ".tar.gz", ".tgz")
 DEFAULT_JSON_EXTENSIONS = (".json",)
@@ -32,6 +35,10 @@ class _InterleavedReader(webdataset.InterleavedWebdatasetReader):
     def _id(self, record: dict[str, Any], key: str) -> str:
         given = record.get(self.sample_id_field) if self.sample_id_field else None
         return key.rpartition("/")[2] if given is None else str(given)
+
+    def _sample(self, document: Any, archive: Any) -> Any:
+        made = super()._sample(document, archive)
+        return made if isinstance(made, LostPart) else made._replace(nbytes=made.nbytes + document.size)
 
 
 @dataclass
@@ -62,11 +69,18 @@ class BaseInterleavedReader(ProcessingStage[FileGroupTask, InterleavedBatch]):
     def outputs(self) -> Spec:
         return ["data"], ["sample_id", "position", "modality"]
 
-    def _batches(self, task: FileGroupTask, tables: list[pa.Table]) -> Any:
+    def _batches(self, task: FileGroupTask, tables: list[tuple[list[str], pa.Table]], more: Sequence[str] = ()) -> Any:
+        """Return a batch for each table, or an empty one.
+
+        Args:
+            tables: each with the files that its rows are from; all of the task if empty.
+            more: columns of an empty batch.
+        """
         made = []
-        for number, table in enumerate(tables):
+        none = pa.schema([*SCHEMA, *(pa.field(name, pa.null()) for name in more if name not in RESERVED)])
+        for number, (paths, table) in enumerate(tables or [([], none.empty_table())]):
             mark = f"::split_{number:05d}" if len(tables) > 1 else ""
-            about = {**task._metadata, "source_files": [f"{path}{mark}" for path in task.data]}
+            about = {**task._metadata, "source_files": [f"{path}{mark}" for path in paths or task.data]}
             if self._options:
                 about["source_storage_options"] = self._options
             rows = align_interleaved_table(table, self.schema)
@@ -76,6 +90,8 @@ class BaseInterleavedReader(ProcessingStage[FileGroupTask, InterleavedBatch]):
 
 def resolve_schema(schema: Any, overrides: dict[str, Any] | None) -> Any:
     """The columns that rows are made to fit: `schema`, or those of interleaved rows with `overrides`; or None."""
+    if schema is not None and overrides:
+        _log.warning("schema_overrides ignored because schema= is given; use one of the two")
     if schema is not None or not overrides:
         return schema
     fields = {one.name: one for one in SCHEMA}
@@ -96,7 +112,11 @@ def align_table(table: pa.Table, target: pa.Schema) -> pa.Table:
 def reconcile_schema(inferred: pa.Schema) -> pa.Schema:
     """The schema with the reserved columns of their types; others as they are, but for dictionaries."""
     table = aligned(inferred.empty_table())
-    return pa.schema([table.schema.field(name) for name in inferred.names])
+    return pa.schema([_unwrapped(table.schema.field(name)) for name in inferred.names])
+
+
+def _unwrapped(column: pa.Field) -> pa.Field:
+    return column.with_type(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def align_interleaved_table(table: pa.Table, schema: pa.Schema | None = None) -> pa.Table:
@@ -126,10 +146,18 @@ class InterleavedWebdatasetReaderStage(BaseInterleavedReader):
     name: str = "webdataset_reader"
 
     def process(self, task: FileGroupTask) -> InterleavedBatch | list[InterleavedBatch]:
-        """Return the samples of the tars, in batches."""
+        """Return the samples of the tars, in batches.
+
+        Raises:
+            ValueError: ``fields`` names a column of all interleaved rows.
+            TypeError: a value for each image or text is not a list.
+        """
+        reserved = sorted(RESERVED.intersection(self.fields or ()))
+        if reserved:
+            raise ValueError(f"fields contains reserved keys: {reserved}")
         reader = _InterleavedReader(
             [str(path) for path in task.data],
-            files_per_partition=len(task.data),
+            files_per_partition=max(len(task.data), 1),
             storage_options=self._options or None,
             sample_id_field=self.sample_id_field,
             texts_field=self.texts_field,
@@ -147,8 +175,10 @@ class InterleavedWebdatasetReaderStage(BaseInterleavedReader):
             for batch in made if isinstance(made, list) else [made] if made is not None else []:
                 for gone in batch.rejections:
                     _log.warning("%s: %d samples or members cannot be read: %s", split.key, gone.rows, gone.reason)
-                tables.append(self._with_values(batch.to_arrow()))
-        batches = self._batches(task, tables)
+                if batch.num_items:
+                    tables.append(self._with_values(batch.to_arrow()))
+        own = (*(self.fields or ()), *self.per_image_fields, *self.per_text_fields)
+        batches = self._batches(task, [(_files_of(table), table) for table in tables], own)
         if not self.materialize_on_read:
             return batches  # type: ignore[no-any-return]
         every = batches if isinstance(batches, list) else [batches]
@@ -162,6 +192,12 @@ class InterleavedWebdatasetReaderStage(BaseInterleavedReader):
             orjson.loads(text) if kind == METADATA and text else {}
             for kind, text in zip(table["modality"].to_pylist(), texts, strict=True)
         ]
+        per_row = (*self.per_image_fields, *self.per_text_fields)
+        self._check(records, {name for name in per_row if table[name].null_count < len(table)})
+        for name in per_row:
+            if pa.types.is_list(table.schema.field(name).type):
+                texts = pa.array([as_column(value) for value in table[name].to_pylist()], pa.string())
+                table = table.set_column(table.schema.get_field_index(name), name, texts)
         taken = {*RESERVED, *self.per_image_fields, *self.per_text_fields, self.sample_id_field or ""}
         found = dict.fromkeys(name for record in records for name in record if name not in taken)
         for name in found if self.fields is None else self.fields:
@@ -174,6 +210,30 @@ class InterleavedWebdatasetReaderStage(BaseInterleavedReader):
             table = table.append_column(name, column)
         return table
 
+    def _check(self, records: list[dict[str, Any]], listed: set[str]) -> None:
+        """Refuse values that are no lists, and log fields that samples do not have.
+
+        Args:
+            records: the values of samples that no row of a text or image has.
+            listed: fields that such rows have.
+        """
+        for record in filter(None, records):
+            missing = [name for name in self.fields or () if name not in record]
+            if missing:
+                _log.warning("Requested fields not found in source sample: %s", missing)
+            for name in (*self.per_image_fields, *self.per_text_fields):
+                if name not in record and name not in listed:
+                    _log.warning("per-modality field %r not found in source sample", name)
+                elif name in record and not isinstance(record[name], list):
+                    raise TypeError(f"per-modality field {name!r} must be a list, got {type(record[name]).__name__}")
+
+
+def _files_of(table: pa.Table) -> list[str]:
+    """The tars that rows are from."""
+    of_samples = table.filter(pc.equal(table["modality"], METADATA))["source_ref"].to_pylist()
+    paths = (SourceRef.of(text).path for text in of_samples)
+    return list(dict.fromkeys(path for path in paths if path is not None))
+
 
 @dataclass
 class InterleavedParquetReaderStage(BaseInterleavedReader):
@@ -185,26 +245,32 @@ class InterleavedParquetReaderStage(BaseInterleavedReader):
 
     def process(self, task: FileGroupTask) -> InterleavedBatch | list[InterleavedBatch]:
         """Return the rows of the files, in batches of whole samples."""
+        paths = [str(path) for path in task.data]
+        tables: list[tuple[list[str], pa.Table]] = []
+        for group in [paths] if self.max_batch_bytes is None else [[path] for path in paths]:
+            tables += [(group, self._chosen(table)) for table in self._read(group)]
+        return self._batches(task, tables, self.fields or ())  # type: ignore[no-any-return]
+
+    def _read(self, paths: list[str]) -> Iterator[pa.Table]:
+        if not paths:
+            return
         reader = parquet.InterleavedParquetReader(
-            [str(path) for path in task.data],
-            files_per_partition=len(task.data),
+            paths,
+            files_per_partition=len(paths),
             storage_options=self._options or None,
             max_batch_bytes=self.max_batch_bytes,
         )
-        tables = []
         for split in reader.splits():
             made = reader.process(split)
-            tables += [
-                one.to_arrow() for one in (made if isinstance(made, list) else [made] if made is not None else [])
-            ]
-        if self.fields is not None:
-            names = [name for name in self.fields if name not in RESERVED]
-            schemas = [[one for one in table.schema if one.name in RESERVED] for table in tables]
-            tables = [
-                align_table(table, pa.schema([*own, *(_field(table, name) for name in names)]))
-                for table, own in zip(tables, schemas, strict=True)
-            ]
-        return self._batches(task, tables)  # type: ignore[no-any-return]
+            for batch in made if isinstance(made, list) else [made] if made is not None else []:
+                yield batch.to_arrow()
+
+    def _chosen(self, table: pa.Table) -> pa.Table:
+        if self.fields is None:
+            return table
+        own = [column for column in table.schema if column.name in RESERVED]
+        names = [name for name in self.fields if name not in RESERVED]
+        return align_table(table, pa.schema([*own, *(_field(table, name) for name in names)]))
 
 
 def _field(table: pa.Table, name: str) -> pa.Field:

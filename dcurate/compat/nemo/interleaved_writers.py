@@ -120,22 +120,12 @@ class InterleavedWebdatasetWriterStage(BaseInterleavedWriter):
         if unknown:
             raise ValueError(f"Unsupported modality {sorted(unknown)!r}. Supported: {sorted(_MODALITIES)}")
         columns = [name for name in table.column_names if name not in RESERVED]
-        rows = table.select(columns).to_pylist() if columns else []
-        images, texts = (
-            tuple(name for name in columns if _is_of(table, rows, name, kind)) for kind in ("image", "text")
-        )
-        layout = SampleColumns(by_position=(), by_image=images, by_text=texts)
+        layout = SampleColumns(by_position=()).with_unnamed(table)
         held = Materialised(_as_texts(aligned(table), columns), "keep", self.storage_options, self.name)
         with self._opened(file_path) as file:
             write_tar(file, held.samples(fetch=False), layout, held)
         for gone in held.rejections:
             raise DataError(f"{self.name}: {gone.rows} rows cannot be written: {gone.reason}")
-
-
-def _is_of(table: pa.Table, rows: list[dict[str, Any]], name: str, kind: str) -> bool:
-    """Whether a column has values for rows of one modality only."""
-    kinds = {one for one, row in zip(table["modality"].to_pylist(), rows, strict=True) if row[name] is not None}
-    return kinds == {kind}
 
 
 def _as_texts(table: pa.Table, columns: list[str]) -> pa.Table:

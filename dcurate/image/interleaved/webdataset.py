@@ -64,7 +64,7 @@ class InterleavedWebdatasetReader(MediaSource):
         texts_field: the list of texts.
         images_field: the list of images.
         image_member_field: a value that names the member for images whose own name is none, such as a TIFF that has
-            all of them as its pages. By default the picture that is called as the sample is.
+            all of them as its pages. By default the picture that is called as the sample, or its id, is.
         position_fields: lists with a value for each place of ``texts`` and ``images``, such as OBELICS' ``metadata``:
             each value becomes one of its row, as JSON.
         per_image_fields: lists with a value for each image: each value becomes one of its row. The column is of the
@@ -226,7 +226,10 @@ class InterleavedWebdatasetReader(MediaSource):
             record = _record(document.content)
             name = self._id(record, key)
             default = record.get(self.image_member_field) if self.image_member_field else None
-            locate = archive.locator(key, default if isinstance(default, str) else None)
+            named = key.rpartition("/")[0]
+            locate = archive.locator(
+                key, default if isinstance(default, str) else None, f"{named}/{name}" if named else name
+            )
             rows = rows_of_record(name, record, locate, self.layout, ref)
         except MediaError as error:
             return LostPart(document.name, Ref(part.path, document.name, document.offset, document.size), error.fault)
@@ -266,15 +269,16 @@ class _Archive:
         #: The damaged members that samples name.
         self.named: set[str] = set()
 
-    def locator(self, key: str, default: str | None) -> Callable[[Any], NamedPicture]:
+    def locator(self, key: str, default: str | None, sample: str) -> Callable[[Any], NamedPicture]:
         """Return a function that finds an image of a sample.
 
         Args:
             key: the name of the sample's JSON member, without its ending.
             default: the member for images that name none.
+            sample: the id of the sample, in the folder of its member.
         """
         folder = key.rpartition("/")[0]
-        own = [default, *(key + ending for ending in _ENDINGS)]
+        own = [default, *(start + ending for start in dict.fromkeys([key, sample]) for ending in _ENDINGS)]
 
         def locate(value: Any) -> NamedPicture:
             name = value if isinstance(value, str) else None
