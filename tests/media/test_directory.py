@@ -18,7 +18,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.image.interleaved.filters import InterleavedAspectRatioFilterStage
 from dcurate.image.interleaved.parquet import InterleavedParquetReader
 from dcurate.image.interleaved.write import InterleavedParquetWriter, InterleavedWebdatasetWriter
-from dcurate.media import directory
+from dcurate.media import containers, directory
 from dcurate.media.errors import MediaFault
 from dcurate.media.heads import heads
 from dcurate.media.reader import MediaReader
@@ -146,11 +146,10 @@ def test_a_member_that_is_damaged_or_not_a_file_is_that_fault(tmp_path: Path) ->
 
 def test_a_container_is_listed_once_while_it_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[str] = []
-    of_tar = directory.of_tar
 
     def counted(*arguments: Any) -> Any:
         listed.append(arguments[1])
-        return of_tar(*arguments)
+        return containers.of_tar(*arguments)
 
     monkeypatch.setattr(directory, "of_tar", counted)
     path = tmp_path / "a.tar"

@@ -25,7 +25,7 @@ from dcurate import (
     trace,
 )
 from dcurate.cli import cli
-from dcurate.runs.trace import Fate
+from dcurate.runs.documents import Fate
 
 #: Documents in pairs of equal ones; each file has short ones before, which a filter drops.
 PAIRS = 6

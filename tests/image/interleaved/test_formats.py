@@ -523,7 +523,7 @@ def test_a_column_that_cannot_be_written_is_not_lost(tmp_path: Path, values: lis
 
 
 def test_values_of_a_text_and_an_image_at_one_position_are_both_written_or_refused(tmp_path: Path) -> None:
-    rows = [("s", 0, "text", "Hi"), ("s", 0, "image", PNG)]
+    rows: tuple[tuple[str, int, str, str | bytes | None], ...] = (("s", 0, "text", "Hi"), ("s", 0, "image", PNG))
     write(InterleavedWebdatasetWriter(str(tmp_path / "same")), table(*rows, mine=[1, 1]))
     assert written(tmp_path / "same")["s"]["mine"] == [1]
     result = write(InterleavedWebdatasetWriter(str(tmp_path / "other")), table(*rows, mine=[1, 2]))
