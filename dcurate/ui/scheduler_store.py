@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -17,6 +18,8 @@ from dcurate.ui.metrics import run_metrics
 
 #: Number of runs whose histories are kept, the newest.
 RUNS = 20
+#: The error of a run whose driver was killed, or lost its connection.
+DRIVER_GONE = "the driver is gone; start the run again with resume=True to go on"
 #: The plugin's name on the scheduler, and the name of the messages that it handles.
 PLUGIN, SNAPSHOT = "dcurate-hub", "dcurate-snapshot"
 
@@ -36,6 +39,8 @@ class SchedulerStore(SchedulerPlugin):
 
     def __init__(self) -> None:
         self.runs: dict[str, History] = {}
+        #: The Dask client of the driver of each run.
+        self._clients: dict[str, str] = {}
         self.leaving: list[Callable[[History], object]] = []
 
     async def start(self, scheduler: Scheduler) -> None:
@@ -44,15 +49,27 @@ class SchedulerStore(SchedulerPlugin):
         dashboard.serve(scheduler, self)
         run_metrics.publish(scheduler, self)
 
-    def take(self, snapshot: dict[str, Any], **_: Any) -> None:
+    def take(self, snapshot: dict[str, Any], client: str = "", **_: Any) -> None:
         """Store a snapshot of a run; where it has no ``hosts``, they are those of the snapshot before."""
+        self._clients[snapshot["run"]] = client
         history = self.runs.setdefault(snapshot["run"], History())
         present = RunSnapshot.from_dict({"hosts": (), **snapshot})
         history.take(present if "hosts" in snapshot else replace(present, hosts=history.snapshot().hosts))
         while len(self.runs) > RUNS:
-            oldest = self.runs.pop(next(iter(self.runs)))
+            run = next(iter(self.runs))
+            oldest = self.runs.pop(run)
+            self._clients.pop(run, None)
             for callback in self.leaving:
                 callback(oldest)
+
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
+        """End the runs of a driver that is gone and did not say how they ended (called by Dask)."""
+        for run in [run for run, of in self._clients.items() if of == client]:
+            del self._clients[run]
+            last = self.runs[run].snapshot()
+            if last.ended is None:
+                now = max(time.time(), last.time)
+                self.runs[run].take(replace(last, time=now, ended=now, error=DRIVER_GONE))
 
 
 def store_of(scheduler: Scheduler) -> SchedulerStore | None:

@@ -1,15 +1,28 @@
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
 import pytest
 
-from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ScoreFilter, WordCountFilter
+from dcurate import (
+    AttachedCluster,
+    DaskExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+    ScoreFilter,
+    WordCountFilter,
+)
 from dcurate.core.events import HostSample, HostsSampled, RunEnded, RunStarted
 from dcurate.core.pipeline import AnyStage
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import RunSnapshot
 from dcurate.ui import publisher
-from dcurate.ui.scheduler_store import PLUGIN, RUNS, SchedulerStore, store_of
+from dcurate.ui.scheduler_store import DRIVER_GONE, PLUGIN, RUNS, SchedulerStore, store_of
+from tests.cluster.test_elastic import until
+from tests.conftest import ROOT, scheduler_and_workers
 
 pytestmark = pytest.mark.cluster
 
@@ -75,6 +88,44 @@ def test_a_snapshot_without_hosts_has_those_of_the_one_before():
     assert (store.runs["7f3a"].snapshot().time, store.runs["7f3a"].snapshot().hosts) == (2.0, (host,))
     store.take(snapshot_of("7f3a", time=3.0))
     assert store.runs["7f3a"].snapshot().hosts == ()
+
+
+def test_a_run_whose_driver_is_gone_has_ended_and_those_of_others_have_not():
+    store = SchedulerStore()
+    for run, client in (("mine", "a"), ("done", "a"), ("other", "b")):
+        store.take(snapshot_of(run), client=client)
+    store.take(RunSnapshot("done", "demo", "streaming", time=2.0, ended=2.0).to_dict(), client="a")
+    store.remove_client(SimpleNamespace(), "a")
+    ended = {
+        run: (history.snapshot().ended is not None, history.snapshot().error) for run, history in store.runs.items()
+    }
+    assert ended == {"mine": (True, DRIVER_GONE), "done": (True, ""), "other": (False, "")}
+
+
+DRIVER = """
+import sys
+from dcurate import DaskExecutor, Pipeline
+from tests.stages import Numbers, Sleep
+stream = Pipeline("killed", stages=[Numbers(1000, 1), Sleep(0.05)]).stream(DaskExecutor(cluster=sys.argv[1]))
+next(stream)
+print("running", flush=True)
+list(stream)
+"""
+
+
+def test_a_killed_driver_is_no_silent_run_but_a_failed_one(tmp_path):
+    with scheduler_and_workers(tmp_path) as address, AttachedCluster(address) as cluster:
+        command = [sys.executable, "-c", DRIVER, address]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as driver:
+            assert driver.stdout.readline() == "running\n"
+            until(lambda: cluster.client.run_on_scheduler(errors_of_runs) == [None])
+            driver.kill()
+        until(lambda: cluster.client.run_on_scheduler(errors_of_runs) == [DRIVER_GONE])
+
+
+def errors_of_runs(dask_scheduler):
+    present = [history.snapshot() for history in store_of(dask_scheduler).runs.values()]
+    return [None if run.ended is None else run.error for run in present]
 
 
 def test_hosts_are_sent_once_until_they_change(monkeypatch):
