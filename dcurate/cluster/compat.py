@@ -16,6 +16,7 @@ from collections import ChainMap, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from math import inf
 from typing import Any, cast
 
@@ -46,6 +47,9 @@ _PLUGINS = "dcurate-plugins-under-way"
 
 #: Seconds to wait for an answer of a worker; and of one that has sent the scheduler nothing for so long.
 ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
+
+#: Of the events of a worker that is gone, how many of the last may say how it went.
+MAX_LAST_EVENTS = 10
 
 #: How processes may send data to each other.
 PROTOCOLS = ("tcp", "ucxx")
@@ -254,6 +258,17 @@ def forget_topic(scheduler: Scheduler, topic: str, client: str) -> None:
     topics = scheduler._broker._topics
     if topic in topics and topics[topic].subscribers <= {client}:
         del topics[topic]
+
+
+def left_in_order(scheduler: Scheduler, worker: str) -> bool:
+    """Whether a worker that is gone was retired, or had said that it closes."""
+    for _, event in islice(reversed(scheduler.get_events(worker)), MAX_LAST_EVENTS):
+        match event:
+            case {"action": "remove-worker", "expected": True}:
+                return True
+            case {"action": "worker-status-change", "status": "closing" | "closing_gracefully"}:
+                return True
+    return False
 
 
 def remove_plugin(scheduler: Scheduler, name: str) -> Any:

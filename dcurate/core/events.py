@@ -168,6 +168,20 @@ class WorkerLost(Event):
 
 
 @dataclass(frozen=True)
+class WorkerLeft(Event):
+    """A worker process has left in good order: it was retired, or told to end.
+
+    Its results were moved; what was not is computed again elsewhere.
+
+    Attributes:
+        worker: its address; ``name`` is the cluster's name of it, if known.
+    """
+
+    worker: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
 class WorkerRecycled(Event):
     """A worker process is emptied and restarted, or cannot be; ``reason`` says why.
 

@@ -23,6 +23,7 @@ from dcurate.core.events import (
     SplitDone,
     StageStats,
     TaskDone,
+    WorkerLeft,
     WorkerLost,
     WorkerRecycled,
 )
@@ -161,7 +162,7 @@ class RunState:
                 self._change_slots(event)
             case SourceListed():
                 self.splits, self.splits_before = event.splits, event.finished_before
-            case WorkerLost():
+            case WorkerLost() | WorkerLeft():
                 self._lose(event)
             case RunStarted():
                 self._begin(event)
@@ -232,14 +233,16 @@ class RunState:
         operator.slots[event.worker] = event.slots
         operator.setup_seconds = event.setup_seconds or operator.setup_seconds
 
-    def _lose(self, event: WorkerLost) -> None:
-        self.workers_lost += 1
+    def _lose(self, event: WorkerLost | WorkerLeft) -> None:
         for operator in self.operators.values():
             operator.pass_time(event.time)
             operator.slots.pop(event.worker, None)
-        self._note(
-            Note(event.time, "lost", f"worker {event.name or event.worker} is gone; what was there is made again")
-        )
+        worker = f"worker {event.name or event.worker}"
+        if isinstance(event, WorkerLeft):
+            self._note(Note(event.time, "left", f"{worker} has left"))
+            return
+        self.workers_lost += 1
+        self._note(Note(event.time, "lost", f"{worker} is gone; what was there is made again"))
 
     def _note_of(self, event: Event) -> None:
         """Return a note about an event for the report, if any."""

@@ -16,6 +16,7 @@ from dcurate.core.events import (
     RunStarted,
     SourceListed,
     TaskDone,
+    WorkerLeft,
     WorkerLost,
     WorkerRecycled,
 )
@@ -113,6 +114,8 @@ class Tracing:
                 self._tell("decision", event, {**why, **slots})
             case WorkerLost():
                 self._tell("worker lost", event, {"dcurate.worker": event.worker})
+            case WorkerLeft():
+                self._tell("worker left", event, {"dcurate.worker": event.worker})
             case WorkerRecycled():
                 self._tell("worker recycled", event, {"dcurate.worker": event.worker, "dcurate.reason": event.reason})
             case CallHung():

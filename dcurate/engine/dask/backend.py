@@ -24,6 +24,7 @@ from dcurate.core.events import (
     HostSample,
     HostsSampled,
     SlotsChanged,
+    WorkerLeft,
     WorkerLost,
     WorkerRecycled,
 )
@@ -437,7 +438,8 @@ class DaskBackend:
                     for key in [key for key in self._slots if key[1] == worker]:
                         del self._slots[key]
                     self._count_slots()
-                    self.accounting.emit(WorkerLost(time.time(), worker, event["name"]))
+                    kind = WorkerLeft if event["in_order"] else WorkerLost
+                    self.accounting.emit(kind(time.time(), worker, event["name"]))
                     changed = True
                 case {"failed": operator, "error": message}:
                     failure = _failure_of(operator, event.get("policy", ""), message)

@@ -164,9 +164,10 @@ class SlotManager(SchedulerPlugin):
         self.leaving = {one for one in self.leaving if one[0] != worker}
         self.ready = {one: slots for one, slots in self.ready.items() if one[0] != worker}
         if not self.recycler.forget(worker):
-            self.publish({"lost": worker, "name": name})
+            in_order = compat.left_in_order(scheduler, worker)
+            self.publish({"lost": worker, "name": name, "in_order": in_order})
             for operator, claim in claims.items():
-                if claim.slots > ready.get((worker, operator), 0):
+                if claim.slots > ready.get((worker, operator), 0) and not in_order:
                     works = any(slots for (_, other), slots in self.ready.items() if other == operator)
                     error = self._setup_deaths.count(member.host, operator, works)
                     if error:

@@ -22,6 +22,7 @@ NEARLY_FULL = 0.8
 _KINDS = {
     "decision": "balance",
     "lost": "worker lost",
+    "left": "worker left",
     "recycled": "worker restarted",
     "hung": "call ended",
     "copied": "call copied",

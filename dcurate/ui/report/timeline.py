@@ -19,6 +19,7 @@ _MOST_NOTES = 200
 _KINDS = {
     "decision": "balancer",
     "lost": "worker lost",
+    "left": "worker left",
     "recycled": "worker restarted",
     "hung": "call ended",
     "copied": "call copied",

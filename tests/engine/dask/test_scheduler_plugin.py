@@ -70,6 +70,9 @@ class StandInScheduler:
     def subscribe_topic(self, topic: str, client: str) -> None:
         pass
 
+    def get_events(self, topic: str) -> tuple[Any, ...]:
+        return ()
+
     def adaptive_target(self, target_duration: Any = None) -> int:
         return 0
 

@@ -1,0 +1,64 @@
+"""Workers that leave in good order are not lost ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client
+
+from dcurate import DaskExecutor, Pipeline
+from dcurate.core.events import Event, WorkerLeft, WorkerLost
+from tests.conftest import scheduler_and_workers, wait_for_workers, workers_of
+from tests.forked import forked
+from tests.stages import Numbers, Sleep
+
+pytestmark = pytest.mark.cluster
+
+
+def retire(client: Client, address: str, _process: int) -> None:
+    client.retire_workers([address])
+
+
+def terminate(_client: Client, _address: str, process: int) -> None:
+    os.kill(process, signal.SIGTERM)
+
+
+def kill(client: Client, address: str, _process: int) -> None:
+    os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("end", "lost"), [(retire, False), (terminate, False), (kill, True)])
+@pytest.mark.timeout(120)
+def test_a_worker_that_leaves_in_good_order_is_not_lost(
+    end: Callable[[Client, str, int], None], lost: bool, tmp_path: Path
+) -> None:
+    heard: list[Event] = []
+
+    class Hears:
+        def on_event(self, event: Event) -> None:
+            heard.append(event)
+
+    with scheduler_and_workers(tmp_path) as address:
+        worker: list[Any] = [sys.executable, "-m", "dask", "worker", address, "--name", "second"]
+        more = ["--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path)]
+        with (
+            forked(*worker, *more, log=tmp_path / "second.log") as second,
+            Client(address, set_as_default=False) as client,
+        ):
+            wait_for_workers(address, 2)
+            stages = [Numbers(60, 1), Sleep(0.05)]
+            stream = Pipeline("test", stages=stages).stream(DaskExecutor(cluster=address), observers=[Hears()])
+            rows = sum(next(stream).num_items for _ in range(5))
+            assert second.pid is not None
+            workers = workers_of(client)
+            end(client, next(one for one, about in workers.items() if about["name"] == "second"), second.pid)
+            rows += sum(batch.num_items for batch in stream)
+    assert rows == 60
+    went = [event for event in heard if isinstance(event, WorkerLost | WorkerLeft)]
+    assert [(event.name, isinstance(event, WorkerLost)) for event in went] == [("second", lost)]
