@@ -86,10 +86,10 @@ def asked(
         TransferError: no attempt would do.
         DataError: no file of the store would fare better: credentials are missing.
     """
-    ask = _stored
-    if url.partition("://")[0].lower() in ("http", "https"):
-        ask = _http
+    is_http = url.partition("://")[0].lower() in ("http", "https")
+    if is_http:
         host_of(url)
+    ask = _http if is_http else _stored
     with within_rate_limit(url, transfer), ask(url, transfer, (start, stop), validator, most_s) as answer:
         yield answer
 

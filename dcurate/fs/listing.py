@@ -11,7 +11,11 @@ from typing import Any, BinaryIO, NamedTuple
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile
 
+from dcurate.core.foreign import whole_number
 from dcurate.errors import DataError
+
+#: Bytes of the largest file, 1 PiB; the largest of a store have a few TB.
+_LARGEST = 2**50
 
 
 class Entry(NamedTuple):
@@ -34,7 +38,7 @@ def walk(store: Any, path: str, skip: Callable[[str], bool] = lambda name: False
     for found, info in sorted(store.find(path, detail=True).items()):
         inner = found[len(path) :].strip("/").split("/")
         if info["type"] == "file" and not found.endswith("/") and not any(map(skip, inner)):
-            yield Entry(found, int(info["size"] or 0), _version(info))
+            yield Entry(found, _size(found, info), _version(info))
 
 
 def _walk_local(path: str, skip: Callable[[str], bool], above: frozenset[str]) -> Iterator[Entry]:
@@ -65,9 +69,21 @@ def _walk_local(path: str, skip: Callable[[str], bool], above: frozenset[str]) -
 
 
 def file_entry(store: Any, path: str) -> Entry:
-    """Look up one file."""
+    """Look up one file.
+
+    Raises:
+        DataError: the store says that its size is one that no file has.
+    """
     info = store.info(path)
-    return Entry(path, int(info["size"] or 0), _version(info))
+    return Entry(path, _size(path, info), _version(info))
+
+
+def _size(path: str, info: Mapping[str, Any]) -> int:
+    """The size of a file, 0 if the store does not know it. A server may say anything, and files are cut by it."""
+    size = whole_number(str(info["size"] or 0), _LARGEST)
+    if size is None:
+        raise DataError(f"{path!r} would have a size of {info['size']} bytes; check the address and its server")
+    return size
 
 
 def _version(info: Mapping[str, Any]) -> str:
@@ -78,10 +94,10 @@ def _versions(info: Mapping[str, Any]) -> Iterator[str]:
     """Values that identify the content of a file, best first; a listing may have fewer than a look at the file."""
     for etag in ("ETag", "etag", "md5Hash", "content_md5"):
         if info.get(etag):
-            yield str(info[etag]).strip('"')
+            yield str(info[etag]).strip('"').encode(errors="backslashreplace").decode()  # of bytes that are not text
     for time in ("mtime", "LastModified", "last_modified", "updated", "created"):
         if info.get(time):
-            yield f"{info['size']}-{info[time]}"
+            yield f"{info['size']}-{info[time]}".encode(errors="backslashreplace").decode()
             if isinstance(info[time], datetime):  # fsspec's store in memory lists the one, and reports the other
                 yield f"{info['size']}-{info[time].timestamp()}"
     if info.get("size") is not None:

@@ -6,6 +6,7 @@ import json
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -56,7 +57,7 @@ def url_of(address: str) -> str:
 def faults(urls: list[str], folder: Path, **options: object) -> dict[str, int]:
     path = folder / "urls.jsonl"
     path.write_text("".join(json.dumps({"url": url}) + "\n" for url in urls))
-    stages = [JsonlReader(str(path)), FetchMedia(transfer=QUICK, **options)]  # type: ignore[arg-type]
+    stages: list[Any] = [JsonlReader(str(path)), FetchMedia(transfer=QUICK, **options)]  # type: ignore[arg-type]
     return dict(Pipeline("urls", stages=stages).run(InlineExecutor(), observers=[]).report.stages[1].faulty)
 
 

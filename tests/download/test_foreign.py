@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,6 +17,7 @@ from dcurate import (
     FileDownloader,
     InlineExecutor,
     JsonlReader,
+    MediaReader,
     Pipeline,
     Transfer,
     URLGenerationStage,
@@ -22,6 +25,7 @@ from dcurate import (
 )
 from dcurate.core.foreign import LARGEST, retry_after_s, whole_number
 from dcurate.download.media import FetchMedia
+from dcurate.errors import DcurateError
 from tests.download.server import answering
 
 QUICK = Transfer(attempts=2, backoff_s=0.01, timeout_s=2.0)
@@ -126,18 +130,23 @@ def fetched(urls: Sequence[str], folder: Path, **options: object) -> tuple[list[
     stage = FetchMedia(transfer=QUICK, file_timeout_s=1.0, **options)  # type: ignore[arg-type]
     result = Pipeline("urls", stages=[JsonlReader(str(path)), stage]).run(InlineExecutor(), observers=[])
     report = result.report.stages[1]
-    rows = [row for batch in result for row in batch.to_arrow().to_pylist()]
+    batches: list[Any] = list(result)
+    rows = [row for batch in batches for row in batch.to_arrow().to_pylist()]
     assert len(urls) == len(rows) + sum(report.faulty.values()) + sum(report.dropped.values())
     return [row["url"] for row in rows], dict(report.faulty)
 
 
 def downloaded(urls: Sequence[str], folder: Path) -> set[str]:
     """The URLs of which files were downloaded; of all others the run says why not."""
-    stages = [URLGenerationStage(Listed(urls)), DocumentDownloadStage(FileDownloader(str(folder), transfer=QUICK))]
+    stages: list[Any] = [
+        URLGenerationStage(Listed(urls)),
+        DocumentDownloadStage(FileDownloader(str(folder), transfer=QUICK)),
+    ]
     result = Pipeline("urls", stages=stages).run(InlineExecutor(), observers=[])
-    files = [part for group in result for part in group.parts]
+    groups: list[Any] = list(result)
+    files = [part for group in groups for part in group.parts]
     assert len(set(urls)) == len(files) + sum(result.report.stages[1].faulty.values())
-    return {origin.url for group in result for origin in group.origins}
+    return {origin.url for group in groups for origin in group.origins}
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +154,8 @@ def odd() -> Iterator[tuple[str, list[str]]]:
     """The address of a good file, and those of files each with an odd value in a header."""
     answers = {f"/{status}/{name}/{kind.replace(' ', '-')}": answer(status, name, ODD[kind])
                for status, name in HEADERS for kind in ODD}  # fmt: skip
-    with answering({"/good": answer(200, "ETag", '"a"'), **answers}) as address:
+    named = {f"{path}{ending}": data for path, data in answers.items() for ending in (".jsonl", ".warc")}
+    with answering({"/good": answer(200, "ETag", '"a"'), **answers, **named}) as address:
         yield f"{address}/good", [f"{address}{path}" for path in answers]
 
 
@@ -159,6 +169,19 @@ def test_an_odd_header_costs_the_file_that_has_it(odd, tmp_path):
 def test_an_odd_header_costs_the_download_that_has_it(odd, tmp_path):
     good, urls = odd
     assert good in downloaded([*urls, good], tmp_path)
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("reader", [JsonlReader, MediaReader])
+def test_an_odd_header_of_a_file_that_a_reader_opens_is_an_error_in_one_sentence(kind, reader, odd):
+    """Or it does not matter; splits are bounded, whatever size a server says."""
+    good, _ = odd
+    address = good.removesuffix("/good")
+    ending = "jsonl" if reader is JsonlReader else "warc"
+    for status, name in ((200, "Content-Length"), (200, "ETag"), (200, "Last-Modified"), (206, "Content-Range")):
+        url = f"{address}/{status}/{name}/{kind.replace(' ', '-')}.{ending}"
+        with suppress(DcurateError):
+            Pipeline("read", stages=[reader(url)]).run(InlineExecutor(), observers=[])
 
 
 @pytest.mark.parametrize("kind", ODD)

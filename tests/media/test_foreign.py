@@ -45,13 +45,16 @@ ODD = {
 ENTRY, FLAGS, PACKED, UNPACKED, NAME, EXTRA, OFFSET = b"PK\1\2", 8, 20, 24, 28, 30, 42
 
 
+def tables(result: Any) -> list[Any]:
+    return [batch.to_arrow() for batch in result]
+
+
 def read(path: Path, reader: type = MediaReader) -> tuple[dict[str, bytes | str], Counter[str]]:
     """The files of an archive by name, or the reason why they have no bytes; and how often members were set aside."""
     files: dict[str, bytes | str] = {}
     lost = Counter[str]()
     result = Pipeline("read", stages=[reader(str(path))]).run(InlineExecutor(), observers=[])
-    for batch in result:
-        table = batch.to_arrow()
+    for table in tables(result):
         for name, data in zip(table["file_name"].to_pylist(), fetch(table), strict=True):
             files[name] = data if isinstance(data, bytes) else data.reason
     for reason, rows in result.report.stages[0].faulty.items():
@@ -151,14 +154,14 @@ def zipped(names: Sequence[str | bytes], method: int = 8, seekable: bool = True)
     return bytearray(buffer.getvalue())
 
 
-def places(data: bytes) -> Iterator[int]:
+def places(data: bytes | bytearray) -> Iterator[int]:
     at = data.find(ENTRY)
     while at >= 0:
         yield at
         at = data.find(ENTRY, at + 1)
 
 
-def of_zip(data: bytes, folder: Path) -> tuple[dict[str, bytes | str], Counter[str]]:
+def of_zip(data: bytes | bytearray, folder: Path) -> tuple[dict[str, bytes | str], Counter[str]]:
     (folder / "a.zip").write_bytes(data)
     files, lost = read(folder / "a.zip")
     assert (files["a.pdf"], files["c.pdf"]) == (FIRST, LAST)
@@ -312,7 +315,7 @@ def test_an_odd_header_of_a_web_archive_costs_its_record(kind, reader, field, tm
     records = [warc_record("http://host/a.pdf", FIRST), b"\r\n".join(lines), warc_record("http://host/c.pdf", LAST)]
     (tmp_path / "a.warc").write_bytes(b"".join(records))
     result = Pipeline("read", stages=[reader(str(tmp_path / "a.warc"))]).run(InlineExecutor(), observers=[])
-    rows: list[dict[str, Any]] = [row for batch in result for row in batch.to_arrow().to_pylist()]
+    rows: list[dict[str, Any]] = [row for table in tables(result) for row in table.to_pylist()]
     assert {"http://host/a.pdf", "http://host/c.pdf"} <= {row["url"] for row in rows}
     assert len(rows) + sum(result.report.stages[0].faulty.values()) == 3
 
