@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import hashlib
 import os
 import re
@@ -10,11 +9,11 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dcurate.core.foreign import retry_after_s
 from dcurate.errors import DataError, DcurateError, ResourceError
 from dcurate.models.weights import silent_hub
 from dcurate.runs.publish.target import HubFolder
@@ -198,14 +197,8 @@ def seconds_asked(headers: Mapping[str, str]) -> float | None:
         (7.0, 55.0, None)
     """
     lower = {name.lower(): value.strip() for name, value in headers.items()}
-    after, limit = lower.get("retry-after", ""), re.search(r"\bt=(\d+)", lower.get("ratelimit", ""))
-    if after.isdigit():
-        return float(after)
-    try:
-        at = email.utils.parsedate_to_datetime(after)
-    except ValueError:
-        return float(limit[1]) if limit else None
-    return max(0.0, (at.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+    after, limit = retry_after_s(lower.get("retry-after")), re.search(r"\bt=(\d+)", lower.get("ratelimit", ""))
+    return float(limit[1]) if after is None and limit else after
 
 
 def _is_done(path: str, content: Path | bytes | None, there: Mapping[str, Stored]) -> bool:
