@@ -36,6 +36,9 @@ _SECRET = re.compile(
 _NOT_SECRET = re.compile(r"(^|_)(bos|eos|eot|eod|unk|pad|sep|cls|mask|special|end|stop|start)_token$", re.IGNORECASE)
 _LOGIN = re.compile(r"(?<=://)[^/\s?#<>]*@")
 _QUERY = re.compile(r"""(?<=[?&;#])([\w.%-]+)=((?:[^&;\s'"<>#]|['"](?=[\w%]))+)""")
+#: A URL that is a part of another, percent-encoded.
+_QUOTED_MARK = re.compile("%3A%2F%2F", re.IGNORECASE)
+_QUOTED = re.compile(r"""\b[a-z][a-z0-9+.-]{0,20}%3A%2F%2F[^\s'"<>&]*""", re.IGNORECASE)
 #: What is sent with "Authorization", and pairs that a message of a library may hold, under names that say enough.
 _BEARER = re.compile(r"\b(bearer|basic)\s+(?=[\w.~+/=-]*[\d=])[\w.~+/=-]{8,}", re.IGNORECASE)
 _PAIR = re.compile(
@@ -98,9 +101,10 @@ def logins_in(text: str) -> list[str]:
 
     Examples:
         >>> logins_in("cannot read https://me:p%40w@host/a")
-        ['me:p@w', 'p@w']
+        ['me:p%40w', 'p%40w', 'me:p@w', 'p@w']
     """
-    logins = [unquote(login[:-1]) for login in _LOGIN.findall(text)]
+    written = [login[:-1] for login in _LOGIN.findall(text)]
+    logins = dict.fromkeys(form for login in written for form in (login, unquote(login)))
     return [part for login in logins for part in (login, login.partition(":")[2]) if part]
 
 
@@ -135,6 +139,8 @@ def redacted(text: str) -> str:
             lambda part: f"{part[1]}={HIDDEN}" if part[1] != "key" and _is_secret_part(part) else part[0],
             text,
         )
+    if _QUOTED_MARK.search(text):
+        text = _QUOTED.sub(lambda url: quote(without_secrets(unquote(url[0])), safe="*"), text)
     text = _PAIR.sub(lambda part: f"{part[1]}{part[2]}{HIDDEN}", text)
     return _BEARER.sub(lambda part: f"{part[1]} {HIDDEN}", text)
 
@@ -144,8 +150,7 @@ def _is_secret_part(part: re.Match[str]) -> bool:
     name, value = unquote(part[1]), part[2]
     if is_secret(name if len(name) < _LONGEST_NAME else name[-_LONGEST_NAME:]):
         return True
-    inner = unquote(value) if "%3A" in value.upper() else ""
-    return "://" in inner and without_secrets(inner) != inner
+    return _QUOTED_MARK.search(value) is not None and without_secrets(unquote(value)) != unquote(value)
 
 
 def legible(text: str, most: int = LONGEST) -> str:
@@ -255,7 +260,7 @@ def _forms(secret: str) -> frozenset[str]:
     data = secret.encode(errors="surrogatepass")
     ascii_json, any_json = json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]
     written = {secret, quote(data, safe=""), quote(data), quote_plus(data), ascii_json, any_json}
-    written |= {any_json.replace("/", "\\/"), html.escape(secret), repr(secret)[1:-1]}
+    written |= {any_json.replace("/", "\\/"), html.escape(secret), repr(secret)[1:-1], repr(data)[2:-1]}
     if len(secret) >= _LEAST_WITHIN:
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             written |= {encode(data).decode(), encode(data).decode().rstrip("=")}

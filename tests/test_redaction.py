@@ -115,8 +115,6 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("secret", ["sk-hunter2/Q+1=&x", "hunter2hunter2", 'it\'s <hunter2> "Q"', "pä✓hunter2\\n"])
 def test_a_value_that_is_known_is_removed_in_every_form(encoding: str, secret: str) -> None:
-    if encoding == "bytes" and not secret.isascii():
-        pytest.skip("bytes of other letters are escapes")
     remember([secret])
     written = ENCODINGS[encoding](secret)
     shown = redacted(f"401: the key {written} is bad")

@@ -411,6 +411,7 @@ def test_a_run_that_fails_shows_no_secret_either(servers, tmp_path):
         with pytest.raises(DcurateError) as caught:
             Pipeline("p", stages=stages).run(InlineExecutor(), observers=[])
         assert found(str(caught.value), "error") == []
+        assert found("".join(traceback.format_exception(caught.value)), "traceback") == []
     for path in tmp_path.rglob("*"):
         assert found(path.read_text("latin1") if path.is_file() else "", str(path)) == []
 
