@@ -128,9 +128,7 @@ def redacted(text: str) -> str:
         >>> redacted("401: the key sk-12345678 is unknown; see /help?sig=x")
         '401: the key *** is unknown; see /help?sig=***'
     """
-    known = _pattern(_KNOWN.values, _of_environment())
-    if known is not None:
-        text = known.sub(HIDDEN, text)
+    text = without_values(text, _KNOWN.values, _of_environment())
     if "://" in text:
         text = without_secrets(text)
     elif "=" in text:
@@ -143,6 +141,17 @@ def redacted(text: str) -> str:
         text = _QUOTED.sub(lambda url: quote(without_secrets(unquote(url[0])), safe="*"), text)
     text = _PAIR.sub(lambda part: f"{part[1]}{part[2]}{HIDDEN}", text)
     return _BEARER.sub(lambda part: f"{part[1]} {HIDDEN}", text)
+
+
+def without_values(text: str, *values: tuple[str, ...]) -> str:
+    """Remove values from a text, in every form in which they are written.
+
+    Examples:
+        >>> without_values("you sent c2stMTIzNDU2Nzg=", ("sk-12345678",))
+        'you sent ***'
+    """
+    known = _pattern(*values)
+    return text if known is None else known.sub(HIDDEN, text)
 
 
 def _is_secret_part(part: re.Match[str]) -> bool:

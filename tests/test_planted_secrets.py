@@ -54,7 +54,7 @@ class Echo(http.server.BaseHTTPRequestHandler):
         message = f"bad request: {quote(headers)} {headers} {headers.lower()} {packed}"
         status, body = 400, {"error": {"message": message}}
         if "one two" in text:
-            status, body = 200, {"choices": [{"message": {"content": "yes"}}]}
+            status, body = 200, {"choices": [{"message": {"content": f"yes: {headers}"}}]}
         data = json.dumps(body).replace("/", "\\/").encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
@@ -145,6 +145,7 @@ def test_planted_secrets_show_nowhere(tmp_path: Path, echo: str, mode: str, igno
     if ignore:
         assert Echo.asked
         assert secret(5) in Echo.asked[-1]
+        assert "yes: " in "".join(file.read_text() for file in (tmp_path / "out").glob("*.jsonl"))
         report = json.loads((tmp_path / "out.dcurate" / "report.json").read_text())
         assert "host.example" in json.dumps(report)
         quarantine = "".join(file.read_text() for file in (tmp_path / "out.dcurate" / "quarantine").rglob("*.jsonl"))

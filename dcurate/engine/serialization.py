@@ -13,6 +13,7 @@ import cloudpickle
 
 from dcurate.engine.worker.operator_task import OperatorSpec
 from dcurate.errors import PipelineError, StageError
+from dcurate.redaction import text_of
 
 #: Exceptions of pickle for objects that it cannot handle.
 _UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
@@ -31,7 +32,7 @@ def pickled(spec: OperatorSpec) -> bytes:
             culprit = _culprit(stage)
             if culprit is not None:
                 raise StageError(
-                    f"stage {stage.name!r} cannot be sent to workers: {culprit} cannot be pickled ({error}); "
+                    f"stage {stage.name!r} cannot be sent to workers: {culprit} cannot be pickled ({text_of(error)}); "
                     "make it in setup(), which runs on the worker"
                 ) from error
         raise StageError(f"operator {spec.operator!r} cannot be sent to workers: {error}") from error

@@ -20,6 +20,7 @@ from dcurate.engine.worker.calls import POISONED_EXIT, AnyStage, Calls, Process,
 from dcurate.engine.worker.sandbox import HEAD, Deaths, Report, Settings
 from dcurate.engine.worker.slots import SlotPool
 from dcurate.errors import DcurateError, StageError
+from dcurate.redaction import text_of
 
 _UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
 
@@ -166,5 +167,6 @@ def _serve(channel: Channel, pool: SlotPool, traces: int) -> None:
             channel.send("failed", error)
         except _UNPICKLABLE as error:
             channel.send(
-                "failed", StageError(f"operator {pool.operator_spec.operator!r} made what cannot be pickled: {error}")
+                "failed",
+                StageError(f"operator {pool.operator_spec.operator!r} made what cannot be pickled: {text_of(error)}"),
             )

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dcurate.core.redirects import opened_session
@@ -39,11 +41,14 @@ from dcurate.models.llm.response import (
     vectors,
 )
 from dcurate.models.llm.settings import Secret
+from dcurate.redaction import is_secret, without_values
 from dcurate.text.optional import needed
 
 OPENAI_URL = "https://api.openai.com/v1"
 #: Sent if there is no key; many self-hosted servers need none.
 _NO_KEY = "none"
+#: Characters of a key that is looked for in answers, and what looks like one.
+_LEAST_SECRET, _KEY = 8, re.compile(r"(?!.*://)(?=.*\d)\S+")
 
 
 class AsyncOpenAIClient(AsyncLLMClient):
@@ -140,6 +145,12 @@ class AsyncOpenAIClient(AsyncLLMClient):
             )
         return found or _NO_KEY
 
+    def _secrets(self) -> tuple[str, ...]:
+        """What is sent and secret, but for words that answers may hold."""
+        headers = {name: value.reveal() for name, value in self.default_headers.items()}
+        keys = [value for name, value in headers.items() if is_secret(name) or _KEY.fullmatch(value)]
+        return tuple(value for value in (self._key(), *keys) if len(value) >= _LEAST_SECRET)
+
     async def _query_model_impl(
         self,
         *,
@@ -164,7 +175,9 @@ class AsyncOpenAIClient(AsyncLLMClient):
             path, name = "/completions", "prompt"
         body = {"model": request.model, name: prompt, **request.config.body()}
         response = await self._post(path, body, request.model)
-        return completion(response, self._where(request.model), samples=request.config.samples, chat=self.chat)
+        answer = completion(response, self._where(request.model), samples=request.config.samples, chat=self.chat)
+        # An endpoint that repeats the request would have the key in the output.
+        return replace(answer, texts=tuple(without_values(text, self._secrets()) for text in answer.texts))
 
     async def _embedded(self, request: EmbeddingRequest) -> Answer:
         asked: dict[str, Any] = {"model": request.model, "input": request.texts, "encoding_format": "float"}
