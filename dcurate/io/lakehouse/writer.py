@@ -269,8 +269,8 @@ class TableWriter(ParquetWriter):
     def _look_again(self) -> None:
         """Take the version and the types of the table as it is now."""
         table = self._table()
-        table.check_writable()
-        self._base, self._types = table.version(), table.schema()
+        table.check_writable(self.mode)
+        self._base, self._types, self._required = table.version(), table.schema(), table.required()
 
     def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
         rows = self._stored(table)
