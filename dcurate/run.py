@@ -327,8 +327,9 @@ class _Run:
         """Whether it goes on with an earlier run."""
         if not self.options.resume or not isinstance(self.sink, FileWriter):
             return self.options.resume
-        if not self.sink.earlier_runs():
-            return False
+        runs = self.sink.earlier_runs()
+        if not runs or not (self.sink.separates_runs or self.sink.is_final(runs[0])):
+            return bool(runs)
         splits = self._list()
         return select_run(self.sink, PresentInput(self.fingerprint, splits, self.input_manifest, self._has_barrier))
 
