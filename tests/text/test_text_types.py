@@ -85,7 +85,7 @@ MADE: dict[str, Callable[[Path], Any]] = {
     "DocumentJoiner": lambda folder: [DocumentSplitter("\n"), DocumentJoiner("\n")],
     "DocumentSplitter": lambda folder: DocumentSplitter("\n"),
     "DocumentWriter": lambda folder: DocumentWriter(str(folder / "out")),
-    "Filter": lambda folder: Filter(bool, "text"),
+    "Filter": lambda folder: Filter(lambda text: text is not None, "text"),
     "GeneralCommentToCodeFilter": lambda folder: GeneralCommentToCodeFilter("text/x-python"),
     "JsonlWriter": lambda folder: JsonlWriter(str(folder / "out")),
     "LineRemover": lambda folder: LineRemover(["• point"]),
