@@ -63,7 +63,8 @@ def test_exact_duplicates_go_as_pandas_drops_them_however_the_frame_is_cut(
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
 def test_null_texts_are_no_duplicates_in_any_way(ways: dict[str, Any], kind: pa.DataType) -> None:
     text = "some words that are long enough to have shingles, here again and again"
-    frame = pd.DataFrame({"text": pd.array(pa.array([text, None, "", None, text, "x"], kind), pd.ArrowDtype(kind))})
+    texts: Any = pa.array([text, None, "", None, text, "x"], kind)
+    frame = pd.DataFrame({"text": pd.Series(texts, dtype=pd.ArrowDtype(kind))})
     made = deduplicate(dd.from_pandas(frame, npartitions=3), **ways).compute(scheduler="sync")
     assert made.index.tolist() == [0, 1, 2, 3, 5]
 

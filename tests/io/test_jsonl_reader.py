@@ -631,6 +631,7 @@ def test_every_large_whole_number_that_became_a_float_is_counted(rows):
 def test_what_json_does_not_have_is_written_as_null_beside_any_text(tmp_path):
     (tmp_path / "in").mkdir()
     path = put(tmp_path / "in" / "a.jsonl", '{"text": "ü", "a": NaN, "n": 7}\n{"text": "a", "a": -Infinity}\n'.encode())
-    stages = [JsonlReader(str(path)), JsonlWriter(str(tmp_path / "out"))]
-    [files] = Pipeline("copy", stages=stages).run(InlineExecutor(), observers=[])
-    assert Path(files.data[0]).read_text("utf-8") == '{"text":"ü","a":null,"n":7}\n{"text":"a","a":null}\n'
+    pipeline = Pipeline("copy", stages=[JsonlReader(str(path)), JsonlWriter(str(tmp_path / "out"))])
+    pipeline.run(InlineExecutor(), observers=[])
+    [out] = (tmp_path / "out").glob("*.jsonl")
+    assert out.read_text("utf-8") == '{"text":"ü","a":null,"n":7}\n{"text":"a","a":null}\n'

@@ -220,7 +220,7 @@ def test_a_column_that_is_only_in_the_partition_has_its_value(tmp_path: Path) ->
 
 
 #: Columns that must not be null, and rows of which one is.
-REQUIRED = {
+REQUIRED: dict[str, tuple[pa.Field, list[Any]]] = {
     "id": (pa.field("id", pa.int64(), nullable=False), [1, None]),
     "at.id": (pa.field("at", pa.struct([pa.field("id", pa.int64(), nullable=False)])), [{"id": 1}, {"id": None}]),
     "ids": (pa.field("ids", pa.list_(pa.field("element", pa.int64(), nullable=False))), [[1], [2, None]]),

@@ -102,10 +102,9 @@ MADE: dict[str, Callable[[Path], Any]] = {
 }
 #: Further settings of parts, with a rule of their own for texts.
 SETTINGS: dict[str, Callable[[Path], Any]] = {
-    **{
-        f"exact, {form}": lambda folder, form=form: ExactDuplicates(normalize=[form])
-        for form in ("case", "whitespace", "unicode")
-    },
+    "exact, any case": lambda folder: ExactDuplicates(normalize=["case"]),
+    "exact, any whitespace": lambda folder: ExactDuplicates(normalize=["whitespace"]),
+    "exact, any form of Unicode": lambda folder: ExactDuplicates(normalize=["unicode"]),
     "exact, all forms": lambda folder: ExactDuplicates(normalize=["case", "whitespace", "unicode"], keep="longest"),
     "exact by columns": lambda folder: ExactDuplicates(fields=["text", "source"]),
     "exact, flagged": lambda folder: ExactDuplicates(action="flag", id_field="id"),
@@ -188,7 +187,7 @@ def rows_of(name: str, kind: pa.DataType, folder: Path) -> Any:
         return type(error).__name__
     out = folder / "out"
     if not out.exists():
-        found = [row for batch in result for row in batch.to_arrow().to_pylist()]
+        found = [row for batch in result if isinstance(batch, DocumentBatch) for row in batch.to_arrow().to_pylist()]
     else:
         found = [
             {**row, "file": str(path.relative_to(out))}
