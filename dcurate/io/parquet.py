@@ -223,9 +223,7 @@ class ParquetReader(FileReader):
             except (FileNotFoundError, PermissionError, pa.ArrowMemoryError):
                 raise
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-                raise DataError(
-                    f"{name} is truncated or not a Parquet file ({error}); fetch it again or leave it out"
-                ) from error
+                raise DataError(f"{name} {_problem(error)}") from error
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         with self._opened(file.path, file.name) as opened:
@@ -275,10 +273,20 @@ def _groups(file: pq.ParquetFile, groups: range, columns: list[str], rows: tuple
     return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(columns)
 
 
+def _problem(error: Exception) -> str:
+    """What is wrong with a file that Arrow does not read, and what to do about it."""
+    if "encrypt" in str(error) or "decrypt" in str(error):
+        return f"is encrypted ({error}); decrypt it first, or leave it out"
+    return f"is truncated or not a Parquet file ({error}); fetch it again or leave it out"
+
+
 def _check_rows(about: pq.FileMetaData) -> None:
-    """Refuse a footer that does not add up: of a row group that says too few rows, Arrow reads no more."""
+    """Refuse a footer that does not add up: of a row group that says too few rows, Arrow reads no more.
+
+    Some writers leave the sum at 0.
+    """
     rows = sum(about.row_group(number).num_rows for number in range(about.num_row_groups))
-    if rows != about.num_rows:
+    if about.num_rows not in (0, rows):
         raise pa.ArrowInvalid(f"its row groups have {rows:,} rows, and it says that it has {about.num_rows:,}")
 
 

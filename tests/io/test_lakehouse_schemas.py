@@ -359,3 +359,13 @@ def test_values_of_partitions_of_delta_are_those_of_the_log(tmp_path: Path) -> N
         log.write_text(log.read_text().replace(f'"{from_}/', f'"{into}/'))
         folder.rename(folder.with_name(name))
     assert place.rows().sort_by("text").select(["day", "text"]).to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("values", [[7], [7.5], [True]], ids=str)
+def test_text_is_not_appended_to_a_column_of_numbers(kind: str, values: list[Any], tmp_path: Path) -> None:
+    place = Place(kind, tmp_path)
+    run(place.writer(), pa.table({"n": values}))
+    with pytest.raises(DataError, match="column 'n' of table .* has no text, which rows have; change the table first"):
+        run(place.writer(mode="append"), pa.table({"n": ["007"]}))
+    assert place.rows()["n"].to_pylist() == values

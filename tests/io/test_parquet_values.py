@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import decimal
 import json
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from pyarrow.parquet import encryption
 
 from dcurate import InlineExecutor, JsonlWriter, ParquetReader, ParquetWriter, Pipeline, Rebatch
 from dcurate.compat.nemo.split_files import split_parquet_file_by_size
@@ -184,3 +186,38 @@ def test_units_and_widths_are_copied_in_every_way(tmp_path_factory: Any, column:
     assert copied(source, folder / "out", **({"fields": ["c", "n"]} if few else {})).equals(read)
     assert copied(source, folder / "cut", Rebatch(rows=2)).equals(read)
     assert parquet_table(Directory(source, {}), "0.parquet").equals(read)
+
+
+def test_a_footer_that_does_not_sum_its_rows_is_read(tmp_path: Path) -> None:
+    table = pa.table({"n": [1, 2, 3, 4, 5]})
+    folder = put(tmp_path / "in", table)
+    path = tmp_path / "in" / "0.parquet"
+    data = path.read_bytes()
+    sums = b"\x16\x0a\x19"  # the third field of the footer, a number: 5, and the list of row groups
+    assert data.count(sums) == 1
+    path.write_bytes(data.replace(sums, b"\x16\x00\x19"))
+    assert pq.ParquetFile(path).metadata.num_rows == 0
+    assert copied(folder, tmp_path / "out").to_pydict() == table.to_pydict()
+    path.write_bytes(data.replace(sums, b"\x16\x08\x19"))
+    with pytest.raises(DataError, match="its row groups have 5 rows, and it says that it has 4"):
+        copied(folder, tmp_path / "cut")
+
+
+class Keys(encryption.KmsClient):
+    """Wraps keys in nothing."""
+
+    def __init__(self, _: Any) -> None:
+        encryption.KmsClient.__init__(self)
+
+    def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> str:
+        return base64.b64encode(key_bytes).decode()
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_an_encrypted_file_is_called_encrypted(plain: bool, tmp_path: Path) -> None:
+    settings = encryption.EncryptionConfiguration("key", column_keys={"key": ["n"]}, plaintext_footer=plain)
+    factory = encryption.CryptoFactory(Keys)
+    how = factory.file_encryption_properties(encryption.KmsConnectionConfig(), settings)
+    folder = put(tmp_path / "in", pa.table({"n": [1], "m": [2]}), encryption_properties=how)
+    with pytest.raises(DataError, match=r"0.parquet is encrypted \(.*\); decrypt it first, or leave it out"):
+        copied(folder, tmp_path / "out")

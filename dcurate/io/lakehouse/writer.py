@@ -441,6 +441,9 @@ def _what_is_lost(kind: pa.DataType, wanted: pa.DataType) -> str:
         "no field 'b'"
     """
     is_ = pa.types
+    text = is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind)
+    if text and (is_.is_integer(wanted) or is_.is_floating(wanted) or is_.is_decimal(wanted) or is_.is_boolean(wanted)):
+        return "no text"  # "007" would become 7
     if is_.is_timestamp(kind) and is_.is_timestamp(wanted) and (kind.tz is None) is not (wanted.tz is None):
         return "no time zone" if wanted.tz is None else "a time zone and not times without one"
     if is_.is_struct(kind) and is_.is_struct(wanted):
