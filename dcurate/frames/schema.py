@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,9 @@ _NAMES = {
     "double": pa.float64(),
     "binary": pa.binary(),
 }
+_TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), ?tz=([^\]]+)\]")
+_DECIMAL = re.compile(r"decimal(32|64|128|256)?\((\d+), ?(-?\d+)\)")
+_LIST = re.compile(r"(?P<large>large_)?list<((item|element): ?)?(?P<inner>.+)>")
 _MAX_STRING_BYTES = 2**31 - 1
 #: How keys of metadata begin that say how a file stores a column; they hold for a column of the same type only.
 NOTE = b"dcurate."
@@ -71,11 +75,11 @@ class ColumnTypes:
 
 
 def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
-    """User-supplied Arrow types: names (``"string"``, ``"int64"``, ``"float64"``, ...) or Arrow types.
+    """User-supplied Arrow types: names (``"string"``, ``"int64"``, ``"list<string>"``, ...) or Arrow types.
 
     Examples:
-        >>> declared({"id": "string"}, "schema")
-        {'id': DataType(string)}
+        >>> declared({"id": "string", "at": "timestamp[us, tz=UTC]", "price": "decimal128(10, 2)"}, "schema")
+        {'id': DataType(string), 'at': TimestampType(timestamp[us, tz=UTC]), 'price': Decimal128Type(decimal128(10, 2))}
 
     Raises:
         PipelineError: a name that is no type.
@@ -86,13 +90,31 @@ def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
     for column, wanted in types.items():
         try:
             is_type = isinstance(wanted, pa.DataType)
-            found[column] = wanted if is_type else _NAMES.get(wanted) or pa.type_for_alias(wanted)
+            found[column] = wanted if is_type else _type_named(wanted)
         except (ValueError, TypeError) as error:
-            options = [*_NAMES, "int64", "uint64", "float32", "float64", "timestamp[us]"]
+            options = [*_NAMES, "int64", "uint64", "float32", "float64", "timestamp[us]", "timestamp[us, tz=UTC]"]
             raise PipelineError(
                 f"{what}: unknown type {wanted!r} of column {column!r}{nearest(str(wanted), options)}"
             ) from error
     return found
+
+
+def _type_named(name: str) -> pa.DataType:
+    """The type that Arrow prints as this; with names of Python's for some.
+
+    Raises:
+        ValueError: there is none.
+        TypeError: it is not text.
+    """
+    if found := _TIMESTAMP.fullmatch(name):
+        return pa.timestamp(*found.groups())
+    if found := _DECIMAL.fullmatch(name):
+        width, precision, scale = found.groups()
+        return getattr(pa, f"decimal{width or 128}")(int(precision), int(scale))
+    if found := _LIST.fullmatch(name):
+        inner = _type_named(found["inner"])
+        return pa.large_list(inner) if found["large"] else pa.list_(inner)
+    return _NAMES.get(name) or pa.type_for_alias(name)
 
 
 def unified(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
