@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, ClassVar, NamedTuple
 
@@ -130,7 +130,8 @@ class WebDatasetWriter(FileWriter):
             yield FilePart(self.directory.path(folder + shard), size=size)
             name = folder + self._name(key, ".parquet", number)
             with self.directory.writing(name) as file:
-                pq.write_table(packed_schema(_metadata(table, shard, written)), file, compression="zstd")
+                about = _metadata(table, shard, written, {BYTES, *self._suffixes(table).values()})
+                pq.write_table(packed_schema(about), file, compression="zstd")
                 size = file.tell()
             yield FilePart(self.directory.path(name), size=size)
         self._replaced += samples.replaced
@@ -195,11 +196,11 @@ def header_of(name: str, size: int) -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
-def _metadata(table: pa.Table, shard: str, placed: Sequence[_Placed]) -> pa.Table:
-    """The rows of a shard without bytes, and where their files are in it."""
+def _metadata(table: pa.Table, shard: str, placed: Sequence[_Placed], members: Container[str]) -> pa.Table:
+    """The rows of a shard without the bytes of members, and where their files are in it."""
     rows = table.take(pa.array([each.row for each in placed], pa.int64()))
-    gone = [column.name for column in rows.schema if _is_bytes(column.type) or column.name in (MEMBERS, *_PLACE)]
-    rows = rows.drop_columns(gone)
+    held = [column.name for column in rows.schema if column.name in members and _is_bytes(column.type)]
+    rows = rows.drop_columns([*held, *(name for name in (MEMBERS, *_PLACE) if name in rows.column_names)])
     if REF in rows.column_names:
         rows = rows.rename_columns({REF: "source_ref"})
     values = ([shard] * len(placed), [each.member for each in placed], [each.offset for each in placed])

@@ -340,3 +340,15 @@ def test_a_compressed_shard_that_is_cut_or_damaged_says_so(tmp_path, pack):
         assert reasons["damaged stream"] == 1
         assert set(reasons) <= {"damaged stream", "truncated"}
         assert [row["__key__"] for row in rows] == [f"{number:04d}" for number in range(len(rows))]
+
+
+def test_columns_of_bytes_that_are_not_members_stay_in_the_parquet_file(tmp_path):
+    columns = {"file_name": ["a.png"], "bytes": [b"pixels"], "thumbnail": [b"small"], "mask": [b"masked"], "n": [7]}
+    writer = WebDatasetWriter(str(tmp_path / "out"), members={"mask.png": "mask"})
+    run(writer, initial_tasks=[DocumentBatch(data=pa.table(columns))])
+    [row] = [row for path in (tmp_path / "out").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    assert (row["thumbnail"], row["n"]) == (b"small", 7)
+    assert not row.keys() & {"bytes", "mask"}
+    [shard] = (tmp_path / "out").glob("*.tar")
+    with tarfile.open(shard) as archive:
+        assert [archive.extractfile(each).read() for each in archive] == [b"pixels", b"masked"]
