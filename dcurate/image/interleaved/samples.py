@@ -385,7 +385,7 @@ class Sample:
             held[place] = (row["text_content"] or "") if kind == TEXT else name_of(row, counts[IMAGE])
             counts[kind] += 1
         record |= self._rest(before[0] if before else None, layout, columns)
-        _add_columns(record, rows, layout)
+        _add_columns(record, rows, layout, before[0] if before else {})
         return record
 
     def _rest(self, before: Row | None, layout: SampleColumns, columns: bool) -> Record:
@@ -411,12 +411,12 @@ def _from_json(text: Any, what: str) -> Any:
         raise MediaError("bad metadata", f"{what} is not JSON: {error}") from error
 
 
-def _add_columns(record: Record, rows: Sequence[Row], layout: SampleColumns) -> None:
+def _add_columns(record: Record, rows: Sequence[Row], layout: SampleColumns, before: Row) -> None:
     """Add lists with a value for each place, text or image."""
     for name in (*layout.by_position, *layout.by_row):
         if any(row.get(name) is not None for row in rows):
             if name in layout.by_row:
-                _check_free(record, name)
+                _check_free(record, name, before)
             record[name] = values = [None] * len(record[layout.texts])
             for row in rows:
                 value = row.get(name)
@@ -426,15 +426,16 @@ def _add_columns(record: Record, rows: Sequence[Row], layout: SampleColumns) -> 
         for name in names:
             values = [_plain(row.get(name), name) for row in rows if row["modality"] == kind]
             if any(value is not None for value in values):
-                _check_free(record, name)
+                _check_free(record, name, before)
                 record[name] = values
             elif name not in layout.unnamed:
                 record.setdefault(name, values)
 
 
-def _check_free(record: Record, name: str) -> None:
+def _check_free(record: Record, name: str, before: Row) -> None:
     """Refuse values of texts or images in a column that has one of the sample, too; a list may be the same as text."""
-    if name in record and not str(record[name]).startswith("["):
+    value = record.get(name, before.get(name))
+    if value is not None and not str(value).startswith("["):
         raise MediaError("one column for a sample and its parts", f"{name!r} has values of both; rename one of them")
 
 

@@ -520,6 +520,8 @@ def test_a_column_that_cannot_be_written_is_not_lost(tmp_path: Path, values: lis
     rows = table(*MODALITIES, mine=texts if reason.startswith("one") else values)
     result = write(InterleavedWebdatasetWriter(str(tmp_path / "out")), rows)
     assert quarantine(result) == {reason: 4}
+    lists = FromInterleaved(images="bytes").process(DocumentBatch(data=rows))
+    assert (lists.num_items, [rejection.reason for rejection in lists.rejections]) == (0, [reason])
 
 
 def test_values_of_a_text_and_an_image_at_one_position_are_both_written_or_refused(tmp_path: Path) -> None:
