@@ -251,6 +251,26 @@ def test_a_run_that_fails_is_one_sentence_and_exit_code_1(here):
     assert "ZeroDivisionError: nothing to divide by" in line
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "last"),
+    [
+        (["r.yaml", "--set", "min_words=1000"], 0, {"notice": "no documents are left: --rejected PATH keeps dropped"}),
+        (["nothing.yaml"], 2, {"error": "there is no recipe file 'nothing.yaml'"}),
+        (["r.yaml", "--mod", "inline"], 2, {"error": "No such option '--mod'. Did you mean '--mode'?"}),
+        (["broken.yaml"], 1, {"error": "stage 'broken' failed on batch"}),
+        (["broken.yaml", "--debug"], 1, {"error": "stage 'broken' failed on batch", "trace": "Traceback (most"}),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, list) else None,
+)
+def test_where_progress_is_json_all_that_is_said_is(here, arguments, code, last):
+    (here / "broken.yaml").write_text(RECIPE.replace("slow_stage:Slow: {seconds: ${seconds}}", "slow_stage:Broken"))
+    done = run("run", *arguments, "--mode", "inline", "--progress", "json", cwd=here)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.returncode == lines[-1].get("code", 0) == code
+    assert all(lines[-1][name].startswith(said) for name, said in last.items())
+    assert [line for line in lines if "error" in line and "state" not in line] == lines[-1:] * bool(code)
+
+
 def test_a_failing_stage_on_workers_is_one_sentence_too(here):
     (here / "broken.yaml").write_text(RECIPE.replace("slow_stage:Slow: {seconds: ${seconds}}", "slow_stage:Broken"))
     done = run("run", "broken.yaml", "--workers", "1", "--quiet", cwd=here)

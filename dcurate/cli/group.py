@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import atexit
 import gc
+import json
+import logging
 import os
 import shlex
 import signal
 import sys
 import traceback
 from io import TextIOWrapper
+from itertools import pairwise
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -78,11 +81,35 @@ def console() -> Console:
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=120)
 
 
+def writes_json(arguments: list[str]) -> bool:
+    """Whether progress is asked for as JSON lines, so that standard error has nothing else.
+
+    Examples:
+        >>> writes_json(["run", "demo", "--progress", "json"]), writes_json(["run", "--progress=json"])
+        (True, True)
+        >>> writes_json(["run", "json", "--progress", "lines"])
+        False
+    """
+    return "--progress=json" in arguments or ("--progress", "json") in pairwise(arguments)
+
+
+class JsonLines(logging.Formatter):
+    """Formats a warning as a line of JSON, for standard error where progress is JSON lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        return json.dumps({"notice": redacted(record.getMessage())})
+
+
 def _fail(message: str, code: int, debug: bool) -> NoReturn:
     """End with one sentence on standard error."""
-    if debug:
-        click.echo(redacted(traceback.format_exc()), err=True, nl=False)
+    trace = redacted(traceback.format_exc()) if debug else ""
     message = redacted(message)
+    if writes_json(sys.argv[1:]):
+        line = {"error": message.removeprefix("error: "), "code": code}
+        click.echo(json.dumps(line | ({"trace": trace} if trace else {})), err=True)
+        sys.exit(code)
+    click.echo(trace, err=True, nl=False)
     click.echo(" ".join(message.splitlines()) if message.startswith("error:") else message, err=True)
     sys.exit(code)
 
@@ -106,13 +133,15 @@ def _ended(how: str, arguments: list[str]) -> str:
 def _mind_signals() -> list[int]:
     """Have Ctrl-C and SIGTERM end the command, the first cleanly and the next at once; return those received."""
     came: list[int] = []
+    stopping = "stopping cleanly; press Ctrl-C again to stop at once"
+    notice = f"{json.dumps({'notice': stopping}) if writes_json(sys.argv[1:]) else stopping}\n".encode()
 
     def end(number: int, _frame: FrameType | None) -> None:
         came.append(number)
         if len(came) > 1:
             os._exit(128 + number)  # worker processes see that this one is gone, and go too
         # Not by a stream: the signal may have come while that is written to.
-        os.write(2, b"stopping cleanly; press Ctrl-C again to stop at once\n")
+        os.write(2, notice)
         raise KeyboardInterrupt
 
     for number in _ENDS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import dcurate
-from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
+from dcurate.cli.group import LINE_INTERVAL, MODES, JsonLines, cli, console, debug_option, local_executor, trust_option
 from dcurate.cli.samples import run_on_sample
 from dcurate.cluster.fork_server import started_ahead
 from dcurate.core.events import Observer
@@ -106,7 +108,7 @@ def run(
         page = f"{Directory(report.output_path).records}/{PAGE}" if report.output_path else None
         console().print(report_table(report, page))
         for sentence in _advice(report):
-            click.echo(sentence, err=True)
+            click.echo(json.dumps({"notice": sentence}) if progress == "json" else sentence, err=True)
 
 
 @cli.command("compile", short_help="Compile what recipes use, ahead of their runs.")
@@ -169,6 +171,10 @@ def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
     if progress == "none":
         return []
     if progress == "json":
+        warnings = logging.StreamHandler()
+        warnings.setFormatter(JsonLines())
+        logging.getLogger("dcurate").addHandler(warnings)
+        stack.callback(logging.getLogger("dcurate").removeHandler, warnings)
         return [JsonProgress(interval=interval)]
     lines = Console(stderr=True, force_terminal=False) if progress == "lines" else None
     return [stack.enter_context(Progress(lines, interval))]
