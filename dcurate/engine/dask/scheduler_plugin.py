@@ -336,9 +336,9 @@ class SlotManager(SchedulerPlugin):
                     )
                 )
                 for task, seconds in state.executing.items():
-                    operator = self.router.operator_of(task.key)
-                    if operator is not None:
-                        elapsed[operator] = max(seconds, elapsed.get(operator, 0.0))
+                    name = self.router.operator_of(task.key)
+                    if name is not None:
+                        elapsed[name] = max(seconds, elapsed.get(name, 0.0))
             await pauses.maybe()
         if scheduler.workers or OFFER in compat.extensions(scheduler):
             self._last_with_workers = now
