@@ -30,6 +30,8 @@ from dcurate.engine.worker.calls import POISONED_EXIT, QUICK_S
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import RunError
 
+#: Exit code of a process that ran out of memory between two calls.
+MEMORY_EXIT = 71
 #: After this many deaths in one task the rest of the current batch is given up.
 MAX_DEATHS = 200
 #: After this many processes to which the GPU became unusable, each in its first call of a stage, no row is at fault.
@@ -340,6 +342,9 @@ class _Process:
             error, _, trace = trace.partition("\n")
             message, _, trace = trace.partition("\n")
             return Died(f"died: {error}", f"left the GPU unusable to its process: {message}", trace, poisoned=True)
+        if code == MEMORY_EXIT:
+            why = "ran out of the memory that a worker may use"
+            return Died("died: memory", f"{why}; use a smaller blocksize or batch_size, or workers with more", trace)
         if code >= 0:
             return Died(f"died: exit {code}", f"ended its process with exit code {code}", trace)
         try:

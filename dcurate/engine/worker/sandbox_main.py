@@ -17,7 +17,7 @@ from dcurate.core.lifeline import end_with_parent
 from dcurate.engine.worker.bisect import BatchSlice
 from dcurate.engine.worker.call_guard import CallError, Died, Failure
 from dcurate.engine.worker.calls import POISONED_EXIT, AnyStage, Calls, Process, failed_on, is_divisible, row_of
-from dcurate.engine.worker.sandbox import HEAD, Deaths, Report, Settings
+from dcurate.engine.worker.sandbox import HEAD, MEMORY_EXIT, Deaths, Report, Settings
 from dcurate.engine.worker.slots import SlotPool
 from dcurate.errors import DcurateError, StageError
 from dcurate.redaction import text_of
@@ -129,7 +129,10 @@ def main(answers: int, lifeline: int, traces: int) -> None:
     payload, run, settings = pickle.loads(setup_message)
     pool = _opened(channel, payload, run, settings)
     if pool is not None:
-        _serve(channel, pool, traces)
+        try:
+            _serve(channel, pool, traces)
+        except MemoryError:  # between calls, as results are counted or sent: nothing else may work
+            os._exit(MEMORY_EXIT)
         channel.send("closed", pool.close())
 
 

@@ -12,13 +12,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import psutil
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, JsonlReader, JsonlWriter, ProcessingStage
+from dcurate import BatchKey, DocumentBatch, JsonlReader, JsonlWriter, ProcessingStage
 from dcurate.core.batch import Batch
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
@@ -124,6 +126,22 @@ def test_memory_that_runs_away_is_an_error_of_the_stage() -> None:
     result = run_sandboxed(payload(Poisoned()), uuid.uuid4().hex, [batch("a", "memory", "b")], memory)
     assert made(result) == [[("a.jsonl", ["a!", "b!"])]]
     assert result.stats[0][0].faulty == {"MemoryError": 1}
+
+
+class Widens(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Gives rows that fit into memory once, and not a second time, as they are sent."""
+
+    name = "widens"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        zeros = np.zeros(5 << 27)  # memory that is not touched takes none
+        column = pa.Array.from_buffers(pa.float64(), len(zeros), [None, pa.py_buffer(zeros)])
+        return task.with_data(pa.table({"zero": column}))
+
+
+def test_memory_that_runs_out_between_calls_is_named() -> None:
+    with pytest.raises(StageError, match="ran out of the memory that a worker may use; use a smaller blocksize"):
+        run_sandboxed(payload(Widens(), ignore=False), uuid.uuid4().hex, [batch("a")], Settings(memory_limit=8 << 30))
 
 
 def test_of_a_fused_operator_exactly_the_row_that_kills_is_not_written(tmp_path: Path) -> None:
