@@ -260,15 +260,18 @@ def forget_topic(scheduler: Scheduler, topic: str, client: str) -> None:
         del topics[topic]
 
 
-def left_in_order(scheduler: Scheduler, worker: str) -> bool:
-    """Whether a worker that is gone was retired, or had said that it closes."""
+def last_status(scheduler: Scheduler, worker: str) -> str:
+    """The last status that was known of a worker that is gone: ``"retired"``, or what it said itself.
+
+    It says ``"closing"`` if it ends in good order, and ``"paused"`` while its memory is nearly full.
+    """
     for _, event in islice(reversed(scheduler.get_events(worker)), MAX_LAST_EVENTS):
         match event:
             case {"action": "remove-worker", "expected": True}:
-                return True
-            case {"action": "worker-status-change", "status": "closing" | "closing_gracefully"}:
-                return True
-    return False
+                return "retired"
+            case {"action": "worker-status-change", "status": status}:
+                return str(status)
+    return ""
 
 
 def remove_plugin(scheduler: Scheduler, name: str) -> Any:

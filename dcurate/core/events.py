@@ -161,10 +161,12 @@ class WorkerLost(Event):
 
     Attributes:
         worker: its address; ``name`` is the cluster's name of it, if known.
+        reason: why, as far as that can be seen: that its memory was nearly full. Else empty.
     """
 
     worker: str
     name: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -242,7 +242,8 @@ class RunState:
             self._note(Note(event.time, "left", f"{worker} has left"))
             return
         self.workers_lost += 1
-        self._note(Note(event.time, "lost", f"{worker} is gone; what was there is made again"))
+        why = f", as {event.reason}" if event.reason else ""
+        self._note(Note(event.time, "lost", f"{worker} is gone{why}; what was there is made again"))
 
     def _note_of(self, event: Event) -> None:
         """Return a note about an event for the report, if any."""

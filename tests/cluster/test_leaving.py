@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from distributed import Client
 
-from dcurate import DaskExecutor, Pipeline
+from dcurate import DaskExecutor, DocumentBatch, LocalCluster, Pipeline, ProcessingStage
 from dcurate.core.events import Event, WorkerLeft, WorkerLost
 from tests.conftest import scheduler_and_workers, wait_for_workers, workers_of
 from tests.forked import forked
@@ -62,3 +63,36 @@ def test_a_worker_that_leaves_in_good_order_is_not_lost(
     assert rows == 60
     went = [event for event in heard if isinstance(event, WorkerLost | WorkerLeft)]
     assert [(event.name, isinstance(event, WorkerLost)) for event in went] == [("second", lost)]
+
+
+class Grows(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Takes more and more memory."""
+
+    name = "grows"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        taken = []
+        for _ in range(100):
+            taken.append(b"x" * (16 << 20))
+            time.sleep(0.1)
+        return task
+
+
+class FirstLost:
+    """Notes why the first worker was lost, and ends the run."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, WorkerLost):
+            self.reason = event.reason
+            raise KeyboardInterrupt
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_whose_memory_was_full_is_said_to_be_lost_for_that() -> None:
+    heard = FirstLost()
+    with LocalCluster(n_workers=1, gpus=False, memory_limit=800_000_000) as cluster, pytest.raises(KeyboardInterrupt):
+        Pipeline("test", stages=[Numbers(2, 1), Grows()]).run(DaskExecutor(cluster=cluster), observers=[heard])
+    assert heard.reason == "its memory of 0.8 GB was nearly full"

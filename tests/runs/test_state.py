@@ -195,6 +195,8 @@ def test_an_operator_of_an_inner_round_has_its_barrier_as_owner_and_others_have_
 def test_a_worker_that_is_gone_or_restarted_goes_by_its_name_if_it_has_one():
     named = (WorkerLost(101.0, "tcp://10.0.0.7:1", "gpu-3"), WorkerRecycled(102.0, "tcp://10.0.0.8:1", "why", "cpu-1"))
     texts = [note.text for note in counted(START, *named, WorkerLost(103.0, "tcp://10.0.0.9:1")).latest]
+    (why,) = counted(START, WorkerLost(101.0, "a", reason="its memory was nearly full")).latest
+    assert why.text == "worker a is gone, as its memory was nearly full; what was there is made again"
     assert texts[0].startswith("worker gpu-3 is gone")
     assert texts[1] == "worker cpu-1 is restarted: why"
     assert texts[2].startswith("worker tcp://10.0.0.9:1 is gone")

@@ -438,8 +438,9 @@ class DaskBackend:
                     for key in [key for key in self._slots if key[1] == worker]:
                         del self._slots[key]
                     self._count_slots()
-                    kind = WorkerLeft if event["in_order"] else WorkerLost
-                    self.accounting.emit(kind(time.time(), worker, event["name"]))
+                    left = WorkerLeft(time.time(), worker, event["name"])
+                    lost = WorkerLost(time.time(), worker, event["name"], event["reason"])
+                    self.accounting.emit(left if event["in_order"] else lost)
                     changed = True
                 case {"failed": operator, "error": message}:
                     failure = _failure_of(operator, event.get("policy", ""), message)

@@ -53,6 +53,10 @@ MESSAGES = 10
 #: Number of workers from which messages to each are so rare that waiting for more of them costs more than it saves, and
 #: seconds between messages to the driver then.
 MANY_WORKERS, CLIENT_INTERVAL_S = 100, 0.02
+#: Share of its limit from which the memory of a worker that dies is the likely cause: Dask pauses it from there on.
+NEARLY_FULL = 0.8
+#: The last status of workers that leave in good order.
+LEAVING = ("retired", "closing", "closing_gracefully")
 #: The memory of a worker is known of this many ticks.
 MEMORY_TICKS = 20
 
@@ -86,6 +90,8 @@ class SlotManager(SchedulerPlugin):
         self._joined: dict[str, float] = {}
         self._names: dict[str, str] = {}
         self._grown: dict[str, deque[int]] = {}
+        #: Memory that each worker used when it was last heard of, and its limit.
+        self._memory: dict[str, tuple[int, int]] = {}
         self._started: float | None = None
         #: Wanted numbers of workers, by kind, or in all where Dask scales the cluster; and slots of operators that
         #: policies of the user set.
@@ -161,11 +167,15 @@ class SlotManager(SchedulerPlugin):
         self._joined.pop(worker, None)
         name = self._names.pop(worker, "")
         self._grown.pop(worker, None)
+        used, limit = self._memory.pop(worker, (0, 0))
         self.leaving = {one for one in self.leaving if one[0] != worker}
         self.ready = {one: slots for one, slots in self.ready.items() if one[0] != worker}
         if not self.recycler.forget(worker):
-            in_order = compat.left_in_order(scheduler, worker)
-            self.publish({"lost": worker, "name": name, "in_order": in_order})
+            status = compat.last_status(scheduler, worker)
+            in_order = status in LEAVING
+            full = limit and (status == "paused" or used >= NEARLY_FULL * limit)
+            reason = f"its memory of {limit / 1e9:.3g} GB was nearly full" if full else ""
+            self.publish({"lost": worker, "name": name, "in_order": in_order, "reason": reason})
             for operator, claim in claims.items():
                 if claim.slots > ready.get((worker, operator), 0) and not in_order:
                     works = any(slots for (_, other), slots in self.ready.items() if other == operator)
@@ -491,8 +501,9 @@ class SlotManager(SchedulerPlugin):
             if state is not None:
                 if (state.status != Status.running) != (worker in self.paused):
                     self._set_paused(worker, state.status != Status.running)
-                used = int(state.metrics.get("memory", 0)) - int(state.nbytes)
-                self._grown.setdefault(worker, deque(maxlen=MEMORY_TICKS)).append(used)
+                used = int(state.metrics.get("memory", 0))
+                self._memory[worker] = used, int(state.memory_limit or 0)
+                self._grown.setdefault(worker, deque(maxlen=MEMORY_TICKS)).append(used - int(state.nbytes))
                 if worker in emptied:
                     stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
                     self._reassign(worker, stray)
