@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote
 
 import orjson
+from urllib3.util import parse_url
 
+#: Characters that addresses hold as they are, besides letters and digits, and what they hold for another one.
+_SAFE, _ESCAPE = "!$&'()*+,;=:@/?%-._~", re.compile(r"%[0-9a-fA-F]{2}")
 #: Bytes of robots.txt that are read, as https://www.rfc-editor.org/rfc/rfc9309 asks for at least.
 LARGEST_ROBOTS = 500 * 2**10
 
@@ -48,7 +52,7 @@ class Robots(NamedTuple):
                 has_own = has_own or is_own
             elif field in ("allow", "disallow"):
                 in_rules = True
-                rule = _Rule(value, field == "allow")
+                rule = _Rule(_encoded(value), field == "allow")
                 if is_own and value:
                     own.append(rule)
                 if is_other and value:
@@ -87,9 +91,18 @@ def _matches(pattern: str, path: str) -> bool:
 
 
 def path_of(url: str) -> str:
-    """The path of an address with its query, as robots.txt has it."""
-    parts = urlsplit(url)
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    r"""The path of an address with its query, as it is asked for.
+
+    Examples:
+        >>> path_of("http://host/a/../caf\xe9?b#c"), path_of("http://host")
+        ('/caf%C3%A9?b', '/')
+    """
+    return parse_url(url).request_uri
+
+
+def _encoded(pattern: str) -> str:
+    """A pattern in the form of `path_of`, as RFC 9309 asks for, so that ``/café`` matches ``/caf%C3%A9``."""
+    return _ESCAPE.sub(lambda match: match[0].upper(), quote(pattern, safe=_SAFE))
 
 
 def robots_tags(headers: Iterable[tuple[str, str]], agent: str) -> list[str]:
@@ -136,7 +149,7 @@ def tdm_rules(data: bytes) -> list[tuple[str, bool]]:
     except orjson.JSONDecodeError:
         return []
     return [
-        (rule["location"], rule.get("tdm-reservation") == 1)
+        (_encoded(rule["location"]), rule.get("tdm-reservation") == 1)
         for rule in (rules if isinstance(rules, list) else [])
         if isinstance(rule, dict) and isinstance(rule.get("location"), str)
     ]

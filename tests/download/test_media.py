@@ -318,6 +318,16 @@ def test_robots_txt_is_read_as_rfc_9309_has_it():
     assert Robots.of("", "dcurate").allows("/")
 
 
+@pytest.mark.parametrize(
+    "path", ["/private/a", "/x/../private/a", "/./private/a", "/caf\xe9", "/caf%C3%A9", "/caf%c3%a9", "/a b", "/a%20b"]
+)
+def test_a_path_is_compared_as_it_is_asked_for(path, web, tmp_path):
+    web.content["/robots.txt"] = "User-agent: *\nDisallow: /private/\nDisallow: /caf\xe9\nDisallow: /a%20b".encode()
+    result = run(listed(tmp_path, [web.url(path)]), FetchMedia(private=True, transfer=QUICK))
+    assert result.report.stages[1].dropped == {"opted out: robots.txt": 1}
+    assert not {one.path for one in web.asked} - {"/robots.txt", "/.well-known/tdmrep.json"}
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.text(alphabet="/a*$", max_size=12), st.text(alphabet="/a", max_size=12))
 def test_patterns_match_as_regular_expressions_do(pattern, path):
