@@ -121,6 +121,8 @@ def check_values(value: Any, place: str) -> None:
     elif isinstance(value, dict):
         for key, inner in value.items():
             _check_setting(str(key), inner, place)
+            if str(key).endswith(("options", "kwargs")):
+                _check_routes(inner, place)
             if str(key).endswith("options"):
                 _check_options(inner, place)
             check_values(inner, place)
@@ -158,8 +160,18 @@ def _check_setting(key: str, value: Any, place: str) -> None:
         raise PipelineError(f"{place}: {key} may have code loaded with a model; {ADVICE}")
     if key.endswith("protocol") and isinstance(value, str):
         _check_protocol(value, value, place)
-    if _ROUTES.search(_letters(key)) and value not in (False, None):
-        raise PipelineError(f"{place}: {key} may have tokens and keys of yours sent to an address; {ADVICE}")
+
+
+def _check_routes(value: Any, place: str) -> None:
+    """Refuse settings of a library that say where its requests go."""
+    if isinstance(value, list):
+        for inner in value:
+            _check_routes(inner, place)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if _ROUTES.search(_letters(str(key))) and inner not in (False, None):
+                raise PipelineError(f"{place}: {key} may have tokens and keys of yours sent to an address; {ADVICE}")
+            _check_routes(inner, place)
 
 
 def _check_options(value: Any, place: str) -> None:
@@ -175,7 +187,7 @@ def _check_options(value: Any, place: str) -> None:
         text = inner if isinstance(inner, str) else ""
         is_part = _letters(str(key)) in _HOST_PARTS
         if _HOST_PART.fullmatch(text) is None if is_part else "://" in text or text.startswith(("//", "\\\\")):
-            raise PipelineError(f"{place}: option {key} may have tokens and keys of yours sent to an address; {ADVICE}")
+            raise PipelineError(f"{place}: {key} may have tokens and keys of yours sent to an address; {ADVICE}")
         _check_options(inner, place)
 
 

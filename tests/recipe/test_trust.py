@@ -237,6 +237,8 @@ def test_options_of_stores_that_name_no_address_need_no_trust(load):
     }
     [reader] = load([{"JsonlReader": {"file_paths": "s3://b/a", "storage_options": options}}]).pipeline.stages
     assert reader.storage_options == options
+    schema = {"endpoint": {"type": "string"}, "mirror": {"type": "string"}}
+    load([{"GenerateStage": {"prompt": "{text}", "model_name": "m", "schema": schema, "client": {"OpenAIClient": {}}}}])
     stage = {"JsonlReader": {"file_paths": "hf://a/b", "storage_options": {"endpoint": THIEF}}}
     assert load([stage], trust=True).pipeline.stages[0].storage_options == {"endpoint": THIEF}
 
