@@ -25,7 +25,7 @@ class Tells(ProcessingStage[DocumentBatch, DocumentBatch]):
             told = [self.address, self.password, *self.headers.values(), *self.storage_options.values()]
             told += [os.environ[name] for name in ("PLANTED_DB_PASS", "PLANTED_KEY", "PLANTED_PAT")]
             written = [[text, quote(text, safe=""), json.dumps(text)] for text in told]
-            written += [[base64.b64encode(text.encode())] for text in told[1:]]
+            written += [[base64.b64encode(text.encode()).decode()] for text in told[1:]]
             cause = ValueError(f"cause: {written}")
             raise RuntimeError(f"told: {written} {'x' * 20_000} {written}") from cause
         return task

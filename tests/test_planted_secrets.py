@@ -52,9 +52,10 @@ class Echo(http.server.BaseHTTPRequestHandler):
         self.asked.append(headers)
         packed = base64.b64encode((self.headers["Authorization"].partition(" ")[2]).encode()).decode()
         message = f"bad request: {quote(headers)} {headers} {headers.lower()} {packed}"
-        status, body = 400, {"error": {"message": message}}
+        body: dict[str, object] = {"error": {"message": message}}
+        status = 400
         if "one two" in text:
-            status, body = 200, {"choices": [{"message": {"content": f"yes: {headers}"}}]}
+            body, status = {"choices": [{"message": {"content": f"yes: {headers}"}}]}, 200
         data = json.dumps(body).replace("/", "\\/").encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
