@@ -77,7 +77,7 @@ class Query:
     descending: bool = False
 
 
-class Place(NamedTuple):
+class DocumentPlace(NamedTuple):
     """A document: its id, which others may have, too, and where it is."""
 
     id: str
@@ -90,16 +90,18 @@ class UserMarks:
     """Marks that people gave to documents, kept among the records of the run; several sessions may write them."""
 
     directory: Directory
-    found: dict[Place, dict[str, Any]] = field(default_factory=dict)
+    found: dict[DocumentPlace, dict[str, Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def load(self) -> None:
         """Read the marks of all sessions."""
         lines = (self.directory.read(MARKS) or b"").splitlines()
         marks = [mark for mark in map(orjson.loads, lines) if isinstance(mark, dict)]
-        self.found = {Place(str(mark.get("id")), str(mark.get("file")), mark.get("row", -1)): mark for mark in marks}
+        self.found = {
+            DocumentPlace(str(mark.get("id")), str(mark.get("file")), mark.get("row", -1)): mark for mark in marks
+        }
 
-    def put(self, place: Place, mark: str, note: str, fate: FateKind) -> None:
+    def put(self, place: DocumentPlace, mark: str, note: str, fate: FateKind) -> None:
         """Mark a document; an empty mark takes it back.
 
         Raises:
@@ -275,9 +277,9 @@ class ExploredCorpus:
         self.marks.put(place, mark[:40], note[:2000], self.fates[self._codes[number]])
         return self.marks.found.get(place, {})
 
-    def _place(self, number: int) -> Place:
+    def _place(self, number: int) -> DocumentPlace:
         document = self.index.document(number)
-        return Place(document["id"], document["file"], document["row"])
+        return DocumentPlace(document["id"], document["file"], document["row"])
 
     def _mask(self, query: Query) -> npt.NDArray[np.bool_]:
         """The documents that a query asks for, but for its words."""
