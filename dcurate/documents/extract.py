@@ -95,7 +95,8 @@ class PdfExtract(FileExtract):
         forms: whether the values of form fields and free-text notes are in the text, where they are on the page.
         repair: whether a file that was cut off is read as far as it goes.
         password: for encrypted files; None for none.
-        timeout_s: seconds that one PDF may take; None for 60, and 600 with OCR.
+        timeout_s: seconds of CPU time that one PDF may take, and ten times as many by the clock; None for 60, and 600
+            with OCR.
         memory: bytes that the child process may take for one, or text such as ``"1GiB"``; None for 1 GiB, and
             3 GiB with OCR.
         largest_file: a larger one goes to quarantine as ``"too large"``.

@@ -109,7 +109,7 @@ def _drawn(found: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]
             if time.monotonic() < until and not one.reason.startswith(_DANGEROUS):
                 try:
                     data = fetch(pa.table({REF: ref_array([ref])}), limit=_LARGEST)[0]
-                    answer = sandbox.call(data) if isinstance(data, bytes) else None
+                    answer = sandbox.call(data, _TIMEOUT_S) if isinstance(data, bytes) else None
                 except DcurateError:  # the report of a run is written without it
                     answer = None
             if isinstance(answer, ChildAnswer):

@@ -58,7 +58,8 @@ class VisionExtract(GenerateStage):
         anchor: send the text that the file has for the page with its picture.
         text_field: the column with the text.
         prompt: another prompt for the same form of answers.
-        draw_timeout_s: seconds that drawing the pages of a PDF may take.
+        draw_timeout_s: seconds of CPU time that drawing the pages of a PDF may take, and ten times as many by the
+            clock.
         storage_options: for fsspec.
 
     The other arguments are those of `GenerateStage`; ``max_tokens`` is 8,000 unless `generation_config` is given.

@@ -77,7 +77,7 @@ class ImageSignals(PictureStage):
         sandbox: decode in a child process. It takes about 0.1 ms a picture, and two copies of its bytes.
         max_pixels: most pixels of a picture, as stored.
         max_file_bytes: a larger file goes to quarantine as ``too large``, and is not read.
-        timeout_s: seconds for a picture in the sandbox.
+        timeout_s: seconds of CPU time for a picture in the sandbox, and ten times as many by the clock.
         memory_bytes: memory of the sandbox.
         storage_options: for fsspec.
         name: of the stage.

@@ -31,9 +31,15 @@ from dcurate.media.template import Ended, Template
 START_S = 300.0
 #: Seconds that a child whose pipe is closed may take to end.
 END_S = 30.0
+#: By the clock an item may take so many times the CPU time that it may take: on a loaded machine a child waits.
+WALL_FACTOR = 10
+#: The kind of clock of a process that counts its CPU time, see clock_getcpuclockid(3).
+_CPU_CLOCK = 2
 #: Bytes that are asked of the kernel for each pipe.
 _PIPE = 2**20
 _READ = 2**18
+#: Seconds between two looks at a child that is about to reach a limit.
+_LEAST_WAIT_S = 0.01
 _IOV = 64
 #: A child that was killed at more than this share of its memory limit ran out of memory.
 _NEARLY_ALL = 0.75
@@ -67,7 +73,8 @@ class Sandbox:
     Args:
         function: ``"package.module:function"``.
         options: passed to the function with each item; must be what JSON can hold.
-        timeout_s: seconds of wall time for an item.
+        timeout_s: seconds of CPU time for an item, so that the result does not depend on what else the machine does; by
+            the clock it may take ten times as long.
         memory_bytes: bytes of data (``RLIMIT_DATA``) that the child may hold, its libraries included.
         recycle_items: a new child is started after as many items.
         recycle_growth_bytes: the same when the child holds so much more than after its first items.
@@ -105,22 +112,26 @@ class Sandbox:
         #: How many children were started, and how many seconds of CPU those that ended took.
         self.started, self.cpu_s = 0, 0.0
 
-    def map(self, items: Sequence[bytes | memoryview]) -> list[ChildAnswer | MediaFault]:
+    def map(self, items: Sequence[bytes | memoryview], wall_s: float | None = None) -> list[ChildAnswer | MediaFault]:
         """Call the function on each item; the answers are in the order of the items.
+
+        Args:
+            items: passed to the function.
+            wall_s: seconds by the clock that an item may take; ten times the CPU time if not given.
 
         Raises:
             StageError: the function cannot be loaded.
         """
         with self._busy:
-            return list(self._answers(items))
+            return list(self._answers(items, wall_s or WALL_FACTOR * self._timeout_s))
 
-    def call(self, data: bytes | memoryview) -> ChildAnswer | MediaFault:
-        """Call the function on one item.
+    def call(self, data: bytes | memoryview, wall_s: float | None = None) -> ChildAnswer | MediaFault:
+        """Call the function on one item; see `map`.
 
         Raises:
             StageError: the function cannot be loaded.
         """
-        return self.map([data])[0]
+        return self.map([data], wall_s)[0]
 
     def close(self) -> None:
         """End the child; the next call starts another."""
@@ -133,13 +144,13 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _answers(self, items: Sequence[bytes | memoryview]) -> Iterator[ChildAnswer | MediaFault]:
+    def _answers(self, items: Sequence[bytes | memoryview], wall_s: float) -> Iterator[ChildAnswer | MediaFault]:
         waiting = deque(items)
         again = False  # the first item ended a child, and is tried once more, alone
         while waiting:
             try:
                 child = self._ready()
-                for answer in child.answers([waiting[0]] if again else list(waiting), self._timeout_s):
+                for answer in child.answers([waiting[0]] if again else list(waiting), self._timeout_s, wall_s):
                     again = False
                     waiting.popleft()
                     yield answer
@@ -228,7 +239,7 @@ class _Child:
             StageError: it cannot be.
         """
         try:
-            kind, value, _ = self._next(START_S)
+            kind, value, _ = self._next(START_S, START_S)
             reason = "" if kind == AnswerKind.READY else str(value.get("detail"))
             peak = value.get("peak_bytes", 0)
             self._peak = peak if isinstance(peak, int) else 0
@@ -237,7 +248,9 @@ class _Child:
         if reason:
             raise StageError(f"{self._function!r} could not be loaded in a process of its own: {reason}")
 
-    def answers(self, items: Sequence[bytes | memoryview], timeout_s: float) -> Iterator[ChildAnswer | MediaFault]:
+    def answers(
+        self, items: Sequence[bytes | memoryview], timeout_s: float, wall_s: float
+    ) -> Iterator[ChildAnswer | MediaFault]:
         """Yield the answers to the items; fewer if the child retires.
 
         Raises:
@@ -246,7 +259,7 @@ class _Child:
         for item in items:
             self._send(item)
         for _ in range(len(items)):
-            kind, value, blobs = self._next(timeout_s)
+            kind, value, blobs = self._next(timeout_s, wall_s)
             self.retired = kind in (AnswerKind.LAST, AnswerKind.LAST_FAULT)
             if kind in (AnswerKind.FAULT, AnswerKind.LAST_FAULT):
                 yield MediaFault(str(value.get("reason")), str(value.get("detail")))
@@ -266,13 +279,17 @@ class _Child:
         if len(data):
             self._outgoing.append(memoryview(data).cast("B"))
 
-    def _next(self, timeout_s: float) -> tuple[int, dict[str, Any], list[bytes]]:
+    def _next(self, timeout_s: float, wall_s: float) -> tuple[int, dict[str, Any], list[bytes]]:
         """Return the next answer, and send what is still to be sent meanwhile.
+
+        Args:
+            timeout_s: seconds of CPU time that it may take.
+            wall_s: seconds by the clock.
 
         Raises:
             _DiedError: the child died, or was killed because it took too long.
         """
-        end = time.monotonic() + timeout_s
+        begin, cpu_s = time.monotonic(), self._cpu_s()
         while True:
             wanted = self._frame_size()
             if wanted and len(self._held) >= wanted:
@@ -280,11 +297,13 @@ class _Child:
             self._poll.register(self._answers, select.POLLIN)
             if self._outgoing:
                 self._poll.register(self._requests, select.POLLOUT)
-            left = end - time.monotonic()
-            events = dict(self._poll.poll(left * 1000)) if left > 0 else {}
-            if left <= 0:
+            took_s, used_s = time.monotonic() - begin, self._cpu_s() - cpu_s
+            if used_s >= timeout_s or took_s >= wall_s:
                 self._wait(0.0)
-                raise _DiedError(MediaFault("timed out", f"it took longer than {timeout_s:g} s"))
+                limit = f"{timeout_s:g} s of CPU time" if used_s >= timeout_s else f"{wall_s:g} s"
+                raise _DiedError(MediaFault("timed out", f"it took longer than {limit}"))
+            left = max(min(timeout_s - used_s, wall_s - took_s), _LEAST_WAIT_S)
+            events = dict(self._poll.poll(left * 1000))
             if self._requests in events:
                 self._write()
             if self._answers in events:
@@ -292,6 +311,13 @@ class _Child:
                 if not data:
                     raise _DiedError(self._death())
                 self._held += data
+
+    def _cpu_s(self) -> float:
+        """Return the CPU time of the process so far, in seconds; 0 if it has ended."""
+        try:
+            return time.clock_gettime(~self._process.pid << 3 | _CPU_CLOCK)
+        except OSError:
+            return 0.0
 
     def _write(self) -> None:
         try:

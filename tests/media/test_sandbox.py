@@ -23,11 +23,25 @@ FAULTS = {
 
 
 def test_an_item_that_hangs_is_tried_twice_and_given_up():
-    with Sandbox(DECODE, timeout_s=1.0) as sandbox:
+    with Sandbox(DECODE, timeout_s=0.2) as sandbox:
         hung, next_one = sandbox.map([b"hang!", b""])
-        assert hung == MediaFault("timed out", "it took longer than 1 s")
+        assert hung == MediaFault("timed out", "it took longer than 2 s")
         assert next_one == ChildAnswer({"n": 0}, [b"", b""])
         assert sandbox.started == 3
+        assert sandbox.call(b"hang!", 0.1) == MediaFault("timed out", "it took longer than 0.1 s")
+
+
+def test_an_item_that_works_too_long_is_given_up():
+    with Sandbox(DECODE, timeout_s=0.3) as sandbox:
+        assert sandbox.call(b"works") == MediaFault("timed out", "it took longer than 0.3 s of CPU time")
+
+
+def test_an_item_whose_child_waits_for_the_machine_is_not_given_up():
+    with Sandbox(DECODE, timeout_s=0.3) as sandbox:
+        assert sandbox.map([b"waits", b""]) == [
+            ChildAnswer({"n": 5}, [b"waits", b"w"]),
+            ChildAnswer({"n": 0}, [b"", b""]),
+        ]
 
 
 def test_each_item_has_its_answer_or_its_fault_in_order():

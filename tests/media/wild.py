@@ -13,8 +13,11 @@ _KEPT: list[bytearray] = []
 def decode(data, options):
     """Do as the data say, and return their length and themselves."""
     match bytes(data[:5]):
-        case b"hang!":
-            time.sleep(1000)
+        case b"hang!" | b"waits":
+            time.sleep(1.0 if data[:5] == b"waits" else 1000.0)
+        case b"works":
+            while True:
+                pass
         case b"segv!":
             ctypes.string_at(0)
         case b"exit!":

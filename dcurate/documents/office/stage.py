@@ -49,7 +49,7 @@ class OfficeExtract(FileExtract):
         output: ``"text"`` or ``"markdown"``.
         text_field: the column for it.
         notes: whether speaker notes come after each slide.
-        timeout_s: seconds that one file may take.
+        timeout_s: seconds of CPU time that one file may take, and ten times as many by the clock.
         memory: bytes that the child process may take, or text such as ``"2GiB"``.
         largest_file: a larger one goes to quarantine as ``"too large"``.
         max_unpacked: a file that unpacks to more goes to quarantine as ``"zip bomb"``.

@@ -30,7 +30,7 @@ class ImageReading:
             process costs one row.
         max_pixels: most pixels of a picture, as stored.
         max_file_bytes: a larger file goes to quarantine as ``too large``, and is not read.
-        timeout_s: seconds for a picture in the sandbox.
+        timeout_s: seconds of CPU time for a picture in the sandbox, and ten times as many by the clock.
         memory_bytes: memory of the sandbox.
         storage_options: for fsspec.
 
