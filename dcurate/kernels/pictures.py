@@ -43,6 +43,8 @@ _f32: Any = np.float32
 
 #: Pixels of the rows and of the grid that colours and the histogram are taken from, about.
 _COLOUR_PIXELS, _GRID_PIXELS = 8_192, 4_096
+#: Pixels side by side that colours are taken from.
+_STRETCH = 64
 #: Rows up to which details are taken from all rows; from every second one of larger pictures.
 _ALL_ROWS = 200
 #: |dx| + |dy| of central differences from which a pixel is on an edge.
@@ -261,15 +263,30 @@ def measure(
         found[11] = hash_bits(thumbnail, frequencies, hashes)
 
 
+@njit(**INLINE)
+def _scattered(row: Scalar, place: Scalar) -> Scalar:
+    """A number of 32 bits that looks random: where a pixel is taken from a cell, so that no pattern is met in step."""
+    mixed = _u32(_u32(row) * _u32(0x85EBCA77)) ^ _u32(_u32(place) * _u32(0x9E3779B1))
+    mixed = _u32(_u32(mixed ^ (mixed >> _u32(15))) * _u32(0x2C1B3C6D))
+    return _u32(mixed ^ (mixed >> _u32(13)))
+
+
+@njit(**INLINE)
+def _within(part: Scalar, cell: Scalar, step: Scalar, size: Scalar) -> Scalar:
+    """The place within a cell of `step` pixels that 16 bits choose, of `size` pixels in all."""
+    return min(_i64(cell) * step + (_i64(part) * step >> 16), size - 1)
+
+
 @njit(**ALLOCATING)
 def _colours(pixels: npt.NDArray[np.uint8], found: npt.NDArray[np.float64]) -> None:
     height, width = pixels.shape[0], pixels.shape[1]
     step = max(1, height * width // _COLOUR_PIXELS)
     saturation, coloured = _i64(0), _i64(0)
     across, across2, along, along2, seen = _i64(0), _i64(0), _i64(0), _i64(0), _i64(0)
-    for y in range(0, height, step):
-        for begin in range(0, width, 2048):  # so that the sums stay in their range
-            line = pixels[y, begin : begin + 2048].reshape(-1)
+    for row in range((height + step - 1) // step):
+        for begin in range(0, width, _STRETCH):
+            y = _within(_scattered(row, begin) >> _u32(16), row, step, height)
+            line = pixels[y, begin : begin + _STRETCH].reshape(-1)
             s, c, a, a2, b, b2 = _i32(0), _i32(0), _i32(0), _i32(0), _i32(0), _i32(0)
             for x in range(len(line) // 3):
                 red, green, blue = _i32(line[3 * x]), _i32(line[3 * x + 1]), _i32(line[3 * x + 2])
@@ -298,14 +315,16 @@ def _grid(pixels: npt.NDArray[np.uint8], plane: Plane, found: npt.NDArray[np.flo
     height, width = plane.shape
     step = max(1, _i64(np.sqrt(height * width / _GRID_PIXELS) + 0.5))
     levels, colours = np.zeros(256, np.int32), np.zeros(4096, np.int32)
-    for y in range(0, height, step):
-        line, bright = pixels[y].reshape(-1), plane[y]
+    flat, bright = pixels.reshape(-1), plane.reshape(-1)
+    for row in range((height + step - 1) // step):
         for place in range((width + step - 1) // step):
-            x = _u64(place) * _u64(step)
-            start = _u64(3) * x
-            red, green, blue = _u64(line[start]), _u64(line[start + _u64(1)]), _u64(line[start + _u64(2)])
+            chosen = _scattered(row, place)
+            y = _within(chosen >> _u32(16), row, step, height)
+            at = _u64(y * width + _within(chosen & _u32(0xFFFF), place, step, width))
+            start = _u64(3) * at
+            red, green, blue = _u64(flat[start]), _u64(flat[start + _u64(1)]), _u64(flat[start + _u64(2)])
             colours[(red >> _u64(4)) << _u64(8) | (green >> _u64(4)) << _u64(4) | blue >> _u64(4)] += _i32(1)
-            levels[bright[x]] += _i32(1)
+            levels[bright[at]] += _i32(1)
     most = _i32(0)
     for count in colours:
         most = _i32(max(most, count))

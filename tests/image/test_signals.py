@@ -57,6 +57,18 @@ def test_signals_are_those_of_their_definitions(height, width, seed, spread):
         assert found[name] == pytest.approx(value, rel=1e-3, abs=2e-3), name
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(256, 511), st.integers(256, 700), st.integers(2, 9), st.integers(2, 9), st.integers(0, 2**32 - 1))
+def test_a_fine_pattern_of_any_period_has_its_own_brightness(height, width, across, down, seed):
+    """Places at equal distances met only one part of it."""
+    part = np.random.default_rng(seed).integers(0, 2, (down, across), dtype=np.uint8) * 255
+    pixels = np.tile(part, (height // down + 1, width // across + 1))[:height, :width, None].repeat(3, axis=2)
+    picture = Picture(np.ascontiguousarray(pixels), Header("png", width, height))
+    found = dict(zip(MEASURED, measured_picture(picture)[0], strict=True))
+    assert found["brightness"] == pytest.approx(pixels.mean() / 255, abs=0.04)
+    assert found["contrast"] == pytest.approx(pixels.std() / 255, abs=0.04)
+
+
 def test_rows_of_any_length_stay_within_the_range_of_the_sums():
     """Black and white checks are the extreme of each sum."""
     checks = np.zeros((3, 40_000, 3), np.uint8)
