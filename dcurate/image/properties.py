@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_left
+from collections.abc import Iterator
 
 from dcurate.media.headers import Header, exif_values, png_chunks
 
@@ -65,13 +66,15 @@ def date_of(exif: bytes) -> str | None:
 
 
 def count_frames(data: bytes, kind: str) -> int:
-    """Count the frames of an animated GIF, PNG or WebP, and the pages of a TIFF; 1 for other formats.
+    """Count the frames of an animated GIF, PNG, WebP or AVIF, and the pages of a TIFF; 1 for other formats.
 
     Args:
         data: the bytes of the file.
         kind: its format, as `Header.format`.
     """
-    counters = {"gif": _gif_frames, "png": _png_frames, "webp": _webp_frames, "tiff": _tiff_pages}
+    counters = {
+        "gif": _gif_frames, "png": _png_frames, "webp": _webp_frames, "avif": _avif_frames, "tiff": _tiff_pages
+    }  # fmt: skip
     return max(1, counters[kind](data)) if kind in counters else 1
 
 
@@ -91,6 +94,31 @@ def _webp_frames(data: bytes) -> int:
         size = int.from_bytes(data[place + 4 : place + 8], "little")
         place += 8 + size + (size & 1)
     return frames
+
+
+def _avif_frames(data: bytes) -> int:
+    """The samples of the track that has most: an alpha channel is a track, too."""
+    frames = 0
+    for track in _boxes(data, b"moov", b"trak"):
+        for table in _boxes(track, b"mdia", b"minf", b"stbl", b"stsz"):
+            frames = max(frames, int.from_bytes(table[8:12]))
+    return min(frames, _MOST)
+
+
+def _boxes(data: bytes, *path: bytes) -> Iterator[bytes]:
+    """The contents of the boxes of an ISO file at a path."""
+    place = 0
+    while place + 8 <= len(data):
+        size, head = int.from_bytes(data[place : place + 4]), 8
+        if size == 1:
+            size, head = int.from_bytes(data[place + 8 : place + 16]), 16
+        size = size or len(data) - place
+        if size < head:
+            return
+        if data[place + 4 : place + 8] == path[0]:
+            content = data[place + head : place + size]
+            yield from _boxes(content, *path[1:]) if path[1:] else (content,)
+        place += size
 
 
 def _gif_frames(data: bytes) -> int:

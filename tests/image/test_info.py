@@ -39,7 +39,7 @@ def test_other_formats_have_no_quality():
     assert info(saved(photo(64, 48)))["quality"] is None
 
 
-@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "TIFF", "AVIF"])
 @pytest.mark.parametrize("frames", [1, 2, 5])
 def test_frames_are_counted(kind, frames):
     others = [photo(64, 48, seed) for seed in range(2, frames + 1)]
