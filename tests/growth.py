@@ -101,6 +101,16 @@ def assert_linear(
             )
 
 
+def assert_quick(work: Callable[[], object], most_s: float) -> None:
+    """Fail for work that takes more CPU seconds each time: three times, as the first call may compile and load."""
+    taken = []
+    for _ in range(3):
+        taken.append(_seconds(lambda _: work(), None))
+        if taken[-1] <= most_s:
+            return
+    raise AssertionError(f"it took {min(taken):.3f} s, and at most {most_s} s are allowed")
+
+
 def _seconds(work: Callable[[Any], object], text: Any) -> float:
     """Return the CPU time; without collections of garbage, which look at what other tests have left too."""
     gc.disable()

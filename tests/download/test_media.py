@@ -18,6 +18,7 @@ from dcurate.download.media import FetchMedia
 from dcurate.download.rights import Robots, robots_tags
 from dcurate.errors import PipelineError
 from tests.download.server import certified, dripping, served
+from tests.growth import assert_quick
 
 QUICK = Transfer(attempts=2, backoff_s=0.01, timeout_s=2.0)
 IMAGE = b"the bytes of a picture"
@@ -338,10 +339,11 @@ def test_patterns_match_as_regular_expressions_do(pattern, path):
 
 
 def test_a_hostile_pattern_takes_no_time():
-    begin = time.process_time()
-    assert Robots.of("User-agent: *\nDisallow: /" + "*a" * 20_000 + "b", "x").allows("/" + "a" * 20_000)
-    assert robots_tags([("X-Robots-Tag", "a:" * 100_000)], "x") == []
-    assert time.process_time() - begin < 1
+    def read():
+        assert Robots.of("User-agent: *\nDisallow: /" + "*a" * 20_000 + "b", "x").allows("/" + "a" * 20_000)
+        assert robots_tags([("X-Robots-Tag", "a:" * 100_000)], "x") == []
+
+    assert_quick(read, 1)
 
 
 def test_wrong_settings_are_refused():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.documents.pdf import extract_pdf
 from tests.documents.pdf.writer import pages_of, paragraph, shown, stream
+from tests.growth import assert_linear
 
 LEFT = [f"left column line {number} of prose that goes on" for number in range(12)]
 RIGHT = [f"right column line {number} of prose that goes on" for number in range(12)]
@@ -146,15 +145,10 @@ def test_a_scan_is_known_by_its_picture() -> None:
 
 
 def test_work_grows_with_the_characters_and_ends_at_the_limit() -> None:
-    def seconds(count: int) -> float:
-        page = b"".join(shown("x y", 20 + 7 * (at % 80), 830 - 0.05 * at, 3) for at in range(count))
-        document = pages_of([page])
-        begin = time.process_time()
-        extract_pdf(document)
-        return time.process_time() - begin
+    def page(count: int) -> bytes:
+        return pages_of([b"".join(shown("x y", 20 + 7 * (at % 80), 830 - 0.05 * at, 3) for at in range(count))])
 
-    seconds(100)
-    assert seconds(16_000) < 20 * max(seconds(4_000), 0.01)
+    assert_linear(extract_pdf, [page], (4_000, 16_000), bytes_each=40)
     limited = extract_pdf(pages_of([shown("many " * 1000, 10, 700, 1)]), {"max_characters_per_page": 100})
     assert limited["pages"][0]["characters_left_out"] > 0
     assert limited["pages"][0]["characters"] <= 100

@@ -1,6 +1,5 @@
 """Pages to text."""
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +26,7 @@ from dcurate.text.extract.justext_context import judge_by_neighbours
 from dcurate.text.extract.language import shown_text
 from dcurate.text.extract.stage import HtmlExtractor
 from dcurate.text.extract.stop_words import StopLists
+from tests.growth import assert_linear
 
 NAMES = ("trafilatura", "resiliparse", "justext")
 SENTENCE = (
@@ -293,17 +293,9 @@ def test_lists_of_ones_own_are_the_languages_that_pages_may_be_in():
     assert own.of_page("<p>tlh a b c</p>").language == "KLINGON"
 
 
-def seconds(page: str) -> float:
-    begin = time.process_time()
-    shown_text(page)
-    return time.process_time() - begin
-
-
 @pytest.mark.parametrize("piece", ["<", "<a", "<a ", "<script>", "</script", "<!--", "&", "&#9", "<p>", "a ", "<b><"])
 def test_the_text_that_tells_the_language_is_found_in_linear_time(piece):
-    seconds(piece * 10)
-    small, large = (min(seconds(piece * count) for _ in range(3)) for count in (20_000, 200_000))
-    assert large < max(30 * small, 0.2)
+    assert_linear(shown_text, [lambda count: piece * count], (20_000, 200_000), bytes_each=len(piece))
 
 
 def test_a_reference_to_no_character_does_not_cost_the_page():
