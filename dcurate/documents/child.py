@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pypdfium2 as pdfium
 
 from dcurate.documents.figures import MOST_FIGURES, figure_pictures, undrawn
-from dcurate.documents.losses import Losses
+from dcurate.documents.losses import DocumentLosses
 from dcurate.documents.memory import DRAWING, limited_memory
 from dcurate.documents.pdf import PdfError, extract_pdf
 from dcurate.documents.repair import has_no_pages, with_page_tree
@@ -73,7 +73,7 @@ def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[di
         raise MediaError("damaged", f"none of its {len(found['pages']):,} pages can be loaded")
     if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
         raise _fault(data, cut)
-    losses = Losses(found["losses"])
+    losses = DocumentLosses(found["losses"])
     losses.add("end", bool(cut))
     pictures = list[bytes]()
     if output == "interleaved":

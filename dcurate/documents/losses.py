@@ -34,14 +34,14 @@ _LOST, _DOCUMENTS = "lost: ", "documents with losses"
 _LONGEST = 200
 
 
-class Losses:
+class DocumentLosses:
     """Counts what of a document is not in its text.
 
     Args:
         rows: those of an earlier count, to go on with.
 
     Examples:
-        >>> losses = Losses()
+        >>> losses = DocumentLosses()
         >>> losses.add("chapters", where="b.xhtml")
         >>> losses.add("chapters", where="c.xhtml")
         >>> losses.rows()

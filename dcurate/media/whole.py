@@ -43,7 +43,8 @@ def covered(image: Any) -> bool:
         plane = str(about[0] if isinstance(about, tuple) else about)
         left, top, right, bottom = box or (0, 0, *image.size)
         areas[plane] = areas.get(plane, 0) + (right - left) * (bottom - top)
-    return min(areas.values()) >= image.size[0] * image.size[1]
+    width, height = image.size
+    return min(areas.values()) >= int(width) * int(height)
 
 
 def lacks_pixels(data: bytes, image: Any) -> bool:
@@ -86,7 +87,7 @@ def _png_is_short(data: bytes) -> bool:
             while part and missing > 0:
                 missing -= len(unpacked.decompress(part, min(missing, 2**16)))
                 part = unpacked.unconsumed_tail
-    return missing > 0
+    return bool(missing > 0)
 
 
 def _sizes(width: int, height: int) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from openpyxl.xml.constants import SHEET_MAIN_NS
 import dcurate.documents.child
 from dcurate import DocumentBatch, JsonlWriter, OfficeExtract, PdfExtract, PdfReader, Pipeline
 from dcurate.documents.child import read_pdf
-from dcurate.documents.losses import KINDS, Losses, counted
+from dcurate.documents.losses import KINDS, DocumentLosses, counted
 from dcurate.documents.pdf import extract_pdf
 from dcurate.documents.pdf.options import PdfOptions
 from dcurate.documents.routes import ASIDE
@@ -88,7 +88,7 @@ APART = {"pages set aside", "figures"}
 def test_every_kind_of_loss_has_a_case() -> None:
     assert {*PDF, *OFFICE, *APART} == set(KINDS)
     with pytest.raises(ValueError, match="is not a kind of loss"):
-        Losses().add("other")
+        DocumentLosses().add("other")
 
 
 def test_every_option_of_the_extraction_is_one_of_the_stage() -> None:
@@ -161,7 +161,7 @@ def test_figures_that_are_not_drawn_are_losses(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_counts_add_up() -> None:
-    losses = Losses()
+    losses = DocumentLosses()
     losses.add("pages", 2, "page 3")
     losses.add("pages", 0)
     losses.add("characters", 5)

@@ -6,6 +6,7 @@ import io
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,10 @@ def interlaced(height: int = HEIGHT, width: int = WIDTH) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
+def part_of(share: float, size: int) -> int:
+    return int(size * share)
+
+
 def with_height(data: bytes, place: int, form: str) -> bytes:
     changed = bytearray(data)
     struct.pack_into(form, changed, place, HEIGHT)
@@ -118,9 +123,9 @@ def ppm() -> bytes:
 
 PNG_MODES = ("RGB", "RGBA", "P", "L", "1", "LA", "I;16")
 SHORT: dict[str, bytes] = {
-    **{f"png {mode} {share}": shortened_png(saved(noise(mode), "PNG"), lambda size, share=share: int(size * share))
+    **{f"png {mode} {share}": shortened_png(saved(noise(mode), "PNG"), partial(part_of, share))
        for mode in PNG_MODES for share in (0.1, 0.5, 0.99)},
-    **{f"png interlaced {share}": shortened_png(interlaced(), lambda size, share=share: int(size * share))
+    **{f"png interlaced {share}": shortened_png(interlaced(), partial(part_of, share))
        for share in (0.3, 0.6, 0.9, 0.995)},
     **{f"jpeg {mode} {options}": jpeg(mode, **options)
        for mode in ("RGB", "L", "CMYK") for options in ({}, {"progressive": True}, {"restart_marker_rows": 1})},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dcurate.documents.losses import Losses
+from dcurate.documents.losses import DocumentLosses
 from dcurate.documents.office.blocks import Blocks, document
 from dcurate.documents.office.package import Package, attribute, local
 from dcurate.media.errors import MediaError
@@ -63,7 +63,7 @@ def extract_opendocument(package: Package, kind: str, max_characters: int = 100_
 
 
 class _OpenDocument:
-    def __init__(self, blocks: Blocks, numbered: set[tuple[str, int]], losses: Losses) -> None:
+    def __init__(self, blocks: Blocks, numbered: set[tuple[str, int]], losses: DocumentLosses) -> None:
         self.blocks = blocks
         self._losses = losses
         self.title = ""

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from lxml import etree
 
-from dcurate.documents.losses import Losses
+from dcurate.documents.losses import DocumentLosses
 from dcurate.media.errors import MediaError
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Package:
         self._left = _READS * unpacked + 2**20
         self._members = {member.filename.replace("\\", "/").lstrip("/"): member for member in members}
         self._folded = {_folded(name): name for name in self._members}
-        self.losses = Losses()
+        self.losses = DocumentLosses()
         self.fault: MediaError | None = None
 
     def __contains__(self, name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import openpyxl
 
-from dcurate.documents.losses import Losses
+from dcurate.documents.losses import DocumentLosses
 from dcurate.documents.office.blocks import Blocks, check_grid, document
 from dcurate.documents.office.package import (
     Package,
@@ -124,7 +124,7 @@ class _Count:
             raise MediaError("too many cells", f"more than {self.most}")
 
 
-def _rows(sheet: Any, count: _Count, losses: Losses) -> list[dict[int, str]]:
+def _rows(sheet: Any, count: _Count, losses: DocumentLosses) -> list[dict[int, str]]:
     """The texts of the cells of a sheet by their columns, row by row.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
-from dcurate.documents.losses import Losses
+from dcurate.documents.losses import DocumentLosses
 from dcurate.documents.noise import clear_layer
 from dcurate.documents.ocr import fonts
 from dcurate.documents.pdf.faults import PdfError
@@ -23,7 +23,7 @@ from dcurate.documents.routes import ASIDE
 #: What may be done to the pages of an open document before their text is written.
 Revise: TypeAlias = Callable[[pdfium.PdfDocument, list[PdfPage], PdfOptions], list[PdfPage]]
 
-#: Losses that the signals of pages count.
+#: DocumentLosses that the signals of pages count.
 _COUNTED = {
     "characters": "characters_left_out",
     "turned characters": "characters_turned",
@@ -131,7 +131,7 @@ def _form_of(document: pdfium.PdfDocument) -> Any:
 
 def _losses(document: pdfium.PdfDocument, pages: Sequence[PdfPage], options: PdfOptions) -> list[dict[str, Any]]:
     """What of a document is not in its text; see `dcurate.documents.losses`."""
-    losses = Losses()
+    losses = DocumentLosses()
     if len(document) > len(pages):
         losses.add("pages", len(document) - len(pages), f"page {len(pages) + 1:,}")
     for page in pages:

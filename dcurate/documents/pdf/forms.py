@@ -22,7 +22,7 @@ _SIZE, _OF_LINE, _WIDE, _RISE = 10.0, 0.8, 0.5, 0.7
 _BLACK = 0xFF000000
 
 
-class Note(NamedTuple):
+class PageNote(NamedTuple):
     """A text that is written on a page.
 
     Args:
@@ -34,7 +34,7 @@ class Note(NamedTuple):
     box: tuple[float, float, float, float]
 
 
-def notes_of(page: Any, form: Any) -> tuple[list[Note], int]:
+def notes_of(page: Any, form: Any) -> tuple[list[PageNote], int]:
     """Read the values of form fields and the free-text notes that a page shows.
 
     Args:
@@ -54,7 +54,7 @@ def notes_of(page: Any, form: Any) -> tuple[list[Note], int]:
             text = _shown(annotation, form)
             rect = raw.FS_RECTF()
             if text.strip() and raw.FPDFAnnot_GetRect(annotation, rect):
-                found.append(Note(text, (rect.left, rect.bottom, rect.right, rect.top)))
+                found.append(PageNote(text, (rect.left, rect.bottom, rect.right, rect.top)))
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
     return found, max(0, count - _MOST)
@@ -94,7 +94,7 @@ def _text(read: Any, *about: Any) -> str:
     return ctypes.string_at(buffer, size - 2).decode("utf-16-le", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def with_notes(characters: Characters, notes: list[Note], turn: int) -> Characters:
+def with_notes(characters: Characters, notes: list[PageNote], turn: int) -> Characters:
     """The characters of a page with those of notes, each in a black text object of a font without a name.
 
     Args:

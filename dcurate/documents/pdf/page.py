@@ -25,7 +25,7 @@ from dcurate.documents.pdf.native import (
     seen,
 )
 from dcurate.documents.pdf.options import PdfOptions
-from dcurate.documents.pdf.runs import Run, main_turn, runs_of
+from dcurate.documents.pdf.runs import TextRun, main_turn, runs_of
 from dcurate.documents.pdf.tables import PdfTable, aligned, cells_of, filled, ruled
 from dcurate.kernels.pdf import characters as of_characters
 from dcurate.kernels.pdf import visible as of_visible
@@ -328,7 +328,7 @@ def _signals(
     characters: Characters,
     drawings: Drawings,
     view: View,
-    runs: Sequence[Run],
+    runs: Sequence[TextRun],
 ) -> dict[str, Any]:
     """What a router asks for; shares are of the characters, or of the page's area."""
     figures = view.figures

@@ -20,7 +20,7 @@ _STRAIGHT, _STEP = math.radians(0.1), math.radians(0.25)
 _MOST, _FEWEST = 4, 8
 
 
-class Run(NamedTuple):
+class TextRun(NamedTuple):
     """Characters whose lines run one way.
 
     Args:
@@ -36,7 +36,7 @@ class Run(NamedTuple):
     skew_degrees: float = 0.0
 
 
-def runs_of(characters: Characters, box: list[float]) -> list[Run]:
+def runs_of(characters: Characters, box: list[float]) -> list[TextRun]:
     """The directions of a page whose text is read: that of most of it first.
 
     The others are vertical writing beside lines across, and lines within 15 degrees of the first.
@@ -47,7 +47,7 @@ def runs_of(characters: Characters, box: list[float]) -> list[Run]:
     """
     turns = characters.objects[:, TURN]
     if not (len(turns) and turns.any()):
-        return [Run(characters, 0, len(characters.codes))]
+        return [TextRun(characters, 0, len(characters.codes))]
     if len(characters.spots):
         return _skewed(characters, box)
     counts = np.bincount(turns[characters.owners], minlength=UPRIGHT + 1)
@@ -56,7 +56,7 @@ def runs_of(characters: Characters, box: list[float]) -> list[Run]:
     if counts[UPRIGHT] > counts[turn]:
         chosen = [UPRIGHT, 0]
     first, *others = chosen
-    return [Run(characters, each, int(counts[each])) for each in (first, *(one for one in others if counts[one]))]
+    return [TextRun(characters, each, int(counts[each])) for each in (first, *(one for one in others if counts[one]))]
 
 
 def main_turn(characters: Characters, otherwise: int) -> int:
@@ -65,7 +65,7 @@ def main_turn(characters: Characters, otherwise: int) -> int:
     return int(counts.argmax()) if counts.any() else otherwise
 
 
-def _skewed(characters: Characters, box: list[float]) -> list[Run]:
+def _skewed(characters: Characters, box: list[float]) -> list[TextRun]:
     """The runs of a page with oblique text."""
     counts = np.bincount(characters.owners, minlength=len(characters.objects))
     angles = characters.objects[:, ANGLE] / 1e6
@@ -89,14 +89,14 @@ def _skewed(characters: Characters, box: list[float]) -> list[Run]:
         left = np.where(members, 0, left)
     directions.sort(key=lambda direction: -direction[0])
     spots = _spots(characters)
-    runs: list[Run] = []
+    runs: list[TextRun] = []
     for count, quarter, skew, members in directions:
         if runs and (count < _FEWEST or _apart(directions[0], quarter, skew) > _LARGEST):
             continue
         made = _turned(characters, quarter, skew, members, box)._replace(spots=spots)
-        runs.append(Run(made, quarter, count, -round(math.degrees(skew), 2) or 0.0))
+        runs.append(TextRun(made, quarter, count, -round(math.degrees(skew), 2) or 0.0))
     if counts[upright].sum() and runs[0].turn == 0:
-        runs.append(Run(characters._replace(spots=spots), UPRIGHT, int(counts[upright].sum())))
+        runs.append(TextRun(characters._replace(spots=spots), UPRIGHT, int(counts[upright].sum())))
     return runs
 
 
