@@ -165,10 +165,6 @@ class Pipeline(PipelineDefinition):
             return f"<pre>{escape(repr(self))}\n{escape(str(error))}</pre>"
 
 
-#: The notice of a run that is resumed after it has finished.
-NOTHING_TO_DO = "nothing to do: an earlier run has finished all splits, and these are its figures"
-
-
 def ended_in(stage: AnyStage, stats: StageStats) -> str:
     """Return a notice where a user's stage returned no rows at all, and did not say why; empty elsewhere."""
     if not stats.rows_in or stats.dropped != {stage.name: stats.rows_in}:
@@ -534,7 +530,7 @@ class _Run:
         """One report over all rounds."""
         if self.earlier is not None:
             report = RunReport.from_dict(self.earlier.report)
-            return replace(report, splits_before=report.splits, notices=(NOTHING_TO_DO, *report.notices))
+            return replace(report, splits_before=report.splits)
         reports = [each.report() for each in self.accounting]
         stats: dict[str, StageStats] = {stage.name: StageStats(stage.name) for stage in self.stages}
         for report in reports:
@@ -547,7 +543,6 @@ class _Run:
         quarantine = self._quarantine if faulty else None
         remarks = [remark for stage in self.stages for remark in stage.remarks(stats[stage.name].found)]
         lost = [ended_in(stage, stats[stage.name]) for stage in self.stages if not stage.sees_lines]
-        nothing = [NOTHING_TO_DO] if self.resumes and reports[0].splits_before == reports[0].splits > 0 else []
         return replace(
             reports[-1],
             started=reports[0].started,
@@ -558,7 +553,6 @@ class _Run:
             inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),
             notices=(
-                *nothing,
                 *self.notices,
                 *remarks,
                 *filter(None, lost),

@@ -14,6 +14,7 @@ from dcurate.core.batch import FileGroup
 from dcurate.core.stage import ProcessingStage
 from dcurate.errors import DataError, PipelineError, RunError
 from dcurate.result import RunResult
+from dcurate.ui.table import report_text
 
 LARGE = 2**60 + 1
 
@@ -43,6 +44,17 @@ def test_rows_that_were_written_are_where_the_result_says(tmp_path: Path) -> Non
     result = run({"text": ["a b"]}, stage=JsonlWriter(str(tmp_path / "out")))
     with pytest.raises(RunError, match=f"the rows of this run were written; read them from '{tmp_path / 'out'}'"):
         result.to_pandas()
+
+
+def test_a_result_shows_its_rows_and_where_they_are(tmp_path: Path) -> None:
+    stages: list[Any] = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(str(tmp_path / "out"))]
+    rows = pd.DataFrame({"text": ["one two", "one"]})
+    first = Pipeline("p", stages=stages).run(InlineExecutor(), initial_tasks=rows, observers=[])
+    assert repr(first) == f"RunResult('p', run {first.report.run}, 2 rows in, 1 out, in '{tmp_path}/out')"
+    again = Pipeline("p", stages=stages).run(InlineExecutor(), initial_tasks=rows, resume=True, observers=[])
+    assert repr(again).endswith(f", 2 rows in, 1 out, nothing to do, in '{tmp_path}/out')")
+    assert "result  nothing to do: an earlier run has finished all splits" in report_text(again.report)
+    assert "nothing to do" not in report_text(first.report)
 
 
 def test_what_is_no_row_and_types_that_do_not_go_together_are_one_sentence() -> None:

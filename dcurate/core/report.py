@@ -67,9 +67,15 @@ class RunReport:
     error: str = ""
     notices: tuple[str, ...] = ()
 
+    @property
+    def nothing_was_left(self) -> bool:
+        """Whether an earlier run had finished all splits, so that this one did nothing."""
+        return 0 < self.splits == self.splits_before and not self.error
+
     def __repr__(self) -> str:
         rows = f", {self.stages[0].rows_in:,} rows in, {self.stages[-1].rows_out:,} out" if self.stages else ""
-        return f"{type(self).__name__}({self.pipeline!r}, run {self.run}{rows}{', failed' if self.error else ''})"
+        end = ", failed" if self.error else ", nothing to do" if self.nothing_was_left else ""
+        return f"{type(self).__name__}({self.pipeline!r}, run {self.run}{rows}{end})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""

@@ -252,6 +252,7 @@ def _places(report: RunReport, page: str | None, width: int) -> Iterator[Text]:
     before = f", {report.splits_before:,} of them by an earlier run" if report.splits_before else ""
     lines = [
         ("stopped", report.error),
+        ("result", "nothing to do: an earlier run has finished all splits" if report.nothing_was_left else ""),
         *(("notice", notice) for notice in report.notices),
         ("time", f"{seconds_text(report.seconds)}{workers}{'' if report.splits_before else speed}"),
         ("splits", f"{report.splits:,}{before}" if report.splits else ""),
