@@ -56,8 +56,8 @@ def test_the_examples_of_the_page_run_in_an_empty_folder(page: Path, tmp_path: P
     program, folder = tmp_path / "program", tmp_path / "folder"
     folder.mkdir()
     program.write_text(examples(text), encoding="utf-8")
-    programs = [["dcurate.cli", *arguments] for arguments in samples(text)]
-    for command in (*programs, ["tests.docs.page", program, name]):
+    programs: list[list[str]] = [["dcurate.cli", *arguments] for arguments in samples(text)]
+    for command in (*programs, ["tests.docs.page", str(program), name]):
         done = finished([sys.executable, "-m", *command], cwd=folder, env={**os.environ, **FORKS}, timeout_s=280)
         assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
 

@@ -114,7 +114,7 @@ def test_no_row_of_the_busy_plot_is_ever_full_of_idle_slots_while_operators_begi
     kept = History()
     kept.take(snapshot(0, 1))
     document = Document()
-    page = Page(document, None, Store(kept), only="busy")  # type: ignore[arg-type]
+    page = Page(document, None, Store(kept), only="busy")
     page.update()
     document.add_root(page.drawings["busy"].figure)
     seen = []
