@@ -9,11 +9,13 @@ from PIL import Image, ImageDraw, ImageFont
 
 from dcurate import ImageInfo, ImageSignals
 from dcurate.errors import PipelineError
+from dcurate.image.duplicates.reading import FingerprintStage, ImageReading, PixelDigestStage
 from dcurate.image.signals import measured_picture
 from dcurate.kernels.pictures import MEASURED, _border
 from dcurate.media.headers import Header
 from dcurate.media.pixels import Picture
 from tests.image.pictures import batch_of, blurred, photo, saved
+from tests.media.test_pixels import CLAIMS
 
 
 def signals(image, kind="PNG", stage=None, **options):
@@ -205,6 +207,22 @@ def test_pictures_above_the_limit_are_refused_by_their_header():
     found = ImageSignals(max_pixels=10_000).process(batch_of(saved(photo(300, 200), "JPEG"), saved(photo(90, 90))))
     assert found.to_arrow()["id"].to_pylist() == [1]
     assert found.rejections[0].reason == "too many pixels"
+
+
+@pytest.mark.parametrize("sandbox", [True, False])
+@pytest.mark.parametrize("kind", CLAIMS)
+def test_a_small_file_that_claims_a_large_picture_goes_to_quarantine(kind, sandbox):
+    """Whatever the stage that decodes."""
+    claim = CLAIMS[kind](65_000, 2_700)
+    reading = ImageReading(sandbox=sandbox)
+    for stage in (ImageSignals(sandbox=sandbox), FingerprintStage(reading), PixelDigestStage(reading)):
+        stage.setup()
+        try:
+            found = stage.process(batch_of(claim, saved(photo(90, 90))))
+        finally:
+            stage.teardown()
+        assert found.to_arrow()["id"].to_pylist() == [1]
+        assert [one.reason for one in found.rejections] == ["too many pixels"]
 
 
 def test_columns_and_limits_are_checked():
