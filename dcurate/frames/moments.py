@@ -23,7 +23,7 @@ _WIDE = Context(prec=400)
 _WITH_ZONE = r"[Tt ].*([Zz]|[+-]\d\d(:?\d\d)?)$"
 
 
-class Parts(NamedTuple):
+class TwoFloats(NamedTuple):
     """Values as sums of two floats; where the first are equal, the second decide.
 
     Args:
@@ -35,7 +35,7 @@ class Parts(NamedTuple):
     rest: Floats
 
 
-def parts_of_numbers(table: pa.Table, name: str) -> Parts:
+def parts_of_numbers(table: pa.Table, name: str) -> TwoFloats:
     """Return the values of a column of numbers, or of dates, times and texts with these as seconds and nanoseconds.
 
     Values compare alike whatever types the column has in different batches.
@@ -45,7 +45,7 @@ def parts_of_numbers(table: pa.Table, name: str) -> Parts:
 
     Examples:
         >>> parts_of_numbers(pa.table({"n": [2**53 + 1, None]}), "n")
-        Parts(rounded=array([9.00719925e+15,            nan]), rest=array([1., 0.]))
+        TwoFloats(rounded=array([9.00719925e+15,            nan]), rest=array([1., 0.]))
     """
     column = column_of(table, name)
     if pa.types.is_dictionary(column.type):
@@ -62,29 +62,29 @@ def parts_of_numbers(table: pa.Table, name: str) -> Parts:
         rounded = np.array([float(one) for one in exact], np.float64)
         pairs = zip(exact, rounded.tolist(), strict=True)
         rest = [float(_WIDE.subtract(one, Decimal(near))) for one, near in pairs]
-        parts = Parts(rounded, np.array(rest, np.float64))
+        parts = TwoFloats(rounded, np.array(rest, np.float64))
     elif is_.is_date(kind) or is_.is_timestamp(kind) or is_.is_time(kind) or is_.is_duration(kind):
         unit = "s" if kind == pa.date32() else "ms" if kind == pa.date64() else kind.unit
         scale, per = (86_400, 1) if kind == pa.date32() else (1, _IN_A_SECOND[unit])
         whole = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
         counts = np.asarray(whole.fill_null(0)).astype(np.int64)
         seconds, beyond = np.divmod(counts, per)
-        parts = Parts((seconds * scale).astype(np.float64), (beyond * (10**9 // per)).astype(np.float64))
+        parts = TwoFloats((seconds * scale).astype(np.float64), (beyond * (10**9 // per)).astype(np.float64))
     else:
         rounded = numbers(table, name).astype(np.float64)
-        return Parts(rounded, np.zeros(len(rounded)))
-    return Parts(np.where(there, parts.rounded, np.nan), np.where(there, parts.rest, 0.0))
+        return TwoFloats(rounded, np.zeros(len(rounded)))
+    return TwoFloats(np.where(there, parts.rounded, np.nan), np.where(there, parts.rest, 0.0))
 
 
-def _of_integers(values: npt.NDArray[Any]) -> Parts:
+def _of_integers(values: npt.NDArray[Any]) -> TwoFloats:
     rounded = values.astype(np.float64)
     if values.dtype.itemsize < 8:
-        return Parts(rounded, np.zeros(len(rounded)))
+        return TwoFloats(rounded, np.zeros(len(rounded)))
     most = np.iinfo(values.dtype).max
     beyond = rounded >= float(most)  # rounded up to one more than the type holds
     whole = np.where(beyond, 0, rounded).astype(values.dtype)
     whole[beyond] = most
-    return Parts(rounded, (values - whole).view(np.int64).astype(np.float64) - beyond)
+    return TwoFloats(rounded, (values - whole).view(np.int64).astype(np.float64) - beyond)
 
 
 def _moments(texts: pa.Array, name: str) -> pa.Array:
