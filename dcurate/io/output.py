@@ -214,6 +214,10 @@ def is_taken_over(directory: Directory, run: str) -> bool:
 
 def another_run(directory: Directory, generation: int) -> DataError:
     """Return the error for a directory to which another run wrote at the same time."""
+    if directory.run:
+        return DataError(
+            f"another process goes on with this run, which writes to {directory.url!r}; let the other one end"
+        )
     if generation:
         return DataError(
             f"another run wrote to {directory.url!r} at the same time, so its records are not those of this run; "

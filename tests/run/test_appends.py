@@ -54,6 +54,10 @@ class Deaths:
                 raise Killed
             self.left -= 1
 
+    def die(self) -> None:
+        """Die now."""
+        raise Killed
+
     def strike(self, act: Callable[[], object], touches: int) -> bool:
         """Do something that dies after a number of files; return whether it did."""
         self.left = touches
@@ -206,11 +210,8 @@ def test_appends_to_a_table_at_once_all_count(kind: str, resume: bool, tmp_path:
 def test_a_killed_append_goes_on_beside_another(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output, sources, rows = three(kind, tmp_path)
 
-    def die(*_: object) -> None:
-        raise Killed
-
     with monkeypatch.context() as patch:
-        patch.setattr(TableWriter, "complete", die)
+        patch.setattr(TableWriter, "complete", lambda *_: DEATHS.die())
         with pytest.raises(Killed):
             output.run(sources[0])
     output.run(sources[1], resume=True)
@@ -326,3 +327,40 @@ def test_an_index_keeps_all_days_where_records_are_deleted(kind: str, tmp_path: 
         assert output.rows() == Counter(texts[: day + 1])
         if day == 1:
             output.forget()
+
+
+@dataclass
+class Turns(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Runs the same pipeline once more, as another process would, when the second batch of the first run comes."""
+
+    output: AppendedOutput
+    source: Path
+    name: str = "turns"
+
+    def stages(self) -> list[Any]:
+        reader, writer = self.output.stages(self.source)
+        return [reader, self, writer]
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        turn = self.source.parent / "turn"
+        if task.key is not None and task.key.split == "p1.parquet" and not turn.exists():
+            turn.touch()
+            Pipeline("append", stages=self.stages()).run(InlineExecutor(), observers=[], resume=True)
+        return task
+
+
+@pytest.mark.parametrize("kind", TABLE_KINDS)
+def test_of_two_processes_that_go_on_with_one_append_one_commits(kind: str, tmp_path: Path) -> None:
+    output, sources, rows = three(kind, tmp_path)
+    output.run(sources[1])
+    turns = Turns(output, sources[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TableWriter, "complete", lambda *_: DEATHS.die())
+        assert DEATHS.strike(lambda: Pipeline("a", stages=turns.stages()).run(InlineExecutor(), observers=[]), 10**9)
+    write_day(sources[0], {"p1.parquet": list("abc")})
+    with pytest.raises(DataError, match="another process goes on with this run, .* let the other one end"):
+        Pipeline("append", stages=turns.stages()).run(InlineExecutor(), observers=[], resume=True)
+    assert output.rows() == rows[0] + rows[1] + Counter("abc")

@@ -246,7 +246,8 @@ class TableWriter(ParquetWriter):
         if not names and not (replaces and self._base is not None):
             return
         try:
-            self._commit(record, names, replaces)
+            if not self._table().has(record["run"], record["generation"]):  # another process may go on with the run
+                self._commit(record, names, replaces)
         except DataError:
             if self._base is not None or self.mode != "append" or self._table().version() is None:
                 raise
