@@ -215,6 +215,13 @@ def test_with_refuses_a_setting_of_the_wrong_kind(settings: Any, said: str, tmp_
     [
         ("a.csv", JsonlReader, "no JSONL file by its ending, .* read it with CsvReader"),
         ("a.tsv", ParquetReader, "no Parquet file by its ending, .* read it with CsvReader"),
+        ("a.csv.gz", JsonlReader, "no JSONL file by its ending, .* read it with CsvReader"),
+        (
+            "a.tar.gz",
+            JsonlReader,
+            "no JSONL file by its ending, .* with WebDatasetReader or MediaReader",
+        ),
+        ("a.tgz", JsonlReader, "no JSONL file by its ending, .* unpack it, or read its members with WebDatasetReader"),
         ("a.xlsx", JsonlReader, "no JSONL file by its ending, .* convert it"),
         ("a.parquet", JsonlReader, "no JSONL file by its ending, .* read it with ParquetReader"),
         ("a.jsonl", ParquetReader, "no Parquet file by its ending, .* read it with JsonlReader"),

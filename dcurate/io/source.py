@@ -18,6 +18,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.convert import to_cudf
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, TypeConflict, declared
+from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import open_store
 from dcurate.io.files import Format, SourceFile, as_list, is_listed, is_names, left_out, listing, roots, shown_name
 from dcurate.io.partition import LARGE, LEAST, Partitioning
@@ -35,6 +36,7 @@ _CONVERT = "convert it, with pandas say"
 _ELSEWHERE = {
     **dict.fromkeys((".csv", ".tsv"), "read it with CsvReader"),
     **dict.fromkeys((".xls", ".xlsx", ".arrow", ".feather", ".orc", ".avro", ".xml"), _CONVERT),
+    **dict.fromkeys((".tar", ".tgz"), "unpack it, or read its members with WebDatasetReader or MediaReader"),
     ".pdf": "read it with PdfReader, and make text of it with PdfExtract",
     **dict.fromkeys((".parquet", ".pq"), "read it with ParquetReader"),
     **dict.fromkeys((".jsonl", ".ndjson"), "read it with JsonlReader"),
@@ -173,7 +175,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         others = left_out(found.others, self.kind) if found.others else ""
         self._notices = tuple(filter(None, (others, self._partitioning().advice(found.files))))
         for file in found.files:
-            ending = os.path.splitext(file.path.lower())[1]
+            ending = _ending(file.path.lower())
             if ending in _ELSEWHERE and not self.kind.matches(file.path):
                 raise DataError(
                     f"{shown_name(file.path, self.file_paths)} is no {self.kind.name} file by its ending, which would "
@@ -259,6 +261,17 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             f"say which it is to be with schema={{{conflict.column!r}: 'string'}}, leave it out with fields=, "
             "or read the files apart"
         )
+
+
+def _ending(path: str) -> str:
+    """How the name of a file ends, without its compression.
+
+    Examples:
+        >>> _ending("a.tar.gz"), _ending("a.jsonl")
+        ('.tar', '.jsonl')
+    """
+    name = path.removesuffix(ending_of(path))
+    return os.path.splitext(name)[1] or os.path.splitext(path)[1]
 
 
 def _spread(files: Sequence[SourceFile]) -> list[SourceFile]:
