@@ -29,7 +29,8 @@ class DirectoryRejections:
     """Keeps rejected rows in directories, a file for each batch and operator.
 
     The rows have the columns that they had, and ``_dcurate_stage``, ``_dcurate_reason``, ``_dcurate_source``, and
-    ``_dcurate_score`` where the stage is one that scores.
+    ``_dcurate_score`` where the stage is one that scores; dropped duplicates have ``_dcurate_duplicate_of`` as well, where
+    the deduplication knows ids.
 
     Args:
         rejected: where rows that rules dropped go; None drops them.
