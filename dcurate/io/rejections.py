@@ -29,7 +29,7 @@ class DirectoryRejections:
     """Keeps rejected rows in directories, a file for each batch and operator.
 
     The rows have the columns that they had, and ``_dcurate_stage``, ``_dcurate_reason``, ``_dcurate_source``, and
-    ``_dcurate_score`` where the stage is one that scores; dropped duplicates have ``_dcurate_duplicate_of`` as well, where
+    ``_dcurate_score`` where the stage is one that scores. Dropped duplicates have ``_dcurate_duplicate_of`` as well, if
     the deduplication knows ids.
 
     Args:
