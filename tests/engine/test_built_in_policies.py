@@ -253,6 +253,24 @@ def test_an_operator_whose_first_call_takes_long_is_given_slots_before_it_ends(s
     assert slots(Balancing(), early)["read"] == 1
 
 
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_gpu_operator_takes_threads_of_its_process_from_a_cpu_operator_that_fills_it(finished: bool) -> None:
+    reader = operator("a_reader", finished=finished, seconds=1.0, **KNOWN | {"running": int(not finished)})
+    model = operator("model", request=OperatorRequest("model", Resources(gpus=1)), waiting=5)
+    workers = [
+        WorkerView(
+            WorkerState(f"g{number}", "h", 2, 2.0, ((f"gpu{number}", 0.0),), "gpu"),
+            {"a_reader": SlotClaim(2)},
+            {"a_reader": 2},
+        )
+        for number in range(2)
+    ]
+    (found,) = [one for one in Balancing().run(view(*workers, operators=(reader, model))) if isinstance(one, Allocate)]
+    held = [claims["model"] for claims in found.assignment.values() if "model" in claims]
+    assert held
+    assert all(sum(claim.slots for claim in claims.values()) <= 2 for claims in found.assignment.values())
+
+
 # Autoscaling
 
 
