@@ -23,8 +23,8 @@ from dcurate.fs.locks import is_at, lock
 
 T = TypeVar("T")
 
-#: Bytes of the largest listing; the largest that are known have some megabytes.
-_LARGEST_LISTING = 2**28
+#: Bytes of the largest listing, packed or not; the largest that are known have some megabytes.
+LARGEST_LISTING = 2**28
 _PROGRESS = 2**20
 _SPARE = 2**26
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
@@ -68,9 +68,9 @@ def read(url: str, transfer: Transfer) -> bytes:
     Raises:
         TransferError: it cannot be fetched.
     """
-    data, _ = read_limited(url, transfer, _LARGEST_LISTING)
-    if len(data) > _LARGEST_LISTING:
-        raise TransferError(f"cannot fetch {url}: it has more than {_LARGEST_LISTING:,} bytes; check the address")
+    data, _ = read_limited(url, transfer, LARGEST_LISTING)
+    if len(data) > LARGEST_LISTING:
+        raise TransferError(f"cannot fetch {url}: it has more than {LARGEST_LISTING:,} bytes; check the address")
     return data
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import fsspec
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster
+from dcurate.download.common_crawl import crawls
 from dcurate.download.common_crawl.crawls import MainCommonCrawlUrlGenerator, NewsCommonCrawlUrlGenerator
 from dcurate.download.common_crawl.pages import CommonCrawlHTMLExtractor, CommonCrawlWarcIterator
 from dcurate.download.common_crawl.records import CommonCrawlWARCReader
@@ -85,13 +87,17 @@ def test_snapshots_that_make_no_sense_are_refused(start: str, end: str) -> None:
         NewsCommonCrawlUrlGenerator(start.replace("54", "13"), end)
 
 
-def test_lists_that_are_damaged_are_refused(web: Files) -> None:
+def test_lists_that_are_damaged_are_refused(web: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     web.content = {"/collinfo.json": b'[{"name": "x"}]'}
     with pytest.raises(DataError, match="lists no crawls"):
         main(web, "2023-50", "2024-10").generate_urls()
     web.content = crawl_site({"CC-MAIN-2024-10": {"a": b""}})
     web.content["/crawl-data/CC-MAIN-2024-10/warc.paths.gz"] = packed(b"a\n" * 50)[:20]
     with pytest.raises(DataError, match="is not a compressed list of archives"):
+        main(web, "2023-50", "2024-10").generate_urls()
+    monkeypatch.setattr(crawls, "LARGEST_LISTING", 99)
+    web.content["/crawl-data/CC-MAIN-2024-10/warc.paths.gz"] = packed(b"a\n" * 50)
+    with pytest.raises(DataError, match="it is cut, or too large"):
         main(web, "2023-50", "2024-10").generate_urls()
 
 
@@ -257,6 +263,22 @@ def test_single_pages_are_fetched_by_the_places_that_an_index_gives(web: Files) 
     )] == [True] * 3  # fmt: skip
     kept = replace(reader, drop_failed=False).process(DocumentBatch(data=frame)).to_pandas()
     assert kept["binary_content"].isna().tolist() == [False, True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "odd", ["\xb2", "9" * 5000, str(2**64), "-1", "1e3", "", "x", 2**62 + 1, -1, 1.5e300, float("inf")]
+)
+@pytest.mark.parametrize("column", ["warc_record_offset", "warc_record_length"])
+def test_an_odd_place_in_an_archive_costs_its_row(odd: Any, column: str, web: Files) -> None:
+    data = warc(*((f"https://x.org/{n}", html(f"page {n}")) for n in range(3)))
+    web.content = {"/crawl-data/a.warc.gz": data}
+    places, _ = _index("crawl-data/a.warc.gz", data)
+    values = [odd if n == 1 else type(odd)(place[column]) for n, place in enumerate(places)]
+    table = pa.Table.from_pylist(places).drop_columns([column]).append_column(column, pa.array(values))
+    reader = CommonCrawlWARCReader(data_prefix=web.address, max_workers=3, max_retries=0, transfer=QUICK)
+    batch = reader.process(DocumentBatch(data=table))
+    assert batch.to_pandas()["binary_content"].tolist() == [html("page 0"), html("page 2")]
+    assert sum(lost.rows for lost in batch.rejections) == 1
 
 
 @pytest.mark.s3

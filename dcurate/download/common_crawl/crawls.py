@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from dcurate.download.fetch import read
+from dcurate.download.fetch import LARGEST_LISTING, read
 from dcurate.download.transfer import Transfer, TransferError
 from dcurate.download.urls import URLGenerator
 from dcurate.errors import DataError, PipelineError, listed
@@ -79,7 +79,10 @@ class BaseCommonCrawlUrlGenerator(URLGenerator):
 
     def _paths(self, address: str) -> list[str]:
         try:
-            text = zlib.decompress(read(address, self.transfer), zlib.MAX_WBITS | 32).decode()
+            unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            text = unpacker.decompress(read(address, self.transfer), LARGEST_LISTING).decode()
+            if not unpacker.eof:
+                raise zlib.error("it is cut, or too large")
         except TransferError as error:
             raise DataError(f"{error}; without the list of its archives a crawl cannot be read") from error
         except (zlib.error, UnicodeDecodeError) as error:
