@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dcurate.core.foreign import whole_number
 from dcurate.documents.losses import DocumentLosses
 from dcurate.documents.office.blocks import Blocks, document
 from dcurate.documents.office.package import Package, attribute, local
@@ -91,8 +92,7 @@ class _OpenDocument:
             if name == "h":
                 text, markdown = self._inline(element)
                 self.title = self.title or text.strip()
-                level = attribute(element, "outline-level") or "1"
-                self.blocks.heading(int(level) if level.isdigit() and len(level) < 3 else 1, text, markdown)
+                self.blocks.heading(_level(element, "outline-level"), text, markdown)
             elif name == "p":
                 self.blocks.paragraph(*self._inline(element))
             elif name == "list":
@@ -135,7 +135,7 @@ class _OpenDocument:
                 elif name in ("p", "h") and position == 0:
                     text, markdown = self._inline(each)
                     if name == "h":
-                        self.blocks.heading(int(attribute(each, "outline-level") or 1), text, markdown)
+                        self.blocks.heading(_level(each, "outline-level"), text, markdown)
                     elif text.strip():
                         number += 1
                         place = number if (style, level + 1) in self._numbered else None
@@ -204,8 +204,8 @@ class _OpenDocument:
                 self._note(element, markdown)
                 continue
             if name in _SPACE:
-                count = attribute(element, "c") or "1"
-                stack.append(_SPACE[name] * (min(int(count), 100) if count.isdigit() and len(count) < 6 else 1))
+                count = whole_number(attribute(element, "c"), 99_999)
+                stack.append(_SPACE[name] * (1 if count is None else min(count, 100)))
                 continue
             if name == "a":
                 stack.append((len(text), len(markdown), attribute(element, "href") or ""))
@@ -260,7 +260,7 @@ def _lists(root: Any) -> set[tuple[str, int]]:
         if local(style) == "list-style":
             for level in style:
                 if local(level) == "list-level-style-number" and attribute(level, "num-format"):
-                    found.add((attribute(style, "name") or "", int(attribute(level, "level") or 1)))
+                    found.add((attribute(style, "name") or "", _level(level, "level")))
     return found
 
 
@@ -273,3 +273,9 @@ def _margins(package: Package) -> list[str]:
             if text:
                 found.setdefault(text)
     return list(found)
+
+
+def _level(element: Any, name: str) -> int:
+    """The level in an attribute; 1 if there is none, or no number of two digits."""
+    level = whole_number(attribute(element, name), 99)
+    return 1 if level is None else level

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from dcurate.core.foreign import whole_number
 from dcurate.documents.office.blocks import Blocks, document
 from dcurate.documents.office.package import (
     Package,
@@ -198,9 +199,9 @@ class _Word:
 
     def _heading_level(self, paragraph: Any) -> int:
         for each in _properties(paragraph):
-            if local(each) == "outlineLvl" and (attribute(each, "val") or "9").isdigit():
-                level = int(attribute(each, "val") or 9) + 1
-                return level if level <= 9 else 0
+            level = whole_number(attribute(each, "val") or "9") if local(each) == "outlineLvl" else None
+            if level is not None:
+                return level + 1 if level < 9 else 0
         return self._headings.get(_style(paragraph), 0)
 
     def _list_place(self, paragraph: Any) -> tuple[str, int] | None:

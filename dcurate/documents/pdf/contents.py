@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.foreign import whole_number
 from dcurate.kernels.pdf.lines import GAP, TO
 
 _LEADER = re.compile(r"(?:(?<!\s)\s+)?(?:(?:\.\s?){4,}|…{2,}|(?:·\s?){4,}|_{6,})\s*")
@@ -38,7 +39,7 @@ def clean_contents(lines: list[str], table: npt.NDArray[np.float32]) -> None:
         if len(parts) == 2 and parts[0]:
             table[number, GAP] = APART
             found.append((number, parts[0], parts[1]))
-    values = [int(tail) for _, _, tail in found if tail.isascii() and tail.isdigit()]
+    values = [value for _, _, tail in found if (value := whole_number(tail)) is not None]
     rising = sum(after >= before for before, after in pairwise(values))
     is_contents = len(values) >= _LINES and rising >= 0.9 * (len(values) - 1)
     for number, head, tail in found:

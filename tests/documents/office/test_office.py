@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 import zipfile
 import zlib
@@ -58,6 +59,20 @@ def test_docx(made: dict[str, bytes]) -> None:
     assert found["headers_footers"] == ["Running head"]
     assert found["links"] == [{"text": "the cod", "target": "https://example.org/cod"}]
     assert "Cod\t2|3" in found["text"]
+
+
+@pytest.mark.parametrize("kind", ["docx", "pptx", "odt", "odp", "epub"])
+@pytest.mark.parametrize("odd", ["\xb2", "9" * 99, str(2**64), "-1", "1e9", "", "x", "\u0663"])
+def test_an_odd_number_in_an_attribute_costs_no_document(kind: str, odd: str, made: dict[str, bytes]) -> None:
+    """The numbers in each part are replaced in turn; the first word stays."""
+    numbers = re.compile(rb'([ :](?:c|val|lvl|level|[a-z-]+-level|[a-z-]+-repeated|gridSpan|sz)=")\d+(?=")')
+    with zipfile.ZipFile(io.BytesIO(made[kind])) as package:
+        parts = {info.filename: package.read(info) for info in package.infolist()}
+    text = extract_office(made[kind])["text"].split()[0]
+    for name, content in parts.items():
+        changed = numbers.sub(rb"\g<1>" + odd.encode(), content)
+        if changed != content:
+            assert text in extract_office(files.zipped({**parts, name: changed}))["text"], name
 
 
 def test_docx_text_boxes_footnotes_and_outline_levels() -> None:
