@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from dcurate.errors import ResourceError
 from dcurate.frames.document import DocumentBatch
 from dcurate.models.llm.embedding import EndpointEmbeddingStage
 from dcurate.models.llm.errors import RequestError, wait_asked
@@ -353,3 +354,16 @@ def test_a_damaged_list_of_models_is_no_list() -> None:
     for content in ({"data": "m"}, {"data": [1, None, {"id": 3}, {"id": "m"}]}, {}):
         names = model_names(content)
         assert names in (None, ["m"])
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500])
+@pytest.mark.parametrize("pad", [0, 285, 290, 295])
+def test_an_error_that_repeats_the_key_shows_no_part_of_it(hostile: Hostile, status: int, pad: int) -> None:
+    behave(hostile, {"error": {"message": f"{'x' * pad} Bearer sk-hostile, and hunter2-of-a-header"}}, status)
+    asks = AsyncOpenAIClient(
+        base_url=hostile.url, api_key="sk-hostile", default_headers={"X-Mine": "hunter2-of-a-header"}, max_retries=0
+    )
+    with pytest.raises((RequestError, ResourceError)) as caught:
+        processed(GenerateStage(client=asks, model_name="m", prompt="{text}", output_field="a", on_error="raise"))
+    assert "sk-h" not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
