@@ -20,6 +20,8 @@ except ImportError as error:
     raise missing_dependency("pictures", str(error), "images") from error
 
 _PNG = b"\x89PNG\r\n\x1a\n"
+#: Bytes that are unpacked at a time.
+_PIECE = 2**22
 #: Values of a pixel of a PNG by its kind of colours.
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 #: The passes of an interlaced PNG: first column, first row, and the steps across and down.
@@ -85,7 +87,7 @@ def _png_is_short(data: bytes) -> bool:
         for kind, start, size in png_chunks(data):
             part = data[start : start + size] if kind == b"IDAT" else b""
             while part and missing > 0:
-                missing -= len(unpacked.decompress(part, min(missing, 2**16)))
+                missing -= len(unpacked.decompress(part, min(missing, _PIECE)))
                 part = unpacked.unconsumed_tail
     return bool(missing > 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -270,6 +271,11 @@ PAGES: dict[str, Callable[[int], bytes]] = {
     "boxes": lambda count: b"".join(b"%g %g 9 9 re S " % (at % 60 * 9, 830 - at // 60 * 9) for at in range(count)),
     "letters far apart": lambda count: b"".join(
         shown("x", 20 + at * 7919 % 550, 20 + at * 104_729 % 800, 2) for at in range(count)
+    ),
+    "words turned by many angles": lambda count: b"".join(
+        b"BT /F 3 Tf %.5f %.5f %.5f %.5f %d %d Tm (ab) Tj ET "
+        % (math.cos(at), math.sin(at), -math.sin(at), math.cos(at), 20 + at * 7919 % 550, 20 + at * 104_729 % 800)
+        for at in range(count)
     ),
     "a word with a hyphen": lambda count: shown("a" * count + " b-", 20, 700, 0.01) + shown("c", 20, 680),
 }

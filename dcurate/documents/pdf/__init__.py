@@ -23,7 +23,7 @@ from dcurate.documents.routes import ASIDE
 #: What may be done to the pages of an open document before their text is written.
 Revise: TypeAlias = Callable[[pdfium.PdfDocument, list[PdfPage], PdfOptions], list[PdfPage]]
 
-#: DocumentLosses that the signals of pages count.
+#: Losses that the signals of pages count.
 _COUNTED = {
     "characters": "characters_left_out",
     "turned characters": "characters_turned",

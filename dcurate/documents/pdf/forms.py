@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,13 @@ from dcurate.kernels.pdf.characters import ANGLE, BREAK_BEFORE, COLOR, FONT, SPA
 from dcurate.kernels.pdf.grids import frame as framed
 
 #: Fields and notes of a page that are read, and bytes of each.
-_MOST, _MOST_BYTES = 1_000, 1 << 16
+_MOST, _MOST_BYTES = 1_000, 1 << 22
 #: Bits of annotations that are not shown, and of fields whose value is shown as dots.
 _HIDDEN, _NO_VIEW, _PASSWORD = 2, 32, 1 << 13
 _CHOICES = (raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
-#: Size of the font in points and as a share of the height of a line; the width of a letter; shares of the size.
-_SIZE, _OF_LINE, _WIDE, _RISE = 10.0, 0.8, 0.5, 0.7
+#: Size of the font in points, the largest and the smallest, and as a share of the height of a line; the width of a
+#: letter, how far it rises and the distance of lines as shares of the size.
+_SIZE, _LEAST_SIZE, _OF_LINE, _WIDE, _RISE, _LEAD = 10.0, 1.5, 0.8, 0.5, 0.7, 1.2
 _BLACK = 0xFF000000
 
 
@@ -42,10 +44,10 @@ def notes_of(page: Any, form: Any) -> tuple[list[PageNote], int]:
         form: pdfium's handle of the forms of the document; None if it has none.
 
     Returns:
-        The notes, and how many annotations beyond the limit were not looked at.
+        The notes, and how many annotations beyond a limit were left out.
     """
     count = raw.FPDFPage_GetAnnotCount(page)
-    found = []
+    found, left_out = [], max(0, count - _MOST)
     for number in range(min(count, _MOST)):
         annotation = raw.FPDFPage_GetAnnot(page, number)
         if not annotation:
@@ -53,15 +55,16 @@ def notes_of(page: Any, form: Any) -> tuple[list[PageNote], int]:
         try:
             text = _shown(annotation, form)
             rect = raw.FS_RECTF()
-            if text.strip() and raw.FPDFAnnot_GetRect(annotation, rect):
+            left_out += text is None
+            if text and text.strip() and raw.FPDFAnnot_GetRect(annotation, rect):
                 found.append(PageNote(text, (rect.left, rect.bottom, rect.right, rect.top)))
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
-    return found, max(0, count - _MOST)
+    return found, left_out
 
 
-def _shown(annotation: Any, form: Any) -> str:
-    """The text that an annotation shows; empty for others."""
+def _shown(annotation: Any, form: Any) -> str | None:
+    """The text that an annotation shows; empty for others, and None if it is too long."""
     kind = raw.FPDFAnnot_GetSubtype(annotation)
     if kind not in (raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_WIDGET):
         return ""
@@ -82,16 +85,37 @@ def _shown(annotation: Any, form: Any) -> str:
         for number in range(min(raw.FPDFAnnot_GetOptionCount(form, annotation), _MOST))
         if raw.FPDFAnnot_IsOptionSelected(form, annotation, number)
     ]
-    return "\n".join(chosen) or _text(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+    return "\n".join(filter(None, chosen)) or _text(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
 
 
-def _text(read: Any, *about: Any) -> str:
+def _text(read: Any, *about: Any) -> str | None:
+    """A text that pdfium gives; None if it is too long."""
     size = read(*about, None, 0)
-    if not 2 < size <= _MOST_BYTES:
-        return ""
+    if size <= 2 or size > _MOST_BYTES:
+        return "" if size <= 2 else None
     buffer = (raw.FPDF_WCHAR * (size // 2))()
     read(*about, buffer, size)
     return ctypes.string_at(buffer, size - 2).decode("utf-16-le", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _lines(text: str, width: float, height: float) -> tuple[list[str], float]:
+    """Lines of a text in a box, and the size of the font with which they fit; they run over it if it is too small."""
+    parts = [line for line in text.split("\n") if line.strip()]
+    size = min(_SIZE, _OF_LINE * height / len(parts))
+    if any(len(line) * _WIDE * size > width for line in parts):
+        size = min(size, math.sqrt(width * height / (_WIDE * _LEAD * sum(map(len, parts)))))
+    size = max(size, _LEAST_SIZE)
+    most = max(1, int(width / (_WIDE * size)))
+    lines = [""]
+    for part in parts:
+        for word in part.split():
+            for start in range(0, len(word), most):
+                piece = word[start : start + most]
+                if lines[-1] and len(lines[-1]) + 1 + len(piece) > most:
+                    lines.append("")
+                lines[-1] += f" {piece}" if lines[-1] else piece
+        lines.append("")
+    return lines[:-1], size
 
 
 def with_notes(characters: Characters, notes: list[PageNote], turn: int) -> Characters:
@@ -104,35 +128,37 @@ def with_notes(characters: Characters, notes: list[PageNote], turn: int) -> Char
     """
     codes: list[int] = []
     places: list[tuple[float, float, float, float]] = []
+    spots: list[tuple[float, float]] = []
     owners: list[int] = []
     flags: list[int] = []
     for number, note in enumerate(notes):
         left, right, top, bottom = framed(np.array([note.box]), turn)[0].tolist()
-        lines = [line for line in note.text.split("\n") if line.strip()]
-        high = abs(bottom - top) / len(lines)
-        size = min(_SIZE, _OF_LINE * high)
+        lines, size = _lines(note.text, abs(right - left), abs(bottom - top))
+        high = max(abs(bottom - top) / len(lines), _LEAD * size if len(lines) > 1 else 0)
         for at, line in enumerate(lines):
-            base, wide = top + at * high + (high + _RISE * size) / 2, min(_WIDE * size, abs(right - left) / len(line))
-            flag = BREAK_BEFORE
+            base, flag = top + at * high + (high + _RISE * size) / 2, BREAK_BEFORE
             for column, character in enumerate(line):
                 if character.isspace():
                     flag |= SPACE_BEFORE
                     continue
                 codes.append(ord(character))
-                places.append((left + column * wide, left + (column + 1) * wide, base, size))
+                places.append((left + column * _WIDE * size, left + (column + 1) * _WIDE * size, base, size))
+                spots.append(((left + right) / 2, (top + bottom) / 2))
                 owners.append(len(characters.objects) + number)
                 flags.append(flag)
                 flag = 0
     objects = np.zeros((len(notes), ANGLE + 1), np.int64)
     objects[:, FONT], objects[:, TURN], objects[:, COLOR] = -1, turn, _BLACK
     objects[:, ANGLE] = round(turn * np.pi / 2 * 1e6)
-    added = np.array(places, np.float32).reshape(-1, 4)
-    spots = np.stack([(added[:, 0] + added[:, 1]) / 2, added[:, 2] - 0.3 * added[:, 3]], axis=1)
+    before = characters.spots
+    if not len(before):
+        middle, height = characters.places[:, :2].mean(axis=1), characters.places[:, 2] - 0.3 * characters.places[:, 3]
+        before = np.stack([middle, height], axis=1).astype(np.float32)
     return characters._replace(
         codes=np.concatenate([characters.codes, np.array(codes, np.int32)]),
-        places=np.concatenate([characters.places, added]),
+        places=np.concatenate([characters.places, np.array(places, np.float32).reshape(-1, 4)]),
         owners=np.concatenate([characters.owners, np.array(owners, np.int32)]),
         flags=np.concatenate([characters.flags, np.array(flags, np.uint8)]),
         objects=np.concatenate([characters.objects, objects]),
-        spots=np.concatenate([characters.spots, spots]) if len(characters.spots) else characters.spots,
+        spots=np.concatenate([before, np.array(spots, np.float32).reshape(-1, 2)]),
     )

@@ -32,7 +32,7 @@ class Characters(NamedTuple):
         fonts: addresses of the fonts.
         left_out: characters beyond the limit.
         spots: the middle of each character on the page, along and downwards in the frame of the nearest quarter turn,
-            for a page with oblique text; else empty.
+            where that is not the middle of its place; or empty.
     """
 
     codes: npt.NDArray[np.int32]

@@ -48,7 +48,7 @@ def runs_of(characters: Characters, box: list[float]) -> list[TextRun]:
     turns = characters.objects[:, TURN]
     if not (len(turns) and turns.any()):
         return [TextRun(characters, 0, len(characters.codes))]
-    if len(characters.spots):
+    if (turns == OBLIQUE).any():
         return _skewed(characters, box)
     counts = np.bincount(turns[characters.owners], minlength=UPRIGHT + 1)
     turn = int(counts[:OBLIQUE].argmax())
@@ -88,15 +88,14 @@ def _skewed(characters: Characters, box: list[float]) -> list[TextRun]:
         directions.append((int(left[members].sum()), quarter, 0.0 if abs(skew) < _STRAIGHT else skew, members))
         left = np.where(members, 0, left)
     directions.sort(key=lambda direction: -direction[0])
-    spots = _spots(characters)
     runs: list[TextRun] = []
     for count, quarter, skew, members in directions:
         if runs and (count < _FEWEST or _apart(directions[0], quarter, skew) > _LARGEST):
             continue
-        made = _turned(characters, quarter, skew, members, box)._replace(spots=spots)
+        made = _turned(characters, quarter, skew, members, box)
         runs.append(TextRun(made, quarter, count, -round(math.degrees(skew), 2) or 0.0))
     if counts[upright].sum() and runs[0].turn == 0:
-        runs.append(TextRun(characters._replace(spots=spots), UPRIGHT, int(counts[upright].sum())))
+        runs.append(TextRun(characters, UPRIGHT, int(counts[upright].sum())))
     return runs
 
 
@@ -110,15 +109,6 @@ def _median(values: npt.NDArray[np.float64], weights: npt.NDArray[np.int64]) -> 
     order = np.argsort(values, kind="stable")
     sums = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(sums, sums[-1] / 2)])
-
-
-def _spots(characters: Characters) -> npt.NDArray[np.float32]:
-    """The middle of all characters on the page; see `Characters`."""
-    straight = characters.objects[characters.owners, TURN] != OBLIQUE
-    places, spots = characters.places, characters.spots.copy()
-    spots[straight, 0] = (places[straight, 0] + places[straight, 1]) / 2
-    spots[straight, 1] = places[straight, 2] - 0.3 * places[straight, 3]
-    return spots
 
 
 def _turned(

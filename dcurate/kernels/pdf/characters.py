@@ -292,6 +292,11 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
         found += 1
         flag = 0
     _find_upright(codes[:found], places, sides, owners, objects[:many])
+    if oblique:
+        for at in range(found):
+            if objects[owners[at], 2] != OBLIQUE:
+                spots[at, 0] = (places[at, 0] + places[at, 1]) / 2
+                spots[at, 1] = places[at, 2] - 0.3 * places[at, 3]
     return (
         codes[:found],
         places[:found],

@@ -146,6 +146,14 @@ def form(annotations: list[bytes], page: bytes = b"", catalog: bytes = b"") -> b
     )
 
 
+def test_a_value_of_a_field_that_is_too_long_is_a_loss() -> None:
+    words = [f"word{at}" for at in range(2_000)]
+    long = extract_pdf(form([NAME.replace(b"John Smith", " ".join(words).encode())]))["text"].split()
+    assert [word for word in long if word.startswith("word")] == words
+    found = extract_pdf(form([NAME.replace(b"John Smith", b"a " * 1_100_000)]))
+    assert [(loss["what"], loss["count"]) for loss in found["losses"]] == [("form fields", 1)]
+
+
 @pytest.mark.parametrize("name", [NAME, APPEARANCE])
 @pytest.mark.parametrize("rotate", [b"", b"/Rotate 90 "])
 def test_what_is_written_in_a_form_is_read_where_it_is_seen(name: bytes, rotate: bytes) -> None:
