@@ -96,7 +96,7 @@ def folder_name(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class _RunRecord:
+class _OutputRecord:
     """What is known of the run that writes to a directory, or wrote to it last.
 
     Args:
@@ -145,21 +145,21 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> int:
     return record.generation
 
 
-def _begun(directory: Directory, mode: Mode, there: _There, before: _RunRecord | None) -> _RunRecord:
+def _begun(directory: Directory, mode: Mode, there: _There, before: _OutputRecord | None) -> _OutputRecord:
     """Return the record of a new run."""
     if mode != "append":
-        return _RunRecord(alone=mode != "ignore", clears=mode)
+        return _OutputRecord(alone=mode != "ignore", clears=mode)
     named = [int(match[1] or match[2]) for match in map(_GENERATION.search, there.outputs) if match]
     generation = max([before.generation if before else 0, *named]) + bool(there.outputs)
     while not directory.create_file(f"{_GENERATIONS}{generation}"):
         generation += 1
     if before is None:  # as many as may have been: what they left under their numbers in an index is not replaced
-        return _RunRecord(generation, finished=generation, clears=mode)
+        return _OutputRecord(generation, finished=generation, clears=mode)
     ended = FINISHED in there.records and not before.clears
-    return _RunRecord(generation, finished=before.finished + ended, clears=mode)
+    return _OutputRecord(generation, finished=before.finished + ended, clears=mode)
 
 
-def _clear(directory: Directory, record: _RunRecord) -> None:
+def _clear(directory: Directory, record: _OutputRecord) -> None:
     """Remove what the mode of a new run does not leave."""
     there = _look(directory)
     if record.clears == "overwrite":
@@ -255,7 +255,7 @@ def mark_ended(directory: Directory, inputs: str, paths: Iterable[str]) -> None:
     before = ended_input(directory)
     files = {path_hash(path) for path in paths} | (before.files if before else set())
     packed = base64.b64encode(b"".join(sorted(files))).decode()
-    generation = (_read(directory) or _RunRecord()).generation
+    generation = (_read(directory) or _OutputRecord()).generation
     directory.write(ENDED, orjson.dumps({"generation": generation, "inputs": inputs, "files": packed}))
 
 
@@ -284,7 +284,7 @@ def is_prepared(directory: Directory) -> bool:
 
 def is_final(directory: Directory, mode: Mode) -> bool:
     """Whether the last run that wrote to a directory has finished, and appended or is appended to."""
-    record, ended = _read(directory) or _RunRecord(), ended_input(directory)
+    record, ended = _read(directory) or _OutputRecord(), ended_input(directory)
     adds = mode == "append" or record.generation > 0
     return adds and not record.clears and ended is not None and ended.generation == record.generation
 
@@ -354,12 +354,12 @@ def advice_to_begin_anew(directory: Directory) -> str:
 
 def is_added_to(directory: Directory) -> bool:
     """Whether the run that writes to a directory adds to rows of others."""
-    return (_read(directory) or _RunRecord()).generation > 0
+    return (_read(directory) or _OutputRecord()).generation > 0
 
 
 def finished_before(directory: Directory) -> int:
     """The number of finished runs that the present one appends to; 0 in another mode."""
-    return (_read(directory) or _RunRecord()).finished
+    return (_read(directory) or _OutputRecord()).finished
 
 
 def generation(directory: Directory) -> int:
@@ -379,7 +379,7 @@ def move_strays(directory: Directory, known: set[str]) -> list[str]:
 
     Only where the run began in an empty directory: else they may be of another one.
     """
-    if not (_read(directory) or _RunRecord()).alone:
+    if not (_read(directory) or _OutputRecord()).alone:
         return []
     folders = {os.path.dirname(name) for name in known}
     names = [name for name in directory.files() if name not in known and os.path.dirname(name) in folders]
@@ -390,14 +390,14 @@ def move_strays(directory: Directory, known: set[str]) -> list[str]:
     return strays
 
 
-def _read(directory: Directory) -> _RunRecord | None:
+def _read(directory: Directory) -> _OutputRecord | None:
     """Return the record of the run that writes to a directory, or wrote to it last."""
     data = directory.read(_RECORD)
     if data is None:
         return None
     try:
         known = orjson.loads(data)
-        return _RunRecord(
+        return _OutputRecord(
             int(known["generation"]),
             bool(known.get("alone", False)),
             int(known.get("finished", 0)),
