@@ -1,0 +1,96 @@
+"""Fingerprints of public stages and filters stay as they are: runs that were begun by an earlier version resume."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import dcurate
+from dcurate.core.fingerprint import fingerprint
+from dcurate.core.stage import CompositeStage, SinkStage, SourceStage, Stage
+from dcurate.errors import DcurateError
+from dcurate.text.filter import DocumentFilter
+from dcurate.text.modifier import DocumentModifier
+from tests.test_new_columns import stages
+
+PINS = Path(__file__).with_suffix(".json")
+#: What readers and writers must be given.
+PATHS = {"file_paths": "in", "path": "out"}
+
+#: Bases of filters of one's own.
+ABSTRACT = (dcurate.NumberFilter,)
+
+
+def parts() -> dict[str, Any]:
+    """Public stages, filters and modifiers as they are by default, and some with settings."""
+    made: dict[str, Any] = {}
+    for name, stage in stages():
+        if type(stage).__module__.startswith("dcurate.download."):  # it asks which dump is the newest
+            continue
+        number = sum(key.partition("-")[0] == name for key in made)
+        made[f"{name}-{number}" if number else name] = stage
+    for name in dcurate.__all__:
+        kind = getattr(dcurate, name)
+        if not inspect.isclass(kind) or inspect.isabstract(kind):
+            continue
+        if kind in ABSTRACT or not issubclass(kind, SourceStage | SinkStage | DocumentFilter | DocumentModifier):
+            continue
+        needed = [parameter.name for parameter in inspect.signature(kind).parameters.values() if _is_needed(parameter)]
+        try:
+            made[name] = kind(**{parameter: PATHS[parameter] for parameter in needed})
+        except (DcurateError, KeyError):  # it needs something else
+            continue
+    return made
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind not in (
+        parameter.VAR_POSITIONAL,
+        parameter.VAR_KEYWORD,
+    )
+
+
+def pinned(part: Any) -> dict[str, str]:
+    """The fingerprint of a stage or filter, and a digest of the defaults of its fields."""
+    if isinstance(part, CompositeStage):
+        pipeline: list[Any] = list(part.decompose_and_apply_with())
+    elif isinstance(part, DocumentFilter):
+        pipeline = [dcurate.ScoreFilter(part)]
+    else:
+        pipeline = [part if isinstance(part, Stage) else dcurate.Modify(part)]
+    defaults = sorted(
+        f"{field.name}={field.default if field.default_factory is dataclasses.MISSING else field.default_factory()}"
+        for field in (dataclasses.fields(part) if dataclasses.is_dataclass(part) else ())
+        if field.init and field.repr and field.default is not dataclasses.MISSING
+    )
+    digest = hashlib.blake2b("\n".join(defaults).encode(), digest_size=8).hexdigest()
+    return {"fingerprint": " ".join(fingerprint(pipeline).values()), "defaults": digest}
+
+
+def changes() -> dict[str, str]:
+    """What is not as the pins say, by name."""
+    known, now = json.loads(PINS.read_text()), {name: pinned(part) for name, part in parts().items()}
+    said = dict.fromkeys(now.keys() - known.keys(), "is not pinned")
+    said |= dict.fromkeys(known.keys() - now.keys(), "is pinned and not there")
+    return said | {
+        name: ", ".join(f"{key} changed" for key, value in known[name].items() if now[name][key] != value)
+        for name in now.keys() & known.keys()
+        if now[name] != known[name]
+    }
+
+
+def test_fingerprints_are_as_they_are_pinned() -> None:
+    """Runs that were begun before a fingerprint changed do not resume; if a default changed, they resume wrongly.
+
+    A new field with a default changes `defaults` alone, which is as it should be. Where a change is wanted, say in
+    CHANGELOG.md that such runs do not resume, and pin it with ``python -m tests.test_pinned_fingerprints``.
+    """
+    assert changes() == {}
+
+
+if __name__ == "__main__":
+    PINS.write_text(json.dumps({name: pinned(part) for name, part in sorted(parts().items())}, indent=0) + "\n")
