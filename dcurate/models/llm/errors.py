@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import email.utils
 import re
-import time
 from collections.abc import Mapping
 
 import orjson
 
+from dcurate.core.foreign import retry_after_s
 from dcurate.errors import DataError, DcurateError, ResourceError
 from dcurate.redaction import redacted
 
@@ -111,9 +110,5 @@ def wait_asked(headers: Mapping[str, str]) -> float | None:
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         if _SECONDS.fullmatch(lower.get(name, "")):
             return float(lower[name]) / unit
-    try:
-        moment = email.utils.parsedate_to_datetime(lower.get("retry-after", "")).timestamp()
-    except (ValueError, TypeError, OverflowError, IndexError):  # not a date, or one beyond the year 9999
-        return None
-    seconds = max(0.0, moment - time.time())
-    return seconds if seconds < _LONGEST_BELIEVED_S else None
+    seconds = retry_after_s(lower.get("retry-after"))
+    return seconds if seconds is not None and seconds < _LONGEST_BELIEVED_S else None
