@@ -197,18 +197,18 @@ class PdfExtract(FileExtract):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """The rows of PDFs that could be read; the others are in its rejections."""
-        read = [_judged(each) for each in self._answers(task)]
+        read = [_judged(answer) for answer in self._answers(task)]
         result = quarantined(task, read, self.name)
-        empty = pa.array([each is None for each in read if not isinstance(each, MediaFault)], pa.bool_())
+        empty = pa.array([answer is None for answer in read if not isinstance(answer, MediaFault)], pa.bool_())
         rows = result.to_arrow()
         dropped = self._dropped(rows.filter(empty), NO_PAGES)
         rows = rows.filter(pc.invert(empty))
-        found = [each for each in read if isinstance(each, ChildAnswer)]
+        answers = [answer for answer in read if isinstance(answer, ChildAnswer)]
         if self.output == "interleaved":
-            rows = interleaved_table(rows, found, self._ids(rows, str(task.key or "")))
+            rows = interleaved_table(rows, answers, self._ids(rows, str(task.key or "")))
         else:
-            rows = self._with_columns(rows, [self._row(each) for each in found])
-        lost = counted(each.value["losses"] for each in found)
+            rows = self._with_columns(rows, [self._row(answer) for answer in answers])
+        lost = counted(answer.value["losses"] for answer in answers)
         return replace(result, data=rows, rejections=(*result.rejections, *dropped), found=lost)
 
     def _options(self) -> dict[str, Any]:

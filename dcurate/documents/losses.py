@@ -83,14 +83,14 @@ def counted(documents: Iterable[Sequence[Mapping[str, Any]] | None]) -> dict[str
         >>> counted([[{"what": "pages", "count": 3, "where": ""}], None])
         {'documents with losses': 1, 'lost: pages': 3}
     """
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for losses in documents:
         if losses:
-            found[_DOCUMENTS] = found.get(_DOCUMENTS, 0) + 1
+            counts[_DOCUMENTS] = counts.get(_DOCUMENTS, 0) + 1
         for loss in losses or ():
             name = _LOST + loss["what"]
-            found[name] = found.get(name, 0) + loss["count"]
-    return found
+            counts[name] = counts.get(name, 0) + loss["count"]
+    return counts
 
 
 def remarks_on_losses(stage: str, found: Mapping[str, int]) -> list[str]:

@@ -112,7 +112,7 @@ def check_public(url: str) -> None:
 def _resolved(host: str, _time: int) -> tuple[tuple[str, ...], str]:
     """The addresses of a host, or why there are none; asked for again as time goes on."""
     try:
-        return tuple(str(found[4][0]) for found in getaddrinfo(host, None, type=SOCK_STREAM)), ""
+        return tuple(str(info[4][0]) for info in getaddrinfo(host, None, type=SOCK_STREAM)), ""
     except (OSError, ValueError) as error:  # ValueError: of the codec that encodes names
         return (), str(error)
 

@@ -35,8 +35,8 @@ class Robots(NamedTuple):
     @classmethod
     def of(cls, text: str, agent: str) -> Robots:
         """Read the rules for an agent; those for all agents if none are for it."""
-        own: list[_Rule] = []
-        others: list[_Rule] = []
+        own_rules: list[_Rule] = []
+        other_rules: list[_Rule] = []
         agent = agent.lower()
         is_own = is_other = in_rules = has_own = False
         for line in text.lstrip("\ufeff").splitlines():
@@ -54,10 +54,10 @@ class Robots(NamedTuple):
                 in_rules = True
                 rule = _Rule(_encoded(value), field == "allow")
                 if is_own and value:
-                    own.append(rule)
+                    own_rules.append(rule)
                 if is_other and value:
-                    others.append(rule)
-        return cls(tuple(own if has_own else others))
+                    other_rules.append(rule)
+        return cls(tuple(own_rules if has_own else other_rules))
 
     def allows(self, path: str) -> bool:
         """Whether a path, with its query, may be fetched: the longest rule that matches says so."""

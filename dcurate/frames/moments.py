@@ -54,26 +54,26 @@ def parts_of_numbers(table: pa.Table, name: str) -> TwoFloats:
     if is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind):
         column = _moments(column.cast(pa.large_string()), name)
         kind = column.type
-    there = np.asarray(column.is_valid())
+    valid = np.asarray(column.is_valid())
     if is_.is_integer(kind):
         parts = _of_integers(np.asarray(column.fill_null(0)))
     elif is_.is_decimal(kind):
-        exact = [Decimal(0) if one is None else one for one in column.to_pylist()]
-        rounded = np.array([float(one) for one in exact], np.float64)
+        exact = [Decimal(0) if value is None else value for value in column.to_pylist()]
+        rounded = np.array([float(value) for value in exact], np.float64)
         pairs = zip(exact, rounded.tolist(), strict=True)
-        rest = [float(_WIDE.subtract(one, Decimal(near))) for one, near in pairs]
+        rest = [float(_WIDE.subtract(value, Decimal(near))) for value, near in pairs]
         parts = TwoFloats(rounded, np.array(rest, np.float64))
     elif is_.is_date(kind) or is_.is_timestamp(kind) or is_.is_time(kind) or is_.is_duration(kind):
         unit = "s" if kind == pa.date32() else "ms" if kind == pa.date64() else kind.unit
         scale, per = (86_400, 1) if kind == pa.date32() else (1, _IN_A_SECOND[unit])
-        whole = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-        counts = np.asarray(whole.fill_null(0)).astype(np.int64)
+        integers = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+        counts = np.asarray(integers.fill_null(0)).astype(np.int64)
         seconds, beyond = np.divmod(counts, per)
         parts = TwoFloats((seconds * scale).astype(np.float64), (beyond * (10**9 // per)).astype(np.float64))
     else:
         rounded = numbers(table, name).astype(np.float64)
         return TwoFloats(rounded, np.zeros(len(rounded)))
-    return TwoFloats(np.where(there, parts.rounded, np.nan), np.where(there, parts.rest, 0.0))
+    return TwoFloats(np.where(valid, parts.rounded, np.nan), np.where(valid, parts.rest, 0.0))
 
 
 def _of_integers(values: npt.NDArray[Any]) -> TwoFloats:
@@ -82,9 +82,9 @@ def _of_integers(values: npt.NDArray[Any]) -> TwoFloats:
         return TwoFloats(rounded, np.zeros(len(rounded)))
     most = np.iinfo(values.dtype).max
     beyond = rounded >= float(most)  # rounded up to one more than the type holds
-    whole = np.where(beyond, 0, rounded).astype(values.dtype)
-    whole[beyond] = most
-    return TwoFloats(rounded, (values - whole).view(np.int64).astype(np.float64) - beyond)
+    nearest = np.where(beyond, 0, rounded).astype(values.dtype)
+    nearest[beyond] = most
+    return TwoFloats(rounded, (values - nearest).view(np.int64).astype(np.float64) - beyond)
 
 
 def _moments(texts: pa.Array, name: str) -> pa.Array:

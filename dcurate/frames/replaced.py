@@ -70,15 +70,18 @@ def _renamed(frame: Any, names: dict[str, str]) -> Any:
 
 def _answer(answer: Any, names: dict[str, int]) -> Any:
     if isinstance(answer, list):
-        first, others = answer[:1], answer[1:]
-        return [*(_answer(one, names) for one in first), *(_answer(one, dict.fromkeys(names, 0)) for one in others)]
+        first, rest = answer[:1], answer[1:]
+        return [
+            *(_answer(batch, names) for batch in first),
+            *(_answer(batch, dict.fromkeys(names, 0)) for batch in rest),
+        ]
     if not isinstance(answer, DocumentBatch) or not names:
         return answer
-    made = replace(answer, data=_restored(answer.data, names))
+    restored = replace(answer, data=_restored(answer.data, names))
     counts = {f"{REPLACED}{name!r}": count for name, count in names.items() if count}
-    made.found = {**answer.found, **counts}
-    made.rejections = tuple(_rejected(one, names) for one in answer.rejections)
-    return made
+    restored.found = {**answer.found, **counts}
+    restored.rejections = tuple(_rejected(rejection, names) for rejection in answer.rejections)
+    return restored
 
 
 def _rejected(rejection: Rejection, names: dict[str, int]) -> Rejection:

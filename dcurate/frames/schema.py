@@ -106,14 +106,14 @@ def _type_named(name: str) -> pa.DataType:
         ValueError: there is none.
         TypeError: it is not text.
     """
-    if found := _TIMESTAMP.fullmatch(name):
-        return pa.timestamp(*found.groups())
-    if found := _DECIMAL.fullmatch(name):
-        width, precision, scale = found.groups()
+    if match := _TIMESTAMP.fullmatch(name):
+        return pa.timestamp(*match.groups())
+    if match := _DECIMAL.fullmatch(name):
+        width, precision, scale = match.groups()
         return getattr(pa, f"decimal{width or 128}")(int(precision), int(scale))
-    if found := _LIST.fullmatch(name):
-        inner = _type_named(found["inner"])
-        return pa.large_list(inner) if found["large"] else pa.list_(inner)
+    if match := _LIST.fullmatch(name):
+        inner = _type_named(match["inner"])
+        return pa.large_list(inner) if match["large"] else pa.list_(inner)
     return _NAMES.get(name) or pa.type_for_alias(name)
 
 

@@ -134,11 +134,11 @@ def of_zip(store: Any, path: str, part: FilePart, name: str) -> Iterator[Contain
     """The files of a zip archive, from its directory."""
     with open_unchanged(store, path, part.version, name, cache_type="readahead", block_size=_READ_AHEAD) as file:
         try:
-            found = list(entries(file))
+            zip_entries = list(entries(file))
         except MediaError as error:
             yield LostPart("", Ref(part.path, "", 0, part.size), error.fault)
             return
-    for entry in found:
+    for entry in zip_entries:
         ref = Ref(part.path, entry.name, entry.offset, entry.held)
         if entry.name.endswith("/"):
             continue

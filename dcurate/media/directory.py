@@ -51,8 +51,8 @@ def found_by_name(store: Any, path: str, version: Version, ref: Ref) -> Ref | Me
                 len(_directories) > 1 and sum(map(len, _directories.values())) > _MOST_MEMBERS
             ):
                 _directories.popitem(last=False)
-    found = members.get(ref.member if ref.offset is None else f"{ref.offset}\0{ref.member}") or members.get("")
-    return found or MediaFault("missing", f"{ref.path!r} has no member {_named(ref)}")
+    member = members.get(ref.member if ref.offset is None else f"{ref.offset}\0{ref.member}") or members.get("")
+    return member or MediaFault("missing", f"{ref.path!r} has no member {_named(ref)}")
 
 
 def _named(ref: Ref) -> str:
@@ -61,12 +61,12 @@ def _named(ref: Ref) -> str:
 
 def _listed(store: Any, path: str, version: Version, url: str) -> _Directory:
     members: _Directory = {}
-    for found in _members(store, path, FilePart(url, size=version.size)):
-        ref = found.ref
-        value: Ref | MediaFault = found.fault if isinstance(found, LostPart) and found.is_fault else ref
+    for member in _members(store, path, FilePart(url, size=version.size)):
+        ref = member.ref
+        value: Ref | MediaFault = member.fault if isinstance(member, LostPart) and member.is_fault else ref
         if not ref.member and isinstance(value, MediaFault):
             members.setdefault("", value)  # of members that are not found
-        about = found.about if isinstance(found, ContainerFile) else {"url": found.url}
+        about = member.about if isinstance(member, ContainerFile) else {"url": member.url}
         for name in dict.fromkeys(filter(None, (ref.member, about.get("url")))):
             members.setdefault(name, value)
             members.setdefault(f"{ref.offset}\0{name}", value)

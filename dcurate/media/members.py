@@ -134,16 +134,16 @@ def _described(data: bytes, start: int) -> memoryview:
     Other members may follow, where the entry of one is damaged, so the length is looked for. The last that is right
     counts: the content may have some too.
     """
-    view, end, found, crc = memoryview(data), start, data.find(_DESCRIPTOR, start), 0
+    view, end, position, crc = memoryview(data), start, data.find(_DESCRIPTOR, start), 0
     last = -1
-    while found >= 0:
-        crc, end = zlib.crc32(view[end:found], crc), found
+    while position >= 0:
+        crc, end = zlib.crc32(view[end:position], crc), position
         for form in ("<4s3I", "<4sI2Q"):
             if len(data) - end >= struct.calcsize(form):
                 _, expected, stored, _ = struct.unpack_from(form, data, end)
                 if stored == end - start and expected == crc:
                     last = end
-        found = data.find(_DESCRIPTOR, end + 1)
+        position = data.find(_DESCRIPTOR, end + 1)
     if last < 0:
         raise MediaError("damaged", "the zip archive does not say where the member ends")
     return view[start:last]

@@ -229,23 +229,23 @@ def _of_file(path: str, refs: Sequence[Ref], limit: int, options: Mapping[str, A
             version = version_of(store, inner)
         except FileNotFoundError:
             return [MediaFault("missing", f"there is no file {path!r}")] * len(refs)
-        found: dict[Ref, bytes | MediaFault] = {}
+        contents: dict[Ref, bytes | MediaFault] = {}
         ranges: dict[Ref, Place] = {}
         kind = container_of(path)
         for ref in dict.fromkeys(refs):
-            whole = found_by_name(store, inner, version, ref) if ref.is_named_only else ref
-            if isinstance(whole, MediaFault):
-                found[ref] = whole
+            located = found_by_name(store, inner, version, ref) if ref.is_named_only else ref
+            if isinstance(located, MediaFault):
+                contents[ref] = located
                 continue
             kept = CACHE.get((ref, version))
-            offset = whole.offset or 0
-            place = Place(offset, version.size - offset if whole.size is None else whole.size)
+            offset = located.offset or 0
+            place = Place(offset, version.size - offset if located.size is None else located.size)
             if kept is not None:
-                found[ref] = kept if len(kept) <= limit else _too_large(len(kept), limit)
+                contents[ref] = kept if len(kept) <= limit else _too_large(len(kept), limit)
             elif place.size > (limit if ref.member is None or kind in ("", "tar") else 2 * limit + _AROUND):
-                found[ref] = _too_large(place.size, limit)
+                contents[ref] = _too_large(place.size, limit)
             elif place.offset < 0 or place.size < 0:
-                found[ref] = MediaFault("bad reference", f"offset {place.offset}, size {place.size}")
+                contents[ref] = MediaFault("bad reference", f"offset {place.offset}, size {place.size}")
             else:
                 ranges[ref] = place
         sequential = {ref: place for ref, place in ranges.items() if is_sequential(path, ref.member)}
@@ -259,15 +259,15 @@ def _of_file(path: str, refs: Sequence[Ref], limit: int, options: Mapping[str, A
         }
     for ref, data in raw.items():
         if len(data) < ranges[ref].size:
-            found[ref] = MediaFault(
+            contents[ref] = MediaFault(
                 "truncated", f"{len(data):,} of {ranges[ref].size:,} bytes are there: {path!r} is cut or was changed"
             )
             continue
         try:
             content = content_of(path, ref.member, data, limit)
         except MediaError as error:
-            found[ref] = error.fault
+            contents[ref] = error.fault
             continue
-        found[ref] = content
+        contents[ref] = content
         CACHE.put((ref, version), content)
-    return [found[ref] for ref in refs]
+    return [contents[ref] for ref in refs]

@@ -90,7 +90,7 @@ def check_tokenizer_name(name: str, asks: str) -> None:
         raise DataError(f"{asks}: {name!r} is not a tokenizer; give a file that ends in {listed(ENDINGS)}")
     folder, _, last = path.rpartition("/")
     try:
-        beside = [other for other in os.listdir(folder or ("/" if path.startswith("/") else ".")) if other[0] != "."]
+        beside = [entry for entry in os.listdir(folder or ("/" if path.startswith("/") else ".")) if entry[0] != "."]
     except OSError:
         beside = []
     close = get_close_matches(last, filter(is_tokenizer_file, beside), n=1, cutoff=0.8)

@@ -174,7 +174,9 @@ def alike(folders: Sequence[TokenFolder]) -> dict[str, Any]:
         for kind, called in _ALIKE.items():
             if kind in _NOT_OF_PAIRS and folder not in named:
                 continue
-            ours, theirs = (one[kind]["digest"] if kind == "tokenizer" else one[kind] for one in (first, folder.about))
+            ours, theirs = (
+                about[kind]["digest"] if kind == "tokenizer" else about[kind] for about in (first, folder.about)
+            )
             if kind == "tokenizer" and ours != theirs and not (ours and theirs):
                 unknown = folder if ours else folders[0]
                 raise DataError(
@@ -183,9 +185,9 @@ def alike(folders: Sequence[TokenFolder]) -> dict[str, Any]:
                 )
             if ours != theirs:
                 both = first[kind], folder.about[kind]
-                said = (one["name"] if kind == "tokenizer" else one for one in both)
+                shown = (setting["name"] if kind == "tokenizer" else setting for setting in both)
                 raise DataError(
-                    f"{folders[0].url!r} and {folder.url!r} have different {called}, {' and '.join(map(repr, said))}; "
+                    f"{folders[0].url!r} and {folder.url!r} have different {called}, {' and '.join(map(repr, shown))}; "
                     "merge folders that are alike, or convert one first"
                 )
         damage = next(folder.damage(), None)

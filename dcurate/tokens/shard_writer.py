@@ -117,12 +117,16 @@ class TokenShardWriter(FileWriter):
     def _about(self) -> dict[str, Any]:
         """What shards of one folder must share."""
         assert self._rules is not None
-        own, (special, kind) = self.token_settings, self._rules
-        tokenizer = {"name": own.tokenizer.identifier, "digest": own.tokenizer.digest()}
-        same = {name: getattr(own, name) for name in ("format", "packing", "sequence_length", "unit")}
-        about = {**same, "tokenizer": tokenizer, **asdict(special), "dtype": kind}
-        about |= {"text_field": own.text_field, "id_field": own.id_field, "losses": own.loss_ranges_field is not None}
-        return {**about, "special_in_text": own.tokenizer.special_in_text}
+        settings, (special, kind) = self.token_settings, self._rules
+        tokenizer = {"name": settings.tokenizer.identifier, "digest": settings.tokenizer.digest()}
+        shared = {name: getattr(settings, name) for name in ("format", "packing", "sequence_length", "unit")}
+        about = {**shared, "tokenizer": tokenizer, **asdict(special), "dtype": kind}
+        about |= {
+            "text_field": settings.text_field,
+            "id_field": settings.id_field,
+            "losses": settings.loss_ranges_field is not None,
+        }
+        return {**about, "special_in_text": settings.tokenizer.special_in_text}
 
     def _check_same(self) -> None:
         data = self.directory.read(ABOUT)

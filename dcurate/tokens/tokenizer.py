@@ -127,7 +127,7 @@ class _HuggingFace(TextEncoder):
         self._backend, self._named = backend, named
         self.largest = max(backend.get_vocab(with_added_tokens=True).values(), default=0)
         marked = (token.content for token in backend.get_added_tokens_decoder().values() if token.special)
-        ends = (one if isinstance(one, str) else backend.id_to_token(one) for one in source.ends)
+        ends = (end if isinstance(end, str) else backend.id_to_token(end) for end in source.ends)
         around = (name for kind, name in named.items() if kind != "pad")
         self.special_names = frozenset(name for name in (*marked, *ends, *around) if name)
         self._of_texts = backend
@@ -215,7 +215,7 @@ class _SentencePiece(TextEncoder):
         self.largest = processor.get_piece_size() - 1
         pieces = range(processor.get_piece_size())
         special = {piece for piece in pieces if processor.is_control(piece) or processor.is_unknown(piece)}
-        ends = (self.id_of(one) if isinstance(one, str) else one for one in source.ends)
+        ends = (self.id_of(end) if isinstance(end, str) else end for end in source.ends)
         ordinary = {end for end in (*ends, self.special("bos"), self.special("eos")) if end is not None} - special
         self.special_names = frozenset(processor.id_to_piece(piece) for piece in special | ordinary)
         self._makes_special = source.special_in_text == "token"
@@ -232,13 +232,13 @@ class _SentencePiece(TextEncoder):
 
     def _with_special(self, text: str) -> list[int]:
         """The ids of a text with special tokens: what is between two of them is tokenised by itself."""
-        found: list[int] = []
+        ids: list[int] = []
         start = 0
         for match in self.spelling.finditer(text):
-            found += self._processor.encode(text[start : match.start()], out_type=int)
-            found.append(self._processor.piece_to_id(match[0]))
+            ids += self._processor.encode(text[start : match.start()], out_type=int)
+            ids.append(self._processor.piece_to_id(match[0]))
             start = match.end()
-        return found + list(self._processor.encode(text[start:], out_type=int))
+        return ids + list(self._processor.encode(text[start:], out_type=int))
 
     def decode(self, ids: Sequence[int]) -> str:
         return str(self._processor.decode([int(one) for one in ids]))

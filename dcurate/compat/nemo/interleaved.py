@@ -89,9 +89,9 @@ class InterleavedBatch(Task[Any]):
         self._check_kind("Unsupported data type {}")
         return list(self.data.columns) if isinstance(self.data, pd.DataFrame) else list(self.data.column_names)
 
-    def _check_kind(self, said: str) -> None:
+    def _check_kind(self, message: str) -> None:
         if not isinstance(self.data, pa.Table | pd.DataFrame):
-            raise TypeError(said.format(type(self.data).__name__))
+            raise TypeError(message.format(type(self.data).__name__))
 
     def add_rows(self, *_args: Any, **_options: Any) -> NoReturn:
         """Refuse; rows are added by `with_rows`."""
@@ -189,10 +189,10 @@ def _error(fault: MediaFault, text: str | None) -> str:
         ref = SourceRef.of(text)
     except DataError:
         ref = SourceRef()
-    said = f"{fault.reason}: {fault.detail}" if fault.detail else fault.reason
+    description = f"{fault.reason}: {fault.detail}" if fault.detail else fault.reason
     if fault.reason != "missing" or (ref.path is not None and ref.member is None):
-        return said
-    return f"missing path ({said})" if ref.path is None else f"missing member {ref.member!r} ({said})"
+        return description
+    return f"missing path ({description})" if ref.path is None else f"missing member {ref.member!r} ({description})"
 
 
 @dataclass

@@ -177,8 +177,8 @@ class InterleavedWebdatasetReaderStage(BaseInterleavedReader):
                     _log.warning("%s: %d samples or members cannot be read: %s", split.key, gone.rows, gone.reason)
                 if batch.num_items:
                     tables.append(self._with_values(batch.to_arrow()))
-        own = (*(self.fields or ()), *self.per_image_fields, *self.per_text_fields)
-        batches = self._batches(task, [(_files_of(table), table) for table in tables], own)
+        fields = (*(self.fields or ()), *self.per_image_fields, *self.per_text_fields)
+        batches = self._batches(task, [(_files_of(table), table) for table in tables], fields)
         if not self.materialize_on_read:
             return batches  # type: ignore[no-any-return]
         every = batches if isinstance(batches, list) else [batches]
@@ -268,9 +268,9 @@ class InterleavedParquetReaderStage(BaseInterleavedReader):
     def _chosen(self, table: pa.Table) -> pa.Table:
         if self.fields is None:
             return table
-        own = [column for column in table.schema if column.name in RESERVED]
+        reserved = [column for column in table.schema if column.name in RESERVED]
         names = [name for name in self.fields if name not in RESERVED]
-        return align_table(table, pa.schema([*own, *(_field(table, name) for name in names)]))
+        return align_table(table, pa.schema([*reserved, *(_field(table, name) for name in names)]))
 
 
 def _field(table: pa.Table, name: str) -> pa.Field:

@@ -45,10 +45,10 @@ def extract_office(data: bytes, options: Mapping[str, Any] | None = None) -> dic
     options = dict(options or {})
     if data.startswith(b"PK"):
         package = Package(data, options.get("max_unpacked", 2**30), options.get("max_members", 100_000))
-    found = _extracted(data, package, options)
-    if package is not None and package.fault is not None and not found["text"]:
+    extracted = _extracted(data, package, options)
+    if package is not None and package.fault is not None and not extracted["text"]:
         raise package.fault
-    return {**found, "losses": [] if package is None else package.losses.rows()}
+    return {**extracted, "losses": [] if package is None else package.losses.rows()}
 
 
 def _extracted(data: bytes, package: Package | None, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,15 +80,19 @@ def extract_epub(package: Package, max_characters: int = 100_000_000) -> dict[st
     items: dict[str, tuple[str, str, str]] = {}
     fields: dict[str, str] = {}
     names = {"title": "title", "creator": "author", "language": "language"}
-    for each in root.iter():
-        name = local(each)
+    for element in root.iter():
+        name = local(element)
         if name == "item":
-            kind, properties = attribute(each, "media-type") or "", attribute(each, "properties") or ""
-            items[attribute(each, "id") or ""] = member_path(folder, attribute(each, "href") or ""), kind, properties
-        elif name in names and (each.text or "").strip():
-            fields.setdefault(names[name], " ".join(each.text.split()))
+            kind, properties = attribute(element, "media-type") or "", attribute(element, "properties") or ""
+            items[attribute(element, "id") or ""] = (
+                member_path(folder, attribute(element, "href") or ""),
+                kind,
+                properties,
+            )
+        elif name in names and (element.text or "").strip():
+            fields.setdefault(names[name], " ".join(element.text.split()))
     blocks = Blocks(max_characters)
-    spine = dict.fromkeys(attribute(each, "idref") or "" for each in root.iter() if local(each) == "itemref")
+    spine = dict.fromkeys(attribute(element, "idref") or "" for element in root.iter() if local(element) == "itemref")
     if not any(reference in items for reference in spine):
         raise MediaError("damaged", "the spine names no chapter that is there")
     for reference in spine:

@@ -118,13 +118,15 @@ def _placeholder(shape: Any) -> str | None:
 
 
 def _shape(package: Package, part: str, shape: Any, links: Relations, blocks: Blocks) -> None:
-    table = next((each for each in seen(shape) if local(each) == "tbl"), None)
+    table = next((element for element in seen(shape) if local(element) == "tbl"), None)
     if table is not None:
         rows = []
         for row in table:
             if local(row) == "tr":
-                cells = [each for each in row if local(each) == "tc"]
-                rows.append([" ".join(_paragraph(each, {}, None)[0] for each in _paragraphs(cell)) for cell in cells])
+                cells = [cell for cell in row if local(cell) == "tc"]
+                rows.append(
+                    [" ".join(_paragraph(paragraph, {}, None)[0] for paragraph in _paragraphs(cell)) for cell in cells]
+                )
         blocks.table(rows)
         return
     for element in seen(shape):
@@ -218,7 +220,7 @@ def _points(parent: Any) -> dict[int, str]:
 
 
 def _paragraphs(shape: Any) -> Iterator[Any]:
-    return (each for each in seen(shape) if local(each) == "p")
+    return (element for element in seen(shape) if local(element) == "p")
 
 
 def _lines(shape: Any, links: Relations, blocks: Blocks | None) -> tuple[str, str]:
@@ -233,10 +235,10 @@ def _paragraph(paragraph: Any, links: Relations, blocks: Blocks | None) -> tuple
         if name == "br":
             piece = "\n"
         elif name in ("r", "fld"):
-            piece = "".join(each.text or "" for each in run if local(each) == "t")
+            piece = "".join(element.text or "" for element in run if local(element) == "t")
         else:  # formulas
-            piece = "".join(each.text or "" for each in seen(run) if local(each) == "t")
-        link = next((each for each in run.iter() if local(each) == "hlinkClick"), None)
+            piece = "".join(element.text or "" for element in seen(run) if local(element) == "t")
+        link = next((element for element in run.iter() if local(element) == "hlinkClick"), None)
         target = links.get(attribute_of_relation(link), ("", "", False)) if link is not None else ("", "", False)
         text.append(piece)
         if target[2] and piece.strip():

@@ -109,15 +109,20 @@ class OfficeExtract(FileExtract):
         """The rows of files that could be read; the others are in its rejections."""
         read = self._answers(task)
         result = quarantined(task, read, self.name)
-        found = [each.value for each in read if isinstance(each, ChildAnswer)]
+        documents = [answer.value for answer in read if isinstance(answer, ChildAnswer)]
         columns = pa.schema([(self.text_field, pa.string()), ("kind", pa.string()), ("author", pa.string()), *DOCUMENT])
         values = [
-            {**document_columns(each), self.text_field: each["text"], "kind": each["kind"], "author": each["author"]}
-            for each in found
+            {
+                **document_columns(document),
+                self.text_field: document["text"],
+                "kind": document["kind"],
+                "author": document["author"],
+            }
+            for document in documents
         ]
         rows = with_columns(result.to_arrow(), pa.Table.from_pylist(values, columns))
         rows = rows.drop_columns([name for name in (BYTES,) if name in rows.column_names])
-        filled = pa.array([bool(each["text"]) for each in found], pa.bool_())
+        filled = pa.array([bool(document["text"]) for document in documents], pa.bool_())
         dropped = self._dropped(rows.filter(pc.invert(filled)), NO_TEXT)
-        lost = counted(each["losses"] for each in found)
+        lost = counted(document["losses"] for document in documents)
         return replace(result, data=rows.filter(filled), rejections=(*result.rejections, *dropped), found=lost)

@@ -47,7 +47,7 @@ def notes_of(page: Any, form: Any) -> tuple[list[PageNote], int]:
         The notes, and how many annotations beyond a limit were left out.
     """
     count = raw.FPDFPage_GetAnnotCount(page)
-    found, left_out = [], max(0, count - _MOST)
+    notes, left_out = [], max(0, count - _MOST)
     for number in range(min(count, _MOST)):
         annotation = raw.FPDFPage_GetAnnot(page, number)
         if not annotation:
@@ -57,10 +57,10 @@ def notes_of(page: Any, form: Any) -> tuple[list[PageNote], int]:
             rect = raw.FS_RECTF()
             left_out += text is None
             if text and text.strip() and raw.FPDFAnnot_GetRect(annotation, rect):
-                found.append(PageNote(text, (rect.left, rect.bottom, rect.right, rect.top)))
+                notes.append(PageNote(text, (rect.left, rect.bottom, rect.right, rect.top)))
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
-    return found, left_out
+    return notes, left_out
 
 
 def _shown(annotation: Any, form: Any) -> str | None:

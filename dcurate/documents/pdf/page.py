@@ -305,16 +305,21 @@ def _cell_texts(codes: Any, kept: Any, words: Any, *segments: Any) -> dict[int, 
 
 def _box(page: Any, crop: bool) -> PageBox:
     """The part of a page that is read; a usual page where the file has no box."""
-    whole = _edges(raw.FPDFPage_GetMediaBox, page)
-    part = _edges(raw.FPDFPage_GetCropBox, page) if crop else None
-    if whole is None:
+    media_box = _edges(raw.FPDFPage_GetMediaBox, page)
+    crop_box = _edges(raw.FPDFPage_GetCropBox, page) if crop else None
+    if media_box is None:
         size = [0.0, 0.0, float(raw.FPDF_GetPageWidthF(page)), float(raw.FPDF_GetPageHeightF(page))]
-        return PageBox(part or size, part is not None)
-    if part is None:
-        return PageBox(whole)
-    x0, y0, x1, y1 = max(part[0], whole[0]), max(part[1], whole[1]), min(part[2], whole[2]), min(part[3], whole[3])
-    shown = [x0, y0, x1, y1] if x0 < x1 and y0 < y1 else whole
-    return PageBox(shown, shown != whole)
+        return PageBox(crop_box or size, crop_box is not None)
+    if crop_box is None:
+        return PageBox(media_box)
+    x0, y0, x1, y1 = (
+        max(crop_box[0], media_box[0]),
+        max(crop_box[1], media_box[1]),
+        min(crop_box[2], media_box[2]),
+        min(crop_box[3], media_box[3]),
+    )
+    shown = [x0, y0, x1, y1] if x0 < x1 and y0 < y1 else media_box
+    return PageBox(shown, shown != media_box)
 
 
 def _edges(read: Any, page: Any) -> list[float] | None:

@@ -55,8 +55,11 @@ def runs_of(characters: Characters, box: list[float]) -> list[TextRun]:
     chosen = [turn, UPRIGHT] if turn == 0 else [turn]
     if counts[UPRIGHT] > counts[turn]:
         chosen = [UPRIGHT, 0]
-    first, *others = chosen
-    return [TextRun(characters, each, int(counts[each])) for each in (first, *(one for one in others if counts[one]))]
+    first, *other_turns = chosen
+    return [
+        TextRun(characters, turn, int(counts[turn]))
+        for turn in (first, *(turn for turn in other_turns if counts[turn]))
+    ]
 
 
 def main_turn(characters: Characters, otherwise: int) -> int:

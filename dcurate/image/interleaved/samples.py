@@ -118,21 +118,21 @@ class SampleColumns:
             >>> layout.by_text, layout.by_image, layout.by_row
             (('score',), (), ('size',))
         """
-        found: dict[str, set[str]] = {}
+        kinds_of: dict[str, set[str]] = {}
         modalities = table["modality"].to_numpy(zero_copy_only=False)
         for name in table.column_names:
             if name in RESERVED or name == NUMBER or name in {*self.by_position, *self.by_image, *self.by_text}:
                 continue
-            there = table[name].is_valid().to_numpy()
-            found[name] = {kind for kind in (TEXT, IMAGE) if (there & (modalities == kind)).any()}
-        own = {kind: tuple(name for name, kinds in found.items() if kinds == {kind}) for kind in (TEXT, IMAGE)}
-        both = tuple(name for name, kinds in found.items() if len(kinds) > 1)
+            valid = table[name].is_valid().to_numpy()
+            kinds_of[name] = {kind for kind in (TEXT, IMAGE) if (valid & (modalities == kind)).any()}
+        columns = {kind: tuple(name for name, kinds in kinds_of.items() if kinds == {kind}) for kind in (TEXT, IMAGE)}
+        both = tuple(name for name, kinds in kinds_of.items() if len(kinds) > 1)
         return replace(
             self,
-            by_text=(*self.by_text, *own[TEXT]),
-            by_image=(*self.by_image, *own[IMAGE]),
+            by_text=(*self.by_text, *columns[TEXT]),
+            by_image=(*self.by_image, *columns[IMAGE]),
             by_row=(*self.by_row, *both),
-            unnamed=frozenset([*own[TEXT], *own[IMAGE], *both]),
+            unnamed=frozenset([*columns[TEXT], *columns[IMAGE], *both]),
         )
 
 
@@ -329,9 +329,9 @@ def _plain(value: Any, name: str) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list):
-        return [_plain(one, name) for one in value]
+        return [_plain(element, name) for element in value]
     if isinstance(value, dict):
-        return {key: _plain(one, name) for key, one in value.items()}
+        return {key: _plain(member, name) for key, member in value.items()}
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if value is None or isinstance(value, str | int | float):

@@ -278,7 +278,7 @@ class _Archive:
             sample: the id of the sample, in the folder of its member.
         """
         folder = key.rpartition("/")[0]
-        own = [default, *(start + ending for start in dict.fromkeys([key, sample]) for ending in _ENDINGS)]
+        defaults = [default, *(start + ending for start in dict.fromkeys([key, sample]) for ending in _ENDINGS)]
 
         def locate(value: Any) -> NamedPicture:
             name = value if isinstance(value, str) else None
@@ -289,7 +289,7 @@ class _Archive:
                         return found
                 if name.lower().startswith(_ADDRESS):
                     return NamedPicture(SourceRef(name))
-            for candidate in filter(None, own):
+            for candidate in filter(None, defaults):
                 found = self._found(candidate)
                 if found is not None:
                     return found

@@ -193,9 +193,9 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return replace(task, data=table, rejections=tuple(rejections), found={})
 
 
-def _usual_width(found: Mapping[int, bytes]) -> int:
+def _usual_width(vectors: Mapping[int, bytes]) -> int:
     """The length that most vectors have; 0 if there are none."""
-    widths = Counter(len(vector) // 4 for vector in found.values())
+    widths = Counter(len(vector) // 4 for vector in vectors.values())
     return max(sorted(widths), key=lambda width: widths[width], default=0)
 
 

@@ -89,14 +89,14 @@ def what_it_says(content: bytes) -> str:
     """
     text = content.decode("utf-8", "replace")
     try:
-        found = orjson.loads(content)
+        message = orjson.loads(content)
     except orjson.JSONDecodeError:
-        found = text
-    if isinstance(found, dict):
-        error = found.get("error", found.get("detail", found.get("message", "")))
-        found = error.get("message", "") if isinstance(error, dict) else error
+        message = text
+    if isinstance(message, dict):
+        error = message.get("error", message.get("detail", message.get("message", "")))
+        message = error.get("message", "") if isinstance(error, dict) else error
     # Secrets go first: of one that is cut in two, the first half would stay.
-    return " ".join(redacted(found if isinstance(found, str) else text).split())[:SAID]
+    return " ".join(redacted(message if isinstance(message, str) else text).split())[:SAID]
 
 
 def wait_asked(headers: Mapping[str, str]) -> float | None:

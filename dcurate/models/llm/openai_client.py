@@ -185,8 +185,8 @@ class AsyncOpenAIClient(AsyncLLMClient):
             asked["dimensions"] = request.dimensions
         count = len(request.texts)
         response = await self._post("/embeddings", asked, request.model, LARGEST + count * LARGEST_VECTOR)
-        found = vectors(response, self._where(request.model), count)
-        return Answer((), token_count(response, "prompt_tokens"), vectors=found)
+        embedded = vectors(response, self._where(request.model), count)
+        return Answer((), token_count(response, "prompt_tokens"), vectors=embedded)
 
     async def models(self) -> list[str] | None:
         status, headers, content = await self._exchange("GET", "/models", None)

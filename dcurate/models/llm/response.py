@@ -148,16 +148,16 @@ def vectors(response: Mapping[str, Any], where: str, count: int) -> tuple[bytes,
         raise RequestError(
             f"{where}: {number} vectors were returned for {count} texts", "unreadable answer", again=True
         )
-    found: dict[int, bytes] = {}
+    by_index: dict[int, bytes] = {}
     for place, entry in enumerate(data):
         index = entry.get("index", place) if isinstance(entry, dict) else place
         vector = _vector(entry.get("embedding")) if isinstance(entry, dict) else None
-        if vector is None or type(index) is not int or not 0 <= index < count or index in found:
+        if vector is None or type(index) is not int or not 0 <= index < count or index in by_index:
             raise RequestError(
                 f"{where}: vector {place}, counted from 0, is not an index and numbers", "unreadable answer", again=True
             )
-        found[index] = vector
-    return tuple(found[index] for index in range(count))
+        by_index[index] = vector
+    return tuple(by_index[index] for index in range(count))
 
 
 def _vector(numbers: Any) -> bytes | None:
