@@ -68,7 +68,7 @@ class _Known:
 
     def add(self, secrets: Iterable[str]) -> None:
         with self._lock:
-            new = dict.fromkeys(one for one in secrets if len(one) >= _LEAST and one not in self.values)
+            new = dict.fromkeys(secret for secret in secrets if len(secret) >= _LEAST and secret not in self.values)
             if new:
                 self.values = (*self.values, *new)[-_MOST:]
 
@@ -170,13 +170,13 @@ def legible(text: str, most: int = LONGEST) -> str:
         'aaaaa...[49,991 characters left out]...aaaaz'
     """
     half = max(1, (most - _MARK) // 2)
-    whole = len(text) <= most + 2 * _MARGIN
-    ends = [text] if whole else [text[: half + _MARGIN], text[-half - _MARGIN :]]
+    is_whole = len(text) <= most + 2 * _MARGIN
+    ends = [text] if is_whole else [text[: half + _MARGIN], text[-half - _MARGIN :]]
     # Secrets go before the last cut: of one that is cut in two, a half would stay.
     ends = [redacted(end.encode(errors="backslashreplace").decode()) for end in ends]
-    if whole and len(ends[0]) <= most:
+    if is_whole and len(ends[0]) <= most:
         return ends[0]
-    left_out = (len(ends[0]) if whole else len(text)) - 2 * half
+    left_out = (len(ends[0]) if is_whole else len(text)) - 2 * half
     return f"{ends[0][:half]}...[{left_out:,} characters left out]...{ends[-1][-half:]}"
 
 

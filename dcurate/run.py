@@ -556,7 +556,7 @@ class _Run:
                 *self.notices,
                 *remarks,
                 *filter(None, lost),
-                *dict.fromkeys(one for report in reports for one in report.notices),
+                *dict.fromkeys(notice for report in reports for notice in report.notices),
             ),
             rejected_path=self.rejected and without_secrets(self.rejected),
             quarantine_path=without_secrets(quarantine)

@@ -155,11 +155,11 @@ def verify_tokens(
         raise PipelineError("no document of the sample is in the input; name the folder that they were read from")
 
 
-def _read_back(found: check.Verified, folder: folders.TokenFolder, sample: int) -> str:
+def _read_back(verified: check.Verified, folder: folders.TokenFolder, sample: int) -> str:
     """The documents of a sample that were read back, or why none was."""
-    if found.sampled:
-        return f"read back {found.sampled:,}, of which {found.decoded:,} decode to a text of the same tokens"
-    if found.wrong:
+    if verified.sampled:
+        return f"read back {verified.sampled:,}, of which {verified.decoded:,} decode to a text of the same tokens"
+    if verified.wrong:
         return "no document is read back, as files are damaged"
     if folder.about["unit"] == "window":
         return "no document is read back, as the windows are shuffled; their sizes, indexes and bytes are right"

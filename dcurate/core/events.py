@@ -65,9 +65,9 @@ class StageStats:
         _add_counts(self.faulty, other.faulty)
         _add_counts(self.found, other.found)
         _add_counts(self.metrics, other.metrics)
-        for mine, others in ((self.scores, other.scores), (self.dropped_labels, other.dropped_labels)):
-            for score, counts in others.items():
-                _add_counts(mine.setdefault(score, {}), counts)
+        for scores, other_scores in ((self.scores, other.scores), (self.dropped_labels, other.dropped_labels)):
+            for score, counts in other_scores.items():
+                _add_counts(scores.setdefault(score, {}), counts)
         for reason, examples in other.examples.items():
             shown = self.examples.setdefault(reason, [])
             shown.extend(examples[: max(0, EXAMPLES - len(shown))])

@@ -169,12 +169,18 @@ def _is_ours(cls: type) -> bool:
 def _given(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name; without None where an argument may be None."""
     _, *parameters = _parameters(function)
-    places = (one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD))
-    given = {**dict(zip(places, args, strict=False)), **kwargs}
+    places = (
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    )
+    arguments = {**dict(zip(places, args, strict=False)), **kwargs}
     needed = {
-        one.name for one in parameters if one.name not in _OPTIONAL and (one.default is one.empty or _is_text(one))
+        parameter.name
+        for parameter in parameters
+        if parameter.name not in _OPTIONAL and (parameter.default is parameter.empty or _is_text(parameter))
     }
-    return {name: value for name, value in given.items() if value is not None or name in needed}
+    return {name: value for name, value in arguments.items() if value is not None or name in needed}
 
 
 def _is_text(parameter: inspect.Parameter) -> bool:

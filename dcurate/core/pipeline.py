@@ -160,11 +160,11 @@ def _missing(stage: AnyStage, missing: Sequence[str], known: Sequence[str], befo
     """Say that a stage reads columns that the rows do not have, and which stages may be at fault."""
     reads = f"stage {stage.name!r} reads column{'s' if len(missing) > 1 else ''} {listed(missing)}"
     if before and isinstance(before[0], SourceStage):
-        origin, others = repr(before[0].name), before[1:]
+        origin, earlier = repr(before[0].name), before[1:]
     else:
-        origin, others = "the input", before
-    theirs = [other.name for other in others if not other.sees_lines]
-    yields = f"{origin} yields only" if not others else f"after {others[-1].name!r} rows have only"
+        origin, earlier = "the input", before
+    theirs = [candidate.name for candidate in earlier if not candidate.sees_lines]
+    yields = f"{origin} yields only" if not earlier else f"after {earlier[-1].name!r} rows have only"
     declare = f", or, if {listed(theirs)} makes it, declare it there in outputs" if theirs else ""
     maker = stage.made_by(missing[0]) or "a stage that makes it"
     return f"{reads}, but {yields} {listed(known)}; name the right column, or add {maker}{declare}"

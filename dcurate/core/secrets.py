@@ -92,8 +92,8 @@ def _all_secrets(holders: Sequence[Any]) -> Iterator[str]:
     while waiting and len(seen) < _VALUES:
         value, name, place, level = waiting.pop()
         if isinstance(value, HidesSecrets) or type(value).__module__.startswith("dcurate."):
-            names = [one.name for one in _fields(value)] or list(getattr(value, "__dict__", ()))
-            value = {one: getattr(value, one) for one in names if hasattr(value, one)}
+            names = [field.name for field in _fields(value)] or list(getattr(value, "__dict__", ()))
+            value = {attribute: getattr(value, attribute) for attribute in names if hasattr(value, attribute)}
         if isinstance(value, str):
             if _is_remembered(value, name, place):
                 yield value
@@ -105,11 +105,11 @@ def _all_secrets(holders: Sequence[Any]) -> Iterator[str]:
             seen[id(value)] = value
             if isinstance(value, Mapping):
                 inside = name if _may_hold_any(name) else place
-                for key, one in value.items():
+                for key, member in value.items():
                     plain = str(key) in _PLAIN or str(key).lower() in HARMLESS
-                    waiting.append((one, str(key), "" if plain else inside, level + 1))
+                    waiting.append((member, str(key), "" if plain else inside, level + 1))
             elif isinstance(value, list | tuple | set | frozenset):
-                waiting += [(one, name, place, level + 1) for one in islice(value, _MEMBERS)]
+                waiting += [(member, name, place, level + 1) for member in islice(value, _MEMBERS)]
 
 
 def _is_remembered(value: str, name: str, place: str) -> bool:
@@ -141,7 +141,7 @@ def argument_without_secrets(argument: str) -> str:
     if equals and (is_secret(name) or _may_hold_any(name)):
         return argument[: argument.index("=") + 1] + "..."
     return _INNER.sub(
-        lambda found: found[1] + found[2] + "..." if is_secret(found[1]) else found[0], without_secrets(argument)
+        lambda match: match[1] + match[2] + "..." if is_secret(match[1]) else match[0], without_secrets(argument)
     )
 
 

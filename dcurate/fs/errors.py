@@ -55,8 +55,8 @@ def _hushed() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if any(isinstance(one, str) and redacted(one) != one for one in error.args):
-            error.args = tuple(redacted(one) if isinstance(one, str) else one for one in error.args)
+        if any(isinstance(argument, str) and redacted(argument) != argument for argument in error.args):
+            error.args = tuple(redacted(argument) if isinstance(argument, str) else argument for argument in error.args)
         raise
 
 

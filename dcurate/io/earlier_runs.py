@@ -133,5 +133,5 @@ class _EarlierRun:
         versions, records = self.present.versions, self.records.values()
         vanished = Vanished.of(records, versions, self.present.manifest)
         gone = [*vanished.regrouped, *(record for record, _ in vanished.torn)]
-        other = [record for record in records if versions.get(record.split, record.version) != record.version]
-        return [record.split for record in (*other, *gone)]
+        changed = [record for record in records if versions.get(record.split, record.version) != record.version]
+        return [record.split for record in (*changed, *gone)]

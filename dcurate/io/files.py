@@ -188,14 +188,14 @@ def is_listed(path: str, file_paths: str | list[str], kind: Format) -> bool:
     if not kind.matches(path):
         return False
     path = without_links(path)
-    for given, root in zip(as_list(file_paths), roots(file_paths), strict=True):
+    for address, root in zip(as_list(file_paths), roots(file_paths), strict=True):
         inner = path.removeprefix(f"{root}/")
         if inner == path or any(map(hidden, inner.split("/"))):
             continue
-        if not has_magic(given):
+        if not has_magic(address):
             return True
         pattern = re.compile(
-            glob_translate(f"{root}/{given.rstrip('/').removeprefix(_fixed_prefix(given)).lstrip('/')}")
+            glob_translate(f"{root}/{address.rstrip('/').removeprefix(_fixed_prefix(address)).lstrip('/')}")
         )
         parts = inner.split("/")
         if any(pattern.match("/".join([root, *parts[:length]])) for length in range(1, len(parts) + 1)):

@@ -145,32 +145,32 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> int:
     return record.generation
 
 
-def _begun(directory: Directory, mode: Mode, there: _There, before: _OutputRecord | None) -> _OutputRecord:
+def _begun(directory: Directory, mode: Mode, contents: _There, before: _OutputRecord | None) -> _OutputRecord:
     """Return the record of a new run."""
     if mode != "append":
         return _OutputRecord(alone=mode != "ignore", clears=mode)
-    named = [int(match[1] or match[2]) for match in map(_GENERATION.search, there.outputs) if match]
-    generation = max([before.generation if before else 0, *named]) + bool(there.outputs)
+    named = [int(match[1] or match[2]) for match in map(_GENERATION.search, contents.outputs) if match]
+    generation = max([before.generation if before else 0, *named]) + bool(contents.outputs)
     while not directory.create_file(f"{_GENERATIONS}{generation}"):
         generation += 1
     if before is None:  # as many as may have been: what they left under their numbers in an index is not replaced
         return _OutputRecord(generation, finished=generation, clears=mode)
-    ended = FINISHED in there.records and not before.clears
+    ended = FINISHED in contents.records and not before.clears
     return _OutputRecord(generation, finished=before.finished + ended, clears=mode)
 
 
 def _clear(directory: Directory, record: _OutputRecord) -> None:
     """Remove what the mode of a new run does not leave."""
-    there = _look(directory)
+    contents = _look(directory)
     if record.clears == "overwrite":
-        directory.remove(there.ours)  # records say which files are ours, so they go last
+        directory.remove(contents.ours)  # records say which files are ours, so they go last
     kept = {_RECORD}
     if record.clears == "append":
-        numbers = {name: name.removeprefix(_GENERATIONS) for name in there.records if name.startswith(_GENERATIONS)}
+        numbers = {name: name.removeprefix(_GENERATIONS) for name in contents.records if name.startswith(_GENERATIONS)}
         later = {name for name, number in numbers.items() if number.isdigit() and int(number) >= record.generation}
-        rejected = {name for name in there.records if name.startswith(_QUARANTINE)}  # their rows are nowhere else
+        rejected = {name for name in contents.records if name.startswith(_QUARANTINE)}  # their rows are nowhere else
         kept |= {ENDED, *later, *rejected}
-    directory.remove([name for name in there.records if name not in kept])
+    directory.remove([name for name in contents.records if name not in kept])
 
 
 def check(directory: Directory, mode: Mode) -> None:
@@ -292,7 +292,7 @@ def is_final(directory: Directory, mode: Mode) -> bool:
 def ended_runs(directory: Directory) -> list[str]:
     """Return the ids of the finished runs of an output with records for each run."""
     name = ENDED.removeprefix(META_DIR)
-    return [found.split("/")[2] for found in directory.files(f"{META_DIR}/{RUNS}") if found.endswith(name)]
+    return [path.split("/")[2] for path in directory.files(f"{META_DIR}/{RUNS}") if path.endswith(name)]
 
 
 def path_hash(path: str) -> bytes:

@@ -74,7 +74,7 @@ def write_options(table: pa.Table) -> dict[str, Any]:
     encodings: dict[str, str] = {}
     for column in table.schema:
         noted = json.loads((column.metadata or {}).get(_ENCODING, b"{}"))
-        encodings |= {path: each for path, each in noted.items() if _column_of(path) == column.name}
+        encodings |= {path: encoding for path, encoding in noted.items() if _column_of(path) == column.name}
     arguments: dict[str, Any] = {"write_page_index": True} if _PAGE_INDEX in (table.schema.metadata or {}) else {}
     if not encodings:
         return arguments
@@ -84,7 +84,7 @@ def write_options(table: pa.Table) -> dict[str, Any]:
     pq.write_table(packed(table.slice(0, 0)), buffer, **arguments)
     schema = pq.ParquetFile(buffer).schema
     kinds = {schema.column(number).path: schema.column(number).physical_type for number in range(len(schema.names))}
-    encodings = {path: each for path, each in encodings.items() if kinds.get(path) in _ENCODINGS[each]}
+    encodings = {path: encoding for path, encoding in encodings.items() if kinds.get(path) in _ENCODINGS[encoding]}
     arguments["use_dictionary"] = [path for path in kinds if path not in encodings]
     arguments["column_encoding"] = encodings
     return arguments

@@ -110,9 +110,11 @@ class Stage(Part, ABC):
         texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
         if setting.startswith("_") or not (setting == "prefix" or column in texts):
             return False
-        other = copy.copy(self)
-        object.__setattr__(other, setting, f"{value}2_" if isinstance(value, str) else [f"{part}_2" for part in texts])
-        return column not in other.new_columns()
+        changed = copy.copy(self)
+        object.__setattr__(
+            changed, setting, f"{value}2_" if isinstance(value, str) else [f"{part}_2" for part in texts]
+        )
+        return column not in changed.new_columns()
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences for the report about what was counted in the rows of the stage.
@@ -210,9 +212,9 @@ class Stage(Part, ABC):
                 "give its settings by name: .with_(resources=..., batch_size=...)"
             )
         kinds = (("name", name, str), ("resources", resources, Resources), ("overwrite", overwrite, bool))
-        for setting, given, kind in kinds:
-            if given is not None and not isinstance(given, kind):
-                raise PipelineError(f"stage {self.name!r}: {setting}={given!r} must be {_A[kind]}")
+        for setting, argument, kind in kinds:
+            if argument is not None and not isinstance(argument, kind):
+                raise PipelineError(f"stage {self.name!r}: {setting}={argument!r} must be {_A[kind]}")
         for setting, number in (("batch_size", batch_size), ("num_workers", num_workers)):
             if number is not None and number is not _UNSET and (not isinstance(number, int) or number < 1):
                 raise PipelineError(f"stage {self.name!r}: {setting}={number!r} must be at least 1")

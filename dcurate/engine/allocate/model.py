@@ -331,20 +331,20 @@ def _with_gpus(one: Bin, gpus: tuple[int, ...], fill: GpuState | None) -> tuple[
     return tuple(fills)
 
 
-def _limit_on(one: Bin, item: Item) -> int:
+def _limit_on(host: Bin, item: Item) -> int:
     """How many slots fit on a host if its GPUs were free."""
-    limit = one.cpus // item.cpus if item.cpus else PLENTY
-    return min(limit, one.free_slots) if not item.on_gpu or one.host_class.resources.shared else limit
+    limit = host.cpus // item.cpus if item.cpus else PLENTY
+    return min(limit, host.free_slots) if not item.on_gpu or host.host_class.resources.shared else limit
 
 
-def _fits_on(one: Bin, item: Item) -> int:
-    limit = _limit_on(one, item)
+def _fits_on(host: Bin, item: Item) -> int:
+    limit = _limit_on(host, item)
     if limit <= 0 or not item.on_gpu:
         return max(0, limit)
     if item.num_gpus:
-        free = [gpu for gpu in one.gpus if gpu.free_for(item)]
+        free = [gpu for gpu in host.gpus if gpu.free_for(item)]
         return min(limit, len(free) // item.num_gpus, sum(gpu.free_slots > 0 for gpu in free))
-    return min(limit, sum(gpu.fits(item) for gpu in one.gpus))
+    return min(limit, sum(gpu.fits(item) for gpu in host.gpus))
 
 
 def _choose_gpus(one: Bin, item: Item) -> tuple[int, ...]:

@@ -262,30 +262,36 @@ def _requests(view: RunView) -> list[OperatorRequest]:
 
 def _measured(pool: SlotPoolSpec, view: RunView) -> Measured:
     members = [view.operators[member.operator] for member in pool.members]
-    seconds = [one.seconds for one in members if one.seconds is not None]
+    seconds = [operator.seconds for operator in members if operator.seconds is not None]
     known = len(seconds) == len(members)
     weights = _weights(view)
-    shares = [s * weights[one.name] for s, one in zip(seconds, members, strict=True)] if known else []
+    shares = [s * weights[operator.name] for s, operator in zip(seconds, members, strict=True)] if known else []
     total, alone = sum(shares), len(members) == 1
     left = _items_left(view)
-    work_left = sum(left[one.name] * s for s, one in zip(seconds, members, strict=True)) if known and left else None
-    firsts = [one.first_sample_at for one in members if one.first_sample_at is not None]
+    work_left = (
+        sum(left[operator.name] * s for s, operator in zip(seconds, members, strict=True)) if known and left else None
+    )
+    firsts = [operator.first_sample_at for operator in members if operator.first_sample_at is not None]
     return Measured(
         unit=pool.unit(),
         seconds=(seconds[0] if alone else total) if known else None,
-        samples=min(one.samples for one in members),
-        cv=_joint_cv([one.cv for one in members], shares),
-        wobble=max(one.wobble for one in members),
-        shifted_at=max((one.shifted_at for one in members if one.shifted_at is not None), default=None),
-        cached=all(one.cached for one in members),
+        samples=min(operator.samples for operator in members),
+        cv=_joint_cv([operator.cv for operator in members], shares),
+        wobble=max(operator.wobble for operator in members),
+        shifted_at=max((operator.shifted_at for operator in members if operator.shifted_at is not None), default=None),
+        cached=all(operator.cached for operator in members),
         first_sample_at=max(firsts) if len(firsts) == len(members) else None,
         weight=weights[members[0].name] if alone else 1.0,
         left=None if work_left is None else left[members[0].name] if alone else work_left / total if total else 0.0,
         setup_s=_setup(members),
-        waiting=sum(one.waiting for one in members),
-        running=sum(one.running for one in members),
+        waiting=sum(operator.waiting for operator in members),
+        running=sum(operator.running for operator in members),
         elapsed=max(
-            (one.elapsed_s * (1.0 if alone else weights[one.name]) for one in members if one.seconds is None),
+            (
+                operator.elapsed_s * (1.0 if alone else weights[operator.name])
+                for operator in members
+                if operator.seconds is None
+            ),
             default=0.0,
         ),
         finished=_is_finished(members, view),

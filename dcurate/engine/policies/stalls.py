@@ -60,7 +60,7 @@ class StallDetection:
         missing = _missing(view)
         if waited_s >= (timeout_s if missing else self.stuck_s):
             why = missing or "workers for it are there, so please report this"
-            if any(one.paused_s is not None for one in view.workers.values()):
+            if any(worker.paused_s is not None for worker in view.workers.values()):
                 why = "some workers take no tasks as their memory is full; use a smaller blocksize or batch_size"
             yield Stop(
                 f"operator {held_up!r} has had no slot for {waited_s:.0f} seconds, and the run waits for it: {why}; "
@@ -73,19 +73,25 @@ def _held_up(view: RunView) -> str:
 
     A cluster that starts workers by itself may still do so.
     """
-    operators = [one for one in view.operators.values() if not one.finished]
+    operators = [operator for operator in view.operators.values() if not operator.finished]
     if view.sequential:
         operators = operators[:1]
-    without = [one.name for one in operators if (one.waiting or one.running) and not one.wanted and not one.ready]
-    going_on = any(one.running or one.setting_up for one in operators if one.name not in without)
-    coming = view.kinds or view.starting or not view.workers or any(one.recycling for one in view.workers.values())
+    without = [
+        operator.name
+        for operator in operators
+        if (operator.waiting or operator.running) and not operator.wanted and not operator.ready
+    ]
+    going_on = any(operator.running or operator.setting_up for operator in operators if operator.name not in without)
+    coming = (
+        view.kinds or view.starting or not view.workers or any(worker.recycling for worker in view.workers.values())
+    )
     return without[0] if without and not (going_on or coming) else ""
 
 
 def _missing(view: RunView) -> str:
     """Why the workers cannot hold a slot of each operator, as a sentence; empty if they can."""
-    workers = [one.info for one in view.workers.values()]
-    requests = [one.request for one in view.operators.values() if not one.finished]
+    workers = [worker.info for worker in view.workers.values()]
+    requests = [operator.request for operator in view.operators.values() if not operator.finished]
     try:
         form_pools(requests, workers, view.sequential)
     except ResourceError as error:

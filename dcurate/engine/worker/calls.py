@@ -109,10 +109,10 @@ class Calls:
         )
 
     def _attempted(self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process | None) -> Any:
-        own = process or stage.process_batch
-        made = [] if process is not None else _replaced_by(stage)
-        own = partial(keeping_values, made, own) if made else own
-        shown = own if stage.sees_lines else partial(without_seeing_lines, own)
+        function = process or stage.process_batch
+        replaced = [] if process is not None else _replaced_by(stage)
+        function = partial(keeping_values, replaced, function) if replaced else function
+        shown = function if stage.sees_lines else partial(without_seeing_lines, function)
         return attempt(self.watched(stage, part, batches, shown), batches, stage.spec.num_run_attempts)
 
     def _with_less_memory(

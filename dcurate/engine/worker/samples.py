@@ -159,8 +159,8 @@ def _labels(values: Iterable[str]) -> list[tuple[str, int]]:
     """Count labels, the most frequent ones by name and the others together."""
     counts = Counter(value[:40] for value in values)
     most = counts.most_common(MAX_LABELS)
-    others = counts.total() - sum(count for _, count in most)
-    return [*most, (OTHER_LABELS, others)] if others else most
+    n_others = counts.total() - sum(count for _, count in most)
+    return [*most, (OTHER_LABELS, n_others)] if n_others else most
 
 
 def _put(of_stage: dict[str, dict[str, int]], scored: Scored, counts: Iterable[tuple[str, int]]) -> None:

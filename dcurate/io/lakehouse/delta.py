@@ -201,13 +201,13 @@ def _files(table: Any, root: str) -> list[StoredFile]:
 
 def _rules(fields: Iterable[Mapping[str, Any]]) -> list[str]:
     """What fields of a schema of Delta Lake, and those within them, say of their values besides the type."""
-    found = []
+    rules = []
     for field in fields:
-        found += [f"{rule} of column {field['name']}" for key, rule in _RULES.items() if key in field["metadata"]]
+        rules += [f"{rule} of column {field['name']}" for key, rule in _RULES.items() if key in field["metadata"]]
         kinds = [field["type"]]
         while kinds:
             kind = kinds.pop()
             if isinstance(kind, dict):
-                found += _rules(kind.get("fields", ()))
+                rules += _rules(kind.get("fields", ()))
                 kinds += [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
-    return found
+    return rules

@@ -26,12 +26,12 @@ def ids_by_name(fields: Iterable[pa.Field]) -> dict[str, NamedId]:
         >>> ids_by_name([pa.field("a", pa.int8(), metadata={"PARQUET:field_id": "7"})])
         {'a': NamedId(id=7, within={})}
     """
-    found = {}
+    ids = {}
     for field in fields:
         number = _id_of(field)
         if number is not None:
-            found[field.name] = NamedId(number, ids_by_name(_inner(field.type)))
-    return found
+            ids[field.name] = NamedId(number, ids_by_name(_inner(field.type)))
+    return ids
 
 
 def has_ids(fields: Iterable[pa.Field]) -> bool:
@@ -95,9 +95,9 @@ def nulls_in_required(values: pa.Array, field: pa.Field) -> str:
         return ""
     values = values.drop_null() if values.null_count else values
     if pa.types.is_struct(values.type):
-        there = dict(zip((child.name for child in values.type), values.flatten(), strict=True))
+        children = dict(zip((child.name for child in values.type), values.flatten(), strict=True))
         nulls = pa.nulls(len(values))
-        paths = (nulls_in_required(there.get(child.name, nulls), child) for child in inner)
+        paths = (nulls_in_required(children.get(child.name, nulls), child) for child in inner)
     elif pa.types.is_map(values.type):
         kept = slice(values.offsets[0].as_py(), values.offsets[-1].as_py()) if len(values) else slice(0, 0)
         pairs = zip((values.keys, values.items), inner, strict=True)
@@ -123,9 +123,11 @@ def as_required(schema: pa.Schema, required: pa.Schema) -> pa.Schema:
 
 def _as_required(field: pa.Field, required: pa.Field) -> pa.Field:
     field = field.with_name(required.name).with_nullable(required.nullable)
-    others = dict(zip((child.name for child in _inner(required.type)), nested_fields(required.type), strict=True))
+    required_children = dict(
+        zip((child.name for child in _inner(required.type)), nested_fields(required.type), strict=True)
+    )
     inner = [
-        _as_required(child, others[name]) if (name := named.name) in others else child
+        _as_required(child, required_children[name]) if (name := named.name) in required_children else child
         for child, named in zip(nested_fields(field.type), _inner(field.type), strict=True)
     ]
     return field.with_type(with_nested_fields(field.type, inner)) if inner else field

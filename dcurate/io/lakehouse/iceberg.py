@@ -80,14 +80,14 @@ class IcebergTable(LakeTable):
         return self._plain(found.schema().as_arrow())
 
     def required(self) -> pa.Schema:
-        found = self.found()
-        assert found is not None
-        return found.schema().as_arrow()
+        table = self.found()
+        assert table is not None
+        return table.schema().as_arrow()
 
     def check_writable(self, mode: str) -> None:
         table = self.found()
         assert table is not None
-        fields = [one.name for one in table.spec().fields if str(one.transform) != "void"]
+        fields = [field.name for field in table.spec().fields if str(field.transform) != "void"]
         if fields or table.format_version > 2:
             reason = f"is partitioned by {listed(fields)}" if fields else f"has format {table.format_version}"
             raise DataError(
@@ -128,7 +128,7 @@ class IcebergTable(LakeTable):
                 "give its rows as initial_tasks"
             )
         schema = scan.projection()
-        defaults = {one.name: one.initial_default for one in schema.fields if one.initial_default is not None}
+        defaults = {field.name: field.initial_default for field in schema.fields if field.initial_default is not None}
         names = _Names.of(table, scan.snapshot())
         files = [
             StoredFile(
@@ -254,7 +254,7 @@ class _Names:
         reused = frozenset(name.partition(".")[0] for name, numbers in ids.items() if len(numbers) > 1)
         added = {}
         if len(schemas) > 1 and snapshot is not None:
-            schema_of = {each.snapshot_id: each.schema_id for each in table.snapshots()}
+            schema_of = {snap.snapshot_id: snap.schema_id for snap in table.snapshots()}
             for manifest in snapshot.manifests(table.io):
                 for entry in manifest.fetch_manifest_entry(table.io):
                     number = schema_of.get(entry.snapshot_id)
@@ -275,16 +275,21 @@ class _Names:
 
 def _mapped(fields: Iterable[Any]) -> dict[str, NamedId]:
     """The ids of a mapping of names."""
-    return {name: NamedId(one.field_id, _mapped(one.fields)) for one in fields for name in one.names if one.field_id}
+    return {
+        name: NamedId(field.field_id, _mapped(field.fields))
+        for field in fields
+        for name in field.names
+        if field.field_id
+    }
 
 
 def _partition_values(table: Any, schema: Any, file: Any) -> dict[str, Any]:
     """The values of columns by which a table is partitioned as they are, for files that do not have the columns."""
-    names = {one.field_id: one.name for one in schema.fields}
+    names = {column.field_id: column.name for column in schema.fields}
     return {
-        names[one.source_id]: file.partition[place]
-        for place, one in enumerate(table.specs()[file.spec_id].fields)
-        if str(one.transform) == "identity" and one.source_id in names
+        names[field.source_id]: file.partition[place]
+        for place, field in enumerate(table.specs()[file.spec_id].fields)
+        if str(field.transform) == "identity" and field.source_id in names
     }
 
 

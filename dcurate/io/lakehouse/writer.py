@@ -175,16 +175,16 @@ class TableWriter(ParquetWriter):
         Raises:
             DataError: it must not.
         """
-        there = self._table().version() is not None
-        if self.mode == "error" and there:
+        exists = self._table().version() is not None
+        if self.mode == "error" and exists:
             raise DataError(
                 f"there is a table {self.path!r} already; go on with the run that made it with resume=True, add to it "
                 "with mode='append', replace its rows with mode='overwrite', or name another"
             )
         directory = replace(self.directory, run="")
-        others = [] if there else [name for name in directory.files() if not name.startswith((".", "_"))]
-        if self.mode == "error" and others and not self._runs():
-            raise DataError(f"{directory.url!r} is no table, and holds {others[0]!r}; name an empty folder")
+        other_files = [] if exists else [name for name in directory.files() if not name.startswith((".", "_"))]
+        if self.mode == "error" and other_files and not self._runs():
+            raise DataError(f"{directory.url!r} is no table, and holds {other_files[0]!r}; name an empty folder")
 
     def prepare(self, resume: bool) -> None:
         """Look at the table, and choose names for new files that it does not have.
@@ -375,9 +375,9 @@ class TableWriter(ParquetWriter):
             )
         table = self._table()
         return all(
-            one.name in wanted.names
-            and as_stored(table, wanted.field(one.name).type) == as_stored(table, one.type, final=False)
-            for one in file.schema
+            field.name in wanted.names
+            and as_stored(table, wanted.field(field.name).type) == as_stored(table, field.type, final=False)
+            for field in file.schema
         )
 
     def _written_again(self, file: DataFile, schema: pa.Schema) -> DataFile:

@@ -172,11 +172,11 @@ def _labels(counts: Mapping[str, int], gone: Mapping[str, int], rows: int, dropp
         return LabelRow(name, round(stay + lost), lost / (stay + lost) if lost else 0.0)
 
     named = sorted((label for label in counts if label != OTHER_LABELS), key=lambda label: (-counts[label], label))
-    found = [row(label, [label]) for label in named[:_MOST_LABELS]]
+    label_rows = [row(label, [label]) for label in named[:_MOST_LABELS]]
     rest = [*named[_MOST_LABELS:], *([OTHER_LABELS] if OTHER_LABELS in counts else [])]
     if rest:
         more = "more than " if OTHER_LABELS in rest else ""
-        found.append(row(f"{more}{len(rest) - bool(more):,} others", rest))
+        label_rows.append(row(f"{more}{len(rest) - bool(more):,} others", rest))
     if rows and dropped and not taken:
-        found.append(LabelRow("not in the sample", dropped, 1.0))
-    return found
+        label_rows.append(LabelRow("not in the sample", dropped, 1.0))
+    return label_rows
