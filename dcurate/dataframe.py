@@ -45,8 +45,8 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
     several rows made from one row all have its index. Rows that a stage returns without the column ``_dcurate_row``,
     which numbers the rows of a partition, are numbered from 0 in each partition. Divisions are unknown afterwards.
 
-    Stages know a partition by its number when `apply` is called: ids that `AddId` makes are the same whichever
-    partitions are computed, and others after `repartition`, or after rows were dropped before `apply`.
+    Stages know a partition by its number when `apply` is called. Ids that `AddId` makes do not depend on which
+    partitions are computed; they change after `repartition`, or if rows are dropped before `apply`.
 
     Args:
         stages: one stage or several, none of which reads or writes files.
@@ -100,9 +100,9 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
 
 
 def bound(ddf: Any) -> Any:
-    """Return a Dask DataFrame whose partitions are those that it has now, whichever of them are computed.
+    """Return a Dask DataFrame whose partitions keep their numbers, also if only some are computed.
 
-    Dask numbers partitions anew where it selects some of them, or reads several small files as one.
+    Dask renumbers partitions where it selects some of them, or reads several small files as one.
     """
     optimized = ddf.optimize()
     graph, keys = dict(optimized.__dask_graph__()), optimized.__dask_keys__()

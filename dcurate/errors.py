@@ -16,7 +16,7 @@ class DcurateError(Exception):
     """Base class of all dcurate errors. Its message shows no secrets, and has a limited length."""
 
     def __init__(self, *args: object) -> None:
-        # Here and not only when it prints: it travels to processes that know other secrets.
+        # Here and not only when it prints, as it may be sent to processes that know other secrets.
         super().__init__(*(legible(argument) if isinstance(argument, str) else argument for argument in args))
 
     def __str__(self) -> str:

@@ -88,7 +88,7 @@ def is_secret(name: str) -> bool:
 
 
 def remember(secrets: Iterable[str]) -> None:
-    """Have `redacted` remove values wherever they appear, from now on and in this process.
+    """Add values that `redacted` removes from texts, in this process.
 
     Args:
         secrets: the values; those of less than six characters are left out.
@@ -194,7 +194,7 @@ def text_of(error: BaseException, most: int = LONGEST) -> str:
 def _printed(error: BaseException) -> tuple[str, str]:
     """The message of an exception, and the name of what was raised instead of it."""
     try:
-        return str.__getitem__(str(error), slice(None)), ""  # a subclass of str may do anything
+        return str.__getitem__(str(error), slice(None)), ""  # a subclass of str may override its methods
     except KeyboardInterrupt:
         raise
     except BaseException as problem:  # code of a user

@@ -156,7 +156,7 @@ def verify_tokens(
 
 
 def _read_back(verified: check.Verified, folder: folders.TokenFolder, sample: int) -> str:
-    """The documents of a sample that were read back, or why none was."""
+    """Describe how many documents of a sample were read back, or why none was."""
     if verified.sampled:
         return f"read back {verified.sampled:,}, of which {verified.decoded:,} decode to a text of the same tokens"
     if verified.wrong:

@@ -48,7 +48,7 @@ _PLUGINS = "dcurate-plugins-under-way"
 #: Seconds to wait for an answer of a worker; and of one that has sent the scheduler nothing for so long.
 ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
 
-#: Of the events of a worker that is gone, how many of the last may say how it went.
+#: Number of a worker's last events that are searched for its last status.
 MAX_LAST_EVENTS = 10
 
 #: How processes may send data to each other.
@@ -189,9 +189,9 @@ def handle_rpc(scheduler: Scheduler, name: str, handler: Callable[..., Any]) -> 
 
 
 def ask_for_workers(scheduler: Scheduler, wanted: Callable[[], int]) -> None:
-    """Have whatever scales a cluster (`Adaptive`, Kubernetes, gateways) learn that this many workers are wanted.
+    """Report this number of wanted workers to what scales the cluster (`Adaptive`, Kubernetes, gateways).
 
-    Dask itself answers by the tasks that it knows of. A second call on a scheduler does nothing.
+    Without it, Dask answers from its own tasks. A second call on a scheduler does nothing.
     """
     if _TARGET not in extensions(scheduler):
         extensions(scheduler)[_TARGET] = usual = scheduler.adaptive_target
@@ -261,9 +261,9 @@ def forget_topic(scheduler: Scheduler, topic: str, client: str) -> None:
 
 
 def last_status(scheduler: Scheduler, worker: str) -> str:
-    """The last status that was known of a worker that is gone: ``"retired"``, or what it said itself.
+    """The last known status of a worker that is gone: ``"retired"``, or the status that the worker reported.
 
-    It says ``"closing"`` if it ends in good order, and ``"paused"`` while its memory is nearly full.
+    A worker reports ``"closing"`` if it ends in good order, and ``"paused"`` while its memory is nearly full.
     """
     for _, event in islice(reversed(scheduler.get_events(worker)), MAX_LAST_EVENTS):
         match event:
@@ -652,18 +652,18 @@ def keep_preload_of_fork_server() -> None:
 
 
 class ClosingSpecCluster(SpecCluster):  # type: ignore[misc]
-    """A cluster that closes whatever its workers do meanwhile.
+    """A cluster that closes in any state of its workers.
 
-    Dask closes no nannies that were created and never started, because another could not be created. Of those, and of
-    workers that die or start meanwhile, it makes errors such as ``AssertionError: Status.starting``, which hide the one
-    that the user should see, leave the scheduler running, and make each later `close` wait for ever.
+    Dask does not close nannies that were created but not started, as when another nanny cannot be created. For these,
+    and for workers that die or start meanwhile, it raises errors such as ``AssertionError: Status.starting``. They hide
+    the error that the user should see, leave the scheduler running, and make each later `close` wait for ever.
     """
 
     async def _close(self) -> None:
         await self._close_nannies(Status.init)
         try:
             await super()._close()
-        except Exception as error:  # of whatever Dask finds in a state that it does not expect
+        except Exception as error:  # raised by Dask for a state that it does not expect
             logging.getLogger(__name__).debug("closing a cluster: %r", error)
             await self._close_nannies()
             if self.scheduler is not None and self.shutdown_scheduler:

@@ -80,9 +80,10 @@ def check_answers(address: str, timeout_s: float) -> None:
 
 
 def all_reachable(addresses: Iterable[str], seconds: float = REACH_S) -> bool:
-    """Whether this process can connect to the addresses of workers, a few of them: one of each host.
+    """Whether this process can connect to workers; tries one worker on each of a few hosts.
 
-    One outside of the workers' network cannot, such as a laptop with a forwarded port to a scheduler on Kubernetes.
+    A process outside of the workers' network cannot, such as on a laptop with a forwarded port to a scheduler on
+    Kubernetes.
     """
     places = {host: port for host, port in map(_place, addresses) if host}
     with ThreadPoolExecutor(MAX_HOSTS) as threads:

@@ -11,7 +11,7 @@ EXAMPLES = 5
 _OFTEN_EMPTY = ("metrics", "scores", "dropped_labels", "examples")
 #: Fields of `StageStats` that are samples of the rows.
 _SAMPLED = ("scores", "dropped_labels", "examples")
-#: Stands for the labels of a score that are not counted one by one.
+#: Label for all labels of a score that are not counted one by one.
 OTHER_LABELS = "(other labels)"
 
 
@@ -161,7 +161,7 @@ class WorkerLost(Event):
 
     Attributes:
         worker: its address; ``name`` is the cluster's name of it, if known.
-        reason: why, as far as that can be seen: that its memory was nearly full. Else empty.
+        reason: likely cause, such as memory that was nearly full; empty if not known.
     """
 
     worker: str
@@ -171,9 +171,9 @@ class WorkerLost(Event):
 
 @dataclass(frozen=True)
 class WorkerLeft(Event):
-    """A worker process has left in good order: it was retired, or told to end.
+    """A worker process has left in good order: it was retired, or got a signal to end.
 
-    Its results were moved; what was not is computed again elsewhere.
+    Its results were moved to other workers; those that were not are computed again.
 
     Attributes:
         worker: its address; ``name`` is the cluster's name of it, if known.

@@ -184,7 +184,7 @@ def _given(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
 
 
 def _is_text(parameter: inspect.Parameter) -> bool:
-    """Whether an argument with text as its default may not be None: that of a column says which there is then."""
+    """Whether an argument with a text as its default must not be None; the name of a column may be."""
     column = _COLUMN.fullmatch(parameter.name) and parameter.name != "text_field"
     return isinstance(parameter.default, str) and not column
 

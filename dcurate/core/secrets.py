@@ -77,7 +77,7 @@ def secrets_in(value: Any, name: str = "", hide: bool = False) -> list[str]:
 
 
 def remember_secrets(*holders: Any) -> None:
-    """Have messages of this process show no secret of settings: of stages, recipes' params or options of a store.
+    """Remove the secrets of settings from the messages of this process: stages, params of recipes, options of stores.
 
     Args:
         holders: the objects that hold them, or mappings of names to values.
@@ -87,7 +87,7 @@ def remember_secrets(*holders: Any) -> None:
 
 def _all_secrets(holders: Sequence[Any]) -> Iterator[str]:
     """The secrets in objects of dcurate and what they hold: by names, by place, and of logins."""
-    seen: dict[int, Any] = {}  # keeps them, as another object would have the number of one that is gone
+    seen: dict[int, Any] = {}  # keeps the objects alive, so that their ids are not reused
     waiting: list[tuple[Any, str, str, int]] = [(holder, "", "", 0) for holder in holders]
     while waiting and len(seen) < _VALUES:
         value, name, place, level = waiting.pop()
@@ -113,7 +113,7 @@ def _all_secrets(holders: Sequence[Any]) -> Iterator[str]:
 
 
 def _is_remembered(value: str, name: str, place: str) -> bool:
-    """Whether a text is so surely secret that it is removed from all messages, in which words would be missed.
+    """Whether a text is certainly a secret and not a plain word, so that it is removed from all messages.
 
     Args:
         value: the text.

@@ -48,7 +48,7 @@ class Keep(ABC):
         """
 
     def rests(self, table: Any) -> Ranks:
-        """Return what a rank cannot hold of each value; it decides among equal ranks if `has_rests`."""
+        """Return the part of each value that a rank cannot hold; it decides among equal ranks if `has_rests`."""
         return np.zeros(table.num_rows)
 
     def columns(self, text_field: str) -> list[str]:

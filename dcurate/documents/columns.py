@@ -36,7 +36,7 @@ PAGE: Final = pa.struct(
 )
 #: A range of bytes of the text.
 SPAN: Final = pa.struct([("start", pa.int64()), ("stop", pa.int64())])
-#: What of a document is not in its text; see `dcurate.documents.losses`.
+#: The parts of a document that are not in its text; see `dcurate.documents.losses`.
 LOSSES: Final = pa.list_(pa.struct([("what", pa.string()), ("count", pa.int64()), ("where", pa.string())]))
 
 #: What is known of a document besides its text; see `document_columns`.

@@ -1,4 +1,4 @@
-"""What of a document is not in its text: each kind is counted, and goes to the row, the report and a notice.
+"""Count the parts of a document that are not in its text, for the row, the report and a notice.
 
 Child processes load it, so it imports nothing that starts threads.
 """
@@ -35,7 +35,7 @@ _LONGEST = 200
 
 
 class DocumentLosses:
-    """Counts what of a document is not in its text.
+    """Counts the parts of a document that are not in its text.
 
     Args:
         rows: those of an earlier count, to go on with.

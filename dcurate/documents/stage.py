@@ -79,7 +79,7 @@ class FileExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
                 yield data if isinstance(data, MediaFault) else next(answers)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
-        """Return a sentence about what of the documents is not in their text."""
+        """Return a sentence about the parts of documents that are not in their text."""
         return [*super().remarks(found), *remarks_on_losses(self.name, found)]
 
     def _dropped(self, rows: pa.Table, reason: str) -> list[Rejection]:

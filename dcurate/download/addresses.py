@@ -1,4 +1,4 @@
-"""Addresses that others wrote: what host they name, and whether it is public. Nothing else decides either."""
+"""Decide for addresses from outside which host they name, and whether it is public."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from urllib3.util import parse_url
 
 from dcurate.download.transfer import BadAddressError, Interrupted, PrivateAddressError
 
-#: Seconds for which the addresses of a host are remembered, or that it is not known.
+#: Seconds for which the result of a look-up of a host is kept, also a failure.
 _RESOLVED_S = 60.0
 _CONTROL = re.compile(r"[\0-\x1f\x7f]")
 _NAME = re.compile(r"(?=.{1,254}\Z)(?:[A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?")
 
-#: All public hosts of IPv6 are in here, and what is in here besides: addresses of special use, some of which lead to a
-#: host of IPv4 that is written in them (6to4, Teredo).
+#: The network of all public IPv6 hosts, and the networks in it for special use; some of these lead to an IPv4 host that
+#: is part of the address (6to4, Teredo).
 _UNICAST = IPv6Network("2000::/3")
 _SPECIAL = tuple(map(ip_network, ("192.88.99.0/24", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
-#: Addresses of IPv6 that stand for the one of IPv4 in their last 32 bits. Resolvers of networks without IPv4 give
-#: those of the second kind (RFC 6147).
+#: IPv6 addresses that mean the IPv4 address in their last 32 bits: IPv4-mapped and NAT64. Resolvers of networks without
+#: IPv4 return NAT64 addresses (RFC 6147).
 _OF_IPV4 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
 
 
 def is_public(address: str) -> bool:
     """Whether an IP address belongs to a host of the public internet.
 
-    Multicast counts as private, and so do addresses of IPv6 that lead through a relay to a host of IPv4 (6to4, Teredo,
-    IPv4-compatible, local NAT64). Where an address just stands for one of IPv4 (IPv4-mapped, NAT64), that one decides.
+    Multicast counts as private, and so do IPv6 addresses that lead through a relay to an IPv4 host (6to4, Teredo,
+    IPv4-compatible, local NAT64). For IPv4-mapped and NAT64 addresses, the IPv4 address in them decides.
 
     Examples:
         >>> [is_public(address) for address in ("93.184.216.34", "10.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::")]
@@ -50,10 +50,10 @@ def is_public(address: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """The host of an ``http://`` or ``https://`` address, as it is asked for: in lower case, IDNA, no brackets.
+    """The host of an ``http://`` or ``https://`` address as a request names it: in lower case, IDNA, no brackets.
 
-    Two libraries read an address here, one of which connects. One that they read differently is refused, so that no
-    host is asked other than the one that was checked.
+    Two libraries parse an address, and one of them connects. An address that they parse differently is refused, so
+    that requests only reach the host that was checked.
 
     Raises:
         BadAddressError: the address is not valid.
@@ -110,10 +110,10 @@ def check_public(url: str) -> None:
 
 @lru_cache(maxsize=4096)
 def _resolved(host: str, _time: int) -> tuple[tuple[str, ...], str]:
-    """The addresses of a host, or why there are none; asked for again as time goes on."""
+    """The addresses of a host, or why there are none; looked up again from time to time."""
     try:
         return tuple(str(info[4][0]) for info in getaddrinfo(host, None, type=SOCK_STREAM)), ""
-    except (OSError, ValueError) as error:  # ValueError: of the codec that encodes names
+    except (OSError, ValueError) as error:  # ValueError: raised by the codec for names
         return (), str(error)
 
 

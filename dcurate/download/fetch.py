@@ -23,7 +23,7 @@ from dcurate.fs.locks import is_at, lock
 
 T = TypeVar("T")
 
-#: Bytes of the largest listing, packed or not; the largest that are known have some megabytes.
+#: Bytes of the largest listing, compressed or not; the largest known ones have a few megabytes.
 LARGEST_LISTING = 2**28
 _PROGRESS = 2**20
 _SPARE = 2**26

@@ -51,22 +51,22 @@ from dcurate.media.refs import BYTES, LARGEST_FILE, with_columns
 
 #: Seconds for which the rules of a site are kept, and how many sites.
 _FRESH_S, _SITES = 3600.0, 4096
-#: Least seconds for which it is kept that the rules of a site cannot be had, and how many times as long as asking took:
-#: a site that does not answer takes a tenth of a run's time at most, however many of its URLs are listed.
+#: A failure to fetch the rules of a site is kept for at least these seconds, and for this many times the seconds that
+#: the attempt took: a site that does not answer takes at most a tenth of a run's time, for any number of its URLs.
 _FAILED_S, _FAILED_TIMES = 60.0, 10
 _TDM_BYTES = 2**20
-#: Seconds that an attempt at the rules of a site may take.
+#: Seconds that an attempt to fetch the rules of a site may take.
 _RULES_S = 30.0
 
 
 class _Site(NamedTuple):
-    """What a site says about the use of its files.
+    """The rules of a site for the use of its files.
 
     Args:
-        robots: None if robots.txt cannot be had.
+        robots: rules of robots.txt; None if it cannot be fetched.
         tdm: patterns of paths, and whether rights are reserved.
-        until: when it is asked again, by `time.monotonic`.
-        run: of the stage that asked, where robots.txt cannot be had: another one asks again.
+        until: time of the next request for the rules, by `time.monotonic`.
+        run: run of the stage that asked, if robots.txt cannot be fetched: another run asks again.
     """
 
     robots: Robots | None
@@ -256,7 +256,7 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
             head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\n\r\n".encode()
             try:
                 message = response(head + data, self.limit + 1)
-            except ResourceError as error:  # nobody asked for this compression
+            except ResourceError as error:  # the server used a compression that was not requested
                 return None, MediaFault("unknown compression", str(error))
             if message is None or (message.damage and len(message.body) <= self.limit):
                 return None, MediaFault("damaged", message.damage if message else "")
@@ -280,7 +280,7 @@ _lock = threading.Lock()
 
 
 def _site(address: str, transfer: Transfer, run: str) -> _Site:
-    """What a site says; asked for once an hour in each process, or sooner if it could not be had."""
+    """The rules of a site; fetched once an hour in each process, or sooner after a failure."""
     key = os.getpid(), address
     with _lock:
         own = _locks.setdefault(address, threading.Lock())

@@ -186,7 +186,7 @@ def _answer(url: str, response: Any, start: int, deadline: Deadline) -> RangeRes
     status, headers = response.status, response.headers
     etag = headers.get("ETag", "")
     validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
-    if not validator.isprintable():  # no request could send it back
+    if not validator.isprintable():  # a request cannot send it back
         validator = ""
     if status == 200:
         size = whole_number(headers.get("Content-Length"))
@@ -272,7 +272,7 @@ def _storage_errors(url: str) -> Iterator[None]:
         raise Interrupted(str(error)) from error.__cause__
     except ResourceError:
         raise
-    except Exception as error:  # stores of fsspec raise all kinds for addresses that they do not take
+    except Exception as error:  # stores of fsspec raise various errors for addresses that they refuse
         raise BadAddressError(url, f"{type(error).__name__}: {error}") from error
 
 

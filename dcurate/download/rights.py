@@ -10,7 +10,7 @@ from urllib.parse import quote
 import orjson
 from urllib3.util import parse_url
 
-#: Characters that addresses hold as they are, besides letters and digits, and what they hold for another one.
+#: Characters that addresses hold unencoded, besides letters and digits; and the pattern of an encoded byte.
 _SAFE, _ESCAPE = "!$&'()*+,;=:@/?%-._~", re.compile(r"%[0-9a-fA-F]{2}")
 #: Bytes of robots.txt that are read, as https://www.rfc-editor.org/rfc/rfc9309 asks for at least.
 LARGEST_ROBOTS = 500 * 2**10
@@ -91,7 +91,7 @@ def _matches(pattern: str, path: str) -> bool:
 
 
 def path_of(url: str) -> str:
-    r"""The path of an address with its query, as it is asked for.
+    r"""The path of an address with its query, as a request has it.
 
     Examples:
         >>> path_of("http://host/a/../caf\xe9?b#c"), path_of("http://host")

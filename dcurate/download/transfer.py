@@ -33,7 +33,7 @@ class PrivateAddressError(TransferError):
 
 
 class BadAddressError(TransferError):
-    """An address that no request can be made to, or that can be read in two ways."""
+    """An address that is not valid, or that can be read in two ways."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"cannot fetch {url!r}: {reason}; check the address")

@@ -36,7 +36,7 @@ from dcurate.redaction import without_secrets
 #: Seconds between two samples of a run's state.
 SAMPLE_S = 0.5
 
-#: How long splits are listed ahead at each sample: a small share of the time of the loop.
+#: Seconds in which splits are listed ahead at each sample: a small share of the time of the loop.
 LISTING_S = 0.025
 
 #: The most splits that are listed ahead of the tasks, each of about 400 bytes.

@@ -113,7 +113,7 @@ def to_arrow(frame: Any, types: pa.Schema | None = None) -> pa.Table:
 
 @lru_cache(maxsize=64)
 def _without_views(schema: pa.Schema) -> pa.Schema | None:
-    """A schema with plain types for views, of which Arrow can take no rows; None if it has none."""
+    """A schema with plain types for views, as Arrow cannot take rows of views; None if it has no views."""
     plain = pa.schema([column.with_type(without(column.type, "view")) for column in schema])
     return None if plain.types == schema.types else plain
 

@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 _IN_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 #: Holds every digit of a decimal of Arrow, and of the float next to it.
 _WIDE = Context(prec=400)
-#: Times in ISO 8601 that say their distance to UTC.
+#: Times in ISO 8601 with an offset from UTC.
 _WITH_ZONE = r"[Tt ].*([Zz]|[+-]\d\d(:?\d\d)?)$"
 
 
@@ -38,7 +38,7 @@ class TwoFloats(NamedTuple):
 def parts_of_numbers(table: pa.Table, name: str) -> TwoFloats:
     """Return the values of a column of numbers, or of dates, times and texts with these as seconds and nanoseconds.
 
-    Values compare alike whatever types the column has in different batches.
+    Values are comparable also if the column has different types in different batches.
 
     Raises:
         DataError: there is no such column, or it holds something else.

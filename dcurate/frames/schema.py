@@ -100,11 +100,11 @@ def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
 
 
 def _type_named(name: str) -> pa.DataType:
-    """The type that Arrow prints as this; with names of Python's for some.
+    """The type with this name: as Arrow prints it, or a name of Python for some.
 
     Raises:
-        ValueError: there is none.
-        TypeError: it is not text.
+        ValueError: the name is not known.
+        TypeError: the name is not text.
     """
     if match := _TIMESTAMP.fullmatch(name):
         return pa.timestamp(*match.groups())

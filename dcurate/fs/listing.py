@@ -72,14 +72,14 @@ def file_entry(store: Any, path: str) -> Entry:
     """Look up one file.
 
     Raises:
-        DataError: the store says that its size is one that no file has.
+        DataError: the store reports an impossible size.
     """
     info = store.info(path)
     return Entry(path, _size(path, info), _version(info))
 
 
 def _size(path: str, info: Mapping[str, Any]) -> int:
-    """The size of a file, 0 if the store does not know it. A server may say anything, and files are cut by it."""
+    """The size of a file; 0 if the store does not know it. A server may report any value, and files are split by it."""
     size = whole_number(str(info["size"] or 0), _LARGEST)
     if size is None:
         raise DataError(f"{path!r} would have a size of {info['size']} bytes; check the address and its server")

@@ -68,7 +68,7 @@ class Directory(HidesSecrets):
 
     @cached_property
     def records(self) -> str:
-        """The address of the folder of dcurate's own files: ``out.dcurate`` beside ``out``, or in it that of the run.
+        """Address of the folder of dcurate's own files: ``out.dcurate`` beside ``out``, or the folder of the run in it.
 
         Other tools, which read all files of a directory as data, do not see it there. It is ``out/_dcurate`` where an
         earlier version left it, where the directory is the root of a store or of a file system, and where nothing can
@@ -223,7 +223,7 @@ class Directory(HidesSecrets):
                 store.pipe_file(path, b"", mode="create")
             except FileExistsError:
                 return False
-            except Exception:  # stores and their clients differ in how they refuse what they do not know
+            except Exception:  # stores and their clients raise different errors for options that they do not know
                 store.pipe_file(path, b"")
             return True
 

@@ -33,7 +33,7 @@ DECODER = "dcurate.image.child:look_at"
 #: Hashes in the order in which `measure` fills them in.
 _HASHES = ("ahash", "dhash", "phash", "pdq")
 _GRAY = MEASURED.index("gray")
-#: How the report counts pictures of which only a part was decoded.
+#: Kind in the report for pictures that were decoded in part.
 _TRUNCATED = "truncated pictures"
 
 

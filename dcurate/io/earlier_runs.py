@@ -46,8 +46,8 @@ class PresentInput:
 def select_run(sink: FileWriter, present: PresentInput) -> bool:
     """Select the earlier run that a resumed run goes on with, and return whether there is one.
 
-    Where runs add to each other's rows, no run replaces what a finished one has written: one with other input begins
-    as without ``resume``.
+    Where runs append to each other's rows, the output of a finished run is not replaced: a run with other input
+    begins as without ``resume``.
 
     Raises:
         DataError: a finished run has read some of the input, which changed since.
@@ -106,7 +106,7 @@ class _EarlierRun:
         """Whether a run with the present input can go on with it; not if that would replace what is final.
 
         Raises:
-            DataError: neither that, nor to begin afresh, would leave each row once.
+            DataError: rows would be lost or come twice, whether the run goes on or starts over.
         """
         if not sink.is_final(self.directory) or self.same_input:
             return True
@@ -121,7 +121,7 @@ class _EarlierRun:
         return True
 
     def refusal(self, name: str) -> DataError:
-        """Return the error for input that the run has read, and that cannot be told from what changed."""
+        """Return the error for input that the finished run has read, and that has changed since."""
         return DataError(
             f"{self.directory.url!r} holds rows that a finished run has written, and that are of input that changed "
             f"since or has other files beside it now (first: {name!r}), so the new rows would come twice; add "

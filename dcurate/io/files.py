@@ -174,7 +174,7 @@ def shown_name(path: str, file_paths: str | list[str]) -> str:
 
 
 def roots(file_paths: str | list[str]) -> list[str]:
-    """Return the addresses of the given files and directories; of a glob that of the directory above its matches."""
+    """Return the addresses of the given files and directories; for a glob, the directory above its matches."""
     return [without_links(_prefixes((path,))[0].rstrip("/") or "/") for path in as_list(file_paths)]
 
 

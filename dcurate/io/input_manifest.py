@@ -100,7 +100,7 @@ class Vanished:
 
         Args:
             url: the output.
-            advice: how to begin anew.
+            advice: how to start over.
 
         Raises:
             DataError: some of the files of a split are in other splits now, and some are removed.

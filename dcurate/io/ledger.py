@@ -26,7 +26,7 @@ _SHORTEST = 1.0
 _LONGEST = 30.0
 _SHARE = 0.01
 
-#: So many segments are joined to one, so that a run of weeks leaves few.
+#: Number of segments that are joined to one, so that a long run leaves few.
 _JOINED = 64
 
 #: The most records of a segment, which is read and written in one piece.
@@ -180,7 +180,7 @@ class DirectoryLedger:
         self._flushed = self._clock()
 
     def close(self) -> None:
-        """Write all records to as few segments as can be, at the end of a run."""
+        """Write all records to as few segments as possible, at the end of a run."""
         self.flush()
         segments = self._segments()
         if len(segments) > 1 or self.skipped or self.removed:
@@ -271,7 +271,7 @@ def saved_records(directory: Directory, folder: str = _FOLDER) -> tuple[dict[str
 
 
 def inputs_of_rounds(directory: Directory) -> set[str]:
-    """Return the input files of what an unfinished run with rounds has done, as far as ledgers of its rounds say."""
+    """Return the input files that the ledgers of an unfinished run with rounds name."""
     names = directory.files(META_DIR)
     folders = {name.rpartition("/")[0] for name in names if name.endswith(".jsonl") and "/ledger/" in name}
     records = [record for folder in folders for record in saved_records(directory, folder)[0].values()]

@@ -30,9 +30,9 @@ _LEDGER = f"{META_DIR}/ledger/"
 _COMPLETED = f"{META_DIR}/completed.json"
 
 _QUARANTINE = f"{META_DIR}/quarantine/"
-#: Empty files, of which each reserves the number of an appending run.
+#: Folder of empty files, each of which reserves the number of an appending run.
 _GENERATIONS = f"{META_DIR}/generations/"
-#: Says which input the finished runs had whose rows are in the directory; see `mark_ended`.
+#: Holds the input of the finished runs whose rows are in the directory; see `mark_ended`.
 ENDED = f"{META_DIR}/ended.json"
 
 #: Holds the id of the run that wrote to the directory last.
@@ -153,7 +153,7 @@ def _begun(directory: Directory, mode: Mode, contents: _There, before: _OutputRe
     generation = max([before.generation if before else 0, *named]) + bool(contents.outputs)
     while not directory.create_file(f"{_GENERATIONS}{generation}"):
         generation += 1
-    if before is None:  # as many as may have been: what they left under their numbers in an index is not replaced
+    if before is None:  # counts all earlier runs as finished, so that their entries in an index are not replaced
         return _OutputRecord(generation, finished=generation, clears=mode)
     ended = FINISHED in contents.records and not before.clears
     return _OutputRecord(generation, finished=before.finished + ended, clears=mode)
@@ -348,7 +348,7 @@ def write_completed(directory: Directory, files: Mapping[str, bytes]) -> None:
 
 
 def advice_to_begin_anew(directory: Directory) -> str:
-    """Return what to do where an earlier run cannot be gone on with; rows of other finished runs stay."""
+    """Return what to do if an earlier run cannot be resumed; rows of other finished runs stay."""
     return "run again without resume=True" if is_added_to(directory) else "start afresh with mode='overwrite'"
 
 

@@ -281,9 +281,9 @@ def _problem(error: Exception) -> str:
 
 
 def _check_rows(about: pq.FileMetaData) -> None:
-    """Refuse a footer that does not add up: of a row group that says too few rows, Arrow reads no more.
+    """Refuse a footer whose total differs from its row groups: Arrow reads only the rows that these have.
 
-    Some writers leave the sum at 0.
+    Some writers leave the total at 0.
     """
     rows = sum(about.row_group(number).num_rows for number in range(about.num_row_groups))
     if about.num_rows not in (0, rows):
@@ -438,7 +438,7 @@ def _named(keys: pa.Table) -> pa.Table:
 
 
 def _segment(value: Any) -> str:
-    """Return the name of a value in a directory's; that of null is escaped where it is a text.
+    """Return a value as it is in the name of a directory; the text that means null is escaped.
 
     Examples:
         >>> [_segment(value) for value in ("a/b", None, "__HIVE_DEFAULT_PARTITION__")]

@@ -29,7 +29,7 @@ _Pairs = dict[bytes, bytes]
 _ENCODING, _PAGE_INDEX = NOTE + b"encoding", NOTE + b"page index"
 _NUMBERS = ("INT32", "INT64")
 _BYTES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
-#: Encodings that a writer of pyarrow can be asked for, and of which physical types.
+#: Encodings that pyarrow can write, and the physical types of each.
 _ENCODINGS = {
     "PLAIN": (*_NUMBERS, *_BYTES, "INT96", "FLOAT", "DOUBLE", "BOOLEAN"),
     "BYTE_STREAM_SPLIT": (*_NUMBERS, "FLOAT", "DOUBLE", "FIXED_LEN_BYTE_ARRAY"),

@@ -39,7 +39,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     separate_by: str | None = None
     #: Whether files that no finished split has any more are deleted; those of a table are part of its history.
     replaces_files: ClassVar[bool] = True
-    #: How the names of its files end, if that is known: an input of others does not grow by them.
+    #: Ending of the names of its files, if known: inputs with other endings do not include them.
     endings: ClassVar[tuple[str, ...]] = ()
     #: Whether each run has records of its own, so that several can write at once.
     separates_runs: ClassVar[bool] = False

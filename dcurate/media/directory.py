@@ -1,4 +1,4 @@
-"""Find members of containers by their names, for references that do not say where they lie."""
+"""Find members of containers by their names, for references without an offset."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _lock = Lock()
 def found_by_name(store: Any, path: str, version: Version, ref: Ref) -> Ref | MediaFault:
     """Return a reference with the range of its member, or why there is none.
 
-    A container is listed once while it stays as it is. Of several members with one name the first counts, unless the
-    reference says where its own begins. A file whose ending says nothing is taken for a tar.
+    A container is listed once until it changes. Of several members with one name the first counts, unless the
+    reference has an offset. A file with an unknown ending is read as a tar.
 
     Args:
         store: file system.

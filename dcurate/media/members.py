@@ -129,10 +129,10 @@ def _unzipped(data: bytes, limit: int) -> bytes:
 
 
 def _described(data: bytes, start: int) -> memoryview:
-    """The content of a member that is stored as it is, whose length is behind it, with its checksum.
+    """The content of an uncompressed member whose length and checksum follow it.
 
-    Other members may follow, where the entry of one is damaged, so the length is looked for. The last that is right
-    counts: the content may have some too.
+    Members with damaged entries may follow, so the length is searched for. The last match counts, as the content may
+    contain matches, too.
     """
     view, end, position, crc = memoryview(data), start, data.find(_DESCRIPTOR, start), 0
     last = -1

@@ -31,7 +31,7 @@ from dcurate.media.template import Ended, Template
 START_S = 300.0
 #: Seconds that a child whose pipe is closed may take to end.
 END_S = 30.0
-#: By the clock an item may take so many times the CPU time that it may take: on a loaded machine a child waits.
+#: An item may take this many times its limit of CPU time by the clock, as a child waits on a loaded machine.
 WALL_FACTOR = 10
 #: The kind of clock of a process that counts its CPU time, see clock_getcpuclockid(3).
 _CPU_CLOCK = 2

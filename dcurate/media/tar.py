@@ -200,7 +200,7 @@ def walk(
 def _member(
     window: ArchiveWindow, begin: int, common: dict[str, str], wants: Callable[[str, int], bool]
 ) -> Member | int:
-    """The member whose headers begin there; if they are damaged, where to look for the next one.
+    """The member whose headers begin at `begin`; if they are damaged, where to look for the next one.
 
     No header is read twice, however many there are before the damaged one.
     """

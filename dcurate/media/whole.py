@@ -50,7 +50,7 @@ def covered(image: Any) -> bool:
 
 
 def lacks_pixels(data: bytes, image: Any) -> bool:
-    """Whether a decoded picture has pixels that its file does not.
+    """Whether a decoded picture has pixels that are not in its file.
 
     Args:
         data: the bytes of the file.

@@ -15,13 +15,13 @@ from dcurate.core.foreign import LARGEST
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.names import shown
 
-#: An entry of the directory, its end, and the end of that of a large archive with the pointer to it.
+#: An entry of the directory, the end of the directory, and in a large archive the wide end with the pointer to it.
 _ENTRY, _END, _END64, _POINTER64 = (struct.Struct(f"<4s{form}") for form in ("6H3L5H2L", "4H2LH", "Q2H2L4Q", "LQL"))
 _ENTRY_MARK, _END_MARK, _END64_MARK, _POINTER64_MARK = b"PK\1\2", b"PK\5\6", b"PK\6\6", b"PK\6\7"
 _LOCAL_MARK = b"PK\3\4"
-#: A number of so much is in the extra field with the wide numbers.
+#: Value of a number that is in the extra field instead, and the id of that field.
 IN_EXTRA, _WIDE = 2**32 - 1, 1
-#: Bytes of the largest comment, and those of headers before a member that its entry does not tell.
+#: Bytes of the largest comment; and bytes of headers before a member, the fixed ones and the most that may follow.
 _COMMENT = 2**16
 _LOCAL, _AROUND = 30, 2 * 2**16 + 24
 
@@ -33,7 +33,7 @@ class ZipEntry(NamedTuple):
         name: as `shown` gives it; empty where the entry cannot be read.
         offset: where the header of the member begins in the file; None if it is not there.
         held: bytes from there on that the member takes at most.
-        size: bytes of the member, unpacked, as the entry says.
+        size: bytes of the member, unpacked, from the entry.
         is_encrypted: whether the member has a password.
         fault: why the member cannot be read, if that is known.
     """
@@ -47,7 +47,7 @@ class ZipEntry(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """An entry as it is stored, with the offset in the file; or why it cannot be read."""
+    """An entry as stored, with the offset in the file; or why it cannot be read."""
 
     name: bytes
     offset: int
@@ -83,7 +83,7 @@ def entries(file: BinaryIO) -> Iterator[ZipEntry]:
 
 
 def _faults(stored: Sequence[_Entry], file: BinaryIO, end: int) -> Iterator[tuple[int, MediaFault]]:
-    """Yield the numbers of entries whose members cannot be where they say, before `end`, with the reasons."""
+    """Yield the numbers of entries with an impossible offset or size, and the reasons; members end before `end`."""
     placed: list[tuple[int, int]] = []
     for number, entry in enumerate(stored):
         if not entry.text:

@@ -62,12 +62,12 @@ _PROTOCOLS = frozenset(
 )
 _CLIENTS = ("OpenAIClient", "AsyncOpenAIClient")
 _ADDRESS = re.compile(r"([A-Za-z][\w+.-]*)://")
-#: Settings that say where requests go, or whose credentials they carry, in letters alone. Stores and hubs send the
+#: Settings for the address or the credentials of requests, in letters alone. Stores and hubs send the
 #: user's own tokens there, those of the environment and of files in the home directory.
 _ROUTES = re.compile("endpoint|prox(y|ies)|mirror|accounthost|trustenv")
 #: Options of stores that become a part of a host's name, and what they may be.
 _HOST_PARTS, _HOST_PART = ("accountname", "region", "regionname", "location"), re.compile(r"[\w-]*")
-#: Options that are sent, and are no addresses.
+#: Options that are sent, and are not addresses.
 _SENT = ("headers", "cookies")
 #: Addresses of this machine, for which no library sees another host.
 _HERE = re.compile(r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?(/[\w./-]*)?", re.ASCII)
@@ -163,7 +163,7 @@ def _check_setting(key: str, value: Any, place: str) -> None:
 
 
 def _check_routes(value: Any, place: str) -> None:
-    """Refuse settings of a library that say where its requests go."""
+    """Refuse settings of a library for the address of its requests."""
     if isinstance(value, list):
         for inner in value:
             _check_routes(inner, place)

@@ -202,13 +202,14 @@ def identified(
 ) -> Any:
     """Add the column `ID` to entries about rows of a batch.
 
-    An id that is made for ``action="identify"`` is the one that `AddId` makes there. Others name a place in words: rows
-    are numbered anew after each that is dropped, so that an `AddId` behind the stage gives the same id to another row.
+    An id that is made for ``action="identify"`` is the one that `AddId` makes there. Others describe a
+    place in words: dropped rows change the numbers of later rows, so an `AddId` behind the stage would give the same id
+    to another row.
 
     Args:
         entries: one row for each entry.
         table: all rows of the batch.
-        id_field: the column with ids; if None they are made.
+        id_field: the column with ids; if None, ids are made.
         key: of the batch.
         rows: the row number of each entry.
         action: of the stage.

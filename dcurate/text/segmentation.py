@@ -30,7 +30,7 @@ _PARTS = re.compile(r"([\u4E00-\u9FD5]+|[a-zA-Z0-9]+(?:\.\d+)?%?)")
 _WITH_MARKS = frozenset({"AT&T", "C#", "c#", "C++", "c++"})
 
 #: What MeCab may take for one unknown word, if it is long: it looks at all of it from each of its characters on, so
-#: 100,000 digits take minutes. Such a word has characters of one kind, which `char.def` of UniDic tells. Only blanks,
+#: 100,000 digits take minutes. Such a word has characters of one kind, as `char.def` of UniDic lists them. Only blanks,
 #: tabs and line ends are whitespace to it; all other whitespace and ends of sentences are symbols. So are kanji that
 #: are numbers, after the one for zero.
 _NO_NUMBERS = (

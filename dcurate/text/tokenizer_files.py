@@ -195,7 +195,7 @@ def _loses(encoding: Any, text: str) -> bool:
     """Whether a text does not come back from its tokens."""
     try:
         return bool(encoding.decode(encoding.encode_ordinary(text)) != text)
-    except BaseException as error:  # an empty match panics in the library, which is no Exception
+    except BaseException as error:  # an empty match panics in the library, which does not raise an Exception
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             return True
         raise

@@ -35,7 +35,7 @@ _ALIKE = {
     "text_field": "columns of texts",
     "id_field": "columns of ids",
 }
-#: Of these, what pairs of other programs do not say.
+#: Those of these settings that pairs of other programs lack.
 _NOT_OF_PAIRS = ("special_in_text", "text_field", "id_field")
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from dcurate.errors import PipelineError, listed, nearest
 
-#: What becomes of a special token that is spelled in a text, such as ``</s>``.
+#: Treatment of a special token that is spelled in a text, such as ``</s>``.
 SpecialInText = Literal["text", "token", "refuse"]
 #: The reason for which a document with a special token in its text is dropped.
 SPECIAL_TOKEN = "special_token"

@@ -22,7 +22,7 @@ from dcurate.runs.state import RunState
 from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import SPAN_S, Pace
 
-#: Seconds between two lines where nothing says how many.
+#: Default seconds between two lines.
 INTERVAL_S = 10.0
 #: Seconds before the first line where there is no live display.
 FIRST_LINE = 2.0
@@ -62,7 +62,7 @@ class Progress:
         self._liner: threading.Thread | None = None
 
     def use_interval(self, seconds: float) -> None:
-        """Show a line every so many seconds, unless an interval was given."""
+        """Show a line every `seconds` seconds, unless an interval was given."""
         self.interval = self._given or seconds
 
     def on_event(self, event: Event) -> None:
@@ -158,7 +158,7 @@ class JsonProgress:
         self._next = 0.0
 
     def use_interval(self, seconds: float) -> None:
-        """Write a line every so many seconds, unless an interval was given."""
+        """Write a line every `seconds` seconds, unless an interval was given."""
         self._interval = self._given or seconds
 
     def on_event(self, event: Event) -> None:

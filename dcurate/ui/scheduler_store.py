@@ -63,7 +63,7 @@ class SchedulerStore(SchedulerPlugin):
                 callback(oldest)
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
-        """End the runs of a driver that is gone and did not say how they ended (called by Dask)."""
+        """End the runs of a driver that is gone and did not report their end (called by Dask)."""
         for run in [run for run, of in self._clients.items() if of == client]:
             del self._clients[run]
             last = self.runs[run].snapshot()

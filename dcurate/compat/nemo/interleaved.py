@@ -184,7 +184,7 @@ def materialize_task_binary_content(
 
 
 def _error(fault: MediaFault, text: str | None) -> str:
-    """What NeMo Curator says where there is no path or no such member; else what dcurate does."""
+    """The message of NeMo Curator for a missing path or member; else the message of dcurate."""
     try:
         ref = SourceRef.of(text)
     except DataError:

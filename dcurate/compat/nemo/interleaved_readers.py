@@ -211,7 +211,7 @@ class InterleavedWebdatasetReaderStage(BaseInterleavedReader):
         return table
 
     def _check(self, records: list[dict[str, Any]], listed: set[str]) -> None:
-        """Refuse values that are no lists, and log fields that samples do not have.
+        """Refuse values that are not lists, and log fields that samples do not have.
 
         Args:
             records: the values of samples that no row of a text or image has.

@@ -127,10 +127,10 @@ def processing_stage(
 
 
 def _returns_nothing(function: Callable[..., Any]) -> bool:
-    """Whether a function has no ``return`` at all, as far as its source is known; one that ends with an error may."""
+    """Whether the source of a function, if known, has no ``return``, and does not end by raising an error."""
     try:
         [definition] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    except (OSError, TypeError, SyntaxError, ValueError):  # there is no source, or it is a part of an expression
+    except (OSError, TypeError, SyntaxError, ValueError):  # no source, or a part of an expression
         return False
     if not isinstance(definition, ast.FunctionDef) or isinstance(definition.body[-1], ast.Raise):
         return False

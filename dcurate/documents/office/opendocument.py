@@ -173,7 +173,7 @@ class _OpenDocument:
                 rows.extend([values] * times)
         self.blocks.table(rows)
         for shapes in table:
-            if local(shapes) == "shapes":  # text boxes that belong to no cell
+            if local(shapes) == "shapes":  # text boxes outside of cells
                 self.walk(shapes, depth + 1)
 
     def _inline(self, paragraph: Any) -> tuple[str, str]:
@@ -245,7 +245,7 @@ def _table_of(row: Any) -> Any:
 
 
 def _repeats(element: Any, name: str, filled: bool) -> tuple[int, int]:
-    """How often a row or cell is written, and how much oftener the file repeats it."""
+    """How often a row or cell is written, and how many more times the file repeats it."""
     value = attribute(element, name) or "1"
     count = int(value) if value.isascii() and value.isdigit() and len(value) < 16 else 1
     if not filled:
@@ -276,6 +276,6 @@ def _margins(package: Package) -> list[str]:
 
 
 def _level(element: Any, name: str) -> int:
-    """The level in an attribute; 1 if there is none, or no number of two digits."""
+    """The level in an attribute; 1 if it is missing, or not a number of up to two digits."""
     level = whole_number(attribute(element, name), 99)
     return 1 if level is None else level

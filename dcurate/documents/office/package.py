@@ -205,7 +205,7 @@ def local(element: Any) -> str:
 
 
 def seen(parent: Any) -> Iterator[Any]:
-    """An element and those below it in their order, without those that stand in for others that are not understood."""
+    """An element and its descendants in document order, without fallbacks for elements that are not understood."""
     stack = [parent]
     while stack:
         element = stack.pop()

@@ -74,7 +74,7 @@ def extract_xlsx(
             targets = _targets(package, main)
             try:
                 book = _opened(data)
-            except Exception:  # of one sheet, perhaps: openpyxl looks into all, and raises undocumented errors
+            except Exception:  # openpyxl reads all sheets, and raises undocumented errors for a damaged one
                 book = _opened(_without_broken(package, targets))
             for name in targets:
                 if name not in book.sheetnames:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-#: What cannot be named in Unicode.
+#: The character for a symbol that Unicode lacks.
 UNKNOWN: Final = "\ufffd"
 
-#: The encodings of fonts from a code on; spaces where they have nothing, or nothing that Unicode has.
+#: The first code and the characters of each font; spaces for codes without a character in Unicode.
 _TABLES: Final[dict[str, dict[int, str]]] = {
     "symbol": {
         0x20: " !∀#∃%&∋()∗+,−./0123456789:;<=>?",

@@ -126,7 +126,7 @@ class _Word:
                 self._block(element, depth + 1)
 
     def _cell_text(self, cell: Any) -> str:
-        """All text of a cell on one line, that of tables, boxes and drawings within it, too."""
+        """All text of a cell on one line, with the text of tables, boxes and drawings in it."""
         texts = []
         for paragraph in _deep(cell, "p"):
             text, _, boxes = self._inline(paragraph)

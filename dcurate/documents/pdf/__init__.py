@@ -130,7 +130,7 @@ def _form_of(document: pdfium.PdfDocument) -> Any:
 
 
 def _losses(document: pdfium.PdfDocument, pages: Sequence[PdfPage], options: PdfOptions) -> list[dict[str, Any]]:
-    """What of a document is not in its text; see `dcurate.documents.losses`."""
+    """The parts of a document that are not in its text; see `dcurate.documents.losses`."""
     losses = DocumentLosses()
     if len(document) > len(pages):
         losses.add("pages", len(document) - len(pages), f"page {len(pages) + 1:,}")

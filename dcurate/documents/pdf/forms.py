@@ -1,4 +1,4 @@
-"""What is written on a page beside its content: values of form fields, and free-text notes."""
+"""Read the text of annotations on a page: values of form fields, and free-text notes."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from dcurate.documents.pdf.native import Characters
 from dcurate.kernels.pdf.characters import ANGLE, OBLIQUE, TURN, UPRIGHT
 
 _QUARTER = math.pi / 2
-#: Angles within which text runs the same way, and beyond which it is no part of the page's text, in radians.
+#: In radians: largest angle between lines of the same direction, and largest angle of text that is read.
 _SAME, _LARGEST = math.radians(0.75), math.radians(15)
 #: The angle below which text is straight, and the widths in which the angles of a page are counted.
 _STRAIGHT, _STEP = math.radians(0.1), math.radians(0.25)
-#: Directions of a page that are looked at, and characters that one besides the first must have.
+#: Most directions of a page that are read, and fewest characters of each after the first.
 _MOST, _FEWEST = 4, 8
 
 
@@ -24,9 +24,9 @@ class TextRun(NamedTuple):
     """Characters whose lines run one way.
 
     Args:
-        characters: those of the page, these with ``turn`` as their direction.
+        characters: all characters of the page; these have ``turn`` as their direction.
         turn: quarter turns against the clock, or `dcurate.kernels.pdf.characters.UPRIGHT`.
-        total: how many run this way.
+        total: number of characters in this direction.
         skew_degrees: the angle of their lines against the nearest quarter turn, with the clock.
     """
 
@@ -37,7 +37,7 @@ class TextRun(NamedTuple):
 
 
 def runs_of(characters: Characters, box: list[float]) -> list[TextRun]:
-    """The directions of a page whose text is read: that of most of it first.
+    """The directions of the text of a page that is read, the most frequent one first.
 
     The others are vertical writing beside lines across, and lines within 15 degrees of the first.
 
@@ -117,7 +117,7 @@ def _median(values: npt.NDArray[np.float64], weights: npt.NDArray[np.int64]) -> 
 def _turned(
     characters: Characters, quarter: int, skew: float, members: npt.NDArray[np.bool_], box: list[float]
 ) -> Characters:
-    """Return characters of which some objects run in a quarter turn, placed as on a page without the skew."""
+    """Return characters with the skew of some objects removed, and a quarter turn as their direction."""
     objects = characters.objects.copy()
     objects[:, TURN] = np.where(members, quarter, np.where(objects[:, TURN] == quarter, OBLIQUE, objects[:, TURN]))
     first = np.searchsorted(characters.owners, np.arange(len(objects)))

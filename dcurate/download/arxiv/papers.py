@@ -108,7 +108,7 @@ def _found(archive: tarfile.TarFile, member: tarfile.TarInfo) -> list[str] | Ski
     except _UnsafeError as error:
         return Skipped("unsafe path", True, which, str(error))
     except (tarfile.TarError, zlib.error, EOFError, _TooLargeError, ValueError, OverflowError) as error:
-        # ValueError, OverflowError: numbers in headers that tarfile takes without a look
+        # ValueError, OverflowError: numbers in headers that tarfile does not check
         return Skipped("damaged", True, which, str(error) or type(error).__name__)
     return files or Skipped("no TeX source", id=which)
 

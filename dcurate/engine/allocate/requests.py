@@ -32,7 +32,7 @@ class OperatorRequest:
     cheap_setup: bool = False
 
     def shares(self, threads: int) -> bool:
-        """Whether it may share worker processes with other such operators, on workers with so many threads."""
+        """Whether it may share worker processes with other such operators, on workers with `threads` threads."""
         pinned = self.num_workers is not None or self.num_workers_per_node is not None
         limited = self.max_workers is not None and self.max_workers < threads
         light = self.cheap_setup and not self.resources.requires_gpu and self.resources.cpus <= 1

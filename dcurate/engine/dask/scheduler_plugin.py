@@ -46,14 +46,14 @@ TICK_S, WORKER_TICK_S = 0.5, 0.002
 MIN_INTERVAL_S, POLICIES_S = 0.1, 300.0
 #: Policies rest this many times as long as their last run took, but no longer than this, in seconds.
 REST, MAX_REST_S = 19.0, 6.0
-#: Seconds after which nothing scales a cluster any more that has not asked how many workers are wanted.
+#: A cluster counts as not scaled if nothing has asked for the wanted number of workers for this many seconds.
 ASKED_S = 120.0
 #: Dask keeps this many of the messages that it sent to a worker or the driver.
 MESSAGES = 10
 #: Number of workers from which messages to each are so rare that waiting for more of them costs more than it saves, and
 #: seconds between messages to the driver then.
 MANY_WORKERS, CLIENT_INTERVAL_S = 100, 0.02
-#: Share of its limit from which the memory of a worker that dies is the likely cause: Dask pauses it from there on.
+#: Share of its memory limit at which Dask pauses a worker; above it, memory is the likely cause of its death.
 NEARLY_FULL = 0.8
 #: The last status of workers that leave in good order.
 LEAVING = ("retired", "closing", "closing_gracefully")
@@ -90,7 +90,7 @@ class SlotManager(SchedulerPlugin):
         self._joined: dict[str, float] = {}
         self._names: dict[str, str] = {}
         self._grown: dict[str, deque[int]] = {}
-        #: Memory that each worker used when it was last heard of, and its limit.
+        #: Memory that each worker used at its last heartbeat, and its limit.
         self._memory: dict[str, tuple[int, int]] = {}
         self._started: float | None = None
         #: Wanted numbers of workers, by kind, or in all where Dask scales the cluster; and slots of operators that

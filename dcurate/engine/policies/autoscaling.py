@@ -15,10 +15,10 @@ from dcurate.engine.policies.balancing import measured_pools
 from dcurate.engine.policies.view import RunView, Scale, ScaleTo
 from dcurate.errors import ResourceError
 
-#: Where Dask scales a cluster, nothing says how many workers there may be: this many times as many are asked for at a
-#: time, at most.
+#: Where Dask scales a cluster, the most workers that it may have are not known: a decision asks for at most this many
+#: times the present number.
 GROWTH = 2
-#: The least seconds between two answers then, for each worker: Prometheus asks, too, where nothing scales the cluster.
+#: Least seconds between two decisions for each worker, as Prometheus asks, too, where nothing scales the cluster.
 WORKER_S = 0.05
 
 
@@ -27,8 +27,8 @@ class Autoscaling:
     """Asks for the fewest workers of each kind with which a run is as fast as with all of them.
 
     Where a cluster does not say which kinds it could start, Dask may scale it nevertheless, by ``adapt`` or an
-    autoscaler: then it asks for the fewest workers like those that there are with which the run is as fast as with
-    twice as many.
+    autoscaler: then it asks for the fewest workers like the present ones with which the run is as fast as with twice
+    as many.
 
     Args:
         start_s: seconds until a new worker is of use: none is asked for if all is done by then.
@@ -54,7 +54,7 @@ class Autoscaling:
                 kinds = _kinds_here(view)
                 units, state = self._state(view, kinds)
                 number = sum(desired_workers(units, kinds, state).values())
-                # What is not measured yet needs few, but workers that are there are not to go for that.
+                # Operators that are not measured yet seem to need few workers, which must not end present ones.
                 yield ScaleTo(max(number, len(view.workers)) if state.unknown else number)
 
     def _state(self, view: RunView, kinds: Mapping[str, Shape]) -> tuple[list[SchedulingUnit], ClusterState]:
@@ -78,7 +78,7 @@ class Autoscaling:
 
 
 def _kinds_here(view: RunView) -> dict[str, Shape]:
-    """The kinds of workers that there are, each like its first one, and twice as many of them."""
+    """The kinds of the present workers, each like its first worker, with twice as many of each."""
     workers = [worker.info for worker in view.workers.values()]
     numbers = Counter(worker.kind for worker in workers)
     return {

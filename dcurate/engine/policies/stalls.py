@@ -12,11 +12,11 @@ from dcurate.errors import ResourceError
 
 @dataclass(frozen=True)
 class StallDetection:
-    """Ends a run whose workers are all gone, or full and idle, and one of which an operator gets no slot.
+    """Ends a run whose workers are all gone, or full and idle, or in which an operator gets no slot.
 
     Args:
         stuck_s: if all workers have been paused and idle for this many seconds, none goes on by itself; likewise if
-            batches have waited so long for an operator that has no slot, and nothing else is under way.
+            batches have waited this long for an operator without a slot, and nothing else is under way.
         worker_timeout_s: how long to wait for workers where there are none, or none on which an operator fits, in
             seconds; the executor's setting if not given.
     """

@@ -209,7 +209,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class ScaleTo:
-    """Have this many workers like those that there are, in all, where Dask scales the cluster; for `Autoscaling`."""
+    """Set the total number of workers like the present ones, where Dask scales the cluster; for `Autoscaling`."""
 
     workers: int
 

@@ -229,7 +229,7 @@ class Calls:
 
 
 def _replaced_by(stage: AnyStage) -> list[str]:
-    """Columns that a stage makes, and that rows may have already; those of stages that look themselves are left out."""
+    """Columns that a stage makes, and that rows may already have; none for stages that check this themselves."""
     parts = [part for part in stage.parts if not part.overwrite and "overwrite" not in vars(part)]
     return [] if isinstance(stage, SinkStage | SourceStage) else [name for part in parts for name in part.new_columns()]
 

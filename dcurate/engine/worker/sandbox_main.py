@@ -131,7 +131,7 @@ def main(answers: int, lifeline: int, traces: int) -> None:
     if pool is not None:
         try:
             _serve(channel, pool, traces)
-        except MemoryError:  # between calls, as results are counted or sent: nothing else may work
+        except MemoryError:  # between calls, as results are counted or sent: other handling may fail, too
             os._exit(MEMORY_EXIT)
         channel.send("closed", pool.close())
 

@@ -270,7 +270,7 @@ _JSON_VALUES = {b"dcurate.values": b"json"}
 def with_types(rows: Sequence[Row], names: Sequence[str]) -> list[pa.Field]:
     """Return columns for values of rows: of their type, if one type holds all of them unchanged, else JSON.
 
-    In a column of JSON a text stays as it is, unless it could be taken for JSON.
+    In a column of JSON a text is unchanged, unless it could be read as JSON.
 
     Args:
         rows: interleaved rows, in which values that become JSON are replaced.
@@ -293,7 +293,7 @@ def with_types(rows: Sequence[Row], names: Sequence[str]) -> list[pa.Field]:
 
 
 def _type_of(values: Sequence[Any]) -> pa.DataType | None:
-    """The type of a column that gives the same values back."""
+    """The type of a column that returns the same values."""
     try:
         column = pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
@@ -433,7 +433,7 @@ def _add_columns(record: Record, rows: Sequence[Row], layout: SampleColumns, bef
 
 
 def _check_free(record: Record, name: str, before: Row) -> None:
-    """Refuse values of texts or images in a column that has one of the sample, too; a list may be the same as text."""
+    """Refuse a column with a value of the sample and values of its texts or images, unless the former is a list."""
     value = record.get(name, before.get(name))
     if value is not None and not str(value).startswith("["):
         raise MediaError("one column for a sample and its parts", f"{name!r} has values of both; rename one of them")

@@ -181,8 +181,8 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
         position_fields: columns that are written as lists with a value for each place of these two.
         per_image_fields: columns that are written as lists with a value for each image.
         per_text_fields: columns that are written as lists with a value for each text. Other columns with values for
-            texts or images are written so as well: with a value for each image, text, or place of the two lists,
-            whichever have values.
+            texts or images are written as lists, too: with a value for each image, each text, or each place of both
+            lists, depending on which rows have values.
         write_kwargs, fields, mode, storage_options: as of `JsonlWriter`.
         compression: None: pictures do not get smaller.
         max_rows_per_file, max_bytes_per_file, separate_by: refused, as they would cut samples; a batch is a file.

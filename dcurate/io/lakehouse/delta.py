@@ -19,7 +19,7 @@ from dcurate.io.lakehouse.fields import as_required
 from dcurate.io.lakehouse.table import Commit, LakeTable, StoredFile, TableVersion, object_store_options
 from dcurate.io.tables import check_plain
 
-#: Features of tables that a commit of added files keeps to; the schema and the configuration say which rules there are.
+#: Features of tables that allow to commit added files; rules are found in the schema and the configuration.
 _WRITTEN = {
     "appendOnly",
     "changeDataFeed",
@@ -31,7 +31,7 @@ _WRITTEN = {
     "vacuumProtocolCheck",
 }
 _CHECK = "delta.constraints."
-#: What the metadata of a column says of its values.
+#: Rules for values in the metadata of a column.
 _RULES = {
     "delta.invariants": "an invariant",
     "delta.generationExpression": "a generated value",
@@ -104,7 +104,7 @@ class DeltaTable(LakeTable):
         """Return what the table has at a version.
 
         Raises:
-            DataError: there is no table or no such version, or the files alone do not say which rows it has.
+            DataError: there is no table or no such version, or its rows are not known from the files alone.
         """
         if self.version() is None:
             raise DataError(f"{self.path!r} is no table of Delta Lake; check the path")
@@ -200,7 +200,7 @@ def _files(table: Any, root: str) -> list[StoredFile]:
 
 
 def _rules(fields: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What fields of a schema of Delta Lake, and those within them, say of their values besides the type."""
+    """Rules for values, besides types, of the fields of a schema of Delta Lake and of the fields within them."""
     rules = []
     for field in fields:
         rules += [f"{rule} of column {field['name']}" for key, rule in _RULES.items() if key in field["metadata"]]

@@ -1,4 +1,4 @@
-"""Columns of a table as its files have them: names of other times, ids, and columns that must not be null."""
+"""Match columns of files with those of their table: earlier names, ids, and columns that must not be null."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def current_names(stored: Iterable[pa.Field], wanted: pa.Schema, ids: Mapping[st
     Fields within a column that the table no longer has get a name that it cannot have.
 
     Args:
-        stored: columns of the file; with ids in their metadata, or else ``ids`` says them.
+        stored: columns of the file; with ids in their metadata, or else in ``ids``.
         wanted: columns of the table, with ids.
         ids: ids by the names in the file.
 

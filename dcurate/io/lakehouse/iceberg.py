@@ -232,7 +232,7 @@ class _Names:
     The mapping of names that the table has now gives the values of a dropped column to a new one of its name.
 
     Args:
-        mapping: that of the table.
+        mapping: ids of the table's name mapping, by name.
         reused: names that several columns have had.
         schemas: the ids in each schema that the table has had, by the schema's id.
         added: the id of the schema with which a file was added, by the file's path; for a table that has had several.

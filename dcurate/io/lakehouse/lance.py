@@ -69,7 +69,7 @@ class LanceTable(LakeTable):
             mode: what is to come of them: ``"create"``, ``"append"`` or ``"overwrite"``.
 
         Raises:
-            DataError: there is a table meanwhile that is to be created.
+            DataError: another run created the table meanwhile.
         """
         write = self._library().fragment.write_fragments
         try:

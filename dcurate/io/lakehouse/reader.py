@@ -34,9 +34,9 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
     """Read a table of Delta Lake, Iceberg or Lance, at its newest version or an earlier one.
 
     Large files are cut, and small ones packed, as by `ParquetReader`; a table of Lance is read by its fragments. All
-    columns have the types of the table. Columns of Iceberg are found by their ids, whatever their names were when a
-    file was written. Tables whose files alone do not say which rows they have are refused: Delta tables with deletion
-    vectors or column mapping, Iceberg tables with files of deletes.
+    columns have the types of the table. Columns of Iceberg are found by their ids, so they may be renamed. Tables whose
+    rows are not known from their files alone are refused: Delta tables with deletion vectors or column mapping, Iceberg
+    tables with files of deletes.
 
     Args:
         path: the folder of the table, local or a URL. Of a table of Iceberg the identifier in the catalog,
@@ -138,7 +138,7 @@ class TableFiles(ParquetReader):
         return sorted(found, key=lambda file: file.name)
 
     def _heads(self, files: Sequence[SourceFile]) -> ColumnTypes:
-        return ColumnTypes(self._declared())  # the table says them
+        return ColumnTypes(self._declared())  # those of the table
 
     def _columns(self, part: FilePart, name: str, schema: pa.Schema) -> dict[str, pa.Field]:
         if self._by_id is None:

@@ -40,7 +40,7 @@ class StoredFile:
         address: where it is.
         constants: values of columns that the file itself lacks, for all of its rows.
         ids: ids of its columns by their names, for a file that does not have them in its own schema.
-        unclear: names of columns of which nothing says whose they were when the file was written.
+        unclear: names of columns whose ids at the time of the file are not known.
     """
 
     address: str

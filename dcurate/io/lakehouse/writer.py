@@ -184,7 +184,7 @@ class TableWriter(ParquetWriter):
         directory = replace(self.directory, run="")
         other_files = [] if exists else [name for name in directory.files() if not name.startswith((".", "_"))]
         if self.mode == "error" and other_files and not self._runs():
-            raise DataError(f"{directory.url!r} is no table, and holds {other_files[0]!r}; name an empty folder")
+            raise DataError(f"{directory.url!r} is not a table, and holds {other_files[0]!r}; name an empty folder")
 
     def prepare(self, resume: bool) -> None:
         """Look at the table, and choose names for new files that it does not have.

@@ -14,7 +14,7 @@ from dcurate.redaction import redacted
 #: Statuses that a retry may change.
 PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 
-#: Seconds in a header, up to 11 days; and the longest wait until a date. Others are not a time to wait.
+#: Seconds in a header, up to 11 days; and the longest wait until a date. Other values are ignored.
 _SECONDS, _LONGEST_BELIEVED_S = re.compile(r"\d{1,6}(\.\d{0,9})?|\d{7,9}(?=$)", re.ASCII), 1e6
 #: Maximum length of a server's message in errors.
 SAID = 300

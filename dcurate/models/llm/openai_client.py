@@ -146,7 +146,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         return found or _NO_KEY
 
     def _secrets(self) -> tuple[str, ...]:
-        """What is sent and secret, but for words that answers may hold."""
+        """The secrets that requests send, without words that answers may contain."""
         headers = {name: value.reveal() for name, value in self.default_headers.items()}
         keys = [value for name, value in headers.items() if is_secret(name) or _KEY.fullmatch(value)]
         return tuple(value for value in (self._key(), *keys) if len(value) >= _LEAST_SECRET)
@@ -176,7 +176,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         body = {"model": request.model, name: prompt, **request.config.body()}
         response = await self._post(path, body, request.model)
         answer = completion(response, self._where(request.model), samples=request.config.samples, chat=self.chat)
-        # An endpoint that repeats the request would have the key in the output.
+        # An endpoint that repeats the request would put the key into the output.
         return replace(answer, texts=tuple(without_values(text, self._secrets()) for text in answer.texts))
 
     async def _embedded(self, request: EmbeddingRequest) -> Answer:
@@ -238,7 +238,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
                 return response.status, response.headers, body
         except TimeoutError as error:
             raise RequestError(f"{url}: no answer within timeout={self.timeout:g} s", "timeout", again=True) from error
-        except (self._aiohttp.ClientError, ValueError) as error:  # ValueError: an address that is not one
+        except (self._aiohttp.ClientError, ValueError) as error:  # ValueError: an invalid address
             detail = str(error) or type(error).__name__
             raise RequestError(f"{url} cannot be reached: {detail}", "connection", again=True) from error
 

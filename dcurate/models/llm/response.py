@@ -1,4 +1,4 @@
-"""Read responses of endpoints: whatever bytes and structure come, the result is an answer or the fault of a row."""
+"""Read responses of endpoints: any bytes and any structure give an answer or the fault of a row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dcurate.redaction import redacted
 LARGEST, LARGEST_ERROR = 2**24, 2**16
 #: Bytes of a vector as JSON: 10,000 numbers of 25 characters.
 LARGEST_VECTOR = 250_000
-#: Tokens that a response may have. Larger counts are not believed.
+#: Largest number of tokens of a response; larger counts are ignored.
 _MOST_TOKENS = 10**9
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -84,7 +84,7 @@ def completion(response: Mapping[str, Any], where: str, *, samples: int, chat: b
         samples: number of answers that were asked for.
 
     Raises:
-        RequestError: there is no answer, one has no text, or the structure is another.
+        RequestError: an answer is missing or has no text, or the structure differs.
 
     Examples:
         >>> completion({"choices": [{"message": {"content": "yes"}}]}, "model 'm'", samples=1, chat=True).texts

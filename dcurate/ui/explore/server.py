@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _is_local(self) -> bool:
         name = (self.headers.get("Host") or "").rpartition(":")[0]
-        # A browser says whose page asks, so that another site cannot have documents searched all the time.
+        # A browser names the origin of a request, so that other sites cannot start searches.
         if name in ("127.0.0.1", "localhost") and self.headers.get("Sec-Fetch-Site") in (None, "none", "same-origin"):
             return True
         self._send(HTTPStatus.FORBIDDEN, b"open the page under its own address", "text/plain")

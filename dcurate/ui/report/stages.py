@@ -55,7 +55,7 @@ class ScoreCard:
     Attributes:
         stage: that computed them, as ``score``.
         rows: documents that they dropped, ``dropped`` their share in words.
-        total: documents that the labels are of; ``sample`` says if they are not of all.
+        total: number of documents with labels; ``sample`` is a notice if these are not all.
         anchor: on the page; ``examples`` is that of examples of what they dropped, empty if there are none.
     """
 
