@@ -124,7 +124,7 @@ def test_a_column_that_was_dropped_does_not_come_back_under_its_name(tmp_path: P
         )
     run(place.writer(mode="append"), pa.table({"text": ["two"], "lang": ["de"]}))
     assert place.rows().sort_by("text").to_pylist() == [{"text": "one", "lang": None}, {"text": "two", "lang": "de"}]
-    assert place.rows(fields=["lang"])["lang"].to_pylist() == [None, "de"]
+    assert set(place.rows(fields=["lang"])["lang"].to_pylist()) == {None, "de"}  # files of two runs have no order
     with place.iceberg() as table:
         assert changed(table, lambda update: update.rename_column("text", "body"))
     assert place.rows().sort_by("body").to_pylist() == [{"body": "one", "lang": None}, {"body": "two", "lang": "de"}]
