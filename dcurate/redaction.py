@@ -32,8 +32,10 @@ _SECRET = re.compile(
     r"(?<!primary.)(?<!foreign.)(?<!public.)(?<!group.)(?<!sort.)(?<!partition.)(?<!cluster.)(?<!object.)(?<!cache.)key$",
     re.IGNORECASE,
 )
-#: Tokens that are text: the marks of a tokenizer.
-_NOT_SECRET = re.compile(r"(^|_)(bos|eos|eot|eod|unk|pad|sep|cls|mask|special|end|stop|start)_token$", re.IGNORECASE)
+#: Tokens that are text, the marks of a tokenizer; and names of variables.
+_NOT_SECRET = re.compile(
+    r"(^|_)variable$|(^|_)(bos|eos|eot|eod|unk|pad|sep|cls|mask|special|end|stop|start)_token$", re.IGNORECASE
+)
 _LOGIN = re.compile(r"(?<=://)[^/\s?#<>]*@")
 _QUERY = re.compile(r"""(?<=[?&;#])([\w.%-]+)=((?:[^&;\s'"<>#]|['"](?=[\w%]))+)""")
 #: A URL that is a part of another, percent-encoded.

@@ -41,9 +41,11 @@ from dcurate import (
     WordCountFilter,
     processing_stage,
 )
+from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import check_columns
 from dcurate.core.stage import Stage
 from dcurate.errors import PipelineError
+from dcurate.recipe import load_recipe
 
 CLIENT = AsyncOpenAIClient(base_url="http://localhost:1/v1")
 LLM: dict[str, Any] = {"client": CLIENT, "model_name": "m"}
@@ -191,7 +193,7 @@ def test_the_setting_that_the_sentence_names_gives_the_column_another_name(stage
         check_columns([stage], given(stage, column))
     named = re.search(r"give another (\w+)", str(raised.value))
     if named is None:
-        assert re.search("rename the column before this stage|leave this stage out", str(raised.value))
+        assert re.search("rename the columns? before this stage|leave this stage out", str(raised.value))
         return
     value = vars(stage)[named[1]]
     other = [f"other_{one}" for one in value] if isinstance(value, list) else f"other_{value}"
@@ -357,3 +359,67 @@ def test_every_stage_that_runs_here_leaves_the_columns_that_are_foreseen() -> No
         rows = pa.table({name: ROWS[name] for name in names})
         made = Pipeline("p", stages=[stage]).run(InlineExecutor(), initial_tasks=rows, observers=[])
         assert set(made.to_arrow().column_names) == set(stage.columns_after(rows.column_names) or ()), stage
+
+
+class RenamesLanguage(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """A user's stage that says what it makes and renames what was there."""
+
+    def outputs(self) -> tuple[list[str], list[str]]:
+        return [], ["earlier"]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task.with_data(task.to_pandas().rename(columns={"language": "earlier"}))
+
+
+class KeepsLanguage(LanguageId):
+    """A user's subclass that looks at the column that it replaces."""
+
+    def process(self, task: DocumentBatch) -> Any:
+        rows = task.to_pandas()
+        made = super().process(task)
+        return made.with_data(made.to_pandas().assign(earlier=list(rows.language)))
+
+
+@pytest.mark.parametrize("stages", [[RenamesLanguage(), LanguageId()], [KeepsLanguage()]])
+def test_a_users_stage_may_rename_a_column_or_replace_it_by_its_own_rule(stages: list[Stage]) -> None:
+    rows = DocumentBatch(data=pa.table({"text": ["This is an English sentence."], "language": ["mine"]}))
+    made = Pipeline("users", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[]).to_pandas()
+    assert (made.language[0], made.earlier[0]) == ("en", "mine")
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (["language"], "column 'language' already exists; give another language_field, or "),
+        (
+            ["language", "script"],
+            "columns 'language', 'script' already exist; rename the columns before this stage, or ",
+        ),
+    ],
+)
+def test_the_message_names_a_setting_only_where_it_frees_all_columns(columns: list[str], sentence: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        check_columns([LanguageId()], ["text", *columns])
+    assert sentence in str(caught.value)
+
+
+def test_a_recipe_replaces_columns_where_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "one two", "words": 7}\n')
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"stages:\n- JsonlReader: {{file_paths: {tmp_path}/in.jsonl}}\n"
+        "- ScoreFilter: {filter_obj: {WordCountFilter: {min_words: 1}}, score_field: words}\n"
+        "  with: {overwrite: ${overwrite}}\n"
+        f"- JsonlWriter: {{path: {tmp_path}/out, mode: overwrite}}\nparams: {{overwrite: false}}\n"
+    )
+    with pytest.raises(PipelineError, match="column 'words' already exists"):
+        load_recipe(str(recipe)).pipeline.run(InlineExecutor(), observers=[])
+    load_recipe(str(recipe), {"overwrite": True}).pipeline.run(InlineExecutor(), observers=[])
+    [written] = (tmp_path / "out").glob("*.jsonl")
+    assert written.read_text() == '{"text": "one two", "words": 2}\n'
+    plain = ScoreFilter(WordCountFilter(), score_field="words")
+    assert (
+        fingerprint([plain.with_(overwrite=False)])
+        == fingerprint([plain])
+        != fingerprint([plain.with_(overwrite=True)])
+    )

@@ -7,13 +7,14 @@ import os
 import pickle
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import JsonlReader, Transfer
+from dcurate import AsyncOpenAIClient, InlineExecutor, JsonlReader, Pipeline, Transfer
 from dcurate.core.secrets import remember_secrets
 from dcurate.errors import DataError, StageError
 from dcurate.models.llm.errors import RequestError
@@ -253,3 +254,13 @@ def test_names_of_secrets() -> None:
         assert is_secret(name)
     for name in ("PATH", "group_key", "primary-key", "max_tokens", "pad_token", "author", "bypass", "language_code"):
         assert not is_secret(name)
+
+
+def test_columns_placeholders_and_names_of_variables_are_not_secret(tmp_path: Path) -> None:
+    (tmp_path / "numbers.jsonl").write_text('{"code": "x", "text": "y"}\n{\n')
+    reader = JsonlReader(str(tmp_path / "numbers.jsonl"), schema={"code": "string"})
+    client = AsyncOpenAIClient(base_url="http://localhost:1/v1", api_key="ollama")
+    with pytest.raises(DataError, match=r"numbers\.jsonl line 2"):
+        Pipeline("columns", stages=[reader]).run(InlineExecutor(), observers=[])
+    assert "api_key_variable='OPENAI_API_KEY'" in repr(client)
+    assert redacted("a string for ollama in numbers.jsonl") == "a string for ollama in numbers.jsonl"

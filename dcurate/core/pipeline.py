@@ -142,16 +142,20 @@ def check_columns(stages: Iterable[AnyStage], columns: Iterable[str] | None = No
         PipelineError: a stage reads a column that nothing before it yields.
     """
     known = list(columns) if columns is not None else None
+    sure = set(known or ())  # a user's stage may have dropped or renamed others
     before: list[AnyStage] = []
     for stage in stages:
         if isinstance(stage, SourceStage):
             known = stage.columns()
+            sure = set(known or ())
         elif known is not None:
             missing = [column for column in stage.inputs()[1] if column not in known]
             if missing:
                 raise PipelineError(_missing(stage, missing, known, before))
-            stage.check_columns(known)
+            made = stage.new_columns()
+            stage.check_columns([column for column in known if column in sure or column not in made])
             known = stage.columns_after(known)
+            sure = {*stage.outputs()[1], *(sure if stage.sees_lines else ())} & set(known or ())
         before.append(stage)
     return known
 

@@ -16,7 +16,20 @@ from dcurate.redaction import HIDDEN, is_secret, logins_in, remember, without_se
 #: Settings of which all that is in them may be secret, under any name: fsspec's options, headers, environments.
 _WHOLE = ("storage_options", "options", "headers", "cookies", "env_vars", "environment")
 #: Options among them that hold no secret.
-_PLAIN = ("endpoint_url", "region_name", "anon", "use_ssl", "verify", "timeout", "default_block_size", "block_size")
+_PLAIN = (
+    "endpoint_url",
+    "region_name",
+    "anon",
+    "use_ssl",
+    "verify",
+    "timeout",
+    "default_block_size",
+    "block_size",
+    "project",
+    "account_name",
+)
+#: Settings that say something of columns, by their names: one may be called "code" or "token".
+_OF_COLUMNS = ("schema", "_sniffed")
 #: Members of a list, levels and values in all that are looked at for secrets.
 _MEMBERS, _LEVELS, _VALUES = 1000, 8, 100_000
 #: Characters of a value that its place alone makes secret, and values that may be words, columns or hosts.
@@ -93,6 +106,7 @@ def _all_secrets(holders: Sequence[Any]) -> Iterator[str]:
         value, name, place, level = waiting.pop()
         if isinstance(value, HidesSecrets) or type(value).__module__.startswith("dcurate."):
             names = [field.name for field in _fields(value)] or list(getattr(value, "__dict__", ()))
+            names = [name for name in names if name not in _OF_COLUMNS]
             value = {attribute: getattr(value, attribute) for attribute in names if hasattr(value, attribute)}
         if isinstance(value, str):
             if _is_remembered(value, name, place):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -193,7 +194,7 @@ class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
     uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        number = isinstance(self.fraction, int | float) and not isinstance(self.fraction, bool)
+        number = isinstance(self.fraction, Real) and not isinstance(self.fraction, bool)
         if not number or not 0 <= self.fraction <= 1:
             raise PipelineError(f"{self.name}: fraction={self.fraction!r} must lie between 0 and 1")
         check_seed(self.name, self.seed)

@@ -31,7 +31,7 @@ SAMPLE_PICTURES = BUNDLED / "pictures"
 #: Names of files of rows, which are taken for recipes by mistake.
 _DATA = re.compile(r"\.(jsonl|ndjson|parquet|csv|tsv|warc|wet|arc|tar|pdf)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)
 _KEYS = ("name", "description", "params", "stages", "executor", "rejected")
-_WITH = ("name", "resources", "batch_size", "num_workers")
+_WITH = ("name", "resources", "batch_size", "num_workers", "overwrite")
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,5 @@
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,3 +193,27 @@ def test_a_stage_that_returned_no_rows_at_all_is_named() -> None:
     )
     kept = Pipeline("p", stages=[LanguageId()]).run(InlineExecutor(), initial_tasks=FRAME, observers=[])
     assert kept.report.notices == ()
+
+
+def returning(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @functools.wraps(function)
+    def wrapper(batch: Any) -> Any:
+        function(batch)
+        return batch
+
+    return wrapper
+
+
+def test_a_function_whose_decorator_returns_or_whose_branches_raise_is_a_stage() -> None:
+    @processing_stage
+    @returning
+    def changes(batch: DocumentBatch) -> None:
+        batch.found["seen"] = 1
+
+    @processing_stage
+    def refuses(batch: DocumentBatch) -> Any:
+        if batch.num_items:
+            raise ValueError("rows")
+        raise KeyError("no rows")
+
+    assert (changes.name, refuses.name) == ("changes", "refuses")

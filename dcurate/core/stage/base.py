@@ -68,9 +68,11 @@ class Stage(Part, ABC):
     def new_columns(self) -> list[str]:
         """Columns of `outputs` that the stage does not change but makes: rows must not have them before.
 
-        Empty where a user's class defines `outputs`: its code knows which columns it replaces.
+        Empty where a user's class defines `outputs`, or how rows are processed: its code knows which columns it
+        replaces.
         """
-        if not _is_ours(type(self).outputs.__module__):
+        methods = [getattr(type(self), name, None) for name in ("outputs", "process", "process_batch")]
+        if not all(_is_ours(method.__module__) for method in methods if method is not None):
             return []
         read = {*self.inputs()[1], *self.optional_inputs()}
         return [column for column in self.outputs()[1] if column not in read]
@@ -97,24 +99,27 @@ class Stage(Part, ABC):
         """
         taken = [] if self.overwrite else [column for column in self.new_columns() if column in columns]
         if taken:
-            raise PipelineError(f"stage {self.name!r}: column {listed(taken)} already exists; {self._free(taken[0])}")
+            exist = "columns {} already exist" if len(taken) > 1 else "column {} already exists"
+            raise PipelineError(f"stage {self.name!r}: {exist.format(listed(taken))}; {self._free(taken)}")
 
-    def _free(self, column: str) -> str:
-        """Say how to keep a column of the rows that the stage would replace, or how to replace it."""
-        setting = next((name for name, value in vars(self).items() if self._is_named_by(column, name, value)), "")
-        way = f"give another {setting}" if setting else "rename the column before this stage"
-        return f"{way}, or {'overwrite=True' if 'overwrite' in vars(self) else '.with_(overwrite=True)'} to replace it"
+    def _free(self, taken: Sequence[str]) -> str:
+        """Say how to keep columns of the rows that the stage would replace, or how to replace them."""
+        setting = next((name for name, value in vars(self).items() if self._names(taken, name, value)), "")
+        columns, them = ("columns", "them") if len(taken) > 1 else ("column", "it")
+        way = f"give another {setting}" if setting else f"rename the {columns} before this stage"
+        replacing = "overwrite=True" if "overwrite" in vars(self) else ".with_(overwrite=True)"
+        return f"{way}, or {replacing} to replace {them}"
 
-    def _is_named_by(self, column: str, setting: str, value: Any) -> bool:
-        """Whether another value of a setting gives a column another name."""
+    def _names(self, taken: Sequence[str], setting: str, value: Any) -> bool:
+        """Whether another value of a setting gives all of these columns other names."""
         texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
-        if setting.startswith("_") or not (setting == "prefix" or column in texts):
+        if setting.startswith("_") or not (setting == "prefix" or any(column in texts for column in taken)):
             return False
         changed = copy.copy(self)
         object.__setattr__(
             changed, setting, f"{value}2_" if isinstance(value, str) else [f"{part}_2" for part in texts]
         )
-        return column not in changed.new_columns()
+        return not {*taken} & {*changed.new_columns()}
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences for the report about what was counted in the rows of the stage.
@@ -127,7 +132,7 @@ class Stage(Part, ABC):
         }
         return [
             f"stage {self.name!r} replaced the values of column {column!r} in {rows:,} row{'s' if rows > 1 else ''}; "
-            f"to keep them, {self._free(column).partition(', or ')[0]}"
+            f"to keep them, {self._free([column]).partition(', or ')[0]}"
             for column, rows in replaced.items()
         ]
 
@@ -220,7 +225,7 @@ class Stage(Part, ABC):
                 raise PipelineError(f"stage {self.name!r}: {setting}={number!r} must be at least 1")
         changed = copy.deepcopy(self)
         for attribute, value in (*((setting, value) for setting, value, _ in kinds), ("batch_size", batch_size)):
-            if value is not None:
+            if value is not None and value != getattr(changed, attribute):
                 object.__setattr__(changed, attribute, value)
         if resources is not None and self.spec.gpu_optional:
             spec = {"gpu_optional": False, **spec}  # who asks for a GPU by name is to have one

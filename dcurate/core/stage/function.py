@@ -129,10 +129,11 @@ def processing_stage(
 def _returns_nothing(function: Callable[..., Any]) -> bool:
     """Whether the source of a function, if known, has no ``return``, and does not end by raising an error."""
     try:
-        [definition] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    except (OSError, TypeError, SyntaxError, ValueError):  # no source, or a part of an expression
+        source = inspect.getsource(function.__code__)  # not of the function that it may wrap
+        [definition] = ast.parse(textwrap.dedent(source)).body
+    except (AttributeError, OSError, TypeError, SyntaxError, ValueError):  # no source, or a part of an expression
         return False
-    if not isinstance(definition, ast.FunctionDef) or isinstance(definition.body[-1], ast.Raise):
+    if not isinstance(definition, ast.FunctionDef) or _raises(definition.body):
         return False
     inner = {
         node
@@ -142,3 +143,11 @@ def _returns_nothing(function: Callable[..., Any]) -> bool:
     }
     ends = (node for node in ast.walk(definition) if node not in inner)
     return not any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in ends)
+
+
+def _raises(statements: Sequence[ast.stmt]) -> bool:
+    """Whether statements end by raising an error, in each branch."""
+    if not statements:
+        return False
+    last = statements[-1]
+    return isinstance(last, ast.Raise) or (isinstance(last, ast.If) and _raises(last.body) and _raises(last.orelse))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from dcurate.core.secrets import shown
-from dcurate.redaction import remember
+from dcurate.core.secrets import remember_secrets, shown
 
 
 class Secret:
@@ -22,7 +21,7 @@ class Secret:
     __slots__ = ("_hidden",)
 
     def __init__(self, text: str) -> None:
-        remember([text])
+        remember_secrets({"api_key": text})
         self._hidden = base64.b85encode(text.encode())
 
     def reveal(self) -> str:
@@ -43,7 +42,7 @@ class Secret:
 
     def __setstate__(self, state: bytes) -> None:
         self._hidden = state
-        remember([self.reveal()])
+        remember_secrets({"api_key": self.reveal()})
 
 
 class Configured:
