@@ -96,7 +96,7 @@ def _versions(info: Mapping[str, Any]) -> Iterator[str]:
         if info.get(etag):
             yield str(info[etag]).strip('"').encode(errors="backslashreplace").decode()  # of bytes that are not text
     for time in ("mtime", "LastModified", "last_modified", "updated", "created"):
-        if info.get(time):
+        if info.get(time) not in (None, ""):
             yield f"{info['size']}-{info[time]}".encode(errors="backslashreplace").decode()
             if isinstance(info[time], datetime):  # fsspec's store in memory lists the one, and reports the other
                 yield f"{info['size']}-{info[time].timestamp()}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from dcurate.cluster.worker_shape import Shape
 from dcurate.core.resources import Resources
 from dcurate.engine.allocate.assignment import SlotClaim
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState
+from dcurate.engine.dask.scheduler_plugin import wanted_workers
 from dcurate.engine.policies import (
     Autoscaling,
     Balancing,
@@ -274,6 +276,20 @@ def test_a_gpu_operator_takes_threads_of_its_process_from_a_cpu_operator_that_fi
 # Autoscaling
 
 
+def test_runs_that_are_not_measured_keep_the_workers_of_a_cluster_and_do_not_multiply_them() -> None:
+    scheduler = SimpleNamespace(workers=dict.fromkeys("abcd"))
+
+    def wanted(*asked: ScaleTo) -> int:
+        runs = {
+            str(number): SimpleNamespace(wanted_workers=lambda each=each: each) for number, each in enumerate(asked)
+        }
+        return wanted_workers(scheduler, runs)  # type: ignore[arg-type]
+
+    new = ScaleTo(1, keeps_present=True)
+    assert (wanted(), wanted(new), wanted(new, new), wanted(new, ScaleTo(6))) == (0, 4, 4, 7)
+    assert wanted(ScaleTo(1), ScaleTo(1)) == 2
+
+
 def test_a_cluster_is_asked_for_the_workers_that_a_run_needs_and_not_again_at_once() -> None:
     kinds = {"cpu": Shape(cpus=1, max_slots=1, maximum=8)}
     policy, run = Autoscaling(), view(operators=TWO, kinds=kinds)
@@ -292,13 +308,14 @@ def test_a_cluster_that_dask_scales_is_asked_for_as_many_workers_as_make_a_run_f
         ]
         (found,) = Autoscaling().run(view(*here, operators=operators, asked=True, **more))
         assert isinstance(found, ScaleTo)
+        assert found.keeps_present == any(not one.samples and not one.finished for one in operators)
         return found.workers
 
     slow, capped = TWO[1], replace(TWO[1], request=OperatorRequest("score", Resources(), max_workers=1))
     new = operator("score", request=capped.request, running=1)
     assert [asked((slow,), number) for number in (1, 2, 5)] == [2, 4, 10]
     assert [asked((capped,), number) for number in (1, 2, 5)] == [1, 1, 1]
-    assert [asked((new,), number) for number in (1, 5)] == [1, 5]
+    assert [asked((new,), number) for number in (1, 5)] == [1, 1]
     done = replace(slow, finished=True, running=0)
     assert asked((done,), 3, exhausted=True) == 0
     last = replace(slow, waiting=2, running=1)

@@ -5,6 +5,7 @@ import gzip
 import json
 import lzma
 import math
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -635,3 +636,11 @@ def test_what_json_does_not_have_is_written_as_null_beside_any_text(tmp_path):
     pipeline.run(InlineExecutor(), observers=[])
     [out] = (tmp_path / "out").glob("*.jsonl")
     assert out.read_text("utf-8") == '{"text":"ü","a":null,"n":7}\n{"text":"a","a":null}\n'
+
+
+def test_a_file_of_the_first_second_of_1970_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a"}\n')
+    os.utime(path, (0, 0))  # as reproducible archives and images leave
+    made = Pipeline("old", stages=[JsonlReader(str(path))]).run(InlineExecutor(), observers=[])
+    assert made.to_arrow()["text"].to_pylist() == ["a"]

@@ -36,7 +36,7 @@ from dcurate.engine.policies.balancing import Balancing
 from dcurate.engine.policies.recycling import Recycling
 from dcurate.engine.policies.runner import Outcome, PolicyRunner
 from dcurate.engine.policies.stalls import StallDetection
-from dcurate.engine.policies.view import Policy, RunView
+from dcurate.engine.policies.view import Policy, RunView, ScaleTo
 
 #: Seconds between two samples of the hosts; of many, seconds for each, as their heartbeats are further apart, too.
 HOSTS_INTERVAL_S, HOST_S = 2.0, 0.01
@@ -96,7 +96,7 @@ class SlotManager(SchedulerPlugin):
         #: Wanted numbers of workers, by kind, or in all where Dask scales the cluster; and slots of operators that
         #: policies of the user set.
         self._scale: dict[str, int] = {}
-        self._wanted_workers = 0
+        self._scale_to = ScaleTo(0)
         self._asked_at = -ASKED_S
         self._pinned: dict[str, int] = {}
         self._notices: set[str] = set()
@@ -122,7 +122,7 @@ class SlotManager(SchedulerPlugin):
         ended_events[self.run] = asyncio.Event()
         compat.handle_stream(scheduler, RUN_ENDED, partial(driver_done, ended_events))
         compat.handle_rpc(scheduler, DESIRED_WORKERS, partial(total_desired_workers, scheduler))
-        compat.ask_for_workers(scheduler, partial(wanted_workers, runs))
+        compat.ask_for_workers(scheduler, partial(wanted_workers, scheduler, runs))
         compat.subscribe_client(scheduler, topic(self.run), self.client)
         compat.shorten_message_logs(scheduler, self.client, MESSAGES)
         self._due, self._unreconciled, self._scaled = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -284,10 +284,10 @@ class SlotManager(SchedulerPlugin):
         await self._scaled.wait()
         return self._scale
 
-    def wanted_workers(self) -> int:
+    def wanted_workers(self) -> ScaleTo:
         """Return how many workers the run wants in all, where Dask scales the cluster; 0 until policies have run."""
         self._asked_at = time.monotonic()
-        return self._wanted_workers
+        return self._scale_to
 
     async def _run_policies(self) -> None:
         own: list[Policy] = [
@@ -393,7 +393,7 @@ class SlotManager(SchedulerPlugin):
                 self._announce(change.unit, change.before, change.after, reason)
             self._unreconciled.set()
         self._scale.update(outcome.scale)
-        self._wanted_workers = self._wanted_workers if outcome.workers is None else outcome.workers
+        self._scale_to = outcome.scale_to or self._scale_to
         if outcome.scale:
             self._scaled.set()
         for worker, reason in outcome.recycle.items():
@@ -555,9 +555,14 @@ def _dispatch(runs: Mapping[str, SlotManager], kind: str, run: str, **what: Any)
         getattr(runs[run], f"on_{kind}")(**what)
 
 
-def wanted_workers(runs: Mapping[str, SlotManager]) -> int:
-    """How many workers runs want together, where Dask scales the cluster."""
-    return sum(manager.wanted_workers() for manager in runs.values())
+def wanted_workers(scheduler: Scheduler, runs: Mapping[str, SlotManager]) -> int:
+    """How many workers runs want together, where Dask scales the cluster.
+
+    Present workers are counted once, however many runs want to keep them; else two runs would double them for ever.
+    """
+    wanted = [manager.wanted_workers() for manager in runs.values()]
+    present = len(scheduler.workers) if any(each.keeps_present for each in wanted) else 0
+    return max(present, sum(each.workers for each in wanted))
 
 
 def stop_run(dask_scheduler: Scheduler, name: str) -> None:

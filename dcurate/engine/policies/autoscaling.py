@@ -54,8 +54,8 @@ class Autoscaling:
                 kinds = _kinds_here(view)
                 units, state = self._state(view, kinds)
                 number = sum(desired_workers(units, kinds, state).values())
-                # Operators that are not measured yet seem to need few workers, which must not end present ones.
-                yield ScaleTo(max(number, len(view.workers)) if state.unknown else number)
+                # Operators that are not measured yet seem to need few workers.
+                yield ScaleTo(number, keeps_present=bool(state.unknown))
 
     def _state(self, view: RunView, kinds: Mapping[str, Shape]) -> tuple[list[SchedulingUnit], ClusterState]:
         """What is to be done, and the workers that there are."""

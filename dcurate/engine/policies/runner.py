@@ -36,7 +36,7 @@ class Outcome:
         slots: of operators, as policies of the user set them.
         recycle: workers to restart, with the reason.
         scale: wanted numbers of workers, by kind.
-        workers: wanted number of workers, where Dask scales the cluster; None to leave it as it was.
+        scale_to: wanted number of workers, where Dask scales the cluster; None to leave it as it was.
         notices: sentences for the user.
         error: why the run should end; empty if it should not.
         policy: the name of the policy that ends it; empty for one of dcurate's own.
@@ -48,7 +48,7 @@ class Outcome:
     slots: dict[str, SetSlots] = field(default_factory=dict)
     recycle: dict[str, str] = field(default_factory=dict)
     scale: dict[str, int] = field(default_factory=dict)
-    workers: int | None = None
+    scale_to: ScaleTo | None = None
     notices: list[str] = field(default_factory=list)
     error: str = ""
     policy: str = ""
@@ -150,8 +150,8 @@ def _add(outcome: Outcome, one: Suggestion, policy: str) -> None:
             outcome.recycle.setdefault(worker, reason or f"policy {policy} suggests it")
         case Scale(kind, workers):
             outcome.scale.setdefault(kind, workers)
-        case ScaleTo(workers):
-            outcome.workers = workers
+        case ScaleTo():
+            outcome.scale_to = one
         case Stop(error):
             outcome.policy = outcome.policy if outcome.error else policy
             outcome.error = outcome.error or error

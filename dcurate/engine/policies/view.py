@@ -209,9 +209,15 @@ class Scale:
 
 @dataclass(frozen=True)
 class ScaleTo:
-    """Set the total number of workers like the present ones, where Dask scales the cluster; for `Autoscaling`."""
+    """Set the total number of workers like the present ones, where Dask scales the cluster; for `Autoscaling`.
+
+    Args:
+        workers: the number that is known to be needed; those of all runs are added up.
+        keeps_present: whether more may be needed, so that present workers must not be ended.
+    """
 
     workers: int
+    keeps_present: bool = False
 
 
 @dataclass(frozen=True)
