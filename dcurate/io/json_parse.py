@@ -35,6 +35,8 @@ _EXACT = 2**53
 _ROUNDED = "whole numbers beyond 2**53, read as floats, of column "
 _MANY_DIGITS = re.compile(rb"[0-9]{16}")
 _BEYOND_INT64 = float(2**63)
+#: Columns of large floats that are tried as whole numbers one by one.
+_FEW = 4
 _SCALARS: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), float: pa.float64(), type(None): pa.null()}
 #: Digits of the longest whole number of 64 bits, with a sign.
 _LONGEST_INTEGER = 20
@@ -113,7 +115,8 @@ def parse_clean(data: bytes, wanted: Wanted, count: LineEnds = line_ends) -> pa.
     plain = _replain(table, known)
     if not plain.equals(table.schema):
         exact = _read(data, _overrides(known, plain), behavior)
-        table = exact if exact is not None else _read(data, _overrides(known, _in_part(data, table, plain)), behavior)
+        in_part = _in_part(data, table, plain) if exact is None else None
+        table = exact if in_part is None else _read(data, _overrides(known, in_part), behavior)
     if table is None or not _is_whole(data, ends, table):
         return None
     return table if max(map(_farthest, table.columns), default=0.0) < math.inf else None  # what JSON writes is finite
@@ -136,14 +139,17 @@ def _overrides(known: pa.Schema, plain: pa.Schema) -> pa.Schema:
     return without_null(pa.schema([*known, *(column for column in plain if column.name not in names)]))
 
 
-def _in_part(data: bytes, table: pa.Table, plain: pa.Schema) -> pa.Schema:
-    """A schema in which a large float is a whole number where the column holds nothing else."""
-    columns = []
-    for column, before in zip(plain, table.schema, strict=True):
-        guessed = column.type == pa.uint64() != before.type
-        stays = guessed and _read(data, pa.schema([column]), "ignore") is None
-        columns.append(column.with_type(before.type) if stays else column)
-    return pa.schema(columns)
+def _in_part(data: bytes, table: pa.Table, plain: pa.Schema) -> pa.Schema | None:
+    """A schema in which a large float is a whole number where the column holds nothing else.
+
+    Each such column takes a pass over the data: None if they are many, where it is cheaper to go line by line.
+    """
+    pairs = list(zip(plain, table.schema, strict=True))
+    guessed = {column.name for column, before in pairs if column.type == pa.uint64() != before.type}
+    if len(guessed) > _FEW:
+        return None
+    stay = {name for name in guessed if _read(data, pa.schema([plain.field(name)]), "ignore") is None}
+    return pa.schema([before if column.name in stay else column for column, before in pairs])
 
 
 def _replain(table: pa.Table, known: pa.Schema) -> pa.Schema:

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 import distributed.protocol
 import orjson
 import pyarrow as pa
+import pyarrow.json as pj
 import pytest
 import zstandard
 from hypothesis import HealthCheck, example, given, settings
@@ -174,6 +175,21 @@ def test_whole_numbers_above_int64_keep_every_digit(tmp_path):
 def test_numbers_beyond_64_bits_or_of_both_signs_become_floats(tmp_path, bad):
     path = put(tmp_path / "a.jsonl", b'{"h": 18446744073709551615, "g": 1e30}\n{"h": -1, "g": 1}\n' + bad)
     assert table(path, on_bad_line="quarantine").to_pylist() == [{"h": 2.0**64, "g": 1e30}, {"h": -1.0, "g": 1.0}]
+
+
+@pytest.mark.parametrize("columns", [3, 5, 60])
+@pytest.mark.parametrize("bad", [b"", b"x\n"])
+def test_wide_rows_of_large_numbers_are_parsed_a_few_times(tmp_path, monkeypatch, columns, bad):
+    large = 12_000_000_000_000_000_000
+    row = {f"c{place}": large for place in range(columns)}
+    rows = [row, row | {"c1": 1.5}, *[row] * 8]
+    path = put(tmp_path / "a.jsonl", b"".join(json.dumps(row).encode() + b"\n" for row in rows) + bad)
+    parses, read_json = [], pj.read_json
+    monkeypatch.setattr(pj, "read_json", lambda *args, **kwargs: parses.append(1) or read_json(*args, **kwargs))
+    rows_read = table(path, on_bad_line="quarantine")
+    assert len(parses) < 20  # in all: for the head, and for the rows
+    assert rows_read.schema.types == [pa.float64() if place == 1 else pa.uint64() for place in range(columns)]
+    assert rows_read.to_pylist() == rows
 
 
 #: Values as Python writes them, some of which JSON does not have.
