@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
 from urllib.parse import quote, unquote
 
@@ -27,7 +28,7 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
 from dcurate.io.json_parse import remarks_on_rounded, rounded_as
-from dcurate.io.parquet_int96 import ALL_DIGITS, ALL_YEARS, int96_columns, with_all_digits
+from dcurate.io.parquet_int96 import ALL_YEARS, int96_columns, with_declared_units
 from dcurate.io.parquet_schema import packed, unpacked, write_options
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
@@ -64,7 +65,8 @@ class ParquetReader(FileReader):
     A column has one type in all files: that of the file where all have the same; of two whole numbers the wider, of
     whole numbers and floats ``float64``, of text and large text large text, of timestamps the finer. A dictionary, or a
     view of text, counts as its plain values. Types without a common one are refused; ``schema`` decides then.
-    Timestamps of 96 bits, as of Spark and Hive, have microseconds, or nanoseconds where their digits need them.
+    Timestamps of 96 bits, as of Spark and Hive, have nanoseconds. These end at the years 1677 and 2262: others are
+    refused, and ``schema={"at": "timestamp[us]"}`` reads the years 1 to 9999.
 
     Stages get dictionaries and views as plain values. `ParquetWriter` writes a column that no stage replaced as it was:
     as a dictionary or view, with its nullability, metadata and encoding. The metadata of a file goes to the files that
@@ -179,8 +181,11 @@ class ParquetReader(FileReader):
             table.validate(full=True)
             moments = [] if ALL_YEARS.keys() & self._reading().keys() else int96_columns(file.metadata, wanted)
             if moments:
-                with self._opened(part.path, name, part.version, ALL_DIGITS) as again:
-                    table = with_all_digits(table, _groups(again, groups, moments, part.rows), name)
+                declared = self._declared()
+                types = {old: declared[new.name] for old, new in columns.items() if new.name in declared}
+                with self._opened(part.path, name, part.version, ALL_YEARS) as again:
+                    coarse = _groups(again, groups, moments, part.rows)
+                table = with_declared_units(table, coarse, types, name)
             table = unpacked(table, file.metadata)
         columns = self._columns(part, name, table.schema)
         # A column without a name is dropped later.
@@ -206,7 +211,7 @@ class ParquetReader(FileReader):
 
     @contextmanager
     def _opened(
-        self, address: str, name: str, version: str = "", unit: Mapping[str, str] = ALL_YEARS
+        self, address: str, name: str, version: str = "", unit: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[pq.ParquetFile]:
         store, path = self._store(address)
         kwargs = {**unit, **{key: value for key, value in self._reading().items() if key not in _PANDAS}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dcurate.errors import DataError
+from dcurate.frames.schema import nested_fields
 
 #: Argument of `pyarrow.parquet.ParquetFile` with which no year becomes another: nanoseconds end at 1677 and 2262.
 ALL_YEARS = {"coerce_int96_timestamp_unit": "us"}
-ALL_DIGITS = {"coerce_int96_timestamp_unit": "ns"}
-_MOST = np.int64(2**63 // 1000 - 1)
 
 _Integers = npt.NDArray[np.int64]
 
@@ -31,32 +30,45 @@ def int96_columns(about: pq.FileMetaData, names: Sequence[str]) -> list[str]:
     return [name for name in names if any(path == name or path.startswith(f"{name}.") for path in paths)]
 
 
-def with_all_digits(table: pa.Table, exact: pa.Table, file: str) -> pa.Table:
-    """Return a table with nanoseconds in those columns that have more digits than microseconds hold.
+def with_declared_units(table: pa.Table, coarse: pa.Table, declared: Mapping[str, pa.DataType], file: str) -> pa.Table:
+    """Return a table with microseconds in those columns that are declared with a unit of that or coarser.
+
+    The unit never depends on the values, so that a column has one type in all splits.
 
     Args:
-        table: as read with `ALL_YEARS`.
-        exact: some of its columns as read with `ALL_DIGITS`.
+        table: as pyarrow reads it, with nanoseconds.
+        coarse: its columns of such timestamps as read with `ALL_YEARS`.
+        declared: types by the names of columns.
         file: its name, for the error.
 
     Raises:
-        DataError: a column has years that nanoseconds do not hold, and such digits.
+        DataError: a column has years or digits that its unit does not hold.
     """
-    for name, column in zip(exact.column_names, exact.columns, strict=True):
-        pairs = list(_moments(table[name], column))
-        held = [np.abs(coarse) <= _MOST for coarse, _ in pairs]
-        digits = any(
-            (fine[inside] != coarse[inside] * 1000).any() for (coarse, fine), inside in zip(pairs, held, strict=True)
-        )
-        if not digits:
-            continue
-        if not all(inside.all() for inside in held):
+    for name, values in zip(coarse.column_names, coarse.columns, strict=True):
+        pairs = list(_moments(values, table[name]))
+        if name in declared and _is_coarse(declared[name]):
+            # Nanoseconds of far years wrap around in both, so that the digits are compared in all years.
+            if any((fine != micros * 1000).any() for micros, fine in pairs):
+                raise DataError(
+                    f"column {name!r} of {file} has timestamps finer than microseconds, which {declared[name]} does "
+                    f"not hold; give it nanoseconds with schema=, or cut the digits with read_kwargs={ALL_YEARS}"
+                )
+            table = table.set_column(table.column_names.index(name), coarse.schema.field(name), values)
+        elif any((fine // 1000 != micros).any() for micros, fine in pairs):
+            nested = pa.types.is_nested(values.type)
+            cut = f"read_kwargs={ALL_YEARS}, which cuts finer digits"
             raise DataError(
-                f"column {name!r} of {file} has timestamps beyond the years 1677 to 2262 and others finer than "
-                f"microseconds, and no type holds both; cut the digits with read_kwargs={ALL_YEARS}"
+                f"column {name!r} of {file} has timestamps beyond the years 1677 to 2262, which nanoseconds do not "
+                f"hold; read it with {cut if nested else f'schema={{{name!r}: {str(values.type)!r}}}'}"
             )
-        table = table.set_column(table.column_names.index(name), exact.schema.field(name), column)
     return table
+
+
+def _is_coarse(kind: pa.DataType) -> bool:
+    """Whether a type has days, or timestamps of a unit that holds all years, also within."""
+    is_ = pa.types
+    here = is_.is_date(kind) or (is_.is_timestamp(kind) and kind.unit != "ns")
+    return here or any(_is_coarse(child.type) for child in nested_fields(kind))
 
 
 def _moments(coarse: pa.ChunkedArray, fine: pa.ChunkedArray) -> Iterator[tuple[_Integers, _Integers]]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import decimal
+import importlib
 import json
+import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +19,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyarrow.parquet import encryption
 
-from dcurate import InlineExecutor, JsonlWriter, ParquetReader, ParquetWriter, Pipeline, Rebatch
+from dcurate import InlineExecutor, JsonlWriter, ParquetReader, ParquetWriter, Pipeline, Rebatch, TableReader
 from dcurate.compat.nemo.split_files import split_parquet_file_by_size
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 from dcurate.io import rows as io_rows
-from dcurate.io.parquet_int96 import with_all_digits
 from dcurate.io.parquet_stream import parquet_rows, parquet_table
 
 FIRST, LAST = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59)
 YEARS = [FIRST, LAST, dt.datetime(2024, 5, 6, 7, 8, 9), None]
 MICROS = pa.timestamp("us")
 INT96 = {"use_deprecated_int96_timestamps": True}
+PLAIN = {"use_dictionary": False, "compression": "none"}
 
 
 def put(folder: Path, *tables: pa.Table, **options: Any) -> str:
@@ -54,6 +57,8 @@ def test_timestamps_of_96_bits_keep_every_year(unit: str, settings: dict[str, An
             "n": [0, 1, 2, 3],
         }
     )
+    types = {"at": "timestamp[us]", "many": "list<element: timestamp[us]>", "within": table.schema.field("within").type}
+    settings = {"schema": types, **settings}
     folder = put(tmp_path / "in", table, table.slice(2), **INT96, row_group_size=2)
     wanted = pa.concat_tables([table, table.slice(2)]).to_pylist()
     for out, stages in {"out": [], "few": [Rebatch(rows=3)]}.items():
@@ -62,7 +67,7 @@ def test_timestamps_of_96_bits_keep_every_year(unit: str, settings: dict[str, An
     alone = copied(folder, tmp_path / "at", fields=["at"], **settings)["at"].to_pylist()
     assert sorted(map(repr, alone)) == sorted(repr(row["at"]) for row in wanted)
     json_writer = JsonlWriter(str(tmp_path / "json"))
-    Pipeline("json", stages=[ParquetReader(folder), json_writer]).run(InlineExecutor(), observers=[])
+    Pipeline("json", stages=[ParquetReader(folder, schema=types), json_writer]).run(InlineExecutor(), observers=[])
     lines = "".join(path.read_text() for path in sorted((tmp_path / "json").glob("*"))).splitlines()
     years = [at and at[:4] for at in (json.loads(line)["at"] for line in lines)]
     assert years == ["0001", "9999", "2024", None, "2024", None]
@@ -81,26 +86,85 @@ def test_every_way_to_look_at_rows_shows_every_year(tmp_path: Path) -> None:
     assert pq.read_table(part)["at"].to_pylist() == YEARS
 
 
-def test_timestamps_of_96_bits_keep_their_digits(tmp_path: Path) -> None:
-    fine = pa.table({"at": pa.array([1, None, 10**18 + 7], pa.timestamp("ns"))})
-    coarse = pa.table({"at": pa.array([10**15], MICROS)})
-    assert copied(put(tmp_path / "fine", fine, **INT96), tmp_path / "a").equals(fine)
-    assert copied(put(tmp_path / "coarse", coarse, **INT96), tmp_path / "b").equals(coarse)
-    together = copied(put(tmp_path / "both", fine, coarse, **INT96), tmp_path / "c", files_per_partition=2)
-    assert together["at"].cast(pa.int64()).to_pylist() == [1, None, 10**18 + 7, 10**18]
+CUTS: list[dict[str, Any]] = [{}, {"blocksize": 100}, {"files_per_partition": 2}, {"files_per_partition": 3}]
+NANOS, DAY = pa.timestamp("ns"), dt.datetime(2024, 5, 6, 7, 8, 9, 10)
+#: The ends of the years that nanoseconds hold.
+ENDS = [-(2**63) + 1, 2**63 - 1]
 
 
-def test_years_and_digits_that_no_type_holds_together_are_refused(tmp_path: Path) -> None:
-    far, fine = pa.array([LAST], MICROS), pa.array([1], pa.timestamp("ns"))
-    whole = pa.table({"at": pa.concat_arrays([far, pa.array([0], MICROS)])})
-    exact = pa.table({"at": pa.concat_arrays([far.cast(pa.timestamp("ns"), safe=False), fine])})
-    with pytest.raises(DataError, match="column 'at' of a.parquet has timestamps beyond the years 1677 to 2262 and"):
-        with_all_digits(whole, exact, "a.parquet")
-    folder = put(tmp_path / "in", pa.table({"at": far}), pa.table({"at": fine}), **INT96)
-    with pytest.raises(DataError, match="give the column another type with schema="):
-        copied(folder, tmp_path / "out", files_per_partition=2)
+@pytest.mark.parametrize("settings", CUTS, ids=str)
+def test_timestamps_of_96_bits_have_one_type_however_the_input_is_cut(settings: dict[str, Any], tmp_path: Path) -> None:
+    columns: list[list[int | None]] = [[1_000], [1_001, None, 10**18 + 7, *ENDS], [10**18]]
+    tables = [
+        pa.table({"at": pa.array(column, NANOS), "many": pa.array([[one] for one in column], pa.list_(NANOS))})
+        for column in columns
+    ]
+    folder = put(tmp_path / "in", *tables, **INT96, row_group_size=1)
+    copied(folder, tmp_path / "out", **settings)
+    assert {pq.read_schema(path).field("at").type for path in (tmp_path / "out").glob("*.parquet")} == {NANOS}
+    rows, wanted = pq.read_table(tmp_path / "out"), pa.concat_tables(tables)
+    assert rows.sort_by("at").equals(wanted.sort_by("at"))
+
+
+@pytest.mark.parametrize("settings", CUTS, ids=str)
+@pytest.mark.parametrize("far", [FIRST, LAST, dt.datetime(1677, 9, 21), dt.datetime(2262, 4, 12)], ids=str)
+def test_years_beyond_nanoseconds_are_refused_and_read_as_declared(
+    far: dt.datetime, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    tables = [pa.table({"at": pa.array([moment], MICROS)}) for moment in (DAY, far, DAY)]
+    folder = put(tmp_path / "in", *tables, **INT96)
+    hint = re.escape("which nanoseconds do not hold; read it with schema={'at': 'timestamp[us]'}")
+    with pytest.raises(
+        DataError, match=f"column 'at' of 1.parquet has timestamps beyond the years 1677 to 2262, {hint}"
+    ):
+        copied(folder, tmp_path / "out", **settings)
+    copied(folder, tmp_path / "far", schema={"at": "timestamp[us]"}, **settings)
+    assert pq.read_table(tmp_path / "far").equals(pa.concat_tables(tables))
+
+
+@pytest.mark.parametrize("fine", [[1], [-1], [10**18 + 7], [0, ENDS[0]]], ids=str)
+@pytest.mark.parametrize("kind", ["timestamp[us]", "timestamp[ms]", "timestamp[us, tz=UTC]", "date32"])
+def test_digits_finer_than_declared_are_refused(fine: list[int], kind: str, tmp_path: Path) -> None:
+    folder = put(tmp_path / "in", pa.table({"at": pa.array(fine, NANOS)}), **INT96)
+    with pytest.raises(DataError, match="column 'at' of 0.parquet has timestamps finer than microseconds, which"):
+        copied(folder, tmp_path / "out", schema={"at": kind})
+    cut = copied(folder, tmp_path / "cut", read_kwargs={"coerce_int96_timestamp_unit": "us"})
+    assert cut["at"].cast(pa.int64()).to_pylist() == [one // 1000 for one in fine]
+
+
+def test_digits_of_far_years_are_refused(tmp_path: Path) -> None:
+    folder = put(tmp_path / "in", pa.table({"at": pa.array([LAST], MICROS)}), **INT96, **PLAIN)
+    path, micros = tmp_path / "in" / "0.parquet", pa.scalar(LAST, MICROS).value
+    days, rest = divmod(micros, 86_400 * 10**6)
+    before, after = [struct.pack("<QI", rest * 1000 + digits, days + 2_440_588) for digits in (0, 1)]
+    data = path.read_bytes()
+    assert data.count(before) == 1
+    path.write_bytes(data.replace(before, after))
+    with pytest.raises(DataError, match="has timestamps finer than microseconds"):
+        copied(folder, tmp_path / "out", schema={"at": "timestamp[us]"})
+    with pytest.raises(DataError, match="has timestamps beyond the years 1677 to 2262"):
+        copied(folder, tmp_path / "ns")
+
+
+def test_the_schema_of_a_table_declares_the_unit(tmp_path: Path) -> None:
+    table = pa.table({"at": pa.array([FIRST, LAST], MICROS)})
+    importlib.import_module("deltalake").write_deltalake(str(tmp_path / "table"), table)
+    [file] = (tmp_path / "table").glob("*.parquet")
+    pq.write_table(table, file, **INT96)
+    stages: list[Any] = [TableReader(str(tmp_path / "table")), ParquetWriter(str(tmp_path / "out"))]
+    Pipeline("copy", stages=stages).run(InlineExecutor(), observers=[])
+    assert pq.read_table(tmp_path / "out").equals(table)
+
+
+def test_far_years_within_values_are_refused_and_read(tmp_path: Path) -> None:
+    table = pa.table({"within": pa.array([{"at": [LAST]}], pa.struct([("at", pa.list_(MICROS))]))})
+    folder = put(tmp_path / "in", table, **INT96)
     cut = {"coerce_int96_timestamp_unit": "us"}
-    assert copied(folder, tmp_path / "cut", read_kwargs=cut)["at"].to_pylist() == [LAST, dt.datetime(1970, 1, 1)]
+    with pytest.raises(DataError, match=re.escape(f"read it with read_kwargs={cut}")):
+        copied(folder, tmp_path / "out")
+    ways: dict[str, dict[str, Any]] = {"cut": {"read_kwargs": cut}, "declared": {"schema": table.schema}}
+    for name, way in ways.items():
+        assert copied(folder, tmp_path / name, **way).to_pylist() == table.to_pylist()
 
 
 NUMBER = decimal.Decimal("1.25")
