@@ -315,8 +315,9 @@ class _Run:
         if self.sink is not None and self._has_barrier and not any(each.unread for each in self.accounting):
             mark_finished(self.sink, SuccessMarker(self.input_manifest.digest, self.report().to_dict(), self.written))
         if isinstance(self.sink, FileWriter):
-            paths = chain.from_iterable(self.input_manifest.files.values())
-            mark_ended(self._output, self.input_manifest.digest, paths)
+            lost = self.accounting[0].lost()  # a later run may read them when they are repaired
+            read = [files for split, files in self.input_manifest.files.items() if split not in lost]
+            mark_ended(self._output, self.input_manifest.digest, chain.from_iterable(read))
 
     @cached_property
     def resumes(self) -> bool:

@@ -273,6 +273,10 @@ class RunAccounting:
         """Return the files written for splits that do not count as finished."""
         return {file for split in self.unread for file in self._written[split]}
 
+    def lost(self) -> set[str]:
+        """Return the splits that do not count as finished, and of which nothing was written."""
+        return {split for split in self.unread if not self._written[split]}
+
     def begun_here(self) -> set[str]:
         """Return the splits that no earlier run had finished."""
         return self._names.keys() - self._before

@@ -250,7 +250,7 @@ def mark_ended(directory: Directory, inputs: str, paths: Iterable[str]) -> None:
 
     Args:
         inputs: pipeline and input of the run.
-        paths: of its input files.
+        paths: of the input files that it has read.
     """
     before = ended_input(directory)
     files = {path_hash(path) for path in paths} | (before.files if before else set())

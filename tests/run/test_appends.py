@@ -29,6 +29,7 @@ from dcurate import (
 )
 from dcurate.errors import DataError, DcurateError
 from dcurate_testing.appends import FILE_KINDS, TABLE_KINDS, AppendedOutput, write_day
+from tests.deadly import Broken
 from tests.dying import TOUCHES
 
 KINDS = [*FILE_KINDS, *TABLE_KINDS]
@@ -254,6 +255,39 @@ def test_a_resumed_append_adds_what_came_to_its_input(kind: str, tmp_path: Path)
     for _ in range(2):
         output.run(sources[0], resume=True)
         assert output.rows() == rows[0] + Counter("abc")
+
+
+@pytest.mark.parametrize("repaired_first", [False, True])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", *TABLE_KINDS])
+def test_a_resumed_append_reads_a_file_that_could_not_be_read(kind: str, repaired_first: bool, tmp_path: Path) -> None:
+    output, mark, source = AppendedOutput(kind, tmp_path / "place"), tmp_path / "mark", tmp_path / "in"
+    output.create()
+    mark.touch()
+    source.mkdir()
+
+    def add(name: str) -> None:
+        (source / name).write_text(f'{{"text": "row of {name}"}}\n')
+
+    def run() -> Counter[str]:
+        reader = Broken(str(source), files_per_partition=1, mark=str(mark)).with_(ignore_failures=True)
+        stages = [reader, output.stages(source)[-1]]
+        Pipeline("append", stages=stages).run(InlineExecutor(), observers=[], resume=True)
+        return output.rows()
+
+    def repair() -> None:
+        mark.unlink()
+        (source / "b.jsonl").write_text('{"text": "repaired row of b.jsonl"}\n')
+
+    changes = [lambda: add("c.jsonl"), repair]
+    for name in ("a.jsonl", "b.jsonl"):
+        add(name)
+    assert run() == run() == Counter(["row of a.jsonl"])
+    for change in reversed(changes) if repaired_first else changes:
+        change()
+        names = {path.name for path in source.iterdir()}
+        expected = {f"row of {name}" for name in names - {"b.jsonl"}}
+        assert run() == Counter(expected if mark.exists() else expected | {"repaired row of b.jsonl"})
+    assert run() == Counter(["row of a.jsonl", "repaired row of b.jsonl", "row of c.jsonl"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
