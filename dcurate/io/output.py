@@ -150,7 +150,7 @@ def _begun(directory: Directory, mode: Mode, contents: _There, before: _OutputRe
     if mode != "append":
         return _OutputRecord(alone=mode != "ignore", clears=mode)
     named = [int(match[1] or match[2]) for match in map(_GENERATION.search, contents.outputs) if match]
-    generation = max([before.generation if before else 0, *named]) + bool(contents.outputs)
+    generation = max([before.generation if before else 0, *named]) + bool(before or contents.outputs)
     while not directory.create_file(f"{_GENERATIONS}{generation}"):
         generation += 1
     if before is None:  # counts all earlier runs as finished, so that their entries in an index are not replaced

@@ -329,15 +329,17 @@ def test_a_preparation_that_is_killed_anywhere_is_done_again(last: str, mode: st
     assert touches > 5
 
 
+@pytest.mark.parametrize("first", ["append", "error"])
+@pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize("kind", ["jsonl", *TABLE_KINDS])
-def test_rejected_rows_of_earlier_days_stay(kind: str, tmp_path: Path) -> None:
+def test_rejected_rows_of_earlier_days_stay(kind: str, keeps: bool, first: str, tmp_path: Path) -> None:
     output = AppendedOutput(kind, tmp_path / "place")
     output.create()
     for day in range(3):
         (tmp_path / f"day{day}").mkdir()
-        lines = [f'{{"text": "kept on {day}"}}', f'{{"text": "{day}"}}', f"broken {day}"]
+        lines = [f'{{"text": "kept on {day}"}}'] * keeps + [f'{{"text": "{day}"}}', f"broken {day}"]
         (tmp_path / f"day{day}" / "a.jsonl").write_text("\n".join(lines) + "\n")
-        writer = output.stages(tmp_path)[-1]
+        writer = output.stages(tmp_path, mode="append" if day else first)[-1]
         reader = JsonlReader(str(tmp_path / f"day{day}"), on_bad_line="quarantine")
         stages = [reader, ScoreFilter(WordCountFilter(2)), writer]
         rejected = str(tmp_path / "rejected")
