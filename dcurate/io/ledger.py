@@ -47,8 +47,8 @@ class DirectoryLedger:
         directory: the output directory.
         fingerprint: of the pipeline, by stage, as `dcurate.core.pipeline.fingerprint` gives it.
         resume: keep what an earlier run finished; else it is forgotten.
-        removes: whether files are deleted that no finished split has any more.
         clock: gives seconds.
+        sink: the writer to the directory, which decides whether files of no finished split are deleted.
 
     Attributes:
         skipped: how many segments could not be read; their splits are done again.
@@ -65,11 +65,11 @@ class DirectoryLedger:
         fingerprint: Mapping[str, str],
         resume: bool,
         clock: Callable[[], float] = time.monotonic,
-        removes: bool = True,
+        sink: FileWriter | None = None,
     ) -> None:
         self.skipped = 0
         self.removed: set[str] = set()
-        self._directory, self._clock, self._removes = directory, clock, removes
+        self._directory, self._clock, self._sink = directory, clock, sink
         self._records: dict[str, bytes] = {}
         self._broken: set[str] = set()  # splits with missing files; their other files can be removed
         self._input_manifest: InputManifest | None = None
@@ -86,7 +86,7 @@ class DirectoryLedger:
             segments = []
             directory.write(_PIPELINE, orjson.dumps(dict(fingerprint), option=orjson.OPT_INDENT_2))
         else:
-            _check_same(directory, _parsed(known), fingerprint)
+            _check_same(directory.url, _parsed(known), fingerprint, self._advice)
         self._next = 1 + max((_number(name) for name in segments), default=0)
         if segments:
             self._load(segments)
@@ -95,7 +95,7 @@ class DirectoryLedger:
     def open(cls, sink: SinkStage[Any], fingerprint: Mapping[str, str], resume: bool) -> Self:
         """Open the ledger of the output of a sink."""
         if isinstance(sink, FileWriter):
-            return cls(sink.directory, fingerprint, resume, removes=sink.replaces_files)
+            return cls(sink.directory, fingerprint, resume, sink=sink)
         return cls(Directory(sink.output_path), fingerprint, resume)
 
     def attach(self, input_manifest: InputManifest, whole: bool = False) -> None:
@@ -121,7 +121,7 @@ class DirectoryLedger:
             DataError: rows would be lost or doubled in any case.
         """
         vanished = Vanished.of(self._all(), input_manifest.files, input_manifest)
-        vanished.check(self._directory.url, output.advice_to_begin_anew(self._directory))
+        vanished.check(self._directory.url, self._advice)
 
     def reconcile(self, splits: Container[str], input_manifest: InputManifest) -> list[str]:
         """Remove the output of splits that no longer exist where other splits hold their rows; returns notices.
@@ -134,7 +134,7 @@ class DirectoryLedger:
             del self._records[record.split]
             self._broken.discard(record.split)
         self.removed = {record.split for record in vanished.regrouped}
-        return list(vanished.notices(output.is_added_to(self._directory)))
+        return list(vanished.notices(self._appends))
 
     def finished(self, split: str, version: str) -> SplitRecord | None:
         """The record of a split, if it was finished from this version of its files and its own files are there."""
@@ -207,8 +207,17 @@ class DirectoryLedger:
         ]
 
     def _remove(self, files: set[str]) -> None:
-        if self._removes:
+        if self._sink is None or self._sink.replaces_files:
             self._directory.remove(sorted(files))
+
+    @property
+    def _appends(self) -> bool:
+        """Whether rows of other runs may be in the output."""
+        return output.is_added_to(self._directory, "error" if self._sink is None else self._sink.mode)
+
+    @property
+    def _advice(self) -> str:
+        return output.advice_to_begin_anew(self._appends)
 
     def _all(self) -> Iterator[SplitRecord]:
         return (self._unpacked(split, packed) for split, packed in self._records.items())
@@ -323,11 +332,10 @@ def _parsed(known: bytes) -> dict[str, str] | None:
     return cast(dict[str, str], stages) if isinstance(stages, dict) else None
 
 
-def _check_same(directory: Directory, before: Mapping[str, str] | None, now: Mapping[str, str]) -> None:
-    advice = output.advice_to_begin_anew(directory)
+def _check_same(url: str, before: Mapping[str, str] | None, now: Mapping[str, str], advice: str) -> None:
     if before is None:
         raise PipelineError(
-            f"the record of the pipeline of {directory.url!r} cannot be read, so the run cannot be resumed; {advice}"
+            f"the record of the pipeline of {url!r} cannot be read, so the run cannot be resumed; {advice}"
         )
     changes = {
         "changed": [stage for stage in now if stage in before and before[stage] != now[stage]],
@@ -343,6 +351,5 @@ def _check_same(directory: Directory, before: Mapping[str, str] | None, now: Map
         said = ["the stages are in another order"]
     if said:
         raise PipelineError(
-            f"{directory.url!r} was begun by another pipeline: {', '.join(said)}; resume with the pipeline as it was, "
-            f"or {advice}"
+            f"{url!r} was begun by another pipeline: {', '.join(said)}; resume with the pipeline as it was, or {advice}"
         )

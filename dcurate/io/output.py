@@ -347,14 +347,23 @@ def write_completed(directory: Directory, files: Mapping[str, bytes]) -> None:
         directory.write(name, data)
 
 
-def advice_to_begin_anew(directory: Directory) -> str:
-    """Return what to do if an earlier run cannot be resumed; rows of other finished runs stay."""
-    return "run again without resume=True" if is_added_to(directory) else "start afresh with mode='overwrite'"
+def advice_to_begin_anew(appends: bool) -> str:
+    """Return what to do if an earlier run cannot be resumed.
+
+    Args:
+        appends: whether rows of other runs may be in the output.
+    """
+    if appends:
+        return (
+            "run again without resume=True, and with mode='append' to add to the rows that are there or "
+            "mode='overwrite' to replace them all"
+        )
+    return "start afresh with mode='overwrite'"
 
 
-def is_added_to(directory: Directory) -> bool:
-    """Whether the run that writes to a directory adds to rows of others."""
-    return (_read(directory) or _OutputRecord()).generation > 0
+def is_added_to(directory: Directory, mode: Mode) -> bool:
+    """Whether the run that writes to a directory, or one that goes on with it in this mode, adds to rows of others."""
+    return mode == "append" or (_read(directory) or _OutputRecord()).generation > 0
 
 
 def finished_before(directory: Directory) -> int:

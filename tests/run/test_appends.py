@@ -27,7 +27,7 @@ from dcurate import (
     TableWriter,
     WordCountFilter,
 )
-from dcurate.errors import DataError, DcurateError
+from dcurate.errors import DataError, DcurateError, PipelineError
 from dcurate_testing.appends import FILE_KINDS, TABLE_KINDS, AppendedOutput, write_day
 from tests.deadly import Broken
 from tests.dying import TOUCHES
@@ -255,6 +255,41 @@ def test_a_resumed_append_adds_what_came_to_its_input(kind: str, tmp_path: Path)
     for _ in range(2):
         output.run(sources[0], resume=True)
         assert output.rows() == rows[0] + Counter("abc")
+
+
+@pytest.mark.parametrize("mode", ["append", "error", "overwrite"])
+@pytest.mark.parametrize("kind", ["jsonl", *TABLE_KINDS])
+def test_the_advice_for_a_run_that_cannot_be_resumed_works(kind: str, mode: str, tmp_path: Path) -> None:
+    output, sources, rows = three(kind, tmp_path)
+    output.run(sources[0], mode=mode)
+
+    def run(mode: str, resume: bool = False) -> None:
+        reader, writer = output.stages(sources[0], mode=mode)
+        stages = [reader, ScoreFilter(WordCountFilter(1)), writer]
+        Pipeline("append", stages=stages).run(InlineExecutor(), observers=[], resume=resume)
+
+    write_day(sources[0], {"p1.parquet": list("abc")})
+    with pytest.raises(PipelineError, match="was begun by another pipeline") as refusal:
+        run(mode, resume=True)
+    advice = str(refusal.value)
+    assert ("mode='append'" in advice) is (kind in TABLE_KINDS or mode == "append")
+    expected = rows[0]
+    for advised in ("append", "overwrite"):
+        if f"mode={advised!r}" in advice:
+            run(advised)
+            expected = rows[0] + Counter("abc") + (expected if advised == "append" else Counter())
+            assert output.rows() == expected
+
+
+def test_a_notice_of_removed_input_does_not_advise_to_replace_what_was_appended(tmp_path: Path) -> None:
+    output, sources, rows = three("jsonl", tmp_path)
+    write_day(sources[0], {"p1.parquet": list("abc")})
+    output.run(sources[0])
+    (sources[0] / "p0.parquet").unlink()
+    (notice,) = output.run(sources[0], resume=True).report.notices
+    assert "1 splits that the input does not have any more" in notice
+    assert "overwrite" not in notice
+    assert output.rows() == rows[0] + Counter("abc")
 
 
 @pytest.mark.parametrize("repaired_first", [False, True])
