@@ -52,14 +52,22 @@ def select_run(sink: FileWriter, present: PresentInput) -> bool:
     Raises:
         DataError: a finished run has read some of the input, which changed since.
     """
-    runs = [_EarlierRun.of(directory, present) for directory in sink.earlier_runs()]
-    shares = (run for run in runs if run.shares)
-    chosen = next(shares, None if sink.separates_runs and sink.mode == "append" else next(iter(runs), None))
+    directories = sink.earlier_runs()
+    chosen: _EarlierRun | None = None
+    others: list[tuple[Directory, set[str]]] = []
+    for directory in directories:  # of a run that is not chosen, only what it read of the input stays in memory
+        run = _EarlierRun.of(directory, present)
+        if chosen is None and run.shares:
+            chosen = run
+        elif run.read:
+            others.append((directory, run.read))
+    if chosen is None and directories and not (sink.separates_runs and sink.mode == "append"):
+        chosen = _EarlierRun.of(directories[0], present)
     if chosen is None or not chosen.goes_on(sink):
         return False
-    for run in runs:
-        if run is not chosen and sink.is_final(run.directory) and run.read - chosen.read:
-            raise run.refusal(min(run.read - chosen.read))
+    for directory, read in others:
+        if sink.is_final(directory) and read - chosen.read:
+            raise _refusal(directory, min(read - chosen.read))
     sink.go_on_with(chosen.directory)
     return True
 
@@ -117,16 +125,8 @@ class _EarlierRun:
             return not (changed or self.damaged or self.present.whole)
         earlier = self.read - self.recorded
         if changed or earlier:
-            raise self.refusal(min(changed or earlier))
+            raise _refusal(self.directory, min(changed or earlier))
         return True
-
-    def refusal(self, name: str) -> DataError:
-        """Return the error for input that the finished run has read, and that has changed since."""
-        return DataError(
-            f"{self.directory.url!r} holds rows that a finished run has written, and that are of input that changed "
-            f"since or has other files beside it now (first: {name!r}), so the new rows would come twice; add "
-            "them nevertheless with mode='append' and without resume=True, or replace all rows with mode='overwrite'"
-        )
 
     def _changed(self) -> list[str]:
         """Return the finished splits whose output a run with the present input would replace."""
@@ -135,3 +135,12 @@ class _EarlierRun:
         gone = [*vanished.regrouped, *(record for record, _ in vanished.torn)]
         changed = [record for record in records if versions.get(record.split, record.version) != record.version]
         return [record.split for record in (*changed, *gone)]
+
+
+def _refusal(directory: Directory, name: str) -> DataError:
+    """Return the error for input that a finished run has read, and that has changed since."""
+    return DataError(
+        f"{directory.url!r} holds rows that a finished run has written, and that are of input that changed "
+        f"since or has other files beside it now (first: {name!r}), so the new rows would come twice; add "
+        "them nevertheless with mode='append' and without resume=True, or replace all rows with mode='overwrite'"
+    )

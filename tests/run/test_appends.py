@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,7 +28,11 @@ from dcurate import (
     TableWriter,
     WordCountFilter,
 )
+from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError, DcurateError, PipelineError
+from dcurate.fs.stores import Directory
+from dcurate.io import earlier_runs
+from dcurate.io.ledger import saved_records
 from dcurate_testing.appends import FILE_KINDS, TABLE_KINDS, AppendedOutput, write_day
 from tests.deadly import Broken
 from tests.dying import TOUCHES
@@ -336,6 +341,31 @@ def test_input_of_a_run_before_the_last_is_not_appended_again(kind: str, tmp_pat
         with pytest.raises(DataError, match="so the new rows would come twice"):
             output.run(sources[0], resume=True)
     assert output.rows() == rows[0] + rows[1]
+
+
+def test_a_resumed_append_holds_the_records_of_few_earlier_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("deltalake")
+    output = AppendedOutput("delta", tmp_path / "place")
+    held = []
+
+    def counted(directory: Directory) -> Any:
+        records = saved_records(directory)
+        gc.collect()
+        held.append(sum(isinstance(one, SplitRecord) for one in gc.get_objects()) - before)
+        return records
+
+    for day in range(8):
+        source = write_day(tmp_path / f"day{day}", {"p0.parquet": [f"{day}"]})
+        output.run(source, resume=True)
+    monkeypatch.setattr(earlier_runs, "saved_records", counted)
+    gc.collect()
+    before = sum(isinstance(one, SplitRecord) for one in gc.get_objects())
+    output.run(write_day(tmp_path / "last", {"p0.parquet": ["last"]}), resume=True)
+    assert len(held) == 8
+    assert max(held) <= 3
+    assert output.rows() == Counter([*map(str, range(8)), "last"])
 
 
 @pytest.mark.parametrize("kind", TABLE_KINDS)
