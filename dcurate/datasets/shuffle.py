@@ -194,8 +194,8 @@ class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
     uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        number = isinstance(self.fraction, Real) and not isinstance(self.fraction, bool)
-        if not number or not 0 <= self.fraction <= 1:
+        fraction: Any = self.fraction  # also of NumPy, or of the module fractions
+        if isinstance(fraction, bool) or not isinstance(fraction, Real) or not 0 <= float(fraction) <= 1:
             raise PipelineError(f"{self.name}: fraction={self.fraction!r} must lie between 0 and 1")
         check_seed(self.name, self.seed)
 

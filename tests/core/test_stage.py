@@ -208,7 +208,7 @@ def test_a_function_whose_decorator_returns_or_whose_branches_raise_is_a_stage()
     @processing_stage
     @returning
     def changes(batch: DocumentBatch) -> None:
-        batch.found["seen"] = 1
+        batch.found = {"seen": 1}
 
     @processing_stage
     def refuses(batch: DocumentBatch) -> Any:

@@ -104,13 +104,13 @@ class Stage(Part, ABC):
 
     def _free(self, taken: Sequence[str]) -> str:
         """Say how to keep columns of the rows that the stage would replace, or how to replace them."""
-        setting = next((name for name, value in vars(self).items() if self._names(taken, name, value)), "")
+        setting = next((name for name, value in vars(self).items() if self._frees(taken, name, value)), "")
         columns, them = ("columns", "them") if len(taken) > 1 else ("column", "it")
         way = f"give another {setting}" if setting else f"rename the {columns} before this stage"
         replacing = "overwrite=True" if "overwrite" in vars(self) else ".with_(overwrite=True)"
         return f"{way}, or {replacing} to replace {them}"
 
-    def _names(self, taken: Sequence[str], setting: str, value: Any) -> bool:
+    def _frees(self, taken: Sequence[str], setting: str, value: Any) -> bool:
         """Whether another value of a setting gives all of these columns other names."""
         texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
         if setting.startswith("_") or not (setting == "prefix" or any(column in texts for column in taken)):
