@@ -69,6 +69,13 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
     def outputs(self) -> Spec:
         return [], [DOC, SOURCE, ROW, EPOCH, SPECIAL, IDS]
 
+    def new_columns(self) -> list[str]:
+        """None: the rows that it makes have no columns of the documents."""
+        return []
+
+    def columns_after(self, columns: Sequence[str]) -> list[str]:
+        return self.outputs()[1]
+
     def inputs(self) -> Spec:
         own = self.token_settings
         return [], [name for name in (own.text_field, own.id_field, own.loss_ranges_field) if name is not None]

@@ -74,7 +74,7 @@ def test_each_url_is_fetched_dropped_or_in_quarantine_and_the_failed_are_tried_a
     site.asked.clear()
     again = run(
         JsonlReader(str(tmp_path / "out.dcurate" / "quarantine")),
-        FetchMedia(private=True, transfer=QUICK),
+        FetchMedia(private=True, transfer=QUICK).with_(overwrite=True),
         WebDatasetWriter(str(tmp_path / "again"), members={"txt": "text"}),
     )
     assert again.report.stages[1].rows_out == 1

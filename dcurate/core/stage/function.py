@@ -133,7 +133,7 @@ def _returns_nothing(function: Callable[..., Any]) -> bool:
         [definition] = ast.parse(textwrap.dedent(source)).body
     except (AttributeError, OSError, TypeError, SyntaxError, ValueError):  # no source, or a part of an expression
         return False
-    if not isinstance(definition, ast.FunctionDef) or _raises(definition.body):
+    if not isinstance(definition, ast.FunctionDef) or _raises(definition.body) or _is_empty(definition.body):
         return False
     inner = {
         node
@@ -143,6 +143,15 @@ def _returns_nothing(function: Callable[..., Any]) -> bool:
     }
     ends = (node for node in ast.walk(definition) if node not in inner)
     return not any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in ends)
+
+
+def _is_empty(statements: Sequence[ast.stmt]) -> bool:
+    """Whether a function is still to be written: ``pass``, ``...`` or a docstring."""
+    return all(
+        isinstance(statement, ast.Pass)
+        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        for statement in statements
+    )
 
 
 def _raises(statements: Sequence[ast.stmt]) -> bool:
