@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from dcurate import (
+    AddId,
     CompositeStage,
     DocumentBatch,
     ExactDuplicates,
     InlineExecutor,
-    LanguageId,
     Pipeline,
     ProcessingStage,
     Resources,
@@ -191,7 +191,7 @@ def test_a_stage_that_returned_no_rows_at_all_is_named() -> None:
         "stage 'shorten' returned None or no rows for each batch, and so dropped all rows (2); if it should keep some, "
         "see whether a 'return' is missing",
     )
-    kept = Pipeline("p", stages=[LanguageId()]).run(InlineExecutor(), initial_tasks=FRAME, observers=[])
+    kept = Pipeline("p", stages=[AddId("id")]).run(InlineExecutor(), initial_tasks=FRAME, observers=[])
     assert kept.report.notices == ()
 
 
