@@ -92,7 +92,7 @@ $(DEV): pyproject.toml constraints.txt requirements-models.txt | .venv/bin/pip
 
 $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 	@echo "Installing the oldest supported set into .venv-lowest; this is done once."
-	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis pytest pytest-timeout pytest-xdist
+	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis polars pytest pytest-timeout pytest-xdist
 	@touch $@
 
 # About 200 MB of compilers; nothing of it needs a GPU.
