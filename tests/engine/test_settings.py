@@ -139,7 +139,7 @@ class Slots:
 def test_no_stage_has_more_slots_than_max_workers_per_stage(cluster: LocalCluster, most: int | None) -> None:
     slots, slow = Slots(), Sleep(0.1).with_(name="slow", batch_size=2)
     executor = DaskExecutor({"max_workers_per_stage": most}, cluster)
-    Pipeline("test", stages=[Numbers(60, 1), slow]).run(executor, observers=[slots])
+    Pipeline("test", stages=[Numbers(60 if most else 240, 1), slow]).run(executor, observers=[slots])
     assert slots.most["slow"] == (most or 2)
 
 
