@@ -34,6 +34,11 @@ _OF_COLUMNS = ("schema", "_sniffed")
 _MEMBERS, _LEVELS, _VALUES = 1000, 8, 100_000
 #: Characters of a value that its place alone makes secret, and values that may be words, columns or hosts.
 _LEAST_OPTION, _WORD = 8, re.compile("[a-z._-]+")
+#: Names of keys that are no columns; such a key is known unless it is a plain word, such as "ollama".
+_KEY, _PLACEHOLDER = (
+    re.compile(r"(api|access|account|private|shared|secret|encryption).?key$", re.IGNORECASE),
+    re.compile("[a-z]+"),
+)
 #: Characters from which on a secret is looked for in other texts; shorter ones are in every sentence.
 _LEAST = 4
 _INNER = re.compile(r"""([\w-]+)(["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,{}\[\]]+)""")
@@ -135,7 +140,8 @@ def _is_remembered(value: str, name: str, place: str) -> bool:
         place: name of the mapping around it in which all may be secret; empty if there is none.
     """
     if is_secret(name):
-        return not name.lower().endswith("key") or _WORD.fullmatch(value) is None
+        plain = _PLACEHOLDER if _KEY.search(name) else _WORD
+        return not name.lower().endswith("key") or plain.fullmatch(value) is None
     if not place or len(value) < _LEAST_OPTION:
         return False
     return place.endswith(("headers", "cookies")) or _WORD.fullmatch(value) is None
