@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,3 +121,20 @@ class Diary(ProcessingStage[DocumentBatch, DocumentBatch]):
     def teardown(self) -> None:
         assert self.ready
         self.note("teardown")
+
+
+@dataclass
+class NotesCalls(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Sleeps, and writes to a folder when each call began and ended, and in which process."""
+
+    folder: str
+    seconds: float
+    name: str = "notes"
+    batch_size: int = 2
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        began = time.monotonic()
+        time.sleep(self.seconds)
+        content = json.dumps([began, time.monotonic(), os.getpid()])
+        Path(self.folder, uuid.uuid4().hex).write_text(content, "utf-8")
+        return task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dcurate.engine.allocate.allocation import Allocation, SlotLocation
@@ -28,12 +28,24 @@ Assignment = dict[str, dict[str, SlotClaim]]
 
 
 def assign_slots(
-    pools: Sequence[SlotPoolSpec], workers: Sequence[WorkerState], allocation: Allocation, current: Assignment
+    pools: Sequence[SlotPoolSpec],
+    workers: Sequence[WorkerState],
+    allocation: Allocation,
+    current: Assignment,
+    recycling: Collection[str] = (),
 ) -> Assignment:
     """Assign the slots of each location to worker processes of its host.
 
     GPU slots come first: each fits only in the processes of its GPU, where CPU slots may be, too. A process keeps its
-    slots where it can, and holds one pool where there are enough processes.
+    slots where it can, and holds one pool where there are enough processes. A process that is being recycled takes
+    slots only where no other has a free thread, as it is long until they work.
+
+    Args:
+        pools: the pools of operators.
+        workers: the worker processes.
+        allocation: the slots of each location.
+        current: the slots that the processes have.
+        recycling: addresses of the processes that are being recycled.
 
     Raises:
         ResourceError: the workers cannot hold a slot of the allocation, so it was not made for them.
@@ -49,7 +61,7 @@ def assign_slots(
         {'b': {'read': SlotClaim(slots=1, gpus=())}, 'a': {'write': SlotClaim(slots=1, gpus=())}}
     """
     by_name = {pool.name: pool for pool in pools}
-    assigner = _SlotAssigner(workers, {pool.name: pool.members[0].operator for pool in pools}, current)
+    assigner = _SlotAssigner(workers, {pool.name: pool.members[0].operator for pool in pools}, current, recycling)
     locations = sorted(
         (location for location, slots in allocation.items() if slots > 0), key=lambda one: (one.unit, one.gpus)
     )
@@ -64,13 +76,20 @@ def assign_slots(
 class _SlotAssigner:
     """The worker processes, and the slots that are assigned so far."""
 
-    def __init__(self, workers: Sequence[WorkerState], first: Mapping[str, str], current: Assignment) -> None:
+    def __init__(
+        self,
+        workers: Sequence[WorkerState],
+        first: Mapping[str, str],
+        current: Assignment,
+        recycling: Collection[str],
+    ) -> None:
         self.by_host: dict[str, list[WorkerState]] = {}
         for worker in workers:
             self.by_host.setdefault(worker.host, []).append(worker)
         self.on_cpus = {worker.address for worker in cpu_workers(workers)}
         self.first = first
         self.current = current
+        self.recycling = recycling
         self.free = {worker.address: worker.threads for worker in workers}
         self.assigned: dict[str, dict[str, SlotClaim]] = {}
 
@@ -101,10 +120,10 @@ class _SlotAssigner:
     def fill(self, location: SlotLocation, slots: int) -> None:
         """Assign the rest: beside slots of the same pool, in empty or released processes, then beside other pools."""
 
-        def rank(address: str) -> tuple[int, int]:
+        def rank(address: str) -> tuple[bool, int, int]:
             assigned, current = self.assigned.get(address), self.current.get(address)
             mixed = 3 if assigned and set(assigned) != {location.unit} else 0 if assigned else 2 if current else 1
-            return mixed, -self.free[address]
+            return address in self.recycling, mixed, -self.free[address]
 
         while slots > 0:
             able = [address for address in self._able(location) if self.free[address] > 0]

@@ -76,6 +76,8 @@ class SlotManager(SchedulerPlugin):
         self.config = config
         self.client = client
         self.operators = [request.operator for request in config.requests]
+        #: Operators whose number of slots the user limits: one that moves begins after the other has ended.
+        self._limited = {request.operator for request in config.requests if request.max_workers or request.num_workers}
         self.members: dict[str, WorkerState] = {}
         self.requested: Assignment = {}
         self.ready: dict[tuple[str, str], int] = {}
@@ -168,7 +170,9 @@ class SlotManager(SchedulerPlugin):
         name = self._names.pop(worker, "")
         self._grown.pop(worker, None)
         used, limit = self._memory.pop(worker, (0, 0))
-        self.leaving = {one for one in self.leaving if one[0] != worker}
+        if any(address == worker for address, _ in self.leaving):
+            self.leaving = {key for key in self.leaving if key[0] != worker}
+            self._unreconciled.set()
         self.ready = {one: slots for one, slots in self.ready.items() if one[0] != worker}
         if not self.recycler.forget(worker):
             status = compat.last_status(scheduler, worker)
@@ -436,12 +440,13 @@ class SlotManager(SchedulerPlugin):
             await pauses.maybe()
         leaving = {worker for worker, _ in self.leaving}
         busy = {name for worker in leaving for name in self._own_gpus(worker)}
+        moving = {operator for _, operator in self.leaving if operator in self._limited or operator in self._pinned}
         for worker in list(target):
             if worker in self.members and worker not in leaving and not self.recycler.is_recycling(worker):
                 requested = self.requested.get(worker, {})
                 for operator, claim in target.get(worker, {}).items():
                     more = claim.slots > requested.get(operator, SlotClaim(0)).slots
-                    if more and not busy & self._own_gpus(worker):
+                    if more and operator not in moving and not busy & self._own_gpus(worker):
                         self._request_slots(worker, operator, claim)
             await pauses.maybe()
         for worker in list(self.members):

@@ -76,7 +76,8 @@ class Balancing(AllocationRules):
         next_check_s = min(decision.next_check_s, self.interval_s or view.interval_s)
         last.due = view.time + next_check_s
         requested = {worker: dict(one.claims) for worker, one in view.workers.items()}
-        assignment = assign_slots(pools, workers, decision.allocation, requested)
+        recycling = {address for address, worker in view.workers.items() if worker.recycling}
+        assignment = assign_slots(pools, workers, decision.allocation, requested, recycling)
         explained = {change.unit for change in decision.changes}
         others = self._other_changes([pool for pool in pools if pool.name not in explained], view, assignment)
         yield Allocate(assignment, (*decision.changes, *others))

@@ -209,3 +209,10 @@ def test_a_reader_in_the_processes_of_the_gpus_leaves_room_for_the_model(reader:
         assert totals(assign_slots(pools, workers, allocation, current)) == {reader: 6, "model": 2}
     with pytest.raises(ResourceError, match=r"no worker process of host 'h' has a free thread for 1 slots of operator"):
         assign_slots(pools, workers, allocation + Counter({SlotLocation("h", reader): 1}), {})
+
+
+@pytest.mark.parametrize(("slots", "recycling"), [(1, {"a": 0, "b": 1}), (2, {"a": 1, "b": 1})])
+def test_a_process_that_is_recycled_takes_only_what_no_other_can(slots: int, recycling: dict[str, int]) -> None:
+    workers = [WorkerState("a", "h"), WorkerState("b", "h")]
+    assignment = assign_slots(alone("read"), workers, Counter({SlotLocation("h", "read"): slots}), {}, {"a"})
+    assert {address: totals({address: assignment.get(address, {})}).get("read", 0) for address in "ab"} == recycling
