@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import machine, save, table, versions
-from dcurate.core.batch import BatchKey
+from dcurate import BatchKey
+from dcurate.dedup import BloomSize
 from dcurate.dedup.bloom_filter import BloomFolder, claim_name
-from dcurate.dedup.bloom_size import BloomSize
 from dcurate.kernels.bloom import BLOCK_WORDS, fill, insert, query
 
 RATES = (0.1, 0.01, 1e-3, 1e-4, 1e-5)

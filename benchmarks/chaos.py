@@ -26,10 +26,18 @@ import psutil
 
 from benchmarks.chaos_embedded import HANGS_S, LINGER_S, kills_of_start_up
 from benchmarks.measure import machine, save, versions
-from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
-from dcurate.core.events import Event, TaskDone, WorkerLost
+from dcurate import (
+    AttachedCluster,
+    DaskExecutor,
+    DocumentBatch,
+    JsonlReader,
+    JsonlWriter,
+    Pipeline,
+    ProcessingStage,
+    WorkerMetadata,
+)
 from dcurate.core.pipeline import AnyStage
-from dcurate.core.stage import WorkerMetadata
+from dcurate.events import Event, TaskDone, WorkerLost
 
 #: Worker processes of each simulated host, and how many hosts.
 WORKERS, HOSTS = 2, 2

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import called, machine, save, scratch_folder, table, versions
-from dcurate import InlineExecutor, JsonlReader, Pipeline, TokenShuffle, TokenWriter
+from dcurate import InlineExecutor, JsonlReader, Pipeline, TokenWriter
 from dcurate.core.stage import Stage
+from dcurate.tokens import TokenShuffle
 from dcurate.tokens.folder import TokenFolder
 from dcurate.tokens.rewrite import Changes, rewrite
 from dcurate_testing.token_files import train_bpe

@@ -30,7 +30,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 from benchmarks.measure import job, machine, measure, save, table, versions
 from benchmarks.models_peers import Timer, texts_of
 from dcurate import DocumentBatch, JsonlReader, Resources
-from dcurate.models.classifiers.aegis import AegisClassifier
+from dcurate.models import AegisClassifier
 from dcurate.models.classifiers.aegis_prompt import before, format_aegis
 
 SHAPES = {"small": (512, 8, 8, 1376), "tiny": (32, 2, 4, 48)}

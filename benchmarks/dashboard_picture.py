@@ -20,21 +20,15 @@ from pathlib import Path
 
 from PIL import Image
 
-from dcurate import (
-    DaskExecutor,
-    JsonlReader,
-    JsonlWriter,
-    LocalCluster,
+from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, Resources, ScoreFilter
+from dcurate.errors import DcurateError
+from dcurate.text import (
     NonAlphaNumericFilter,
-    Pipeline,
     RepeatedLinesFilter,
     RepeatingTopNGramsFilter,
-    Resources,
-    ScoreFilter,
     WhiteSpaceFilter,
     WordCountFilter,
 )
-from dcurate.errors import DcurateError
 from dcurate_testing.browser import Browser, chromium
 from dcurate_testing.stages import Sleep
 

@@ -12,14 +12,10 @@ from typing import Any
 
 from benchmarks.filters import compare_sizes, multiplied, plain_copies, show_sizes
 from benchmarks.measure import called, job, machine, save, scratch_folder, versions, whole_sizes_given
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, profile
 from dcurate.core.pipeline import AnyStage
-from dcurate.datasets.blend import Blend
-from dcurate.datasets.rebatch import Rebatch
-from dcurate.datasets.shuffle import SampleFraction, SampleRows, Shuffle
-from dcurate.profiling import profile
-from dcurate.text.documents import DocumentJoiner, DocumentSplitter
-from dcurate.text.ids import AddId
+from dcurate.datasets import Blend, Rebatch, SampleFraction, SampleRows, Shuffle
+from dcurate.text import AddId, DocumentJoiner, DocumentSplitter
 
 #: Stages between reader and writer, by what they do.
 STAGES: dict[str, Callable[[], list[Any]]] = {

@@ -18,7 +18,7 @@ import pyarrow as pa
 from benchmarks.measure import called, machine, save, table, versions
 from benchmarks.rows import texts
 from benchmarks.signals import speed
-from dcurate.dedup.benchmarks import NgramIndex
+from dcurate.dedup import NgramIndex
 from dcurate.frames.text import text_column
 from dcurate_testing.word_oracle import words
 

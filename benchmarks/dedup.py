@@ -19,8 +19,7 @@ from typing import Any
 from benchmarks.filters import PACKAGES, Data, compare_sizes, peer_python
 from benchmarks.measure import called, job, machine, measure, save, scratch_folder, sizes_given, table, versions
 from benchmarks.near_duplicates_data import COPIES, EDITS, SIMILARITIES, Corpus, corpus_of, write
-from dcurate import DaskExecutor, ExactDuplicates, JsonlReader, JsonlWriter, LocalCluster, Pipeline
-from dcurate.dedup.fuzzy import FuzzyDuplicates
+from dcurate import DaskExecutor, ExactDuplicates, FuzzyDuplicates, JsonlReader, JsonlWriter, LocalCluster, Pipeline
 
 KINDS = ("exact", "fuzzy")
 

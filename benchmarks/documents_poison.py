@@ -24,18 +24,9 @@ import orjson
 import psutil
 import pyarrow as pa
 
-from dcurate import (
-    BatchKey,
-    DaskExecutor,
-    DocumentBatch,
-    JsonlWriter,
-    LocalCluster,
-    PdfExtract,
-    PdfReader,
-    Pipeline,
-    read_run,
-)
+from dcurate import BatchKey, DaskExecutor, DocumentBatch, JsonlWriter, LocalCluster, PdfReader, Pipeline, read_run
 from dcurate.core.pipeline import AnyStage
+from dcurate.documents import PdfExtract
 from dcurate.documents.child import WARM
 from dcurate.errors import DcurateError
 from dcurate.media.refs import Ref, ref_array

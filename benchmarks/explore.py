@@ -22,7 +22,9 @@ import orjson
 
 from benchmarks.filters import plain_copies
 from benchmarks.measure import machine, save, scratch_folder, table, versions
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, RunPlaces, ScoreFilter, WordCountFilter
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, ScoreFilter
+from dcurate.runs import RunPlaces
+from dcurate.text import WordCountFilter
 from dcurate.ui.explore.corpus import ExploredCorpus, load_corpus
 from dcurate.ui.explore.server import ExploreServer
 

@@ -32,21 +32,27 @@ from benchmarks.measure import (
     versions,
     whole_sizes_given,
 )
-from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ScoreFilter
 from dcurate.fs.compression import ending_of, unpack
 from dcurate.io.files import JSONL, list_files
 from dcurate.recipe import load_recipe
-from dcurate.text.filter import DocumentFilter
-from dcurate.text.filters.characters import NonAlphaNumericFilter, NumbersFilter, WhiteSpaceFilter
-from dcurate.text.filters.lines import BulletsFilter, EllipsisFilter, PunctuationFilter
-from dcurate.text.filters.repetition import (
+from dcurate.text import (
+    BulletsFilter,
+    DocumentFilter,
+    EllipsisFilter,
+    LongWordFilter,
+    MeanWordLengthFilter,
+    NonAlphaNumericFilter,
+    NumbersFilter,
+    PunctuationFilter,
     RepeatedLinesFilter,
     RepeatedParagraphsFilter,
     RepeatingDuplicateNGramsFilter,
     RepeatingTopNGramsFilter,
+    SymbolsToWordsFilter,
+    WhiteSpaceFilter,
+    WordCountFilter,
 )
-from dcurate.text.filters.words import LongWordFilter, MeanWordLengthFilter, SymbolsToWordsFilter, WordCountFilter
-from dcurate.text.score import ScoreFilter
 
 PEERS = ("datatrove", "nemo", "dolma")
 

@@ -25,9 +25,8 @@ from resiliparse.extract.html2text import extract_plain_text
 
 from benchmarks.measure import MB, called, machine, save, table, versions
 from benchmarks.rows import read_rows
-from dcurate.frames.document import DocumentBatch
-from dcurate.text.extract.algorithms import JusTextExtractor, ResiliparseExtractor, TrafilaturaExtractor
-from dcurate.text.extract.stage import HtmlExtractor
+from dcurate import DocumentBatch
+from dcurate.text import HtmlExtractor, JusTextExtractor, ResiliparseExtractor, TrafilaturaExtractor
 
 #: README.rst of scrapinghub/article-extraction-benchmark: trafilatura 2.0.0, jusText 3.0.2.
 PUBLISHED = {"trafilatura": 0.958, "justext": 0.804}

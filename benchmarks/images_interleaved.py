@@ -20,12 +20,16 @@ import orjson
 
 from dcurate import InlineExecutor, ParquetReader, ParquetWriter, Pipeline
 from dcurate.core.pipeline import AnyStage
-from dcurate.image.interleaved.lists import FromInterleaved, ToInterleaved
-from dcurate.image.interleaved.materialise import bytes_of
-from dcurate.image.interleaved.parquet import InterleavedParquetReader
-from dcurate.image.interleaved.schema import RESERVED
-from dcurate.image.interleaved.webdataset import InterleavedWebdatasetReader
-from dcurate.image.interleaved.write import InterleavedParquetWriter, InterleavedWebdatasetWriter
+from dcurate.images import (
+    FromInterleaved,
+    InterleavedParquetReader,
+    InterleavedParquetWriter,
+    InterleavedWebdatasetReader,
+    InterleavedWebdatasetWriter,
+    ToInterleaved,
+)
+from dcurate.images.interleaved.materialise import bytes_of
+from dcurate.images.interleaved.schema import RESERVED
 
 
 def run(input_dir: str | Path) -> dict[str, Any]:

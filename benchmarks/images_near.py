@@ -31,13 +31,12 @@ import orjson
 import zstandard
 from PIL import Image
 
-from dcurate import InlineExecutor, Pipeline
-from dcurate.image.duplicates.fingerprint import BITS, Fingerprints, read_fingerprint
-from dcurate.image.duplicates.near import ImageNearDuplicates
-from dcurate.image.duplicates.parts import Parts
-from dcurate.image.hashes import hashes_of, thumbnail64
+from dcurate import InlineExecutor, MediaReader, Pipeline
+from dcurate.images import ImageNearDuplicates
+from dcurate.images.duplicates.fingerprint import BITS, Fingerprints, read_fingerprint
+from dcurate.images.duplicates.parts import Parts
+from dcurate.images.hashes import hashes_of, thumbnail64
 from dcurate.media.pixels import MAX_PIXELS, decode
-from dcurate.media.reader import MediaReader
 
 #: Settings of dcurate, the default first, and thresholds of hashes.
 OURS: dict[str, dict[str, Any]] = {

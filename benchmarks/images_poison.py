@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import zstandard
 
 from benchmarks.measure import job, measure
-from dcurate import ImageInfo, ImageSignals, InlineExecutor, ParquetWriter, Pipeline
+from dcurate import InlineExecutor, MediaReader, ParquetWriter, Pipeline
 from dcurate.core.pipeline import AnyStage
-from dcurate.media.reader import MediaReader
+from dcurate.images import ImageInfo, ImageSignals
 
 #: Columns of the truth.
 _FILE, _EXPECT = "file", "expect"

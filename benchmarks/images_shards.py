@@ -20,9 +20,7 @@ from typing import Any
 
 import zstandard
 
-from dcurate import InlineExecutor, Pipeline
-from dcurate.media.webdataset import WebDatasetReader
-from dcurate.media.webdataset_writer import WebDatasetWriter
+from dcurate import InlineExecutor, Pipeline, WebDatasetReader, WebDatasetWriter
 
 #: A member: its name and the digest of its content.
 Member = tuple[str, str]

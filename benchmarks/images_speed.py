@@ -27,8 +27,9 @@ import pyarrow as pa
 from PIL import Image
 
 from benchmarks.measure import ROOT, CommandError, measure
-from dcurate import DocumentBatch, ImageInfo, ImageSignals
-from dcurate.image.signals import SHORT_SIDE
+from dcurate import DocumentBatch
+from dcurate.images import ImageInfo, ImageSignals
+from dcurate.images.signals import SHORT_SIDE
 from dcurate.media.pixels import decode
 from dcurate.media.refs import REF, Ref, fetch, ref_array
 

@@ -30,13 +30,12 @@ import pyarrow as pa
 
 from benchmarks.measure import called, machine, save, table, versions
 from benchmarks.rows import read_rows
-from dcurate.core.batch import BatchKey
-from dcurate.frames.document import DocumentBatch
+from dcurate import BatchKey, DocumentBatch
 from dcurate.frames.text import column_of
 from dcurate.fs.compression import ending_of
+from dcurate.text import LanguageId
 from dcurate.text.fasttext import FastTextModel
 from dcurate.text.identifier import Identifier, lid_176
-from dcurate.text.language import LanguageId
 from dcurate.text.segmentation import needs_splitting, splitter
 
 PACKAGES = (

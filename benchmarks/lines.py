@@ -29,19 +29,10 @@ from benchmarks.measure import (
     versions,
 )
 from benchmarks.rows import all_rows
-from dcurate import (
-    AddId,
-    Blend,
-    ExactDuplicates,
-    FuzzyDuplicates,
-    InlineExecutor,
-    JsonlReader,
-    JsonlWriter,
-    Pipeline,
-    ScoreFilter,
-    Shuffle,
-)
+from dcurate import ExactDuplicates, FuzzyDuplicates, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, ScoreFilter
+from dcurate.datasets import Blend, Shuffle
 from dcurate.recipe import load_recipe
+from dcurate.text import AddId
 
 #: Times that a process does the same: the least disturbed one counts.
 ROUNDS = 3

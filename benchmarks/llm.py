@@ -23,9 +23,7 @@ import pyarrow as pa
 
 from benchmarks.measure import ROOT, job, machine, save, table, versions
 from dcurate import DocumentBatch, InlineExecutor, Pipeline
-from dcurate.models.llm.errors import RequestError
-from dcurate.models.llm.generate import GenerateStage
-from dcurate.models.llm.openai_client import AsyncOpenAIClient
+from dcurate.llm import AsyncOpenAIClient, GenerateStage, RequestError
 from dcurate_testing.llm_server import Behaviour, served
 
 MODULE = "benchmarks.llm"

@@ -30,9 +30,8 @@ import numpy.typing as npt
 import orjson
 
 from benchmarks.measure import machine, save, table, versions
-from dcurate.dedup.bands import Bands
-from dcurate.dedup.minhash import MinHash, estimated, jaccard
-from dcurate.dedup.shingles import Shingles
+from dcurate.dedup import Bands, MinHash, Shingles
+from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.fs.compression import ending_of, unpack
 from dcurate.kernels.sets import Sets

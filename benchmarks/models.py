@@ -29,8 +29,7 @@ from benchmarks.measure import job, machine, measure, save, table, versions
 from benchmarks.models_made import classifier
 from benchmarks.models_peers import LONGEST, Timer, pipeline_of_transformers, sentence_transformer, texts_of
 from dcurate import InlineExecutor, JsonlReader, ParquetWriter, Pipeline, Resources
-from dcurate.models.classifiers.sequence import ClassifierStage
-from dcurate.models.embedders.creator import EmbeddingCreatorStage
+from dcurate.models import ClassifierStage, EmbeddingCreatorStage
 
 
 def ours(kind: str, model: str, source: str, output: str, autocast: bool | str, threads: int) -> dict[str, Any]:

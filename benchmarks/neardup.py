@@ -21,8 +21,8 @@ from benchmarks.dedup import PEERS, Peer, peers_here
 from benchmarks.measure import MB, called, machine, save, scratch_folder, table, versions
 from benchmarks.parity import answer
 from benchmarks.rows import all_rows, read_rows
+from dcurate.dedup import MinHash
 from dcurate.dedup.clusters import Clustering, clustered
-from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.near import DuplicatePairs, Search
 from dcurate.dedup.quality import MARGIN, Pairs, score_groups, score_pairs, similar_pairs
 from dcurate.frames.text import TextColumn, column_of

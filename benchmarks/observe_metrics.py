@@ -17,12 +17,12 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks.measure import machine, save, table, versions
-from dcurate.core.events import GpuSample, HostSample, RunEnded, RunStarted, StageStats, TaskDone
+from dcurate.events import GpuSample, HostSample, RunEnded, RunStarted, StageStats, TaskDone
 from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot
+from dcurate.ui import Tracing
 from dcurate.ui.metrics.definitions import prometheus
 from dcurate.ui.metrics.run_metrics import RunMetrics
 from dcurate.ui.scheduler_store import SchedulerStore
-from dcurate.ui.tracing import Tracing
 
 SPANS = 20_000
 

@@ -26,14 +26,12 @@ from dcurate import (
     LocalCluster,
     Pipeline,
     ProcessingStage,
+    ScoreFilter,
     SinkStage,
     SourceStage,
 )
 from dcurate.core.stage import Spec
-from dcurate.text.filters.characters import NonAlphaNumericFilter, WhiteSpaceFilter
-from dcurate.text.filters.lines import BulletsFilter
-from dcurate.text.filters.words import MeanWordLengthFilter, WordCountFilter
-from dcurate.text.score import ScoreFilter
+from dcurate.text import BulletsFilter, MeanWordLengthFilter, NonAlphaNumericFilter, WhiteSpaceFilter, WordCountFilter
 
 #: Splits of the runs that are subtracted, and of those that only warm up.
 FEW = 500

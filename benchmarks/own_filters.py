@@ -15,7 +15,8 @@ import pyarrow as pa
 from benchmarks.measure import ROOT, called, machine, save, table, versions
 from benchmarks.rows import texts
 from benchmarks.signals import speed
-from dcurate import BatchKey, DocumentBatch, DocumentFilter, ScoreFilter
+from dcurate import BatchKey, DocumentBatch, ScoreFilter
+from dcurate.text import DocumentFilter
 
 PAGE = ROOT / "docs" / "howto" / "own-filter.md"
 

@@ -26,12 +26,10 @@ import pyarrow as pa
 from benchmarks.filters import peer_python
 from benchmarks.measure import MB, ROOT, called, job, machine, save, scratch_folder, table
 from benchmarks.rows import all_rows
-from dcurate.core.batch import BatchKey, Rejection
-from dcurate.core.stage import ProcessingStage
-from dcurate.frames.document import DocumentBatch
-from dcurate.text.filters.bad_words import C4BadWordsFilter
+from dcurate import BatchKey, DocumentBatch, ProcessingStage, ScoreFilter
+from dcurate.core.batch import Rejection
+from dcurate.text import C4BadWordsFilter
 from dcurate.text.presets import c4, c4_paragraphs, fineweb, fineweb_quality, gopher
-from dcurate.text.score import ScoreFilter
 
 Stages = Sequence[ProcessingStage[Any, Any]]
 

@@ -29,15 +29,8 @@ from benchmarks.measure import (
     versions,
 )
 from benchmarks.rows import all_rows
-from dcurate import (
-    ExactDuplicates,
-    InlineExecutor,
-    ParquetReader,
-    ParquetWriter,
-    Pipeline,
-    ScoreFilter,
-    WordCountFilter,
-)
+from dcurate import ExactDuplicates, InlineExecutor, ParquetReader, ParquetWriter, Pipeline, ScoreFilter
+from dcurate.text import WordCountFilter
 
 #: The stages between reader and writer.
 STAGES: dict[str, list[Any]] = {

@@ -27,12 +27,10 @@ from benchmarks.measure import ROOT, called, machine, save, table, versions
 from benchmarks.pii_cases import Case, negatives, positives
 from benchmarks.rows import texts
 from benchmarks.signals import speed
-from dcurate.core.batch import BatchKey
-from dcurate.frames.document import DocumentBatch
+from dcurate import BatchKey, DocumentBatch, Modify
 from dcurate.frames.text import character_places, text_column
 from dcurate.kernels.pii.scan import KINDS, find_pii
-from dcurate.text.modify import Modify
-from dcurate.text.pii.modifier import PiiModifier
+from dcurate.text import PiiModifier
 
 Spans = list[tuple[int, int, str]]
 

@@ -27,45 +27,54 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from benchmarks.measure import ROOT, machine, save, table, versions
 from benchmarks.signals import texts as prose_of
 from dcurate.frames.text import text_column
-from dcurate.text.filter import DocumentFilter, SignalFilter
-from dcurate.text.filters.characters import NonAlphaNumericFilter, NumbersFilter, ParenthesesFilter, WhiteSpaceFilter
-from dcurate.text.filters.code import AlphaFilter, HTMLBoilerplateFilter, NumberOfLinesOfCodeFilter, XMLHeaderFilter
-from dcurate.text.filters.comments import GeneralCommentToCodeFilter, PythonCommentToCodeFilter
-from dcurate.text.filters.extension import PerExtensionFilter
-from dcurate.text.filters.histogram import HistogramFilter
-from dcurate.text.filters.lines import BulletsFilter, EllipsisFilter, PunctuationFilter
-from dcurate.text.filters.phrases import BoilerPlateStringFilter, SubstringFilter
-from dcurate.text.filters.repetition import (
+from dcurate.text import (
+    AlphaFilter,
+    BoilerPlateStringFilter,
+    BoilerPlateStringModifier,
+    BulletsFilter,
+    CommonEnglishWordsFilter,
+    DocumentFilter,
+    DocumentModifier,
+    EllipsisFilter,
+    FastTextLabelModifier,
+    GeneralCommentToCodeFilter,
+    HistogramFilter,
+    HTMLBoilerplateFilter,
+    LineRemover,
+    LongWordFilter,
+    MarkdownRemover,
+    MeanWordLengthFilter,
+    NewlineNormalizer,
+    NonAlphaNumericFilter,
+    NumberOfLinesOfCodeFilter,
+    NumbersFilter,
+    ParenthesesFilter,
+    PerExtensionFilter,
+    PornographicUrlsFilter,
+    PunctuationFilter,
+    PythonCommentToCodeFilter,
+    QuotationRemover,
     RepeatedLinesByCharFilter,
     RepeatedLinesFilter,
     RepeatedParagraphsByCharFilter,
     RepeatedParagraphsFilter,
     RepeatingDuplicateNGramsFilter,
     RepeatingTopNGramsFilter,
-)
-from dcurate.text.filters.tokens import TokenCountFilter, TokenizerFertilityFilter
-from dcurate.text.filters.urls import PornographicUrlsFilter, UrlsFilter
-from dcurate.text.filters.words import (
-    CommonEnglishWordsFilter,
-    LongWordFilter,
-    MeanWordLengthFilter,
+    SignalFilter,
+    Signals,
+    Slicer,
+    SubstringFilter,
     SymbolsToWordsFilter,
+    TokenCountFilter,
+    TokenizerFertilityFilter,
+    UnicodeReformatter,
+    UrlRemover,
+    UrlsFilter,
+    WhiteSpaceFilter,
     WordCountFilter,
     WordsWithoutAlphabetsFilter,
+    XMLHeaderFilter,
 )
-from dcurate.text.modifier import DocumentModifier
-from dcurate.text.modifiers import (
-    BoilerPlateStringModifier,
-    FastTextLabelModifier,
-    LineRemover,
-    MarkdownRemover,
-    NewlineNormalizer,
-    QuotationRemover,
-    Slicer,
-    UrlRemover,
-)
-from dcurate.text.signals import Signals
-from dcurate.text.unicode_repair import UnicodeReformatter
 
 PEER = ROOT / "benchmarks" / "peers" / "score_nemo.py"
 SUFFIXES = (".py", ".c", ".h", ".js", ".go", ".rb", ".sh", ".java", ".html", ".xml")

@@ -31,9 +31,9 @@ from distributed.versions import get_versions
 
 from dcurate.cluster.versions import versions
 from dcurate.cluster.worker_info import WorkerInfo
-from dcurate.core.events import StageStats
 from dcurate.engine.dask.worker_plugin import describe, has_plugin, resource_name
 from dcurate.engine.worker.operator_task import TaskResult
+from dcurate.events import StageStats
 
 #: Seconds between two looks at the delay of the scheduler's event loop, and between two samples of everything else.
 TICK_S, SAMPLE_S = 0.01, 1.0

@@ -35,10 +35,9 @@ from benchmarks.measure import (
     versions,
     whole_sizes_given,
 )
-from dcurate import InlineExecutor, ParquetReader, ParquetWriter, Pipeline
-from dcurate.core.events import Event, RunEnded, RunStarted
+from dcurate import InlineExecutor, ParquetReader, ParquetWriter, Pipeline, SemanticDuplicates
 from dcurate.core.pipeline import AnyStage
-from dcurate.dedup.semantic.stage import SemanticDuplicates
+from dcurate.events import Event, RunEnded, RunStarted
 
 EPS = 0.01
 _FILE_ROWS = 4000

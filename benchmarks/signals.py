@@ -23,19 +23,15 @@ import orjson
 import pyarrow as pa
 import zstandard
 
-from dcurate.core.batch import BatchKey
-from dcurate.frames.document import DocumentBatch
+from dcurate import BatchKey, DocumentBatch, ScoreFilter
 from dcurate.frames.text import TextColumn, text_column
 from dcurate.kernels.characters import character_signals
 from dcurate.kernels.lines import line_signals, paragraph_signals
 from dcurate.kernels.ngrams import ngram_signals
 from dcurate.kernels.urls import url_signals
 from dcurate.kernels.words import word_signals
+from dcurate.text import RepeatingDuplicateNGramsFilter, RepeatingTopNGramsFilter, SignalFilter, Signals
 from dcurate.text.boilerplate import boilerplate_signals
-from dcurate.text.filter import SignalFilter
-from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter, RepeatingTopNGramsFilter
-from dcurate.text.score import ScoreFilter
-from dcurate.text.signals import Signals
 from dcurate_testing.filter_oracle import RULES, duplicate_ngrams, top_ngram
 
 Rule = tuple[SignalFilter, Callable[[str], float]]

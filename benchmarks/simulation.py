@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.simulated import Job, SimulatedOperator
-from dcurate.core.resources import Resources
+from dcurate import Resources
 from dcurate.engine.allocate.allocation import Allocation, SlotLocation, count_slots, throughput
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
 from dcurate.engine.allocate.policy import Decision
 from dcurate.engine.allocate.rates import Rate, Ratio, Setup
 from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec
 from dcurate.engine.flow import Flow, OperatorState, OutputRef, Pull, Release, SplitFinished, Task
-from dcurate.engine.policies import Balancing
+from dcurate.policies import Balancing
 
 #: Ended calls are reported to the flow, and the decider is asked, at this rhythm; in seconds.
 TELL_S, ASK_S = 0.01, 0.25

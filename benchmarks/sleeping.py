@@ -23,8 +23,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from dcurate import BatchKey, DocumentBatch, ProcessingStage, Resources, SourceStage
-from dcurate.core.stage import WorkerMetadata
+from dcurate import BatchKey, DocumentBatch, ProcessingStage, Resources, SourceStage, WorkerMetadata
 
 #: Calls in a row whose durations have exactly the mean and the coefficient of variation that was asked for. Within one
 #: such block they come in random order. Were they independent, 500 calls with a cv of 2.5 would be off by 11 %.

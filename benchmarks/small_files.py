@@ -39,9 +39,9 @@ from dcurate import (
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
+    LocalCluster,
     Pipeline,
 )
-from dcurate.cluster.local import LocalCluster
 
 STAGES = {"read and write": None, "exact": ExactDuplicates, "fuzzy": FuzzyDuplicates}
 ALONE = ", alone"

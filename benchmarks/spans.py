@@ -30,10 +30,8 @@ from benchmarks.measure import (
     versions,
     whole_sizes_given,
 )
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, SpanDuplicates, SubstringDuplicates
 from dcurate.dedup.span_shuffle import SpanShuffle
-from dcurate.dedup.spans import SpanDuplicates
-from dcurate.dedup.substrings import SubstringDuplicates
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels.stretches import stretches_of
 

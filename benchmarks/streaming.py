@@ -26,10 +26,9 @@ from benchmarks.scenario import EXAMPLE, Scenario, least_scale, load
 from benchmarks.streaming_peers import compare_peers, speeds
 from benchmarks.streaming_small import small
 from benchmarks.timeline import Slot, Timeline, named, read_slots, setup_seconds
-from dcurate import DaskExecutor, Pipeline
-from dcurate.cluster.attach import AttachedCluster
-from dcurate.core.events import CallCopied, Decided, Event, WorkerLost, WorkerRecycled
+from dcurate import AttachedCluster, DaskExecutor, Pipeline
 from dcurate.errors import DcurateError, ResourceError
+from dcurate.events import CallCopied, Decided, Event, WorkerLost, WorkerRecycled
 from dcurate.plan.compile import compile_plan
 
 #: What must be reached: by cv, by the bottleneck's slots, by a run whose rates change; and seconds beyond the set-up.

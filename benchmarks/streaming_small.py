@@ -26,8 +26,8 @@ from dcurate import (
     Pipeline,
     ProcessingStage,
     SourceStage,
+    WorkerMetadata,
 )
-from dcurate.core.stage import WorkerMetadata
 
 STAGES = 8
 

@@ -27,11 +27,10 @@ import torch
 from transformers import AutoTokenizer
 
 from benchmarks.measure import job, machine, measure, save, table, versions
-from dcurate import JsonlReader
-from dcurate.frames.document import DocumentBatch
+from dcurate import DocumentBatch, JsonlReader
+from dcurate.models import TokenizerStage
 from dcurate.models.device import aligned, limits
 from dcurate.models.packing import TokenRows, packed, padding
-from dcurate.models.tokenizer import TokenizerStage
 
 ROWS = 1000
 #: Characters of the one long text.

@@ -19,9 +19,8 @@ from typing import Any
 import mwparserfromhell
 
 from benchmarks.measure import called, machine, save, table, versions
-from dcurate.download.extract import Skipped
-from dcurate.download.wikipedia.pages import Article, WikipediaIterator
-from dcurate.download.wikipedia.text import WikipediaExtractor
+from dcurate.download import Skipped, WikipediaExtractor, WikipediaIterator
+from dcurate.download.wikipedia.pages import Article
 
 _MEDIA = re.compile("^(?:File|Image|Media):", re.IGNORECASE)
 _CATEGORY = re.compile("^Category:", re.IGNORECASE)

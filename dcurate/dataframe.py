@@ -62,7 +62,8 @@ def apply(stages: AnyStage | Sequence[AnyStage], ddf: Any, meta: Any = None) -> 
     Examples:
         >>> import dask.dataframe as dd
         >>> import pandas as pd
-        >>> from dcurate import AddId, WordCountFilter, ScoreFilter
+        >>> from dcurate import ScoreFilter
+        >>> from dcurate.text import AddId, WordCountFilter
         >>> ddf = dd.from_pandas(pd.DataFrame({"text": ["just three words", "two words"]}), npartitions=1)
         >>> apply([ScoreFilter(WordCountFilter(min_words=3)), AddId("id")], ddf).compute().text.tolist()
         ['just three words']

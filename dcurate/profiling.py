@@ -12,11 +12,11 @@ import orjson
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.jupyter import JupyterMixin
 
-from dcurate.core.events import Event, Observer, TaskDone
 from dcurate.core.pipeline import PipelineDefinition
 from dcurate.core.profile import ProfileSummary
 from dcurate.core.stage import CompositeStage, SinkStage, SourceStage, Stage
 from dcurate.errors import PipelineError, listed
+from dcurate.events import Event, Observer, TaskDone
 from dcurate.frames.convert import from_rows
 from dcurate.io.document_reader import DocumentReader
 from dcurate.io.files import as_list
@@ -41,7 +41,8 @@ class CorpusProfile(ProfileSummary, JupyterMixin):
 
     Examples:
         >>> import tempfile
-        >>> from dcurate import InlineExecutor, WordCountFilter, profile
+        >>> from dcurate import InlineExecutor, profile
+        >>> from dcurate.text import WordCountFilter
         >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         ...     _ = file.write('{"text": "two words"}\n{"text": "one"}\n')
         ...     file.flush()
@@ -118,7 +119,7 @@ def profile(
             drops at most that share.
         samples: the number of examples of documents that each filter drops.
         executor: where and how; a `DaskExecutor` on this machine if None.
-        observers: receive the events of the run, such as `dcurate.Progress`.
+        observers: receive the events of the run, such as `dcurate.ui.Progress`.
         trust: whether the recipe of ``filters`` may run any code, as in `dcurate.recipe.load_recipe`.
 
     Raises:
@@ -126,7 +127,8 @@ def profile(
         DataError: input that cannot be read.
 
     Examples:
-        >>> from dcurate import InlineExecutor, WordCountFilter
+        >>> from dcurate import InlineExecutor
+        >>> from dcurate.text import WordCountFilter
         >>> from dcurate.recipe import BUNDLED
         >>> sample = str(BUNDLED / "sample")
         >>> found = profile(sample, filters=[WordCountFilter(min_words=100)], executor=InlineExecutor())

@@ -30,7 +30,8 @@ class RunResult(Sequence[Batch]):
 
     Examples:
         >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline, ScoreFilter, WordCountFilter
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline, ScoreFilter
+        >>> from dcurate.text import WordCountFilter
         >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one two", "one"]}))
         >>> pipeline = Pipeline("demo").add_stage(ScoreFilter(WordCountFilter(min_words=2)))
         >>> result = pipeline.run(InlineExecutor(), initial_tasks=[rows])

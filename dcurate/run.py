@@ -15,7 +15,6 @@ from typing import Any, Protocol, runtime_checkable
 import psutil
 
 from dcurate.core.batch import Batch, BatchKey, FileGroup
-from dcurate.core.events import Observer, StageStats
 from dcurate.core.extras import check_installed, libraries
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import PipelineDefinition, with_source
@@ -25,6 +24,7 @@ from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
 from dcurate.errors import DataError, DcurateError, PipelineError, RunError, shown
+from dcurate.events import Observer, StageStats
 from dcurate.frames.batches import batches_of
 from dcurate.fs.paths import without_links
 from dcurate.fs.stores import Directory

@@ -44,7 +44,8 @@ def run_stage(stage: AnyStage, batch: DocumentBatch) -> list[DocumentBatch]:
 
     Examples:
         >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, ScoreFilter, WordCountFilter
+        >>> from dcurate import DocumentBatch, ScoreFilter
+        >>> from dcurate.text import WordCountFilter
         >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["two words", "one"]}))
         >>> [made] = run_stage(ScoreFilter(WordCountFilter(min_words=2)), batch)
         >>> made.to_pandas().text.tolist()
@@ -86,7 +87,8 @@ def check_stage(
 
     Examples:
         >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, ScoreFilter, WordCountFilter
+        >>> from dcurate import DocumentBatch, ScoreFilter
+        >>> from dcurate.text import WordCountFilter
         >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["two words", "one"]}))
         >>> check_stage(ScoreFilter(WordCountFilter(min_words=2)), batch, skip=["cluster"])
     """

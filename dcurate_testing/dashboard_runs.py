@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from distributed import Scheduler, Status
 from distributed.scheduler import WorkerState
 
-from dcurate.core.events import GpuSample, HostSample, StageStats
+from dcurate.events import GpuSample, HostSample, StageStats
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
 

@@ -10,23 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 import dcurate
-from dcurate import (
-    FuzzyDuplicates,
-    JsonlReader,
-    JsonlWriter,
-    Pipeline,
-    RepeatedLinesFilter,
-    Resources,
-    ScoreFilter,
-    WordCountFilter,
-)
+from dcurate import FuzzyDuplicates, JsonlReader, JsonlWriter, Pipeline, Resources, ScoreFilter
 from dcurate.core.pipeline import AnyStage
-from dcurate.dedup.minhash import MinHash
-from dcurate.dedup.shingles import Shingles
+from dcurate.dedup import MinHash, Shingles
 from dcurate.frames.convert import cudf
 from dcurate.frames.text import text_column
 from dcurate.kernels.minhash import Signatures
 from dcurate.kernels.permutations import Permutations
+from dcurate.text import RepeatedLinesFilter, WordCountFilter
 
 SAMPLE = Path(dcurate.__file__).parent / "bundled" / "sample"
 CUDF = MinHash(Shingles(24, "characters"), 260, "cudf")

@@ -9,24 +9,29 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from dcurate.text.filter import SignalFilter
-from dcurate.text.filters.characters import NonAlphaNumericFilter, NumbersFilter, ParenthesesFilter, WhiteSpaceFilter
-from dcurate.text.filters.lines import BulletsFilter, EllipsisFilter, PunctuationFilter
-from dcurate.text.filters.phrases import BoilerPlateStringFilter, SubstringFilter
-from dcurate.text.filters.repetition import (
+from dcurate.text import (
+    BoilerPlateStringFilter,
+    BulletsFilter,
+    CommonEnglishWordsFilter,
+    EllipsisFilter,
+    LongWordFilter,
+    MeanWordLengthFilter,
+    NonAlphaNumericFilter,
+    NumbersFilter,
+    ParenthesesFilter,
+    PornographicUrlsFilter,
+    PunctuationFilter,
     RepeatedLinesByCharFilter,
     RepeatedLinesFilter,
     RepeatedParagraphsByCharFilter,
     RepeatedParagraphsFilter,
     RepeatingDuplicateNGramsFilter,
     RepeatingTopNGramsFilter,
-)
-from dcurate.text.filters.urls import PornographicUrlsFilter, UrlsFilter
-from dcurate.text.filters.words import (
-    CommonEnglishWordsFilter,
-    LongWordFilter,
-    MeanWordLengthFilter,
+    SignalFilter,
+    SubstringFilter,
     SymbolsToWordsFilter,
+    UrlsFilter,
+    WhiteSpaceFilter,
     WordCountFilter,
     WordsWithoutAlphabetsFilter,
 )

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dcurate import JsonlReader, ParquetReader, WarcReader, WetReader
 from dcurate.errors import DcurateError
-from dcurate.io.jsonl import JsonlReader
-from dcurate.io.parquet import ParquetReader
 from dcurate.io.source import FileReader
-from dcurate.io.warc_reader import WarcReader, WetReader
 
 READERS: dict[str, type[FileReader]] = {
     reader.__name__: reader for reader in (JsonlReader, ParquetReader, WarcReader, WetReader)

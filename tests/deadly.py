@@ -6,10 +6,18 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from dcurate import CsvReader, DocumentBatch, DocumentReader, JsonlReader, ParquetReader, ProcessingStage
-from dcurate.core.batch import FileGroup, Rejection
+from dcurate import (
+    CsvReader,
+    DocumentBatch,
+    DocumentReader,
+    FileGroup,
+    JsonlReader,
+    ParquetReader,
+    ProcessingStage,
+    WetReader,
+)
+from dcurate.core.batch import Rejection
 from dcurate.io.source import FileReader
-from dcurate.io.warc_reader import WetReader
 from tests.engine.worker.failing import MISCHIEF
 
 

@@ -8,9 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from dcurate import DocumentBatch, JsonlWriter, ProcessingStage
-from dcurate.core.batch import FileGroup
-from dcurate.core.stage import WorkerMetadata
+from dcurate import DocumentBatch, FileGroup, JsonlWriter, ProcessingStage, WorkerMetadata
 
 
 def mark(folder: str, phase: str) -> Path:

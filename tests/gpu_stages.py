@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from dcurate import DocumentBatch, ProcessingStage
-from dcurate.core.stage import WorkerMetadata
+from dcurate import DocumentBatch, ProcessingStage, WorkerMetadata
 from tests.faulty import texts
 from tests.gpu_errors import OUT_OF_MEMORY, POISON
 

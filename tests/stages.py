@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from dcurate import BatchKey, DocumentBatch, ProcessingStage, SourceStage
-from dcurate.core.stage import NodeInfo, Spec, WorkerMetadata
+from dcurate import BatchKey, DocumentBatch, NodeInfo, ProcessingStage, SourceStage, WorkerMetadata
+from dcurate.core.stage import Spec
 from dcurate_testing.stages import Sleep  # noqa: F401 - it belongs to the stages here
 
 

@@ -12,11 +12,10 @@ import pytest
 import sentencepiece
 
 import dcurate
+import dcurate.text
 from dcurate.errors import PipelineError
 from dcurate.recipe import load_recipe
-from dcurate.text.filters.code import NumberOfLinesOfCodeFilter
-from dcurate.text.filters.comments import PythonCommentToCodeFilter
-from dcurate.text.filters.tokens import TokenizerFertilityFilter
+from dcurate.text import NumberOfLinesOfCodeFilter, PythonCommentToCodeFilter, TokenizerFertilityFilter
 
 SPANISH = (
     "En un lugar de la Mancha, de cuyo nombre no quiero acordarme, no ha mucho tiempo que vivía un hidalgo de los de "
@@ -53,27 +52,27 @@ def test_nemo_non_english_has_the_25_filters_of_the_original_in_its_order() -> N
     recipe = load_recipe("nemo-non-english", {"input": "in"})
     filters = [stage.filter_obj for stage in recipe.pipeline.stages if isinstance(stage, dcurate.ScoreFilter)]
     assert filters == [
-        dcurate.SymbolsToWordsFilter(0.1),
-        dcurate.NumbersFilter(0.15),
-        dcurate.UrlsFilter(0.2),
-        dcurate.WhiteSpaceFilter(0.25),
-        dcurate.ParenthesesFilter(0.1),
-        dcurate.BoilerPlateStringFilter(True, 0.4),
-        dcurate.RepeatedLinesFilter(0.7),
-        dcurate.RepeatedParagraphsFilter(0.7),
-        dcurate.RepeatedLinesByCharFilter(0.8),
-        dcurate.RepeatedParagraphsByCharFilter(0.8),
-        dcurate.WordCountFilter(50, 100000),
-        dcurate.PunctuationFilter(0.85),
-        dcurate.MeanWordLengthFilter(3, 10),
-        dcurate.LongWordFilter(1000),
-        dcurate.EllipsisFilter(0.3),
-        *(dcurate.RepeatingTopNGramsFilter(n, most) for n, most in ((2, 0.2), (3, 0.18), (4, 0.16))),
+        dcurate.text.SymbolsToWordsFilter(0.1),
+        dcurate.text.NumbersFilter(0.15),
+        dcurate.text.UrlsFilter(0.2),
+        dcurate.text.WhiteSpaceFilter(0.25),
+        dcurate.text.ParenthesesFilter(0.1),
+        dcurate.text.BoilerPlateStringFilter(True, 0.4),
+        dcurate.text.RepeatedLinesFilter(0.7),
+        dcurate.text.RepeatedParagraphsFilter(0.7),
+        dcurate.text.RepeatedLinesByCharFilter(0.8),
+        dcurate.text.RepeatedParagraphsByCharFilter(0.8),
+        dcurate.text.WordCountFilter(50, 100000),
+        dcurate.text.PunctuationFilter(0.85),
+        dcurate.text.MeanWordLengthFilter(3, 10),
+        dcurate.text.LongWordFilter(1000),
+        dcurate.text.EllipsisFilter(0.3),
+        *(dcurate.text.RepeatingTopNGramsFilter(n, most) for n, most in ((2, 0.2), (3, 0.18), (4, 0.16))),
         *(
-            dcurate.RepeatingDuplicateNGramsFilter(n, most)
+            dcurate.text.RepeatingDuplicateNGramsFilter(n, most)
             for n, most in ((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10))
         ),
-        dcurate.BulletsFilter(0.9),
+        dcurate.text.BulletsFilter(0.9),
     ]
     assert len(filters) == 25
 

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from dcurate import (
-    AddId,
     DocumentBatch,
     ExactDuplicates,
     JsonlReader,
@@ -20,6 +19,7 @@ from dcurate import (
     processing_stage,
 )
 from dcurate.errors import PipelineError, RunError
+from dcurate.text import AddId
 from tests import faulty
 from tests.faulty import PoisonsOn
 from tests.gpu_errors import POISON

@@ -20,21 +20,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dcurate
-from dcurate import (
-    AddId,
-    Annotate,
-    DocumentBatch,
-    DocumentSplitter,
-    Modify,
-    NewlineNormalizer,
-    NonAlphaNumericFilter,
-    Score,
-    ScoreFilter,
-    WordCountFilter,
-    apply,
-    processing_stage,
-)
+from dcurate import DocumentBatch, Modify, Score, ScoreFilter, apply, processing_stage
 from dcurate.errors import DataError, PipelineError
+from dcurate.text import AddId, Annotate, DocumentSplitter, NewlineNormalizer, NonAlphaNumericFilter, WordCountFilter
 from tests.stages import OneByOne
 
 TEXTS = ["one two", "one", None, "one two three", "", "four five"]

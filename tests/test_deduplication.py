@@ -13,13 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, InlineExecutor, LocalCluster, Pipeline
-from dcurate.core.batch import BatchKey
-from dcurate.dedup.exact import ExactDuplicates
-from dcurate.dedup.fuzzy import FuzzyDuplicates
-from dcurate.dedup.keep import Highest, Preferred
-from dcurate.dedup.shingles import Shingles
-from dcurate.deduplication import Method, deduplicate
+from dcurate import (
+    BatchKey,
+    DocumentBatch,
+    ExactDuplicates,
+    FuzzyDuplicates,
+    InlineExecutor,
+    LocalCluster,
+    Pipeline,
+    deduplicate,
+)
+from dcurate.dedup import Highest, Preferred, Shingles
+from dcurate.deduplication import Method
 from dcurate.errors import DataError, PipelineError
 from dcurate.run import AnyStage
 

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 import dcurate
-from dcurate import DocumentExtractor, DocumentFilter, DocumentModifier, HTMLExtractorAlgorithm, NumberFilter
+import dcurate.llm
+import dcurate.text
+from dcurate.download import DocumentExtractor
+from dcurate.text import DocumentFilter, DocumentModifier, HTMLExtractorAlgorithm, NumberFilter
 from tests.download import test_growth as downloads
 from tests.text import test_growth as texts
 from tests.text.extract import test_growth as pages
@@ -19,7 +22,7 @@ from tests.text.extract import test_growth as pages
 #: Those that look at no text, by module and name.
 WITHOUT_TEXT = {
     "dcurate.compat.nemo.math_stages.content.MathContentExtractor": "gives pages to lynx, with a time limit",
-    "dcurate.models.llm.nemotron_pipeline.MinimumTokens": "compares a number",
+    "dcurate.llm.nemotron_pipeline.MinimumTokens": "compares a number",
     "dcurate.text.filters.language.LanguageFilter": "compares a code of a language",
 }
 

@@ -12,44 +12,43 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import dcurate
 from dcurate import (
-    AddId,
-    AsyncOpenAIClient,
     DocumentBatch,
     DocumentReader,
-    GenerateStage,
-    HtmlExtractor,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
-    LanguageFilter,
-    LanguageId,
     Modify,
     ParquetReader,
-    PiiModifier,
     Pipeline,
     ProcessingStage,
     Resources,
     Score,
     ScoreFilter,
-    SpacyRecognizer,
-    TokenizerStage,
-    WordCountFilter,
 )
 from dcurate.core.extras import libraries
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.part import Part
+from dcurate.core.public import find_public, homes
 from dcurate.core.stage import Stage
 from dcurate.errors import DataError, DcurateError, PipelineError, ResourceError
-from dcurate.text.extract.algorithms import (
+from dcurate.llm import AsyncOpenAIClient, GenerateStage
+from dcurate.models import TokenizerStage
+from dcurate.text import (
+    AddId,
+    DocumentFilter,
+    DocumentModifier,
+    HtmlExtractor,
     HTMLExtractorAlgorithm,
     JusTextExtractor,
+    LanguageFilter,
+    LanguageId,
+    PiiModifier,
     ResiliparseExtractor,
+    SpacyRecognizer,
     TrafilaturaExtractor,
+    WordCountFilter,
 )
-from dcurate.text.filter import DocumentFilter
-from dcurate.text.modifier import DocumentModifier
 from dcurate.text.presets import fineweb, gopher
 
 FRAME = pd.DataFrame({"text": ["one two three"]})
@@ -62,8 +61,8 @@ KINDS = (DocumentFilter, DocumentModifier, HTMLExtractorAlgorithm, Stage)
 def parts() -> list[Any]:
     """An object of every public class that takes no arguments."""
     found = []
-    for name in dcurate.__all__:
-        kind = getattr(dcurate, name)
+    for name in homes():
+        kind = find_public(name)
         if inspect.isclass(kind) and issubclass(kind, KINDS) and not inspect.isabstract(kind):
             try:
                 found.append(kind())

@@ -14,38 +14,48 @@ import pyarrow as pa
 import pytest
 
 import dcurate
+import dcurate.dedup
+import dcurate.documents
+import dcurate.images
+import dcurate.llm
+import dcurate.models
+import dcurate.text
+import dcurate.tokens
 from dcurate import (
-    Annotate,
-    AsyncOpenAIClient,
     CompositeStage,
-    CountPii,
     DocumentBatch,
-    DocumentJoiner,
-    DocumentSplitter,
     ExactDuplicates,
     FuzzyDuplicates,
-    HtmlExtractor,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
-    LanguageId,
     Modify,
-    OfficeExtract,
-    PiiModifier,
     Pipeline,
     ProcessingStage,
     Score,
     ScoreFilter,
     SinkStage,
     SourceStage,
-    WordCountFilter,
     processing_stage,
 )
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import check_columns
+from dcurate.core.public import find_public, homes
 from dcurate.core.stage import Stage
+from dcurate.documents import OfficeExtract
 from dcurate.errors import PipelineError
+from dcurate.llm import AsyncOpenAIClient
 from dcurate.recipe import load_recipe
+from dcurate.text import (
+    Annotate,
+    CountPii,
+    DocumentJoiner,
+    DocumentSplitter,
+    HtmlExtractor,
+    LanguageId,
+    PiiModifier,
+    WordCountFilter,
+)
 
 CLIENT = AsyncOpenAIClient(base_url="http://localhost:1/v1")
 LLM: dict[str, Any] = {"client": CLIENT, "model_name": "m"}
@@ -53,76 +63,76 @@ TRANSLATION: dict[str, Any] = {**LLM, "source_lang": "en", "target_lang": "de"}
 
 #: Public stages that need arguments, or make columns only with some.
 MADE: dict[str, list[Callable[[], Any]]] = {
-    "AddId": [lambda: dcurate.AddId("id")],
+    "AddId": [lambda: dcurate.text.AddId("id")],
     "Annotate": [lambda: Annotate([WordCountFilter()])],
-    "AnswerabilityFilter": [lambda: dcurate.AnswerabilityFilter(**LLM)],
+    "AnswerabilityFilter": [lambda: dcurate.llm.AnswerabilityFilter(**LLM)],
     "BloomDuplicates": [],
     "Blend": [],
     "CommonCrawlDownloadExtractStage": [],
-    "DistillStage": [lambda: dcurate.DistillStage(**LLM)],
-    "DiverseQAStage": [lambda: dcurate.DiverseQAStage(**LLM)],
+    "DistillStage": [lambda: dcurate.llm.DistillStage(**LLM)],
+    "DiverseQAStage": [lambda: dcurate.llm.DiverseQAStage(**LLM)],
     "DocumentDownloadExtractStage": [],
     "DocumentDownloadStage": [],
     "DocumentExtractStage": [],
     "DocumentIterateExtractStage": [],
-    "EasinessFilter": [lambda: dcurate.EasinessFilter(CLIENT, "m")],
-    "EndpointEmbeddingStage": [lambda: dcurate.EndpointEmbeddingStage(CLIENT, "m")],
+    "EasinessFilter": [lambda: dcurate.llm.EasinessFilter(CLIENT, "m")],
+    "EndpointEmbeddingStage": [lambda: dcurate.llm.EndpointEmbeddingStage(CLIENT, "m")],
     "ExactDuplicates": [lambda: ExactDuplicates(action="flag")],
-    "ExtractKnowledgeStage": [lambda: dcurate.ExtractKnowledgeStage(**LLM)],
-    "FaithEvalFilter": [lambda: dcurate.FaithEvalFilter(**TRANSLATION)],
+    "ExtractKnowledgeStage": [lambda: dcurate.llm.ExtractKnowledgeStage(**LLM)],
+    "FaithEvalFilter": [lambda: dcurate.llm.FaithEvalFilter(**TRANSLATION)],
     "FuzzyDuplicates": [lambda: FuzzyDuplicates(action="flag")],
-    "GenerateStage": [lambda: dcurate.GenerateStage(**LLM, prompt="{text}", output_field="said")],
-    "ImageExactDuplicates": [lambda: dcurate.ImageExactDuplicates(action="flag")],
-    "ImageNearDuplicates": [lambda: dcurate.ImageNearDuplicates(action="flag")],
-    "KnowledgeListStage": [lambda: dcurate.KnowledgeListStage(**LLM)],
+    "GenerateStage": [lambda: dcurate.llm.GenerateStage(**LLM, prompt="{text}", output_field="said")],
+    "ImageExactDuplicates": [lambda: dcurate.images.ImageExactDuplicates(action="flag")],
+    "ImageNearDuplicates": [lambda: dcurate.images.ImageNearDuplicates(action="flag")],
+    "KnowledgeListStage": [lambda: dcurate.llm.KnowledgeListStage(**LLM)],
     "Modify": [lambda: Modify(str.strip, output_fields="stripped")],
     "Score": [lambda: Score(len, "length")],
     "ScoreFilter": [
         lambda: ScoreFilter(WordCountFilter(), score_field="words"),
         lambda: ScoreFilter([WordCountFilter(), WordCountFilter(2)], score_field=["a", "b"]),
     ],
-    "SegmentTranslationStage": [lambda: dcurate.SegmentTranslationStage(**TRANSLATION)],
+    "SegmentTranslationStage": [lambda: dcurate.llm.SegmentTranslationStage(**TRANSLATION)],
     "SemanticDuplicates": [lambda: dcurate.SemanticDuplicates(action="flag")],
-    "TranslationStage": [lambda: dcurate.TranslationStage(**TRANSLATION)],
-    "ClassifierStage": [lambda: dcurate.ClassifierStage("m", probabilities_field="p")],
-    "Decontaminate": [lambda: dcurate.Decontaminate(dcurate.Benchmark("a"), action="flag")],
-    "DistributedDataClassifier": [lambda: dcurate.DistributedDataClassifier(model_identifier="m")],
+    "TranslationStage": [lambda: dcurate.llm.TranslationStage(**TRANSLATION)],
+    "ClassifierStage": [lambda: dcurate.models.ClassifierStage("m", probabilities_field="p")],
+    "Decontaminate": [lambda: dcurate.Decontaminate(dcurate.dedup.Benchmark("a"), action="flag")],
+    "DistributedDataClassifier": [lambda: dcurate.models.DistributedDataClassifier(model_identifier="m")],
     "DocumentSplitter": [lambda: DocumentSplitter("x")],
-    "EmbeddingModelStage": [lambda: dcurate.EmbeddingModelStage("m")],
+    "EmbeddingModelStage": [lambda: dcurate.models.EmbeddingModelStage("m")],
     "FastTextClassifier": [],  # it opens its model
     "Filter": [],
-    "ImageDecontaminate": [lambda: dcurate.ImageDecontaminate({"vqa": "a/*.jpg"}, action="flag")],
-    "ImportanceWeights": [lambda: dcurate.ImportanceWeights("m.npz")],
-    "LLMCleanupStage": [lambda: dcurate.LLMCleanupStage("m", "Clean {text}", client=CLIENT)],
-    "LLMPiiStage": [lambda: dcurate.LLMPiiStage(**LLM)],
+    "ImageDecontaminate": [lambda: dcurate.images.ImageDecontaminate({"vqa": "a/*.jpg"}, action="flag")],
+    "ImportanceWeights": [lambda: dcurate.tokens.ImportanceWeights("m.npz")],
+    "LLMCleanupStage": [lambda: dcurate.llm.LLMCleanupStage("m", "Clean {text}", client=CLIENT)],
+    "LLMPiiStage": [lambda: dcurate.llm.LLMPiiStage(**LLM)],
     "LabelFilter": [],
     "MegatronTokenizerWriter": [],
     "Mixture": [],
     "ModelStage": [],
     "NemotronCCStage": [],
-    "OnTexts": [lambda: dcurate.OnTexts(ScoreFilter(WordCountFilter(), score_field="words"))],
+    "OnTexts": [lambda: dcurate.images.OnTexts(ScoreFilter(WordCountFilter(), score_field="words"))],
     "QAMultilingualSyntheticStage": [],
     "Rebatch": [],
     "SampleFraction": [],
     "SampleRows": [],
-    "SentenceTransformerEmbeddingModelStage": [lambda: dcurate.SentenceTransformerEmbeddingModelStage("m")],
+    "SentenceTransformerEmbeddingModelStage": [lambda: dcurate.models.SentenceTransformerEmbeddingModelStage("m")],
     "TableReader": [],
     "TableWriter": [],
     "TaskDecontamination": [],
     "TextDuplicatesRemovalStage": [],
     "TokenShuffle": [],
     "TokenWriter": [],
-    "TokenizerStage": [lambda: dcurate.TokenizerStage("m")],
-    "VisionExtract": [lambda: dcurate.VisionExtract(**LLM)],
-    "WikipediaParaphrasingStage": [lambda: dcurate.WikipediaParaphrasingStage(**LLM)],
+    "TokenizerStage": [lambda: dcurate.models.TokenizerStage("m")],
+    "VisionExtract": [lambda: dcurate.documents.VisionExtract(**LLM)],
+    "WikipediaParaphrasingStage": [lambda: dcurate.llm.WikipediaParaphrasingStage(**LLM)],
 }
 
 
 def stages() -> list[tuple[str, Stage]]:
     """A stage of every public class, as it is by default or as above; one that needs arguments must be there."""
     found = []
-    for name in sorted(dcurate.__all__):
-        kind = getattr(dcurate, name)
+    for name in sorted(homes()):
+        kind = find_public(name)
         if not inspect.isclass(kind) or not issubclass(kind, Stage) or inspect.isabstract(kind):
             continue
         if issubclass(kind, SourceStage | SinkStage):

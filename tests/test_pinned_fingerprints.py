@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import dcurate
+import dcurate.text
+from dcurate import CompositeStage, SinkStage, SourceStage
 from dcurate.core.fingerprint import fingerprint
-from dcurate.core.stage import CompositeStage, SinkStage, SourceStage, Stage
+from dcurate.core.public import find_public, homes
+from dcurate.core.stage import Stage
 from dcurate.errors import DcurateError
-from dcurate.text.filter import DocumentFilter
-from dcurate.text.modifier import DocumentModifier
+from dcurate.text import DocumentFilter, DocumentModifier
 from tests.test_new_columns import stages
 
 PINS = Path(__file__).with_suffix(".json")
@@ -22,7 +24,7 @@ PINS = Path(__file__).with_suffix(".json")
 PATHS = {"file_paths": "in", "path": "out"}
 
 #: Bases of filters of one's own.
-ABSTRACT = (dcurate.NumberFilter,)
+ABSTRACT = (dcurate.text.NumberFilter,)
 
 
 def parts() -> dict[str, Any]:
@@ -33,8 +35,8 @@ def parts() -> dict[str, Any]:
             continue
         number = sum(key.partition("-")[0] == name for key in made)
         made[f"{name}-{number}" if number else name] = stage
-    for name in dcurate.__all__:
-        kind = getattr(dcurate, name)
+    for name in homes():
+        kind = find_public(name)
         if not inspect.isclass(kind) or inspect.isabstract(kind):
             continue
         if kind in ABSTRACT or not issubclass(kind, SourceStage | SinkStage | DocumentFilter | DocumentModifier):

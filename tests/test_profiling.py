@@ -15,26 +15,29 @@ from typing import Any
 import pytest
 
 from dcurate import (
-    AddId,
-    CommonEnglishWordsFilter,
+    CorpusProfile,
     DaskExecutor,
-    DocumentFilter,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
     LocalCluster,
-    NonAlphaNumericFilter,
     ParquetWriter,
     Pipeline,
-    RepeatedLinesFilter,
     ScoreFilter,
-    WhiteSpaceFilter,
-    WordCountFilter,
+    profile,
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.errors import PipelineError
-from dcurate.profiling import CorpusProfile, profile
 from dcurate.recipe import BUNDLED
+from dcurate.text import (
+    AddId,
+    CommonEnglishWordsFilter,
+    DocumentFilter,
+    NonAlphaNumericFilter,
+    RepeatedLinesFilter,
+    WhiteSpaceFilter,
+    WordCountFilter,
+)
 from tests.forked import finished
 
 pytestmark = pytest.mark.cluster

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dcurate
+import dcurate.text
 from dcurate.errors import PipelineError
 from dcurate.recipe import BUNDLED, bundled_recipes, load_recipe, parse_setting
 from dcurate.text import presets
@@ -121,7 +122,7 @@ rejected: ${output}/rejected
     assert recipe.pipeline.description == "Three filters."
     assert recipe.pipeline.stages == [
         dcurate.JsonlReader(file_paths="in.jsonl", on_bad_line="quarantine"),
-        dcurate.ScoreFilter(filter_obj=dcurate.WordCountFilter(min_words=5), score_field="word_count"),
+        dcurate.ScoreFilter(filter_obj=dcurate.text.WordCountFilter(min_words=5), score_field="word_count"),
         dcurate.JsonlWriter(path="o"),
     ]
     assert (recipe.executor, recipe.rejected, recipe.source) == ({"execution_mode": "batch"}, "o/rejected", path)

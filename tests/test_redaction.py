@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import AsyncOpenAIClient, InlineExecutor, JsonlReader, Pipeline, Transfer
+from dcurate import InlineExecutor, JsonlReader, Pipeline
 from dcurate.core.secrets import remember_secrets
+from dcurate.download import Transfer
 from dcurate.errors import DataError, StageError
-from dcurate.models.llm.errors import RequestError
-from dcurate.models.llm.settings import Secret
+from dcurate.llm import AsyncOpenAIClient, RequestError
+from dcurate.llm.settings import Secret
 from dcurate.redaction import LONGEST, hush, is_secret, legible, redacted, remember, text_of, without_secrets
 
 MARK = "hunter2"

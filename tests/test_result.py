@@ -9,11 +9,18 @@ import polars
 import pyarrow as pa
 import pytest
 
-from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
-from dcurate.core.batch import FileGroup
-from dcurate.core.stage import ProcessingStage
+from dcurate import (
+    DocumentBatch,
+    FileGroup,
+    InlineExecutor,
+    JsonlWriter,
+    Pipeline,
+    ProcessingStage,
+    RunResult,
+    ScoreFilter,
+)
 from dcurate.errors import DataError, PipelineError, RunError
-from dcurate.result import RunResult
+from dcurate.text import WordCountFilter
 from dcurate.ui.table import report_text
 
 LARGE = 2**60 + 1

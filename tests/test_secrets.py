@@ -17,56 +17,46 @@ import pandas as pd
 import pytest
 
 from dcurate import (
-    AddId,
-    AsyncOpenAIClient,
-    Benchmark,
-    C4BadWordsFilter,
-    CommonCrawlWarcIterator,
+    BatchKey,
     DaskExecutor,
     Decontaminate,
     DocumentReader,
     DocumentWriter,
-    EmbeddingCreatorStage,
     ExactDeduplicationWorkflow,
-    FileDownloader,
+    FileGroup,
     FuzzyDeduplicationWorkflow,
-    GenerateStage,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
-    JsonProgress,
     LocalCluster,
-    Observer,
     ParquetReader,
     ParquetWriter,
-    PiiModifier,
     Pipeline,
     ProcessingStage,
-    Progress,
-    RemoteFile,
-    RunPlaces,
     ScoreFilter,
     SemanticDeduplicationWorkflow,
-    TextDuplicatesRemovalStage,
     TextDuplicatesRemovalWorkflow,
-    TokenCountFilter,
-    TokenizerStage,
-    Transfer,
     WarcReader,
-    WordCountFilter,
 )
-from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.batch import FilePart
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.secrets import shown
+from dcurate.dedup import Benchmark, TextDuplicatesRemovalStage
+from dcurate.download import CommonCrawlWarcIterator, FileDownloader, RemoteFile, Transfer
 from dcurate.download.fetch import read
 from dcurate.errors import DataError, DcurateError, PipelineError
+from dcurate.events import Observer
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
-from dcurate.models.llm.config import GenerationConfig, Request
+from dcurate.llm import AsyncOpenAIClient, GenerateStage, GenerationConfig
+from dcurate.llm.config import Request
+from dcurate.models import EmbeddingCreatorStage, TokenizerStage
 from dcurate.recipe import load_recipe
 from dcurate.redaction import without_secrets
 from dcurate.run import Executor
-from dcurate.runs import manifest
+from dcurate.runs import RunPlaces, manifest
+from dcurate.text import AddId, C4BadWordsFilter, PiiModifier, TokenCountFilter, WordCountFilter
+from dcurate.ui import JsonProgress, Progress
 
 pytestmark = pytest.mark.cluster
 

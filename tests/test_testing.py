@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from dcurate import (
-    AddId,
     CompositeStage,
     DaskExecutor,
     DocumentBatch,
@@ -21,15 +20,13 @@ from dcurate import (
     JsonlWriter,
     LocalCluster,
     Modify,
-    NewlineNormalizer,
-    PiiModifier,
     ProcessingStage,
     ScoreFilter,
-    WordCountFilter,
     processing_stage,
 )
 from dcurate.errors import PipelineError
 from dcurate.testing import LAWS, check_stage, run_stage
+from dcurate.text import AddId, NewlineNormalizer, PiiModifier, WordCountFilter
 
 pytestmark = pytest.mark.cluster
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.dedup.minhash import MinHash
+from dcurate.dedup import MinHash
 from dcurate.dedup.spans import UnitFinder
 from dcurate.dedup.substrings import AnchorFinder
 from dcurate.frames.text import TextColumn, column_of

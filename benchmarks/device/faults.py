@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.device.fault_stages import PoisonOnce
-from dcurate import InlineExecutor, JsonlWriter, LocalCluster, Pipeline, Resources
-from dcurate.engine.dask.executor import DaskExecutor
+from dcurate import DaskExecutor, InlineExecutor, JsonlWriter, LocalCluster, Pipeline, Resources
 from dcurate_testing.device import curate, reader
 
 #: Bytes that are left to the pipeline on a GPU that is full.

@@ -20,11 +20,10 @@ from benchmarks.measure import ROOT, machine, save, table, versions
 from benchmarks.models_made import classifier, embedder, flops
 from benchmarks.models_peers import LONGEST, pipeline_of_transformers, sentence_transformer
 from dcurate import DaskExecutor, DocumentBatch, JsonlReader, LocalCluster, ParquetWriter, Pipeline, Resources
-from dcurate.core.events import Event, TaskDone
+from dcurate.events import Event, TaskDone
 from dcurate.frames.columns import table_of
 from dcurate.frames.vectors import vectors_in
-from dcurate.models.classifiers.sequence import ClassifierStage
-from dcurate.models.embedders.creator import EmbeddingCreatorStage
+from dcurate.models import ClassifierStage, EmbeddingCreatorStage
 
 SAMPLE = ROOT / "dcurate/bundled/sample"
 KINDS = ("classify", "embed")

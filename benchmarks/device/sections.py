@@ -19,6 +19,7 @@ from benchmarks.device.calls import same, texts
 from benchmarks.device.kernels import seconds
 from benchmarks.measure import table
 from dcurate import (
+    DaskExecutor,
     InlineExecutor,
     JsonlReader,
     LocalCluster,
@@ -30,7 +31,6 @@ from dcurate import (
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.semantic.kmeans import moved, nearest, seeds, sums_of
-from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.frames.convert import cudf
 from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import TextColumn

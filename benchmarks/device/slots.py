@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.device.calls import texts
 from benchmarks.measure import ROOT, table
-from dcurate.dedup.minhash import MinHash
+from dcurate.dedup import MinHash
 from dcurate.kernels import cuda
 from dcurate.kernels.pii.scan import pii_counts
 

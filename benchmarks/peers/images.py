@@ -27,7 +27,7 @@ import numpy as np
 
 
 def same_work(pixels):
-    """The signals and hashes of `dcurate.ImageSignals` with NumPy, on a picture in RGB."""
+    """The signals and hashes of `dcurate.images.ImageSignals` with NumPy, on a picture in RGB."""
     values = pixels[..., :3]
     gray = (values.astype(np.uint16) @ np.array([77, 150, 29], np.uint16) >> 8).astype(np.int16)
     channels = values.astype(np.float32)

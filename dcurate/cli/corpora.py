@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import dcurate
+import dcurate.dedup
 from dcurate.cli.group import LINE_INTERVAL, MODES, cli, console, debug_option, local_executor, trust_option
 from dcurate.ui.progress import Progress
 
@@ -108,11 +109,11 @@ def dedup_report(
     """
     if words and characters:
         raise click.UsageError("--words and --characters exclude each other; give one of them")
-    shingles = dcurate.Shingles(characters, "characters") if characters else dcurate.Shingles(words or 5)
-    found = dcurate.dedup_report(
+    shingles = dcurate.dedup.Shingles(characters, "characters") if characters else dcurate.dedup.Shingles(words or 5)
+    found = dcurate.dedup.dedup_report(
         list(paths), text_field=text_field, threshold=threshold, shingles=shingles, documents=documents
     )
     if json_path is not None:
         found.to_json(json_path)
     if not quiet:
-        console().print(dcurate.DedupReportTable(found))
+        console().print(dcurate.dedup.DedupReportTable(found))

@@ -20,11 +20,11 @@ import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, JsonLines, cli, console, debug_option, local_executor, trust_option
 from dcurate.cli.samples import run_on_sample
 from dcurate.cluster.fork_server import started_ahead
-from dcurate.core.events import Observer
 from dcurate.core.extras import libraries, missing
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import shown
 from dcurate.errors import PipelineError, ResourceError, listed, nearest
+from dcurate.events import Observer
 from dcurate.fs.stores import Directory
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting

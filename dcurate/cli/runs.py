@@ -11,6 +11,8 @@ import orjson
 from rich.text import Text
 
 import dcurate
+import dcurate.runs
+import dcurate.ui
 from dcurate.cli.group import cli, console, debug_option
 from dcurate.core.lazy import lazy
 from dcurate.errors import listed
@@ -70,7 +72,7 @@ def compare_runs(*, first: str, second: str, html: str | None, json_path: str | 
 
     FIRST and SECOND are output directories, or the folders of their records (OUTPUT.dcurate).
     """
-    found = dcurate.compare_runs(first, second)
+    found = dcurate.ui.compare_runs(first, second)
     if json_path != "-":
         console().print(found)
     if html is not None:
@@ -116,7 +118,7 @@ def inspect_documents(
             raise click.UsageError("no stage of this run dropped documents")
         raise click.UsageError(f"name the stage with --dropped-by; documents were dropped by {listed(dropping)}")
     found = dcurate.inspect(
-        dcurate.RunPlaces(output, rejected),
+        dcurate.runs.RunPlaces(output, rejected),
         dropped_by,
         n=n,
         reason=reason,
@@ -157,7 +159,7 @@ def trace_documents(
     """
     if not ids and not tokens:
         raise click.UsageError("no document to trace; give its id before OUTPUT, or --token SHARD:OFFSET")
-    found = dcurate.trace(dcurate.RunPlaces(output, rejected, groups), ids, id_field=id_field, tokens=tokens)
+    found = dcurate.trace(dcurate.runs.RunPlaces(output, rejected, groups), ids, id_field=id_field, tokens=tokens)
     if json_path != "-":
         console().print(found)
     write_json(json_path, found.to_dict())
@@ -182,7 +184,7 @@ def explore(
     OUTPUT is the output directory of a run. Run with --rejected PATH to have dropped documents kept. The page is served
     to this machine alone, until Ctrl-C; marks are kept in marks.jsonl among the records of the run.
     """
-    places = dcurate.RunPlaces(output, rejected, groups)
+    places = dcurate.runs.RunPlaces(output, rejected, groups)
     with scratch_folder() as folder, console().status("reading documents") as status:
         path = Path(folder)
         corpus = corpora.load_corpus(

@@ -8,6 +8,7 @@ import click
 from rich.table import Table
 
 import dcurate
+import dcurate.tokens
 from dcurate.cli.group import cli, console, debug_option, local_executor
 from dcurate.cli.runs import write_json
 from dcurate.core.lazy import lazy
@@ -259,7 +260,7 @@ def convert(
 def shuffle(*, inputs: tuple[str, ...], output: str, workers: int | None, json_path: str | None, **how: Any) -> None:
     """Write the documents or windows of all FOLDERs to one folder in random order, in shards of 2^27 tokens."""
     how["shard_tokens"] = how["shard_tokens"] or 2**27
-    _run("shuffle", [dcurate.TokenShuffle(list(inputs), output, **how)], workers)
+    _run("shuffle", [dcurate.tokens.TokenShuffle(list(inputs), output, **how)], workers)
     _written(output, json_path)
 
 

@@ -64,7 +64,7 @@ class Part(HidesSecrets):
         """Whether the class has a method for one document below that for many: the latter is not for this class then.
 
         Examples:
-            >>> from dcurate import WordCountFilter
+            >>> from dcurate.text import WordCountFilter
             >>> class Twice(WordCountFilter):
             ...     def score_document(self, text):
             ...         return 2 * super().score_document(text)
@@ -207,7 +207,7 @@ def wrapping(value: Any) -> str:
     """The end of an error sentence that says which stage takes an object; empty if that is not known.
 
     Examples:
-        >>> from dcurate import WordCountFilter
+        >>> from dcurate.text import WordCountFilter
         >>> wrapping(WordCountFilter()), wrapping(WordCountFilter), wrapping(3)
         ('; wrap it: ScoreFilter(WordCountFilter(...))', '; wrap it: ScoreFilter(WordCountFilter(...))', '')
     """

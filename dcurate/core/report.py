@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dcurate.core.events import StageStats
+from dcurate.events import StageStats
 
 
 @dataclass(frozen=True)

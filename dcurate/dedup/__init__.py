@@ -1,1 +1,5 @@
 """Finding documents that repeat."""
+
+from dcurate.core.public import attach
+
+__getattr__, __dir__ = attach(__name__, __file__)

@@ -27,7 +27,8 @@ class Keep(ABC):
     The choice depends only on the rows, not on the number of workers or the partitioning of files.
 
     Examples:
-        >>> from dcurate import ExactDuplicates, Highest
+        >>> from dcurate import ExactDuplicates
+        >>> from dcurate.dedup import Highest
         >>> ExactDuplicates(keep=Highest("score")).keep
         Highest(column='score')
     """

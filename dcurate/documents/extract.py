@@ -17,7 +17,7 @@ from dcurate.documents.losses import counted
 from dcurate.documents.stage import RECYCLE_ITEMS, FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.image.interleaved.schema import SCHEMA
+from dcurate.images.interleaved.schema import SCHEMA
 from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined

@@ -46,7 +46,7 @@ class Draw(NamedTuple):
 
 #: The first page of a PDF, and a picture itself.
 PAGES = Draw("dcurate.documents.pictures:page_picture", ("pypdfium2", "PIL"))
-PICTURES = Draw("dcurate.image.thumbnails:thumbnail", ("simplejpeg", "PIL"))
+PICTURES = Draw("dcurate.images.thumbnails:thumbnail", ("simplejpeg", "PIL"))
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from dcurate.documents.vision_child import wanted
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
+from dcurate.llm.config import Answer, GenerationConfig, Question, Request
+from dcurate.llm.errors import RequestError
+from dcurate.llm.generate import GenerateStage
+from dcurate.llm.images import content
 from dcurate.media.errors import MediaFault
 from dcurate.media.refs import BYTES, REF, fetch, has_media
 from dcurate.media.sandbox import ChildAnswer, Sandbox
-from dcurate.models.llm.config import Answer, GenerationConfig, Question, Request
-from dcurate.models.llm.errors import RequestError
-from dcurate.models.llm.generate import GenerateStage
-from dcurate.models.llm.images import content
 
 #: Characters of the text of the file that go with a picture.
 _ANCHOR = 6000
@@ -68,7 +68,8 @@ class VisionExtract(GenerateStage):
         PipelineError: arguments that do not fit together.
 
     Examples:
-        >>> from dcurate import AsyncOpenAIClient, VisionExtract
+        >>> from dcurate.documents import VisionExtract
+        >>> from dcurate.llm import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> VisionExtract(client=client, model_name="olmOCR-2", convention="olmocr").inputs()[1]
         ['text', 'pages', 'page_spans']

@@ -1,1 +1,5 @@
 """Downloaded sources: listing, resumable transfers, records, text."""
+
+from dcurate.core.public import attach
+
+__getattr__, __dir__ = attach(__name__, __file__)

@@ -262,7 +262,7 @@ class DocumentDownloadStage(ProcessingStage[FileGroup, DownloadedFiles]):
         PipelineError: ``on_error`` is neither.
 
     Examples:
-        >>> from dcurate import FileDownloader
+        >>> from dcurate.download import FileDownloader
         >>> DocumentDownloadStage(FileDownloader("files"), on_error="raise").on_error
         'raise'
     """

@@ -168,7 +168,8 @@ class DocumentExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Examples:
         >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, DocumentExtractor
+        >>> from dcurate import DocumentBatch
+        >>> from dcurate.download import DocumentExtractor
         >>> class Title(DocumentExtractor):
         ...     def extract(self, record):
         ...         return {"text": record["title"].strip()} if record["title"] else None

@@ -43,7 +43,12 @@ class DocumentDownloadExtractStage(CompositeStage[Batch, DocumentBatch]):
         PipelineError: a setting out of range.
 
     Examples:
-        >>> from dcurate import WikipediaDownloader, WikipediaExtractor, WikipediaIterator, WikipediaUrlGenerator
+        >>> from dcurate.download import (
+        ...     WikipediaDownloader,
+        ...     WikipediaExtractor,
+        ...     WikipediaIterator,
+        ...     WikipediaUrlGenerator,
+        ... )
         >>> stage = DocumentDownloadExtractStage(
         ...     WikipediaUrlGenerator("de"),
         ...     WikipediaDownloader("dumps"),

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dcurate.core.batch import Batch, FileGroup
-from dcurate.core.events import (
+from dcurate.core.kernels import Kernels
+from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
+from dcurate.core.report import RunReport
+from dcurate.core.stage import SourceStage
+from dcurate.engine.flow import Flow
+from dcurate.engine.worker.operator_task import OperatorSpec, rejecting
+from dcurate.errors import PipelineError
+from dcurate.events import (
     Event,
     Observer,
     OperatorSample,
@@ -23,13 +30,6 @@ from dcurate.core.events import (
     StageStats,
     TaskDone,
 )
-from dcurate.core.kernels import Kernels
-from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
-from dcurate.core.report import RunReport
-from dcurate.core.stage import SourceStage
-from dcurate.engine.flow import Flow
-from dcurate.engine.worker.operator_task import OperatorSpec, rejecting
-from dcurate.errors import PipelineError
 from dcurate.plan.operators import Plan
 from dcurate.redaction import without_secrets
 

@@ -25,7 +25,8 @@ class InlineExecutor:
 
     Examples:
         >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, Pipeline, ScoreFilter, WordCountFilter
+        >>> from dcurate import DocumentBatch, Pipeline, ScoreFilter
+        >>> from dcurate.text import WordCountFilter
         >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two words"]}))
         >>> pipeline = Pipeline("demo", stages=[ScoreFilter(WordCountFilter(min_words=2))])
         >>> pipeline.run(InlineExecutor(), initial_tasks=[rows], observers=[])[0].num_items

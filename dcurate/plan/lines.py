@@ -13,7 +13,8 @@ def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     A stage of a user may look at columns that it does not name: then all are parsed, and it does not see the lines.
 
     Examples:
-        >>> from dcurate import AddId, JsonlReader, JsonlWriter, Pipeline
+        >>> from dcurate import JsonlReader, JsonlWriter, Pipeline
+        >>> from dcurate.text import AddId
         >>> stages = keep_lines([JsonlReader("in"), AddId("id"), JsonlWriter("out")])
         >>> stages[0]._read_only
         ('id',)

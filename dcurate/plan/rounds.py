@@ -43,7 +43,8 @@ def rounds(
             when that round is asked for, so that it can look at the results of the round before.
 
     Examples:
-        >>> from dcurate import AddId, ExactDuplicates, JsonlReader, JsonlWriter
+        >>> from dcurate import ExactDuplicates, JsonlReader, JsonlWriter
+        >>> from dcurate.text import AddId
         >>> stages = [JsonlReader("in"), ExactDuplicates(), AddId("id"), JsonlWriter("out")]
         >>> [[stage.name for stage in each.stages] for each in rounds(stages)]
         [['jsonl_reader'], ['add_id', 'jsonl_writer']]

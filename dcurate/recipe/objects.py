@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import dcurate
+from dcurate.core.public import find_public, homes
 from dcurate.core.secrets import secrets_in, shown
 from dcurate.errors import DcurateError, PipelineError, listed, nearest
 from dcurate.recipe.trust import ADVICE, check_arguments, may_be_made, public_name
@@ -43,7 +43,7 @@ def _lookup(name: str, place: str, trust: bool) -> Any:
     if public is not None and not trust and not may_be_made(public):
         raise PipelineError(f"{place}: {public} is no stage or filter, nor what one of these is made of; {ADVICE}")
     if public is not None:
-        return getattr(dcurate if public in dir(dcurate) else presets, public)
+        return find_public(public) if public in homes() else getattr(presets, public)
     if not colon:
         raise PipelineError(f"{place}: dcurate has no {name!r}; {_mend(name)}")
     if not trust:
@@ -66,7 +66,7 @@ def _lookup(name: str, place: str, trust: bool) -> Any:
 
 
 def _mend(name: str) -> str:
-    names = [*(public for public in dir(dcurate) if public[0].isupper()), *presets.__all__]
+    names = [*(public for public in homes() if public[0].isupper()), *presets.__all__]
     if close := difflib.get_close_matches(name, names, n=1):
         return f"did you mean {close[0]!r}?"
     module, _, attribute = name.rpartition(".")
@@ -123,7 +123,7 @@ def _without(secrets: Iterable[str], sentence: str) -> str:
 
 
 def _is_class(text: str) -> bool:
-    return text in presets.__all__ or (text in dir(dcurate) and text[0].isupper())
+    return text in presets.__all__ or (text in homes() and text[0].isupper())
 
 
 def _argument(value: Any, place: str, trust: bool) -> Any:
@@ -135,6 +135,6 @@ def _argument(value: Any, place: str, trust: bool) -> Any:
     if len(value) == 1:
         name, arguments = next(iter(value.items()))
         describes = isinstance(name, str) and (_CLASS.fullmatch(name) is not None or name in presets.__all__)
-        if describes and (arguments is None or isinstance(arguments, dict) or name in dir(dcurate)):
+        if describes and (arguments is None or isinstance(arguments, dict) or name in homes()):
             return object_of(name, arguments, place, trust)
     return {key: _argument(inner, place, trust) for key, inner in value.items()}

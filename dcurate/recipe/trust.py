@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 import fsspec
 
-import dcurate
+from dcurate.core.public import find_public, homes
 from dcurate.errors import PipelineError
 from dcurate.text import presets
 
@@ -83,15 +82,13 @@ def public_name(name: str) -> str | None:
         (None, None, None)
     """
     module, colon, attribute = name.rpartition(":")
-    for home in (dcurate, presets):
-        if attribute in dir(home) and (not colon or module in _homes(home, attribute)):
-            return attribute
-    return None
-
-
-def _homes(home: ModuleType, public: str) -> tuple[str, str]:
-    """Return the modules that a recipe may name as the home of a public name."""
-    return home.__name__, getattr(getattr(home, public), "__module__", "")
+    if attribute in homes():
+        home, value = homes()[attribute], find_public(attribute)
+    elif attribute in presets.__all__:
+        home, value = presets.__name__, getattr(presets, attribute)
+    else:
+        return None
+    return attribute if not colon or module in (home, getattr(value, "__module__", "")) else None
 
 
 def may_be_made(public: str) -> bool:
@@ -103,7 +100,7 @@ def may_be_made(public: str) -> bool:
     """
     if public in presets.__all__ or public in _HELPERS:
         return True
-    thing = getattr(dcurate, public)
+    thing = find_public(public)
     return isinstance(thing, type) and any(
         one.__name__ in _KINDS and one.__module__.startswith("dcurate.") for one in thing.__mro__
     )

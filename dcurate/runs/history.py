@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from dcurate.core.events import Event, HostsSampled, RunEnded, Sampled
+from dcurate.events import Event, HostsSampled, RunEnded, Sampled
 from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
 from dcurate.runs.state import RunState
 
@@ -90,7 +90,7 @@ class History:
         interval_s: least seconds between two points; it doubles each time that there are too many of them.
 
     Examples:
-        >>> from dcurate.core.events import RunEnded, RunStarted
+        >>> from dcurate.events import RunEnded, RunStarted
         >>> history = History()
         >>> history.on_event(RunStarted(0.0, "7f3a", "demo", "inline", (("read", "write"),)))
         >>> history.on_event(RunEnded(2.0, ""))

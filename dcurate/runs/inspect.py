@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from dcurate.core.events import StageStats
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import PipelineError, listed, nearest
+from dcurate.events import StageStats
 from dcurate.frames.excerpts import excerpt, id_column
 from dcurate.fs.stores import Directory, output_of
 from dcurate.io.rejections import REASON, SCORE, STAGE
@@ -105,7 +105,8 @@ def inspect(
     Examples:
         >>> import tempfile
         >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter
+        >>> from dcurate.text import WordCountFilter
         >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
         >>> folder = tempfile.TemporaryDirectory()
         >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]

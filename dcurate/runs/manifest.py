@@ -42,7 +42,8 @@ def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[st
         there was one, and ``resume``: how to go on.
 
     Examples:
-        >>> from dcurate import Pipeline, ScoreFilter, WordCountFilter
+        >>> from dcurate import Pipeline, ScoreFilter
+        >>> from dcurate.text import WordCountFilter
         >>> pipeline = Pipeline("demo").add_stage(ScoreFilter(WordCountFilter(min_words=5)))
         >>> about = provenance(pipeline, pipeline.build())
         >>> about["stages"][0]["kind"], about["thresholds"]["word_count"]["word_count"][0]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dcurate.core.events import HostSample, StageStats
+from dcurate.events import HostSample, StageStats
 
 #: Upper bounds, in seconds, of the buckets that calls are counted in by how long they took; longer ones have one more.
 LATENCY_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dcurate.core.events import (
+from dcurate.events import (
     CallCopied,
     CallHung,
     Compiled,

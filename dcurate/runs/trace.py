@@ -52,7 +52,8 @@ def trace(
     Examples:
         >>> import tempfile
         >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter
+        >>> from dcurate.text import WordCountFilter
         >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
         >>> folder = tempfile.TemporaryDirectory()
         >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]

@@ -1,1 +1,5 @@
 """Stages over texts: scores, filters, modifiers."""
+
+from dcurate.core.public import attach
+
+__getattr__, __dir__ = attach(__name__, __file__)

@@ -130,7 +130,8 @@ def refilter(rules: Sequence[DocumentFilter], prefix: str = "", name: str = "ref
 
     Examples:
         >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, WordCountFilter
+        >>> from dcurate import DocumentBatch
+        >>> from dcurate.text import WordCountFilter
         >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["one", "two words"]}))
         >>> scored = Annotate([WordCountFilter(min_words=1)]).process(batch)
         >>> refilter([WordCountFilter(min_words=2)]).process(scored).to_pandas().text.tolist()

@@ -72,7 +72,7 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
         DataError: a source without documents.
 
     Examples:
-        >>> from dcurate import Source
+        >>> from dcurate.tokens import Source
         >>> mixture = Mixture(
         ...     {"web": Source("web", weight=1), "books": {"input": "books", "share": 0.2}}, "1B", "tokenizer.json"
         ... )

@@ -13,8 +13,8 @@ from rich.jupyter import JupyterMixin
 from rich.table import Table
 from rich.text import Text
 
-from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
+from dcurate.events import StageStats
 from dcurate.runs.load import RecordedRun, read_run
 from dcurate.runs.text import seconds_text
 from dcurate.ui.profile_table import share
@@ -144,7 +144,8 @@ def compare_runs(first: str, second: str, storage_options: Mapping[str, Any] | N
     Examples:
         >>> import tempfile
         >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+        >>> from dcurate import DocumentBatch, InlineExecutor, JsonlWriter, Pipeline, ScoreFilter
+        >>> from dcurate.text import WordCountFilter
         >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
         >>> folder = tempfile.TemporaryDirectory()
         >>> stages = [ScoreFilter(WordCountFilter(min_words=2)), JsonlWriter(folder.name)]

@@ -11,8 +11,8 @@ from typing import Any, Protocol, Self
 
 from rich.filesize import decimal
 
-from dcurate.core.events import Event, RunEnded, RunStarted
 from dcurate.core.report import RunReport
+from dcurate.events import Event, RunEnded, RunStarted
 from dcurate.fs.stores import Directory
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import OperatorFigures

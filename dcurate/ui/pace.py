@@ -18,7 +18,7 @@ class Pace:
     """Keeps the snapshots of the last seconds of a run, to say its rates.
 
     Examples:
-        >>> from dcurate.core.events import StageStats
+        >>> from dcurate.events import StageStats
         >>> pace = Pace()
         >>> for second in (0, 1, 2):
         ...     stages = (StageStats("read", rows_in=100 * second, bytes_in=1000 * second),)

@@ -15,7 +15,8 @@ def picture(name: str, description: str | None, plan: Plan) -> str:
     """Draw the plan of a pipeline as HTML, for a notebook.
 
     Examples:
-        >>> from dcurate import Pipeline, ScoreFilter, WordCountFilter
+        >>> from dcurate import Pipeline, ScoreFilter
+        >>> from dcurate.text import WordCountFilter
         >>> "word_count" in Pipeline("demo", stages=[ScoreFilter(WordCountFilter())])._repr_html_()
         True
     """

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dcurate.core.events import Event, RunEnded, RunStarted
+from dcurate.events import Event, RunEnded, RunStarted
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 from dcurate.runs.state import RunState
 from dcurate.runs.text import many, seconds_text
@@ -46,7 +46,7 @@ class Progress:
         >>> import pandas as pd
         >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline
         >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
-        >>> from dcurate import AddId
+        >>> from dcurate.text import AddId
         >>> with Progress() as progress:
         ...     result = Pipeline("seen", stages=[AddId("id")]).run(InlineExecutor(), [rows], observers=[progress])
     """
@@ -142,7 +142,7 @@ class JsonProgress:
         >>> import pandas as pd
         >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline
         >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
-        >>> from dcurate import AddId
+        >>> from dcurate.text import AddId
         >>> file = io.StringIO()
         >>> _ = Pipeline("seen", stages=[AddId("id")]).run(InlineExecutor(), [rows], observers=[JsonProgress(file)])
         >>> json.loads(file.getvalue().splitlines()[-1])["state"]

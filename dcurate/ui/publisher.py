@@ -9,7 +9,7 @@ from typing import Self
 from distributed import Client
 
 from dcurate.cluster.compat import send_to_scheduler
-from dcurate.core.events import HostSample
+from dcurate.events import HostSample
 from dcurate.runs.history import History
 from dcurate.ui.metrics.worker_metrics import WorkerMetrics
 from dcurate.ui.scheduler_store import SNAPSHOT, SchedulerStore

@@ -13,8 +13,8 @@ from rich.filesize import decimal
 from rich.jupyter import JupyterMixin
 from rich.text import Text
 
-from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
+from dcurate.events import StageStats
 from dcurate.runs.text import many, seconds_text
 
 #: Of the text, in characters.
@@ -60,7 +60,8 @@ def report_table(report: RunReport, page: str | None = None) -> ReportTable:
 
     Examples:
         >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline, ScoreFilter, WordCountFilter
+        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline, ScoreFilter
+        >>> from dcurate.text import WordCountFilter
         >>> rows = DocumentBatch(data=pd.DataFrame({"id": ["a", "b"], "text": ["one", "two words"]}))
         >>> stages = [ScoreFilter(WordCountFilter(min_words=2))]
         >>> run = Pipeline("demo", stages=stages).run(InlineExecutor(), initial_tasks=[rows], observers=[])

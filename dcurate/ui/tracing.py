@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from dcurate.core.events import (
+from dcurate.errors import ResourceError
+from dcurate.events import (
     CallCopied,
     CallHung,
     Decided,
@@ -20,7 +21,6 @@ from dcurate.core.events import (
     WorkerLost,
     WorkerRecycled,
 )
-from dcurate.errors import ResourceError
 
 #: What instrumentation calls itself in traces.
 SCOPE = "dcurate"

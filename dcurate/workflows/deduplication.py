@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.core.events import Observer
 from dcurate.core.secrets import HidesSecrets
 from dcurate.core.stage import ProcessingStage
 from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.fuzzy import FuzzyDuplicates
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.dedup.semantic.stage import SemanticDuplicates
+from dcurate.events import Observer
 from dcurate.frames.columns import numbers, rows_at
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.output import Mode

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dcurate.core.events import Observer
 from dcurate.core.secrets import HidesSecrets
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR, TextDuplicatesRemovalStage, ids_found
 from dcurate.errors import PipelineError
+from dcurate.events import Observer
 from dcurate.fs.stores import Directory
 from dcurate.io.output import Mode
 from dcurate.run import AnyStage, Executor, Pipeline

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.html import Match, Subject, marked_pages, matched, measure_segments, scores
-from dcurate.text.extract.stage import HtmlExtractor
+from dcurate.text import HtmlExtractor
 
 
 def test_shingles_of_four_tokens_are_counted_as_often_as_they_come() -> None:

@@ -24,7 +24,7 @@ from benchmarks.streaming import DecisionLog, GivenUpError, StreamingRun, judge,
 from benchmarks.streaming_peers import speeds
 from benchmarks.timeline import Slot, Timeline
 from dcurate.cluster.nannies import GPU_PROCESSES
-from dcurate.core.events import CallCopied
+from dcurate.events import CallCopied
 
 pytestmark = pytest.mark.program
 

@@ -153,7 +153,9 @@ def test_a_terminal_without_a_sign_does_not_stop_a_run_at_its_end(here):
 
 def test_a_module_beside_the_recipe_hides_no_package(here):
     (here / "yaml.py").write_text("raise SystemError('this is not PyYAML')")
-    (here / "own.py").write_text("from dcurate import WordCountFilter\n\n\nclass Own(WordCountFilter):\n    pass\n")
+    (here / "own.py").write_text(
+        "from dcurate.text import WordCountFilter\n\n\nclass Own(WordCountFilter):\n    pass\n"
+    )
     (here / "r.yaml").write_text(RECIPE.replace("{WordCountFilter:", "{'own:Own':"))
     command = [sys.executable, "-P", "-m", "dcurate.cli", "plan", "r.yaml", "--trust"]
     done = subprocess.run(command, cwd=here, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)

@@ -11,14 +11,8 @@ from typing import Any
 import pyarrow as pa
 from distributed import Worker
 
-from dcurate import (
-    DocumentBatch,
-    ElasticCluster,
-    GpuMemorySettings,
-    Kind,
-    LocalCluster,
-)
-from dcurate.cluster import cuda
+from dcurate import DocumentBatch, ElasticCluster, LocalCluster
+from dcurate.cluster import GpuMemorySettings, Kind, cuda
 from dcurate.cluster.worker_info import worker_info
 from dcurate.engine.dask.gpu_results import register_results
 from dcurate.engine.worker.operator_task import TaskResult

@@ -6,7 +6,7 @@ import pytest
 from distributed import LocalCluster as DaskCluster
 
 from dcurate import DaskExecutor, Pipeline
-from dcurate.core.events import Event, SlotsChanged
+from dcurate.events import Event, SlotsChanged
 from tests.cluster.test_elastic import until
 from tests.stages import Numbers, Sleep
 

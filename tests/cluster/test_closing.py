@@ -12,8 +12,8 @@ import psutil
 import pytest
 from distributed import SpecCluster, Status
 
-from dcurate import ElasticCluster, Kind, LocalCluster
-from dcurate.cluster import nannies
+from dcurate import ElasticCluster, LocalCluster
+from dcurate.cluster import Kind, nannies
 from dcurate.cluster.base import Cluster
 from dcurate.errors import RunError
 from tests.cluster.test_elastic import until

@@ -12,13 +12,10 @@ from distributed import Nanny, SpecCluster, Status, Worker
 from distributed.diskutils import WorkSpace
 from distributed.system import MEMORY_LIMIT
 
-from dcurate import AttachedCluster, LocalCluster
-from dcurate.cluster import cuda
-from dcurate.cluster.elastic import ElasticCluster
+from dcurate import AttachedCluster, ElasticCluster, LocalCluster
+from dcurate.cluster import Kind, Shape, cuda
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
 from dcurate.cluster.worker_info import worker_info
-from dcurate.cluster.worker_pools import Kind
-from dcurate.cluster.worker_shape import Shape
 from dcurate.errors import ResourceError, RunError
 from tests.cluster.test_elastic import until
 from tests.conftest import ROOT, scheduler_and_workers, workers_of

@@ -11,8 +11,8 @@ import pytest
 from distributed import Nanny, SpecCluster, Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from dcurate import Kind, LocalCluster
-from dcurate.cluster import cuda, nannies
+from dcurate import LocalCluster
+from dcurate.cluster import Kind, cuda, nannies
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS, local_scheduler
 from dcurate.cluster.worker_info import VisibleGpu
 from dcurate.errors import ResourceError

@@ -14,7 +14,7 @@ import pytest
 from distributed import Client
 
 from dcurate import DaskExecutor, DocumentBatch, LocalCluster, Pipeline, ProcessingStage
-from dcurate.core.events import Event, WorkerLeft, WorkerLost
+from dcurate.events import Event, WorkerLeft, WorkerLost
 from tests.conftest import scheduler_and_workers, wait_for_workers, workers_of
 from tests.forked import forked
 from tests.stages import Numbers, Sleep

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.cluster.worker_shape import Shape
+from dcurate.cluster import Shape
 
 shapes = st.builds(
     lambda least, more, **fields: Shape(minimum=least, maximum=least + more, **fields),

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dcurate import InlineExecutor, JsonlReader, LocalCluster, Pipeline, Resources
-from dcurate.engine.dask.executor import DaskExecutor
-from dcurate.models.tokenizer import TokenizerStage
+from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, Pipeline, Resources
+from dcurate.models import TokenizerStage
 from tests.models.stages import Classify
 from tests.models.tiny import tiny_classifier
 

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import dcurate
+import dcurate.download
 from dcurate.compat.nemo import download
 from dcurate.compat.nemo.executors import RayClient
 from dcurate.compat.nemo.math_stages.content import LynxExtractor, MathContentExtractor, MathExtractStage
@@ -48,7 +49,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         server.shutdown()
 
 
-class Urls(dcurate.URLGenerator):
+class Urls(dcurate.download.URLGenerator):
     """List two files, and one that is not there."""
 
     def __init__(self, address: str) -> None:
@@ -72,7 +73,7 @@ class Downloader(download.DocumentDownloader):
         return True, None
 
 
-class Lines(dcurate.DocumentIterator):
+class Lines(dcurate.download.DocumentIterator):
     """A record of each line."""
 
     def iterate(self, file_path: str) -> Iterator[dict[str, Any]]:
@@ -82,7 +83,7 @@ class Lines(dcurate.DocumentIterator):
         return ["line"]
 
 
-class Words(dcurate.DocumentExtractor):
+class Words(dcurate.download.DocumentExtractor):
     """A row of each record but one."""
 
     def extract(self, record: dict[str, Any]) -> dict[str, Any] | None:

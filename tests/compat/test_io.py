@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dcurate
+import dcurate.text
 from dcurate.compat.nemo import builtin, ids, stages, tasks
 from dcurate.compat.nemo.bridge import ForeignStage, engine_stages
 from dcurate.compat.nemo.executors import RayClient
@@ -400,7 +401,9 @@ class Named(builtin.ScoreFilter):
 
 
 def test_a_class_that_extends_a_built_in_stage_is_given_tasks():
-    marked, named = engine_stages([Marked(dcurate.WordCountFilter(min_words=2)), Named(dcurate.WordCountFilter())])
+    marked, named = engine_stages(
+        [Marked(dcurate.text.WordCountFilter(min_words=2)), Named(dcurate.text.WordCountFilter())]
+    )
     assert isinstance(named, Named)
     rows = dcurate.DocumentBatch(data=pa.table({"text": ["one two", "one"]}), key=dcurate.BatchKey("a.jsonl"))
     assert isinstance(marked, ForeignStage)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import dcurate
+import dcurate.llm
 from dcurate.compat.nemo import synthetic
 from dcurate.compat.nemo.executors import RayClient
 from dcurate.compat.nemo.llm_client import AsyncLLMClient
@@ -39,7 +40,7 @@ GERMAN = "Hallo.\n```\nprint('Hello.')\n```\n  Guten Tag!\n42"
 
 
 def asked(endpoint: Endpoint) -> Any:
-    return dcurate.AsyncOpenAIClient(base_url=endpoint.url, base_delay=0.01)
+    return dcurate.llm.AsyncOpenAIClient(base_url=endpoint.url, base_delay=0.01)
 
 
 def run(stages: list[Any], **columns: Any) -> list[dict[str, Any]]:
@@ -188,4 +189,4 @@ def test_a_client_of_ones_own_is_asked_again_after_its_rate_limits() -> None:
     with pytest.raises(KeyError):
         asyncio.run(broken.query_model(messages=[], model="any"))
     assert broken.calls == 1
-    assert isinstance(dcurate.AsyncOpenAIClient(), AsyncLLMClient)
+    assert isinstance(dcurate.llm.AsyncOpenAIClient(), AsyncLLMClient)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import dcurate
+import dcurate.text
 from dcurate.compat import nemo
 from dcurate.compat.nemo.missing import Missing, MissingError, missing
 from dcurate.compat.nemo.names import load, names
@@ -65,7 +66,7 @@ def test_importing_a_module_loads_no_more_than_itself():
 def test_names_come_from_dcurate():
     from nemo_curator.stages.text.filters.heuristic.string import WordCountFilter  # noqa: PLC0415
 
-    assert WordCountFilter is dcurate.WordCountFilter
+    assert WordCountFilter is dcurate.text.WordCountFilter
 
 
 def test_a_module_also_has_the_names_that_nearly_all_import():
@@ -79,20 +80,20 @@ def test_a_module_also_has_the_names_that_nearly_all_import():
 def test_a_stage_has_the_methods_of_nemo_curator():
     scored = importlib.import_module("nemo_curator.stages.text.filters").ScoreFilter
     assert issubclass(scored, dcurate.ScoreFilter)
-    assert scored(dcurate.WordCountFilter()).with_(name="mine", ray_stage_spec={"max_restarts": 1}).name == "mine"
+    assert scored(dcurate.text.WordCountFilter()).with_(name="mine", ray_stage_spec={"max_restarts": 1}).name == "mine"
 
 
 def test_a_stage_that_has_no_adapter_of_its_own_has_those_methods_too():
     assert load("no_such_module", "Score", None) is load("builtin", "Score", None)
-    assert load("no_such_module", "WordCountFilter", None) is dcurate.WordCountFilter
+    assert load("no_such_module", "WordCountFilter", None) is dcurate.text.WordCountFilter
     assert load("no_such_module", "Nothing", 1) == 1
 
 
 def test_star_imports_and_submodules_as_attributes():
     names_here: dict = {}
     exec("from nemo_curator.stages.text.modifiers import *\nimport nemo_curator", names_here)
-    assert names_here["NewlineNormalizer"] is dcurate.NewlineNormalizer
-    assert names_here["nemo_curator"].stages.text.modifiers.string.Slicer is dcurate.Slicer
+    assert names_here["NewlineNormalizer"] is dcurate.text.NewlineNormalizer
+    assert names_here["nemo_curator"].stages.text.modifiers.string.Slicer is dcurate.text.Slicer
     assert names_here["nemo_curator"].__version__
 
 

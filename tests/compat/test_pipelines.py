@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import dcurate
+import dcurate.text
 from dcurate.compat.nemo import builtin, stages, tasks
 from dcurate.compat.nemo.executors import RayClient, XennaExecutor
 from dcurate.compat.nemo.pipeline import Pipeline
@@ -99,8 +100,8 @@ def test_a_pipeline_of_own_stages_and_tasks_runs(client: RayClient) -> None:
 
 
 def test_own_stages_and_built_in_ones_follow_each_other(client: RayClient) -> None:
-    keep = builtin.ScoreFilter(dcurate.WordCountFilter(min_words=2), text_field="text", score_field="count")
-    again = dcurate.WordCountFilter(min_words=1)
+    keep = builtin.ScoreFilter(dcurate.text.WordCountFilter(min_words=2), text_field="text", score_field="count")
+    again = dcurate.text.WordCountFilter(min_words=1)
     stages_ = [Create(4), CountWords(), ToDocuments(), Mark(), keep, builtin.ScoreFilter(again, text_field="mark")]
     made = Pipeline("mixed", stages=stages_).run(XennaExecutor({"show_progress": True}))
     assert made is not None
@@ -168,7 +169,7 @@ class Perf(stages.ProcessingStage[tasks.DocumentBatch, tasks.DocumentBatch]):
 
 def test_a_stage_finds_the_figures_of_the_own_stages_before(client: RayClient) -> None:
     data = pd.DataFrame({"text": ["one", "two words"]})
-    words = builtin.ScoreFilter(dcurate.WordCountFilter(min_words=2), text_field="text")
+    words = builtin.ScoreFilter(dcurate.text.WordCountFilter(min_words=2), text_field="text")
     pipeline = Pipeline("perf", stages=[Perf("first"), words, Perf("second"), Perf("third")])
     [task] = pipeline.run(initial_tasks=[tasks.DocumentBatch(dataset_name="mine", data=data)]) or []
     first, second = ("first", 2, {"rows": 2.0}), ("second", 1, {"rows": 1.0})

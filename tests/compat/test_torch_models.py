@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dcurate
+import dcurate.models
 from dcurate.compat.nemo import models
 from dcurate.compat.nemo.executors import RayClient
 from dcurate.compat.nemo.math_stages.chunks import ChunkMergeStage, TokenSplitterStage
@@ -86,7 +87,9 @@ def test_rows_are_cut_and_padded_at_the_side_that_is_asked_for(padding_side: str
 def test_finemath_scores_the_middle_and_puts_it_in_the_place_of_the_text(client: RayClient, scorer: str) -> None:
     frame = run([FineMathClassifier(model_identifier=scorer, center_crop_chars=5, sort_by_length=True)])
     assert list(frame.text) == ["xt with se", "short", "iddling le", ""]
-    ours = dcurate.Pipeline("ours", stages=[dcurate.FineMathClassifier(model_identifier=scorer, center_crop_chars=5)])
+    ours = dcurate.Pipeline(
+        "ours", stages=[dcurate.models.FineMathClassifier(model_identifier=scorer, center_crop_chars=5)]
+    )
     given = dcurate.DocumentBatch(data=pd.DataFrame({"text": TEXTS}))
     batch: Any = next(iter(ours.run(dcurate.InlineExecutor(), initial_tasks=[given])))
     expected = batch.to_pandas()

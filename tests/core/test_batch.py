@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate import BatchKey, FileGroup
+from dcurate.core.batch import FilePart
 
 paths = st.lists(st.integers(0, 50), max_size=4).map(tuple)
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.core.resources import Resources
+from dcurate import Resources
 from dcurate.errors import ResourceError
 
 amounts = st.floats(0, 1000)

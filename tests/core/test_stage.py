@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from dcurate import (
-    AddId,
     CompositeStage,
     DocumentBatch,
     ExactDuplicates,
@@ -19,6 +18,7 @@ from dcurate import (
 )
 from dcurate.core.fingerprint import fingerprint
 from dcurate.errors import PipelineError
+from dcurate.text import AddId
 
 FRAME = pd.DataFrame({"text": ["one", "two"]})
 

@@ -23,9 +23,7 @@ from dcurate import (
     ProcessingStage,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.datasets.blend import Blend
-from dcurate.datasets.rebatch import Rebatch
-from dcurate.datasets.shuffle import SampleFraction, SampleRows, Shuffle
+from dcurate.datasets import Blend, Rebatch, SampleFraction, SampleRows, Shuffle
 from dcurate.errors import DataError, PipelineError, StageError
 from dcurate.recipe import load_recipe
 from dcurate.run import Executor

@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dcurate import BatchKey, DocumentBatch, Resources
-from dcurate.dedup.bloom import BloomDuplicates
+from dcurate import BatchKey, BloomDuplicates, DocumentBatch, Resources
 from tests.frames import stand_in
 
 TEXTS = ["one", "two", None, "one", "", "é " * 200, "two", "é " * 200, "é" * 9]

@@ -2,8 +2,7 @@
 
 import sys
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
-from dcurate.dedup.bloom import BloomDuplicates
+from dcurate import BloomDuplicates, InlineExecutor, JsonlReader, JsonlWriter, Pipeline
 from dcurate.run import AnyStage
 from tests.stages import Sleep
 

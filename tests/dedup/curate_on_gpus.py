@@ -9,21 +9,11 @@ import warnings
 
 import numpy as np
 
-from dcurate import (
-    FuzzyDuplicates,
-    InlineExecutor,
-    JsonlReader,
-    JsonlWriter,
-    Pipeline,
-    RepeatedLinesFilter,
-    RepeatingTopNGramsFilter,
-    Resources,
-    ScoreFilter,
-    WordCountFilter,
-)
+from dcurate import FuzzyDuplicates, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, Resources, ScoreFilter
 from dcurate.core.pipeline import AnyStage
 from dcurate.kernels import cuda
 from dcurate.kernels.unicode import alphabetic_bits
+from dcurate.text import RepeatedLinesFilter, RepeatingTopNGramsFilter, WordCountFilter
 
 
 def curate(source: str, output: str, gpus: float) -> None:

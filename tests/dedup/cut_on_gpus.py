@@ -6,9 +6,7 @@ import json
 import sys
 import warnings
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, Resources
-from dcurate.dedup.spans import SpanDuplicates
-from dcurate.dedup.substrings import SubstringDuplicates
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, Resources, SpanDuplicates, SubstringDuplicates
 from dcurate.kernels import cuda
 
 KINDS = {

@@ -2,9 +2,7 @@
 
 import sys
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
-from dcurate.dedup.spans import SpanDuplicates
-from dcurate.dedup.substrings import SubstringDuplicates
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, SpanDuplicates, SubstringDuplicates
 from tests.stages import Sleep
 
 

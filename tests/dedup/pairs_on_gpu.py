@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.dedup.minhash import MinHash
+from dcurate.dedup import MinHash
 from dcurate.dedup.near import Search, Verification
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels.cuda import CudaColumn, on_gpu

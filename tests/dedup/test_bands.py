@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.dedup.bands import Bands
+from dcurate.dedup import Bands
 from dcurate.errors import PipelineError
 
 

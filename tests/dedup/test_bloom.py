@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dcurate import (
     BatchKey,
+    BloomDuplicates,
     DaskExecutor,
     DocumentBatch,
     InlineExecutor,
@@ -23,9 +24,8 @@ from dcurate import (
     LocalCluster,
     Pipeline,
 )
-from dcurate.dedup.bloom import BloomDuplicates, bloom_state
+from dcurate.dedup import BloomSize, bloom_state
 from dcurate.dedup.bloom_filter import BloomFolder
-from dcurate.dedup.bloom_size import BloomSize
 from dcurate.errors import DataError, PipelineError
 from dcurate.kernels.bloom import BLOCK_WORDS, fill, insert, query
 from tests.dedup.bloom_pass import pipeline

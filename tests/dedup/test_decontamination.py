@@ -14,13 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from dcurate import (
+    DaskExecutor,
+    Decontaminate,
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+)
 from dcurate.core.pipeline import AnyStage
-from dcurate.dedup.benchmarks import Benchmark, NgramIndex
-from dcurate.dedup.decontamination import Decontaminate, TaskDecontamination
+from dcurate.dedup import Benchmark, NgramIndex, TaskDecontamination
 from dcurate.dedup.span_removal import SpanRemoval
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
 
 pytestmark = pytest.mark.cluster
 

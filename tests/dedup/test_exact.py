@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import (
-    AddId,
     DaskExecutor,
     DocumentBatch,
     ExactDuplicates,
@@ -22,10 +21,11 @@ from dcurate import (
     Pipeline,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.dedup.keep import Highest, Lowest, Preferred
+from dcurate.dedup import Highest, Lowest, Preferred
 from dcurate.errors import PipelineError
 from dcurate.frames.hashes import content_hashes
 from dcurate.run import Executor
+from dcurate.text import AddId
 
 pytestmark = pytest.mark.cluster
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from dcurate import (
     DaskExecutor,
     DocumentBatch,
+    FuzzyDuplicates,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
@@ -29,11 +30,7 @@ from dcurate import (
     ProcessingStage,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.dedup import labels
-from dcurate.dedup.bands import Bands
-from dcurate.dedup.fuzzy import FuzzyDuplicates
-from dcurate.dedup.keep import Highest
-from dcurate.dedup.shingles import Shingles
+from dcurate.dedup import Bands, Highest, Shingles, labels
 from dcurate.errors import PipelineError, StageError
 from dcurate.run import Executor
 from tests.dedup.test_exact import write

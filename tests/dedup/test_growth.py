@@ -12,13 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dcurate import DocumentBatch
-from dcurate.dedup.benchmarks import Benchmark
-from dcurate.dedup.decontamination import Decontaminate
-from dcurate.dedup.minhash import MinHash
-from dcurate.dedup.shingles import Shingles
-from dcurate.dedup.spans import SpanDuplicates, Unit
-from dcurate.dedup.substrings import SubstringDuplicates
+from dcurate import Decontaminate, DocumentBatch, SpanDuplicates, SubstringDuplicates
+from dcurate.dedup import Benchmark, MinHash, Shingles
+from dcurate.dedup.spans import Unit
 from dcurate.frames.text import column_of
 from tests.growth import LENGTHS, SHORT, assert_linear, pairs, singles
 

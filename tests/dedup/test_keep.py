@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, ExactDuplicates, FuzzyDuplicates, InlineExecutor, Pipeline, deduplicate
-from dcurate.core.batch import BatchKey
-from dcurate.dedup.keep import Highest, Keep, Lowest, Preferred, ranks_in, with_ranks
+from dcurate import BatchKey, DocumentBatch, ExactDuplicates, FuzzyDuplicates, InlineExecutor, Pipeline, deduplicate
+from dcurate.dedup import Highest, Keep, Lowest, Preferred
+from dcurate.dedup.keep import ranks_in, with_ranks
 from dcurate.errors import DataError
 
 DAY, NEXT = dt.date(2024, 5, 6), dt.date(2024, 5, 7)

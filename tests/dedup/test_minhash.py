@@ -7,9 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from dcurate.dedup.bands import Bands
-from dcurate.dedup.minhash import MinHash, estimated, jaccard
-from dcurate.dedup.shingles import Shingles
+from dcurate.dedup import Bands, MinHash, Shingles
+from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.errors import PipelineError
 from dcurate.frames.text import TextColumn, column_of
 

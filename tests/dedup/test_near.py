@@ -10,10 +10,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dcurate.dedup.bands import Bands
-from dcurate.dedup.minhash import MinHash
+from dcurate.dedup import Bands, MinHash, Shingles
 from dcurate.dedup.near import Search
-from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
 from dcurate.frames.text import column_of
 

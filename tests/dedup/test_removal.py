@@ -22,8 +22,8 @@ from dcurate import (
     LocalCluster,
     Pipeline,
 )
-from dcurate.dedup import removal_ids
-from dcurate.dedup.removal import IdsFound, TextDuplicatesRemovalStage, ids_found
+from dcurate.dedup import TextDuplicatesRemovalStage, removal_ids
+from dcurate.dedup.removal import IdsFound, ids_found
 from dcurate.dedup.removal_ids import RemovalIds
 from dcurate.errors import DataError, PipelineError, StageError
 from dcurate.frames.ids import id_keys

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dcurate.dedup.shingles import Shingles
+from dcurate.dedup import Shingles
 from dcurate.errors import PipelineError
 
 

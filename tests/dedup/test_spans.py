@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, LocalCluster, Pipeline
-from dcurate.dedup.spans import NORMAL_FORMS, SpanDuplicates, UnitFinder
+from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, LocalCluster, Pipeline, SpanDuplicates
+from dcurate.dedup.spans import NORMAL_FORMS, UnitFinder
 from dcurate.errors import PipelineError
 from dcurate.frames.text import column_of
 from dcurate.kernels.units import SpanLimits

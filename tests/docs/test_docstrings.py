@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import dcurate
+from dcurate.core.public import find_public, homes
 from dcurate.errors import DcurateError
 
-PUBLIC = {name: value for name in dcurate.__all__ if callable(value := getattr(dcurate, name))}
+PUBLIC = {name: value for name in homes() if callable(value := find_public(name))}
 #: All but kinds of errors, of which there is nothing to show.
 SHOWN = {
     name: value for name, value in PUBLIC.items() if not (isinstance(value, type) and issubclass(value, DcurateError))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -11,8 +12,11 @@ from pathlib import Path
 import click
 import pytest
 
-import dcurate
+import dcurate.events
+import dcurate.policies
+import dcurate.testing
 from dcurate.cli import cli
+from dcurate.core.public import homes
 from tests.forked import FORKS, finished
 
 pytestmark = pytest.mark.program
@@ -64,8 +68,20 @@ def test_the_examples_of_the_page_run_in_an_empty_folder(page: Path, tmp_path: P
 
 def test_the_reference_names_all_that_is_public() -> None:
     pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
-    named = re.findall(r"^::: dcurate\.(\w+)$", pages, re.MULTILINE)
-    assert sorted(named) == sorted(set(dcurate.__all__))
+    named = re.findall(r"^::: (dcurate(?:\.[a-z]+)?)\.(\w+)$", pages, re.MULTILINE)
+    assert sorted(set(named)) == sorted([*((module, name) for name, module in homes().items()), *plain_names()])
+
+
+def plain_names() -> list[tuple[str, str]]:
+    """The public names of the modules that hold their names themselves."""
+    return [
+        (module.__name__, name)
+        for module in (dcurate.events, dcurate.policies, dcurate.testing)
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and getattr(value, "__module__", "").startswith((module.__name__, "dcurate.engine.policies"))
+        and (inspect.isclass(value) or inspect.isfunction(value))
+    ]
 
 
 def commands(page: str) -> list[list[str]]:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from dcurate.text.filter import DocumentFilter
-from dcurate.text.modifier import DocumentModifier
+from dcurate.text import DocumentFilter, DocumentModifier
 
 PAGE = (Path(__file__).parents[2] / "docs" / "filters.md").read_text("utf-8")
 ROW = re.compile(r"\| `(?P<name>\w+)\((?P<arguments>.*?)\)` \| (?P<cells>.*) \|")

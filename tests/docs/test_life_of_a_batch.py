@@ -7,7 +7,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, Resources, ScoreFilter, WordCountFilter
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, Resources, ScoreFilter
+from dcurate.text import WordCountFilter
 
 PAGE = (Path(__file__).parents[2] / "docs" / "life-of-a-batch.md").read_text("utf-8")
 #: What another backend or another course of events has.

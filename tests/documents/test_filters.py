@@ -5,15 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dcurate import (
-    BrokenTextFilter,
-    CharactersPerPageFilter,
-    DocumentBatch,
-    DocumentFilter,
-    PageCountFilter,
-    ScannedFilter,
-    ScoreFilter,
-)
+from dcurate import DocumentBatch, ScoreFilter
+from dcurate.documents import BrokenTextFilter, CharactersPerPageFilter, PageCountFilter, ScannedFilter
+from dcurate.text import DocumentFilter
 
 CASES = [
     (PageCountFilter(), "n_pages", [0, 1, 5_000], [1, 5_000]),

@@ -26,8 +26,8 @@ from dcurate.documents.pdf.furniture import find_furniture
 from dcurate.documents.pdf.render import Compounds, _join
 from dcurate.documents.repair import _unpacked, has_no_pages, with_page_tree
 from dcurate.kernels.pdf.lines import BASE, GAP, SIZE
+from dcurate.llm import RequestError
 from dcurate.media.errors import MediaError
-from dcurate.models.llm.errors import RequestError
 from tests.documents.office.files import epub_file, replaced, zipped
 from tests.documents.pdf.writer import pages_of, shown
 from tests.growth import SHORT, assert_linear, assert_quick, followed, pairs, singles

@@ -14,7 +14,8 @@ import pytest
 from openpyxl.xml.constants import SHEET_MAIN_NS
 
 import dcurate.documents.child
-from dcurate import DocumentBatch, JsonlWriter, OfficeExtract, PdfExtract, PdfReader, Pipeline
+from dcurate import DocumentBatch, JsonlWriter, PdfReader, Pipeline
+from dcurate.documents import OfficeExtract, PdfExtract
 from dcurate.documents.child import read_pdf
 from dcurate.documents.losses import KINDS, DocumentLosses, counted
 from dcurate.documents.pdf import extract_pdf

@@ -15,22 +15,20 @@ from typing import Any
 import pytest
 
 from dcurate import (
-    CharactersPerPageFilter,
     DaskExecutor,
     ExactDuplicates,
     JsonlWriter,
-    LanguageId,
     LocalCluster,
     Modify,
-    PdfExtract,
     PdfReader,
-    PiiModifier,
     Pipeline,
     ScoreFilter,
     read_run,
 )
 from dcurate.core.pipeline import AnyStage
+from dcurate.documents import CharactersPerPageFilter, PdfExtract
 from dcurate.recipe import load_recipe
+from dcurate.text import LanguageId, PiiModifier
 from tests.documents.made import WORDS, bomb, pdf
 
 pytestmark = pytest.mark.cluster

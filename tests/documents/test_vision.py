@@ -8,14 +8,11 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from dcurate.core.stage import ProcessingStage
+from dcurate import DocumentBatch, ProcessingStage
+from dcurate.documents import NeedsOcr, VisionExtract
 from dcurate.documents.conventions import CONVENTIONS, read_nemotron_parse, read_olmocr
-from dcurate.documents.needs_ocr import NeedsOcr
-from dcurate.documents.vision import VisionExtract
 from dcurate.errors import PipelineError
-from dcurate.frames.document import DocumentBatch
-from dcurate.models.llm.errors import RequestError
-from dcurate.models.llm.openai_client import AsyncOpenAIClient
+from dcurate.llm import AsyncOpenAIClient, RequestError
 from dcurate_testing.llm_server import Endpoint, served
 
 FRONT = "---\nprimary_language: en\nis_rotation_valid: {}\nrotation_correction: {}\nis_table: False\n---\n"

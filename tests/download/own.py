@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dcurate.download.downloader import DocumentDownloader
-from dcurate.download.extract import DocumentExtractor
-from dcurate.download.iterate import DocumentIterator
-from dcurate.download.urls import URLGenerator
+from dcurate.download import DocumentDownloader, DocumentExtractor, DocumentIterator, URLGenerator
 
 
 @dataclass

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline, Transfer
-from dcurate.download import addresses, connections
+from dcurate import InlineExecutor, JsonlReader, Pipeline
+from dcurate.download import FetchMedia, Transfer, addresses, connections
 from dcurate.download.addresses import check_public, host_of, is_public
-from dcurate.download.media import FetchMedia
 from dcurate.download.transfer import BadAddressError, PrivateAddressError, TransferError
 from tests.download.server import Files
 

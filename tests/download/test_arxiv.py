@@ -13,11 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.download.arxiv.latex import ArxivExtractor
-from dcurate.download.arxiv.listing import ArxivUrlGenerator
-from dcurate.download.arxiv.papers import ArxivIterator, arxiv_id
-from dcurate.download.extract import Skipped
-from dcurate.download.transfer import Transfer
+from dcurate.download import ArxivExtractor, ArxivIterator, ArxivUrlGenerator, Skipped, Transfer
+from dcurate.download.arxiv.papers import arxiv_id
 from dcurate.errors import DataError
 from tests.download.dumps import manifest, packed, tarred
 from tests.download.server import Files

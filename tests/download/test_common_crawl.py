@@ -13,15 +13,20 @@ import pyarrow as pa
 import pytest
 
 from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster
+from dcurate.download import (
+    CommonCrawlDownloadExtractStage,
+    CommonCrawlHTMLExtractor,
+    CommonCrawlWARCDownloader,
+    CommonCrawlWarcIterator,
+    CommonCrawlWARCReader,
+    MainCommonCrawlUrlGenerator,
+    NewsCommonCrawlUrlGenerator,
+    Skipped,
+    Transfer,
+)
 from dcurate.download.common_crawl import crawls
-from dcurate.download.common_crawl.crawls import MainCommonCrawlUrlGenerator, NewsCommonCrawlUrlGenerator
-from dcurate.download.common_crawl.pages import CommonCrawlHTMLExtractor, CommonCrawlWarcIterator
-from dcurate.download.common_crawl.records import CommonCrawlWARCReader
-from dcurate.download.common_crawl.stage import CommonCrawlDownloadExtractStage, CommonCrawlWARCDownloader
-from dcurate.download.extract import Skipped
-from dcurate.download.transfer import Transfer
 from dcurate.errors import DataError, PipelineError
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm
+from dcurate.text import HTMLExtractorAlgorithm
 from tests.download.dumps import crawl_site, packed, warc
 from tests.download.results import counts, quarantined, rows, run
 from tests.download.server import Files

@@ -12,19 +12,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import (
+from dcurate import InlineExecutor, JsonlReader, MediaReader, Pipeline
+from dcurate.core.foreign import LARGEST, retry_after_s, whole_number
+from dcurate.download import (
     DocumentDownloadStage,
+    FetchMedia,
     FileDownloader,
-    InlineExecutor,
-    JsonlReader,
-    MediaReader,
-    Pipeline,
     Transfer,
     URLGenerationStage,
     URLGenerator,
 )
-from dcurate.core.foreign import LARGEST, retry_after_s, whole_number
-from dcurate.download.media import FetchMedia
 from dcurate.errors import DcurateError
 from tests.download.server import answering
 

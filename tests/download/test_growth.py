@@ -17,13 +17,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from mwparserfromhell.parser import CTokenizer, tokens  # type: ignore[attr-defined]
 
-from dcurate.download.arxiv.latex import ArxivExtractor
-from dcurate.download.arxiv.papers import ArxivIterator
-from dcurate.download.common_crawl.pages import CommonCrawlHTMLExtractor
-from dcurate.download.extract import Skipped
+from dcurate.download import ArxivExtractor, ArxivIterator, CommonCrawlHTMLExtractor, Skipped, WikipediaExtractor
 from dcurate.download.rights import Robots
 from dcurate.download.wikipedia import reading
-from dcurate.download.wikipedia.text import WikipediaExtractor
 from tests.growth import SHORT, assert_linear, assert_quick, pairs, patterns, singles
 
 WIKI = [

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline, Transfer, WebDatasetWriter
-from dcurate.download import addresses, connections, media
-from dcurate.download.media import FetchMedia
+from dcurate import InlineExecutor, JsonlReader, Pipeline, WebDatasetWriter
+from dcurate.download import FetchMedia, Transfer, addresses, connections, media
 from dcurate.download.rights import Robots, robots_tags
 from dcurate.errors import PipelineError
 from tests.download.server import certified, dripping, served

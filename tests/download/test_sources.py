@@ -9,9 +9,7 @@ import fsspec
 import pytest
 
 from dcurate import DaskExecutor, InlineExecutor, LocalCluster
-from dcurate.download.arxiv.stage import ArxivDownloadExtractStage
-from dcurate.download.transfer import Transfer
-from dcurate.download.wikipedia.stage import WikipediaDownloadExtractStage
+from dcurate.download import ArxivDownloadExtractStage, Transfer, WikipediaDownloadExtractStage
 from dcurate.errors import PipelineError
 from dcurate.run import Executor
 from tests.download.dumps import dump_site, manifest, multistream, packed, page, tarred

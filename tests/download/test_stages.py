@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlWriter, LocalCluster, Pipeline
-from dcurate.core.batch import BatchKey, FileGroup
-from dcurate.download.downloader import DocumentDownloadStage, FileDownloader
-from dcurate.download.extract import Skipped
-from dcurate.download.iterate import DocumentIterateExtractStage
-from dcurate.download.stage import DocumentDownloadExtractStage
-from dcurate.download.transfer import RemoteFile, Transfer, TransferError
-from dcurate.download.urls import URLGenerationStage
-from dcurate.download.wikipedia.stage import WikipediaDownloader
+from dcurate import BatchKey, DaskExecutor, FileGroup, InlineExecutor, JsonlWriter, LocalCluster, Pipeline
+from dcurate.download import (
+    DocumentDownloadExtractStage,
+    DocumentDownloadStage,
+    DocumentIterateExtractStage,
+    FileDownloader,
+    RemoteFile,
+    Skipped,
+    Transfer,
+    URLGenerationStage,
+    WikipediaDownloader,
+)
+from dcurate.download.transfer import TransferError
 from dcurate.errors import DataError, PipelineError, ResourceError
 from tests.download.own import OwnDownloader, OwnExtractor, OwnIterator, OwnUrls
 from tests.download.results import counts, quarantined, rows, run

@@ -14,12 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.download.extract import Skipped
-from dcurate.download.transfer import Transfer
-from dcurate.download.wikipedia.dumps import WikipediaUrlGenerator
-from dcurate.download.wikipedia.pages import Article, WikipediaIterator
+from dcurate.download import Skipped, Transfer, WikipediaExtractor, WikipediaIterator, WikipediaUrlGenerator
+from dcurate.download.wikipedia.pages import Article
 from dcurate.download.wikipedia.streams import stretches
-from dcurate.download.wikipedia.text import WikipediaExtractor
 from dcurate.errors import DataError, PipelineError
 from tests.download.dumps import HEAD, dump_site, multistream, page
 from tests.download.server import Files

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from dcurate.cluster.worker_shape import Shape
-from dcurate.core.resources import Resources
+from dcurate import Resources
+from dcurate.cluster import Shape
 from dcurate.engine.allocate.assignment import SlotClaim
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState
 from dcurate.engine.dask.scheduler_plugin import wanted_workers
-from dcurate.engine.policies import (
+from dcurate.engine.policies.runner import PolicyRunner
+from dcurate.engine.policies.view import Allocate, ScaleTo, Speculate, TaskView
+from dcurate.policies import (
     Autoscaling,
     Balancing,
     OperatorView,
@@ -26,8 +28,6 @@ from dcurate.engine.policies import (
     StallDetection,
     WorkerView,
 )
-from dcurate.engine.policies.runner import PolicyRunner
-from dcurate.engine.policies.view import Allocate, ScaleTo, Speculate, TaskView
 
 LIMIT = 1_000_000
 

@@ -23,9 +23,9 @@ from dcurate import (
     Resources,
     processing_stage,
 )
-from dcurate.core.events import Event, RunEnded, RunStarted, SlotsChanged, SourceListed, SplitDone, TaskDone, WorkerLost
 from dcurate.engine.dask import backend
 from dcurate.errors import PipelineError, ResourceError, RunError, StageError
+from dcurate.events import Event, RunEnded, RunStarted, SlotsChanged, SourceListed, SplitDone, TaskDone, WorkerLost
 from dcurate.run import Executor
 from tests.conftest import scheduler_and_workers
 from tests.engine.worker.failing import EndsInSetUp, Holds, LoadsBadly, Poisoned, RaisesUnsendable

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage, RunResult
-from dcurate.core.events import CallCopied, CallHung, Event, WorkerLost, WorkerRecycled
-from dcurate.engine.policies import Policy, Speculation
 from dcurate.errors import StageError
+from dcurate.events import CallCopied, CallHung, Event, WorkerLost, WorkerRecycled
+from dcurate.policies import Policy, Speculation
 from tests.faulty import CrashOn, HangOn, Leak, RaiseOn, StuckOnce
 from tests.places import is_data, records
 

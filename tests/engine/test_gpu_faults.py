@@ -10,7 +10,7 @@ import pytest
 from distributed import Worker
 
 from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage, RunResult
-from dcurate.core.events import CallHung
+from dcurate.events import CallHung
 from tests.engine.test_faults_rows import Heard, ids, quarantined
 from tests.faulty import PoisonsOn
 from tests.gpu_errors import OUT_OF_MEMORY, POISON

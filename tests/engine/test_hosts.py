@@ -9,9 +9,9 @@ from contextlib import ExitStack
 import pytest
 
 from dcurate import AttachedCluster, DaskExecutor, Pipeline, Resources
-from dcurate.core.events import Event, SlotsChanged
 from dcurate.engine.dask.worker_plugin import describe
 from dcurate.errors import ResourceError
+from dcurate.events import Event, SlotsChanged
 from tests.cluster.test_worker_info import scheduler
 from tests.engine.test_kills import worker_of_host
 from tests.forked import forked

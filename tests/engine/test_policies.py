@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from dcurate import DaskExecutor, LocalCluster, Pipeline
-from dcurate.core.events import Decided, Event, SlotsChanged, WorkerRecycled
 from dcurate.engine.dask import scheduler_plugin
-from dcurate.engine.policies import Notice, Recycle, RunView, SetSlots, Stop, Suggestion
 from dcurate.errors import PipelineError, RunError
+from dcurate.events import Decided, Event, SlotsChanged, WorkerRecycled
+from dcurate.policies import Notice, Recycle, RunView, SetSlots, Stop, Suggestion
 from tests.stages import NotesCalls, Numbers, Sleep
 
 pytestmark = pytest.mark.cluster

@@ -19,21 +19,19 @@ from typing import Any
 import pytest
 from distributed import Client
 
-from dcurate import AttachedCluster, DaskExecutor, ElasticCluster, InlineExecutor, Kind, LocalCluster, Pipeline
+from dcurate import AttachedCluster, DaskExecutor, ElasticCluster, InlineExecutor, LocalCluster, Pipeline, Resources
+from dcurate.cluster import Kind, Shape
 from dcurate.cluster.nannies import local_scheduler
-from dcurate.cluster.worker_shape import Shape
-from dcurate.core.events import Event, SlotsChanged
-from dcurate.core.resources import Resources
 from dcurate.engine import policies
 from dcurate.engine.allocate.assignment import SlotClaim
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_pools
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask import executor as dask_executor
 from dcurate.engine.flow import Flow
-from dcurate.engine.policies import Balancing, OperatorView, RunView, Stop, WorkerView
-from dcurate.engine.policies.view import Policy
 from dcurate.errors import ResourceError, RunError
-from dcurate.ui.progress import JsonProgress
+from dcurate.events import Event, SlotsChanged
+from dcurate.policies import Balancing, OperatorView, Policy, RunView, Stop, WorkerView
+from dcurate.ui import JsonProgress
 from tests.conftest import ROOT, scheduler_and_workers
 from tests.stages import Numbers, Sleep
 

@@ -17,16 +17,15 @@ from dcurate import (
     DaskExecutor,
     DocumentBatch,
     ElasticCluster,
-    Kind,
     LocalCluster,
     Pipeline,
     ProcessingStage,
     Resources,
 )
-from dcurate.cluster import compat
+from dcurate.cluster import Kind, compat
 from dcurate.engine.dask.worker_plugin import has_plugin, plugin_on
-from dcurate.engine.policies import StallDetection
 from dcurate.errors import ResourceError, RunError, StageError
+from dcurate.policies import StallDetection
 from tests.stages import Numbers, Sleep
 
 pytestmark = pytest.mark.cluster

@@ -10,10 +10,10 @@ from dcurate import (
     Pipeline,
     ProcessingStage,
     Resources,
+    StageSpec,
 )
-from dcurate.core.events import HostsSampled, RunEnded, RunStarted, Sampled
-from dcurate.core.spec import StageSpec
 from dcurate.errors import PipelineError, ResourceError
+from dcurate.events import HostsSampled, RunEnded, RunStarted, Sampled
 from tests.stages import Append, Numbers, Sleep
 
 pytestmark = pytest.mark.cluster

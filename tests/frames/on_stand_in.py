@@ -15,22 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from dcurate import (
-    AlphaFilter,
-    BoilerPlateStringFilter,
+    BatchKey,
     DocumentBatch,
-    DocumentFilter,
     InlineExecutor,
     JsonlWriter,
     ParquetReader,
-    PiiFilter,
     Pipeline,
-    RepeatedLinesFilter,
     Resources,
     ScoreFilter,
-    UrlsFilter,
-    WordCountFilter,
 )
-from dcurate.core.batch import BatchKey
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.fuzzy import BandWriter
 from dcurate.dedup.span_shuffle import SpanWriter
@@ -40,6 +33,15 @@ from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import text_column
 from dcurate.kernels.signal import Signal
 from dcurate.kernels.units import SpanLimits
+from dcurate.text import (
+    AlphaFilter,
+    BoilerPlateStringFilter,
+    DocumentFilter,
+    PiiFilter,
+    RepeatedLinesFilter,
+    UrlsFilter,
+    WordCountFilter,
+)
 from dcurate.text.filters.c4 import C4SentencesFilter
 from dcurate.text.filters.fineweb import FineWebDuplicateLinesFilter
 from dcurate.text.filters.gopher import GopherWordCountFilter

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcurate import AddId, InlineExecutor, ParquetWriter, Pipeline, ScoreFilter, WordCountFilter
+from dcurate import InlineExecutor, ParquetWriter, Pipeline, ScoreFilter
 from dcurate.core.extras import missing
 from dcurate.errors import PipelineError
 from dcurate.frames import batches
 from dcurate.frames.convert import as_frame
+from dcurate.text import AddId, WordCountFilter
 
 if not missing(["datasets"]):
     library: Any = importlib.import_module("datasets")

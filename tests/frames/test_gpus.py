@@ -22,16 +22,15 @@ from dcurate import (
     JsonlWriter,
     ParquetReader,
     Pipeline,
-    RepeatedLinesFilter,
     Resources,
     ScoreFilter,
-    WordCountFilter,
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.slot_gpus import given_gpus
 from dcurate.errors import PipelineError, ResourceError
 from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda
+from dcurate.text import RepeatedLinesFilter, WordCountFilter
 from tests.frames.on_stand_in import annotated
 from tests.kernels.cuda_process import SIMULATED
 

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from dcurate import AddId, DocumentBatch, InlineExecutor, Pipeline, ScoreFilter, WordCountFilter
+from dcurate import DocumentBatch, InlineExecutor, Pipeline, ScoreFilter
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames import batches
+from dcurate.text import AddId, WordCountFilter
 
 TABLE = pa.table({"text": ["one two", "three"], "n": [1, 2]})
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.core.batch import Batch, DeferredRows, Rejection
+from dcurate import Batch, DocumentBatch
+from dcurate.core.batch import DeferredRows, Rejection
 from dcurate.errors import DataError
 from dcurate.frames.columns import with_values
-from dcurate.frames.document import DocumentBatch
 from dcurate.frames.replaced import keeping_values
 
 KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]

@@ -14,12 +14,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.core.batch import FileGroup
+from dcurate import FileGroup, JsonlReader
 from dcurate.errors import DataError
 from dcurate.fs import compression
 from dcurate.fs.compression import blocks, head, salvage, unpack
 from dcurate.fs.stores import Directory
-from dcurate.io.jsonl import JsonlReader
 from dcurate.io.rows import rows_in
 
 PACK = {

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DocumentBatch, InlineExecutor, LocalCluster, ParquetReader
+from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, ParquetReader
 from dcurate.dedup.semantic.kmeans import nearest, seeds, sums_of
-from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.frames.convert import cudf
 from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import column_of

@@ -14,8 +14,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import CsvReader, DocumentReader, InlineExecutor, JsonlWriter, ParquetReader, ParquetWriter, Pipeline
-from dcurate.core.batch import FileGroup
+from dcurate import (
+    CsvReader,
+    DocumentReader,
+    FileGroup,
+    InlineExecutor,
+    JsonlWriter,
+    ParquetReader,
+    ParquetWriter,
+    Pipeline,
+)
 from dcurate.errors import DataError, PipelineError
 from dcurate.io.csv_rows import Dialect, parse, records
 

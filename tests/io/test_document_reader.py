@@ -25,6 +25,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcurate import (
+    DocumentBatch,
     DocumentReader,
     DocumentWriter,
     InlineExecutor,
@@ -35,7 +36,6 @@ from dcurate import (
     Pipeline,
 )
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
 from tests.conftest import ROOT
 from tests.dying import dying
 from tests.forked import finished

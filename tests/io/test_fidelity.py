@@ -17,10 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcurate import (
-    AddId,
     DocumentBatch,
     DocumentReader,
-    DocumentSplitter,
     DocumentWriter,
     ExactDuplicates,
     FuzzyDuplicates,
@@ -30,16 +28,16 @@ from dcurate import (
     Modify,
     ParquetWriter,
     Pipeline,
-    Rebatch,
+    ProcessingStage,
     Score,
     ScoreFilter,
-    Shuffle,
-    WordCountFilter,
     processing_stage,
 )
-from dcurate.core.stage import ProcessingStage, Stage
+from dcurate.core.stage import Stage
+from dcurate.datasets import Rebatch, Shuffle
 from dcurate.fs.stores import Directory
 from dcurate.io.rows import rows_with
+from dcurate.text import AddId, DocumentSplitter, WordCountFilter
 from tests.places import is_data
 
 #: Arrow loses the values of keys with NUL within objects on their way back from pandas; see docs/rows.md.

@@ -9,18 +9,9 @@ from typing import Any
 
 import pytest
 
-from dcurate import (
-    AddId,
-    DaskExecutor,
-    JsonlReader,
-    JsonlWriter,
-    LocalCluster,
-    Pipeline,
-    ScoreFilter,
-    StageError,
-    WordCountFilter,
-)
+from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ScoreFilter, StageError
 from dcurate.core.stage import Stage
+from dcurate.text import AddId, WordCountFilter
 from tests.io.test_fidelity import without, written
 from tests.stages import DieOnce, FailOn
 

@@ -17,7 +17,7 @@ from dcurate.io.json_parse import Wanted, parse_clean, parse_lines, rounded
 from dcurate.io.warc import Damage, Record, iterate_records
 from dcurate.io.warc_http import response
 from tests.growth import SHORT, assert_linear, repeated, singles
-from tests.models.llm.test_growth import JSON
+from tests.llm.test_growth import JSON
 
 LINES = [
     *JSON,

@@ -9,14 +9,14 @@ from dcurate import (
     LocalCluster,
     ParquetWriter,
     Pipeline,
-    RunPlaces,
     ScoreFilter,
-    WordCountFilter,
     inspect,
     read_run,
     trace,
 )
 from dcurate.core.pipeline import AnyStage
+from dcurate.runs import RunPlaces
+from dcurate.text import WordCountFilter
 
 pytestmark = [pytest.mark.cluster, pytest.mark.s3]
 

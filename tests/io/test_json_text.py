@@ -8,8 +8,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from dcurate import DocumentBatch, DocumentWriter, InlineExecutor, JsonlWriter, ParquetWriter, Pipeline
-from dcurate.core.stage import ProcessingStage
+from dcurate import DocumentBatch, DocumentWriter, InlineExecutor, JsonlWriter, ParquetWriter, Pipeline, ProcessingStage
 from dcurate.frames.schema import ColumnTypes, fitted
 from dcurate.io import json_text
 from dcurate.io.json_parse import Wanted, parse_clean

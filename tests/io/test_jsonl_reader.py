@@ -20,14 +20,10 @@ import zstandard
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, Pipeline
-from dcurate.core.batch import FileGroup
+from dcurate import DocumentReader, FileGroup, InlineExecutor, JsonlReader, JsonlWriter, ParquetWriter, Pipeline
 from dcurate.errors import DataError
 from dcurate.frames.schema import ColumnTypes
-from dcurate.io.document_reader import DocumentReader
 from dcurate.io.json_parse import DEEPEST, Wanted, parse_lines, rounded
-from dcurate.io.jsonl import JsonlReader, JsonlWriter
-from dcurate.io.parquet import ParquetWriter
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,

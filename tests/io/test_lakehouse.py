@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 
 from dcurate import (
+    BatchKey,
     DocumentBatch,
     InlineExecutor,
     ParquetReader,
@@ -28,11 +29,10 @@ from dcurate import (
     ScoreFilter,
     TableReader,
     TableWriter,
-    WordCountFilter,
 )
-from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.schema import NOTE
+from dcurate.text import WordCountFilter
 
 LIBRARIES = {"delta": "deltalake", "iceberg": "pyiceberg", "lance": "lance"}
 FORMATS = [name for name, library in LIBRARIES.items() if importlib.util.find_spec(library) is not None]
@@ -307,7 +307,7 @@ import os, sys
 import psutil
 import pyarrow as pa
 from dcurate import DocumentBatch, InlineExecutor, Pipeline, TableWriter
-from dcurate.core.batch import BatchKey
+from dcurate import BatchKey
 
 path, settings, stop, resume = eval(sys.argv[1])
 calls = 0

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.core.events import StageStats
+from dcurate import JsonlWriter
 from dcurate.core.ledger import SplitRecord
 from dcurate.errors import PipelineError
+from dcurate.events import StageStats
 from dcurate.fs.stores import Directory
-from dcurate.io.jsonl import JsonlWriter
 from dcurate.io.ledger import DirectoryLedger
 from tests.places import records
 

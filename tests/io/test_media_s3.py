@@ -5,12 +5,9 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from dcurate.core.batch import BatchKey
+from dcurate import BatchKey, MediaReader, WebDatasetReader, WebDatasetWriter
 from dcurate.fs.stores import Directory
-from dcurate.media.reader import MediaReader
 from dcurate.media.refs import Ref, fetch, ref_array
-from dcurate.media.webdataset import WebDatasetReader
-from dcurate.media.webdataset_writer import WebDatasetWriter
 from tests.media.archives import put_zip, tar_of
 
 pytestmark = pytest.mark.s3

@@ -6,17 +6,13 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline
-from dcurate.core.batch import BatchKey
+from dcurate import BatchKey, DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, ParquetWriter, Pipeline
 from dcurate.core.ledger import SplitRecord
 from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
-from dcurate.io.jsonl import JsonlWriter
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.output import check_claim, claim
-from dcurate.io.parquet import ParquetWriter
 from tests.places import is_data, records
 
 

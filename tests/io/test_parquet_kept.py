@@ -21,9 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate import (
-    Blend,
+    BatchKey,
     DocumentBatch,
-    DocumentFilter,
     DocumentReader,
     ExactDuplicates,
     FuzzyDuplicates,
@@ -35,16 +34,13 @@ from dcurate import (
     ParquetWriter,
     Pipeline,
     ProcessingStage,
-    Rebatch,
     ScoreFilter,
-    Shuffle,
-    UnicodeReformatter,
-    WordCountFilter,
 )
-from dcurate.core.batch import BatchKey
+from dcurate.datasets import Blend, Rebatch, Shuffle
 from dcurate.errors import DataError
 from dcurate.frames.schema import NOTE, without
 from dcurate.io.parquet_schema import unpacked
+from dcurate.text import DocumentFilter, UnicodeReformatter, WordCountFilter
 from tests.places import is_data
 
 WORDS = pa.dictionary(pa.int8(), pa.string())

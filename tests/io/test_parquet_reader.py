@@ -5,9 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DocumentReader, InlineExecutor, Pipeline
+from dcurate import DocumentReader, InlineExecutor, ParquetReader, Pipeline
 from dcurate.errors import DataError, PipelineError
-from dcurate.io.parquet import ParquetReader
 
 
 def put(path, table, **settings):

@@ -7,8 +7,8 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
-from dcurate.core.batch import BatchKey, Rejection
-from dcurate.io.jsonl import JsonlReader
+from dcurate import BatchKey, JsonlReader
+from dcurate.core.batch import Rejection
 from dcurate.io.rejections import DirectoryRejections
 
 KEY = BatchKey("a/part-00.jsonl", (2,))

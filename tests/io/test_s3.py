@@ -5,14 +5,12 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from dcurate.core.batch import BatchKey, Rejection
+from dcurate import BatchKey, DocumentBatch, JsonlReader, JsonlWriter, ParquetReader, ParquetWriter
+from dcurate.core.batch import Rejection
 from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError
-from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
-from dcurate.io.jsonl import JsonlReader, JsonlWriter
 from dcurate.io.ledger import DirectoryLedger
-from dcurate.io.parquet import ParquetReader, ParquetWriter
 from dcurate.io.rejections import DirectoryRejections
 
 pytestmark = pytest.mark.s3

@@ -13,13 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, ParquetWriter, Pipeline
-from dcurate.core.batch import BatchKey
+from dcurate import (
+    BatchKey,
+    DaskExecutor,
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    ParquetReader,
+    ParquetWriter,
+    Pipeline,
+)
 from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
 from dcurate.io.output import folder_name
-from dcurate.io.parquet import ParquetReader
 
 pytestmark = pytest.mark.cluster
 

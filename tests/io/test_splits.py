@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from dcurate import JsonlReader, JsonlWriter, ParquetReader
 from dcurate.errors import DataError, PipelineError
 from dcurate.fs.paths import open_store
-from dcurate.io.jsonl import JsonlReader, JsonlWriter
-from dcurate.io.parquet import ParquetReader
 from tests.conftest import skip_outside_ci
 
 pytestmark = pytest.mark.program
@@ -235,7 +234,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path):
         skip_outside_ci("root may read anything; install util-linux for setpriv, or run as another user")
     put(tmp_path, "a.jsonl")
     os.chmod(tmp_path / "a.jsonl", 0)
-    code = f"from dcurate.io.jsonl import JsonlReader; JsonlReader({str(tmp_path)!r}).columns()"
+    code = f"from dcurate import JsonlReader; JsonlReader({str(tmp_path)!r}).columns()"
     rights = "-dac_override,-dac_read_search"  # with which root reads anything
     drop = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}"] if os.geteuid() == 0 else []
 

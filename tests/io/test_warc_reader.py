@@ -8,11 +8,10 @@ import fsspec
 import pyarrow as pa
 import pytest
 
-from dcurate import InlineExecutor, JsonlWriter, Pipeline
+from dcurate import InlineExecutor, JsonlWriter, Pipeline, WarcReader, WetReader
 from dcurate.errors import DataError, PipelineError
 from dcurate.fs.stores import Directory
-from dcurate.io.warc_reader import WarcReader, WetReader
-from dcurate.text.extract.stage import HtmlExtractor
+from dcurate.text import HtmlExtractor
 from tests.archives import PACK, arc_file, arc_record, archive, http, page, warc_record
 
 PAGES = [f"http://example.org/{number}" for number in range(40)]

@@ -5,9 +5,7 @@ import json
 import fsspec
 import pytest
 
-from dcurate import InlineExecutor
-from dcurate.workflows.exact import ExactDeduplicationWorkflow
-from dcurate.workflows.removal import TextDuplicatesRemovalWorkflow
+from dcurate import ExactDeduplicationWorkflow, InlineExecutor, TextDuplicatesRemovalWorkflow
 
 pytestmark = pytest.mark.s3
 

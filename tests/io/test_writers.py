@@ -18,11 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcurate.core.batch import BatchKey
+from dcurate import BatchKey, DocumentBatch, JsonlReader, JsonlWriter, ParquetReader, ParquetWriter
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
-from dcurate.io.jsonl import JsonlReader, JsonlWriter
-from dcurate.io.parquet import ParquetReader, ParquetWriter
 from tests.places import is_data, records
 
 pytestmark = pytest.mark.program
@@ -359,9 +356,9 @@ def test_a_full_disk_is_reported_and_leaves_no_part_of_a_file(small_disk, kind):
 
 WRITE_FOR_EVER = """
 import sys, pyarrow as pa
-from dcurate.core.batch import BatchKey
-from dcurate.frames.document import DocumentBatch
-from dcurate.io.jsonl import JsonlWriter
+from dcurate import BatchKey
+from dcurate import DocumentBatch
+from dcurate import JsonlWriter
 writer = JsonlWriter(sys.argv[1], mode="ignore")
 table = pa.table({"t": ["x" * 1000] * 20_000})
 print("go", flush=True)

@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from dcurate import DocumentBatch, PiiFilter, Pipeline, RepeatedLinesFilter, Resources, ScoreFilter, WordCountFilter
+from dcurate import DocumentBatch, Pipeline, Resources, ScoreFilter
+from dcurate.dedup import MinHash
 from dcurate.dedup.fuzzy import BandWriter
-from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.span_shuffle import SpanWriter
 from dcurate.dedup.spans import UnitFinder
 from dcurate.dedup.substrings import AnchorFinder
@@ -45,6 +45,7 @@ from dcurate.kernels.cuda_compiler import identity, numba_refuses
 from dcurate.kernels.cuda_scratch import Scratch, arrays, as_allocated, bytes_of, own_scratch, planned, size_of_thread
 from dcurate.kernels.signal import SINGLE, signal
 from dcurate.kernels.units import SpanLimits
+from dcurate.text import PiiFilter, RepeatedLinesFilter, WordCountFilter
 from dcurate_testing.native_cuda import Launches, NativeCuda
 
 

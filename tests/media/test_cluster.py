@@ -5,12 +5,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, LocalCluster, Pipeline, ProcessingStage
+from dcurate import (
+    DaskExecutor,
+    InlineExecutor,
+    LocalCluster,
+    Pipeline,
+    ProcessingStage,
+    WebDatasetReader,
+    WebDatasetWriter,
+)
 from dcurate.media import source
 from dcurate.media.refs import fetched, quarantined, with_columns
 from dcurate.media.sandbox import Sandbox
-from dcurate.media.webdataset import WebDatasetReader
-from dcurate.media.webdataset_writer import WebDatasetWriter
 from tests.media.archives import tar_of
 from tests.media.test_webdataset import ODD, in_order, members_of
 

@@ -12,18 +12,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcurate import ImageInfo, InlineExecutor, Pipeline
-from dcurate.core.batch import BatchKey
-from dcurate.frames.document import DocumentBatch
-from dcurate.image.interleaved.filters import InterleavedAspectRatioFilterStage
-from dcurate.image.interleaved.parquet import InterleavedParquetReader
-from dcurate.image.interleaved.write import InterleavedParquetWriter, InterleavedWebdatasetWriter
+from dcurate import BatchKey, DocumentBatch, InlineExecutor, MediaReader, Pipeline
+from dcurate.images import (
+    ImageInfo,
+    InterleavedAspectRatioFilterStage,
+    InterleavedParquetReader,
+    InterleavedParquetWriter,
+    InterleavedWebdatasetWriter,
+)
 from dcurate.media import containers, directory
 from dcurate.media.errors import MediaFault
 from dcurate.media.heads import heads
-from dcurate.media.reader import MediaReader
 from dcurate.media.refs import Ref, fetch, ref_array, refs_of
-from tests.image.interleaved.media import noise, referring, table
+from tests.images.interleaved.media import noise, referring, table
 from tests.media.archives import put_lines, put_warc, put_zip, tar_of
 
 BODIES = {f"f{number}.png": noise(4 + 60 * number, 8, number) for number in range(5)}

@@ -6,10 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DocumentBatch, InlineExecutor, ParquetReader, ParquetWriter, Pipeline
+from dcurate import DocumentBatch, InlineExecutor, MediaReader, ParquetReader, ParquetWriter, Pipeline
 from dcurate.errors import DataError, PipelineError
-from dcurate.media.huggingface import PackMedia, UnpackMedia
-from dcurate.media.reader import MediaReader
+from dcurate.media import PackMedia, UnpackMedia
 from dcurate.media.refs import Ref, fetch, ref_array
 
 FEATURES = {"image": {"_type": "Image"}, "label": {"dtype": "int64", "_type": "Value"}}

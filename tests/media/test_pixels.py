@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dcurate.image.interleaved.materialise import page_of
+from dcurate.images.interleaved.materialise import page_of
 from dcurate.media import pixels
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.headers import exif_values, format_of, read_header

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
-from dcurate import InlineExecutor, Pipeline
+from dcurate import InlineExecutor, MediaReader, Pipeline
 from dcurate.errors import DataError, PipelineError
 from dcurate.media.errors import MediaFault
-from dcurate.media.reader import MediaReader
 from dcurate.media.refs import fetch, fetched
 from dcurate.media.tar import BLOCK, TarDamage, opened, walk
 from tests.media.archives import put_lines, put_warc, put_zip, tar_of, warc_record

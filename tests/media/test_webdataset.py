@@ -16,13 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
-from dcurate import DocumentBatch, InlineExecutor, Pipeline, processing_stage
+from dcurate import (
+    DocumentBatch,
+    InlineExecutor,
+    MediaReader,
+    Pipeline,
+    WebDatasetReader,
+    WebDatasetWriter,
+    processing_stage,
+)
 from dcurate.errors import DataError, PipelineError
 from dcurate.media.names import shown, stored
-from dcurate.media.reader import MediaReader
 from dcurate.media.refs import Ref, fetch, ref_array
-from dcurate.media.webdataset import WebDatasetReader
-from dcurate.media.webdataset_writer import WebDatasetWriter
 from tests.media.archives import tar_of
 
 

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from dcurate import DocumentBatch, ImageSignals
+from dcurate import DocumentBatch
+from dcurate.images import ImageSignals
 from dcurate.media.pixels import decode
 from dcurate.media.whole import _png_is_short
 

@@ -16,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
-from dcurate.models.inference import ModelStage
+from dcurate.models import ModelStage
 from dcurate.models.transfer import DeviceBatch
 
 CUDA = torch.device("cuda", 0)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from dcurate.core.stage import Spec
-from dcurate.models.inference import ModelStage
+from dcurate.models import ModelStage
 from dcurate.models.loading import pretrained
 
 

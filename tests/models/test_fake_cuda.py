@@ -12,18 +12,21 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from dcurate.core.stage import WorkerMetadata
+from dcurate import WorkerMetadata
+from dcurate.models import (
+    CLIPScoreFilter,
+    EmbeddingModelStage,
+    ImageEmbeddingStage,
+    ModelStage,
+    SentenceTransformerEmbeddingModelStage,
+)
 from dcurate.models.classifiers.finemath import FineMathModelStage
 from dcurate.models.classifiers.fineweb import FineWebModelStage
 from dcurate.models.classifiers.llama_guard import AegisModelStage, InstructionDataGuardModelStage
 from dcurate.models.classifiers.prompts import PromptTaskComplexityModelStage
 from dcurate.models.classifiers.quality import ClassifierModelStage
 from dcurate.models.classifiers.sequence import SequenceClassifierStage
-from dcurate.models.embedders.stages import EmbeddingModelStage, SentenceTransformerEmbeddingModelStage
-from dcurate.models.inference import ModelStage
 from dcurate.models.loading import pretrained
-from dcurate.models.vision.captions import CLIPScoreFilter
-from dcurate.models.vision.stage import ImageEmbeddingStage
 from dcurate.models.weights import Weights
 from tests.models import tiny
 from tests.models.classifiers.conftest import Published

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from dcurate.errors import DataError, PipelineError
-from dcurate.models.fasttext import FastTextClassifier, FastTextModelStage
-from dcurate.text.filters.fasttext import FastTextQualityFilter
+from dcurate.models import FastTextClassifier
+from dcurate.models.fasttext import FastTextModelStage
+from dcurate.text import FastTextQualityFilter
 from tests.models.classifiers.rows import batch, columns, run
 
 #: See their README.

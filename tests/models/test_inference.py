@@ -14,14 +14,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.core.resources import Resources
-from dcurate.core.stage import Spec, WorkerMetadata
+from dcurate import DocumentBatch, Resources, WorkerMetadata
+from dcurate.core.stage import Spec
 from dcurate.errors import DataError, PipelineError, ResourceError
-from dcurate.frames.document import DocumentBatch
+from dcurate.models import ModelStage, TokenizerStage
 from dcurate.models import device as devices
-from dcurate.models.inference import ModelStage
 from dcurate.models.shared import SHARED
-from dcurate.models.tokenizer import TokenizerStage
 from tests.models import tiny
 from tests.models.stages import Classify, ClassifyInLittleMemory, Encode
 

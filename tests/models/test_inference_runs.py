@@ -14,11 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import InlineExecutor, JsonlReader, LocalCluster, ParquetWriter, Pipeline
+from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, ParquetWriter, Pipeline
 from dcurate.core.pipeline import AnyStage
-from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.errors import DcurateError
-from dcurate.models.tokenizer import TokenizerStage
+from dcurate.models import TokenizerStage
 from dcurate_testing.hub_server import Hub, hub_server
 from tests.models.stages import Classify
 

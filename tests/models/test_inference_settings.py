@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from dcurate import (
+from dcurate import Resources
+from dcurate.errors import PipelineError, ResourceError
+from dcurate.models import (
     AegisClassifier,
     ClassifierStage,
     FineMathClassifier,
     FineWebEduClassifier,
     InstructionDataGuardClassifier,
+    ModelStage,
     PromptTaskComplexityClassifier,
     QualityClassifier,
 )
-from dcurate.core.resources import Resources
-from dcurate.errors import PipelineError, ResourceError
-from dcurate.models.inference import ModelStage
 from tests.models.stages import Classify
 
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from dcurate import DocumentBatch
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
+from dcurate.models import TokenizerStage
 from dcurate.models.safe_prefix import SafePrefix, separators
 from dcurate.models.shared import SHARED
-from dcurate.models.tokenizer import Encoder, TokenizerStage
+from dcurate.models.tokenizer import Encoder
 from tests.models import tiny
 
 WORDS = [

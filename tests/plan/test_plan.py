@@ -4,11 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import ExactDuplicates, ProcessingStage, Resources
-from dcurate.core.batch import Batch
+from dcurate import Batch, ExactDuplicates, InlineExecutor, ProcessingStage, Resources
 from dcurate.core.pipeline import AnyStage
 from dcurate.engine.accounting import Round, RunAccounting
-from dcurate.engine.inline import InlineExecutor
 from dcurate.plan.compile import RULES, compile_plan
 from dcurate.plan.operators import Plan, plan_of
 from tests.stages import Append, KeepEvery, Numbers, OneByOne

@@ -2,8 +2,16 @@
 
 import sys
 
-from dcurate import DaskExecutor, ExactDuplicates, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
-from dcurate.dedup.fuzzy import FuzzyDuplicates
+from dcurate import (
+    DaskExecutor,
+    ExactDuplicates,
+    FuzzyDuplicates,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+)
 from tests.deadly import DeadlyJsonl
 from tests.stages import KeepEvery, OneByOne, Sleep
 

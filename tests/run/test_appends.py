@@ -26,13 +26,13 @@ from dcurate import (
     ProcessingStage,
     ScoreFilter,
     TableWriter,
-    WordCountFilter,
 )
 from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError, DcurateError, PipelineError
 from dcurate.fs.stores import Directory
 from dcurate.io import earlier_runs
 from dcurate.io.ledger import saved_records
+from dcurate.text import WordCountFilter
 from dcurate_testing.appends import FILE_KINDS, TABLE_KINDS, AppendedOutput, write_day
 from tests.deadly import Broken
 from tests.dying import TOUCHES

@@ -19,10 +19,10 @@ from dcurate import (
     Pipeline,
     Score,
     ScoreFilter,
-    WordCountFilter,
 )
 from dcurate.core.names import LONGEST
 from dcurate.errors import PipelineError
+from dcurate.text import WordCountFilter
 from dcurate.text.presets import gopher
 
 pytestmark = pytest.mark.cluster

@@ -10,20 +10,23 @@ from typing import Any
 import pytest
 
 from dcurate import (
+    BatchKey,
     DaskExecutor,
     DocumentBatch,
+    FileGroup,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
     LocalCluster,
     Pipeline,
     RunResult,
+    SourceStage,
+    StageSpec,
 )
-from dcurate.core.batch import BatchKey, FileGroup, FilePart
+from dcurate.core.batch import FilePart
 from dcurate.core.ledger import check_accounts
 from dcurate.core.pipeline import AnyStage
-from dcurate.core.spec import StageSpec
-from dcurate.core.stage import BarrierStage, SourceStage, Stage
+from dcurate.core.stage import BarrierStage, Stage
 from dcurate.errors import RunError, StageError
 from tests.deadly import Broken, CountsOnly, DeadlyJsonl, FirstTime
 from tests.dying import dying

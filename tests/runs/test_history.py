@@ -4,7 +4,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.core.events import (
+from dcurate.events import (
     GpuSample,
     HostSample,
     HostsSampled,

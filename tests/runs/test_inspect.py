@@ -12,6 +12,7 @@ from rich.console import Console
 
 from dcurate import (
     DaskExecutor,
+    DocumentBatch,
     ExactDuplicates,
     InlineExecutor,
     JsonlReader,
@@ -19,9 +20,7 @@ from dcurate import (
     LocalCluster,
     ParquetWriter,
     Pipeline,
-    RunPlaces,
     ScoreFilter,
-    WordCountFilter,
     inspect,
     processing_stage,
     read_run,
@@ -30,8 +29,9 @@ from dcurate import (
 from dcurate.cli import cli
 from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
+from dcurate.runs import RunPlaces
 from dcurate.runs import inspect as inspect_module
+from dcurate.text import WordCountFilter
 from tests.places import records
 
 pytestmark = pytest.mark.cluster

@@ -4,8 +4,9 @@ import sys
 import orjson
 import pytest
 
-from dcurate import FuzzyDuplicates, JsonlReader, JsonlWriter, Pipeline, ScoreFilter, WordCountFilter
+from dcurate import FuzzyDuplicates, JsonlReader, JsonlWriter, Pipeline, ScoreFilter
 from dcurate.runs.manifest import provenance, shown, versions
+from dcurate.text import WordCountFilter
 
 
 def about(*stages, description: str | None = None):

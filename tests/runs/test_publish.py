@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from dcurate import (
+    BatchKey,
     DocumentBatch,
     InlineExecutor,
     JsonlWriter,
@@ -23,12 +24,11 @@ from dcurate import (
     Pipeline,
     ScoreFilter,
     TableWriter,
-    WordCountFilter,
     publish,
 )
-from dcurate.core.batch import BatchKey
 from dcurate.errors import DataError, PipelineError, ResourceError
 from dcurate.fs.stores import Directory
+from dcurate.text import WordCountFilter
 from dcurate_testing.hub_server import TOKEN, Hub, hub_server
 
 #: huggingface_hub passes a file to its HTTP library in a way that this calls deprecated.

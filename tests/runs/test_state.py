@@ -1,4 +1,4 @@
-from dcurate.core.events import (
+from dcurate.events import (
     Decided,
     OperatorSample,
     RunEnded,

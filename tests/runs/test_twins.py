@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 from dcurate import (
-    AddId,
     BloomDuplicates,
     ExactDuplicates,
     FuzzyDuplicates,
@@ -21,11 +20,11 @@ from dcurate import (
     Pipeline,
     ScoreFilter,
     SemanticDuplicates,
-    WordCountFilter,
     trace,
 )
 from dcurate.cli import cli
 from dcurate.runs.documents import Fate
+from dcurate.text import AddId, WordCountFilter
 
 #: Documents in pairs of equal ones; each file has short ones before, which a filter drops.
 PAIRS = 6

@@ -14,10 +14,16 @@ import regex
 from bs4 import BeautifulSoup
 from bs4.exceptions import ParserRejectedMarkup
 
-from dcurate.text.filter import SignalFilter
-from dcurate.text.filters.code import AlphaFilter, HTMLBoilerplateFilter, NumberOfLinesOfCodeFilter, XMLHeaderFilter
-from dcurate.text.filters.comments import GeneralCommentToCodeFilter, PythonCommentToCodeFilter
-from dcurate.text.filters.extension import PerExtensionFilter
+from dcurate.text import (
+    AlphaFilter,
+    GeneralCommentToCodeFilter,
+    HTMLBoilerplateFilter,
+    NumberOfLinesOfCodeFilter,
+    PerExtensionFilter,
+    PythonCommentToCodeFilter,
+    SignalFilter,
+    XMLHeaderFilter,
+)
 
 SLASHED = r"//(?P<line>[^\n]*)|/\*(?P<block>.*?)\*/|(?P<open>/\*)"
 #: For each family what a comment is, and what is not, as one pattern whose matches follow one another.

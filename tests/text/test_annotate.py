@@ -10,15 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, ParquetReader, ParquetWriter, Pipeline
+from dcurate import DocumentBatch, InlineExecutor, ParquetReader, ParquetWriter, Pipeline, ScoreFilter
 from dcurate.errors import PipelineError
-from dcurate.frames.document import DocumentBatch
-from dcurate.text.annotate import Annotate, refilter
-from dcurate.text.filter import DocumentFilter
-from dcurate.text.filters.characters import NumbersFilter, WhiteSpaceFilter
-from dcurate.text.filters.words import MeanWordLengthFilter, WordCountFilter
+from dcurate.text import (
+    Annotate,
+    DocumentFilter,
+    MeanWordLengthFilter,
+    NumbersFilter,
+    WhiteSpaceFilter,
+    WordCountFilter,
+    refilter,
+)
 from dcurate.text.presets import gopher
-from dcurate.text.score import ScoreFilter
 from tests.text.strategies import texts
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcurate import DocumentBatch, ScoreFilter
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
-from dcurate.text.filters.bad_words import ALLOWED, C4BadWordsFilter
-from dcurate.text.score import ScoreFilter
+from dcurate.text import C4BadWordsFilter
+from dcurate.text.filters.bad_words import ALLOWED
 
 #: Pieces of words and of texts: some meet as words of several pieces, some only in part.
 PIECES = st.lists(

@@ -14,16 +14,23 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dcurate import DocumentBatch, ScoreFilter
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column
-from dcurate.text.filter import SignalFilter
-from dcurate.text.filters.code import AlphaFilter, HTMLBoilerplateFilter, NumberOfLinesOfCodeFilter, XMLHeaderFilter
-from dcurate.text.filters.comments import GeneralCommentToCodeFilter, PythonCommentToCodeFilter
-from dcurate.text.filters.extension import ExtensionLimits, PerExtensionFilter
-from dcurate.text.filters.histogram import HistogramFilter
-from dcurate.text.score import ScoreFilter
-from dcurate.text.signals import Needs, Signals
+from dcurate.text import (
+    AlphaFilter,
+    GeneralCommentToCodeFilter,
+    HistogramFilter,
+    HTMLBoilerplateFilter,
+    Needs,
+    NumberOfLinesOfCodeFilter,
+    PerExtensionFilter,
+    PythonCommentToCodeFilter,
+    SignalFilter,
+    Signals,
+    XMLHeaderFilter,
+)
+from dcurate.text.filters.extension import ExtensionLimits
 from tests.text.code_oracle import RULES, python_documentation
 from tests.text.strategies import characters
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import ColumnFilter, DocumentBatch, DocumentFilter, Filter, Score, ScoreFilter, WordCountFilter
+from dcurate import ColumnFilter, DocumentBatch, Filter, Score, ScoreFilter
 from dcurate.errors import PipelineError
+from dcurate.text import DocumentFilter, WordCountFilter
 from tests.text.strategies import texts
 
 

@@ -9,13 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline
-from dcurate.core.batch import BatchKey
+from dcurate import BatchKey, DocumentBatch, InlineExecutor, JsonlReader, Pipeline
 from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
-from dcurate.text.documents import DocumentJoiner, DocumentSplitter
-from dcurate.text.ids import AddId
+from dcurate.text import AddId, DocumentJoiner, DocumentSplitter
 
 Row = dict[str, Any]
 

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.core.batch import BatchKey
+from dcurate import BatchKey, DocumentBatch, Filter, ScoreFilter
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
-from dcurate.text.filters.fasttext import FastTextLangId, FastTextQualityFilter
-from dcurate.text.score import Filter, ScoreFilter
+from dcurate.text import FastTextLangId, FastTextQualityFilter
 
 #: See their README.
 MODELS = Path(__file__).parent / "models"

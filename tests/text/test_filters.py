@@ -11,15 +11,23 @@ from hypothesis import strategies as st
 
 from dcurate.errors import PipelineError
 from dcurate.frames.text import text_column
+from dcurate.text import (
+    BoilerPlateStringFilter,
+    EllipsisFilter,
+    LongWordFilter,
+    Needs,
+    NonAlphaNumericFilter,
+    NumbersFilter,
+    RepeatingDuplicateNGramsFilter,
+    RepeatingTopNGramsFilter,
+    SignalFilter,
+    Signals,
+    SubstringFilter,
+    SymbolsToWordsFilter,
+    UrlsFilter,
+    WordCountFilter,
+)
 from dcurate.text.boilerplate import POLICY
-from dcurate.text.filter import SignalFilter
-from dcurate.text.filters.characters import NonAlphaNumericFilter, NumbersFilter
-from dcurate.text.filters.lines import EllipsisFilter
-from dcurate.text.filters.phrases import BoilerPlateStringFilter, SubstringFilter
-from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter, RepeatingTopNGramsFilter
-from dcurate.text.filters.urls import UrlsFilter
-from dcurate.text.filters.words import LongWordFilter, SymbolsToWordsFilter, WordCountFilter
-from dcurate.text.signals import Needs, Signals
 from dcurate_testing.filter_oracle import RULES
 from tests.text.strategies import texts
 

@@ -16,8 +16,9 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 import dcurate
-from dcurate import Annotate, DocumentBatch, DocumentFilter, DocumentModifier, Modify, PiiModifier
-from dcurate.text import refinedweb
+import dcurate.text
+from dcurate import DocumentBatch, Modify
+from dcurate.text import Annotate, DocumentFilter, DocumentModifier, PiiModifier, refinedweb
 from dcurate.text.english import split_english
 from dcurate.text.presets import c4, c4_filters, c4_paragraphs, fineweb_quality, gopher, nemo_english
 from dcurate.text.python_source import documentation_length
@@ -163,43 +164,43 @@ UNSPACED = [
 ]
 
 MODIFIERS: list[DocumentModifier] = [
-    dcurate.BoilerPlateStringModifier(),
-    dcurate.FastTextLabelModifier("__label__a"),
-    dcurate.LineRemover(["a"]),
-    dcurate.NewlineNormalizer(),
-    dcurate.QuotationRemover(),
-    dcurate.Slicer(left="a", right="1"),
-    dcurate.UrlRemover(),
+    dcurate.text.BoilerPlateStringModifier(),
+    dcurate.text.FastTextLabelModifier("__label__a"),
+    dcurate.text.LineRemover(["a"]),
+    dcurate.text.NewlineNormalizer(),
+    dcurate.text.QuotationRemover(),
+    dcurate.text.Slicer(left="a", right="1"),
+    dcurate.text.UrlRemover(),
     refinedweb.RefinedWebLines(),
 ]
 #: Those that have a test of their own below.
-OTHER_MODIFIERS = [dcurate.MarkdownRemover(), PiiModifier(), dcurate.UnicodeReformatter()]
+OTHER_MODIFIERS = [dcurate.text.MarkdownRemover(), PiiModifier(), dcurate.text.UnicodeReformatter()]
 
 WORDS = [
-    dcurate.CommonEnglishWordsFilter(),
-    dcurate.LongWordFilter(lang="en"),
-    dcurate.MeanWordLengthFilter(lang="en"),
-    dcurate.RepeatingDuplicateNGramsFilter(lang="en"),
-    dcurate.RepeatingTopNGramsFilter(lang="en"),
-    dcurate.SymbolsToWordsFilter(lang="en"),
-    dcurate.WordCountFilter(lang="en"),
-    dcurate.WordsWithoutAlphabetsFilter(lang="en"),
+    dcurate.text.CommonEnglishWordsFilter(),
+    dcurate.text.LongWordFilter(lang="en"),
+    dcurate.text.MeanWordLengthFilter(lang="en"),
+    dcurate.text.RepeatingDuplicateNGramsFilter(lang="en"),
+    dcurate.text.RepeatingTopNGramsFilter(lang="en"),
+    dcurate.text.SymbolsToWordsFilter(lang="en"),
+    dcurate.text.WordCountFilter(lang="en"),
+    dcurate.text.WordsWithoutAlphabetsFilter(lang="en"),
 ]
 OTHERS = [
-    dcurate.C4BadWordsFilter(["a", "a lorem", "..", "1"]),
-    dcurate.SubstringFilter("aa", "any"),
-    dcurate.FastTextLangId(MODELS / "languages.bin"),
-    dcurate.FastTextQualityFilter(MODELS / "quality.bin"),
-    dcurate.HistogramFilter("few", cache_dir=str(MODELS)),
-    dcurate.PiiFilter(),
+    dcurate.text.C4BadWordsFilter(["a", "a lorem", "..", "1"]),
+    dcurate.text.SubstringFilter("aa", "any"),
+    dcurate.text.FastTextLangId(MODELS / "languages.bin"),
+    dcurate.text.FastTextQualityFilter(MODELS / "quality.bin"),
+    dcurate.text.HistogramFilter("few", cache_dir=str(MODELS)),
+    dcurate.text.PiiFilter(),
 ]
 SOURCE = [
-    dcurate.AlphaFilter(),
-    dcurate.HTMLBoilerplateFilter(),
-    dcurate.NumberOfLinesOfCodeFilter(),
-    dcurate.PerExtensionFilter("python", "py"),
-    dcurate.PythonCommentToCodeFilter(),
-    dcurate.XMLHeaderFilter(),
+    dcurate.text.AlphaFilter(),
+    dcurate.text.HTMLBoilerplateFilter(),
+    dcurate.text.NumberOfLinesOfCodeFilter(),
+    dcurate.text.PerExtensionFilter("python", "py"),
+    dcurate.text.PythonCommentToCodeFilter(),
+    dcurate.text.XMLHeaderFilter(),
 ]
 COMMENTS = [
     "text/html",
@@ -210,9 +211,9 @@ COMMENTS = [
     "text/x-ruby",
     "text/x-shellscript",
 ]
-ADDRESSES = [dcurate.UrlsFilter(), dcurate.PornographicUrlsFilter()]
+ADDRESSES = [dcurate.text.UrlsFilter(), dcurate.text.PornographicUrlsFilter()]
 #: Those that need a tokenizer.
-OTHER_FILTERS = (dcurate.TokenCountFilter, dcurate.TokenizerFertilityFilter)
+OTHER_FILTERS = (dcurate.text.TokenCountFilter, dcurate.text.TokenizerFertilityFilter)
 #: Filters by what they look at, and what texts are made of for them.
 RULES: dict[str, tuple[Sequence[DocumentFilter], Sequence[str]]] = {
     "nemo": (nemo_english(), PROSE),
@@ -220,14 +221,14 @@ RULES: dict[str, tuple[Sequence[DocumentFilter], Sequence[str]]] = {
     "dclm": (gopher("dclm"), PROSE[::3]),
     "datatrove": (gopher("datatrove"), PROSE[1::3]),
     "redpajama": (gopher("redpajama"), PROSE[2::3]),
-    "c4": ((*c4_filters(), *c4_paragraphs(), dcurate.C4BadWordsFilter(["a b"])), PROSE[::3]),
+    "c4": ((*c4_filters(), *c4_paragraphs(), dcurate.text.C4BadWordsFilter(["a b"])), PROSE[::3]),
     "fineweb": (fineweb_quality(), PROSE),
     "refinedweb": ([refinedweb.RefinedWebRemovedFilter()], PROSE),
     "others": (OTHERS, PROSE),
     "source": (SOURCE, CODE),
-    "html": ([dcurate.HTMLBoilerplateFilter()], HTML),
+    "html": ([dcurate.text.HTMLBoilerplateFilter()], HTML),
     "addresses": (ADDRESSES, URLS),
-    **{kind: ([dcurate.GeneralCommentToCodeFilter(kind)], CODE) for kind in COMMENTS},
+    **{kind: ([dcurate.text.GeneralCommentToCodeFilter(kind)], CODE) for kind in COMMENTS},
 }
 
 
@@ -245,8 +246,8 @@ def whole(*stages: Any) -> Callable[[str], object]:
 
 
 def test_markdown_is_removed_in_linear_time() -> None:
-    assert_linear(dcurate.MarkdownRemover().modify_document, singles(MARKDOWN))
-    assert_linear(dcurate.MarkdownRemover().modify_document, pairs(MARKDOWN[:13]), SHORT)
+    assert_linear(dcurate.text.MarkdownRemover().modify_document, singles(MARKDOWN))
+    assert_linear(dcurate.text.MarkdownRemover().modify_document, pairs(MARKDOWN[:13]), SHORT)
 
 
 @pytest.mark.parametrize("modifier", MODIFIERS, ids=lambda modifier: type(modifier).__name__)
@@ -256,8 +257,8 @@ def test_modifiers_take_linear_time(modifier: DocumentModifier) -> None:
 
 
 def test_unicode_is_repaired_in_linear_time() -> None:
-    assert_linear(dcurate.UnicodeReformatter().modify_document, singles([*PROSE[-24:], *HTML]))
-    assert_linear(dcurate.UnicodeReformatter().modify_document, pairs(["Ã", "&", "\n", "a", ";"]), SHORT)
+    assert_linear(dcurate.text.UnicodeReformatter().modify_document, singles([*PROSE[-24:], *HTML]))
+    assert_linear(dcurate.text.UnicodeReformatter().modify_document, pairs(["Ã", "&", "\n", "a", ";"]), SHORT)
 
 
 def test_personal_data_is_found_in_linear_time() -> None:
@@ -294,7 +295,7 @@ def test_documentation_is_measured_in_linear_time() -> None:
 
 
 def test_an_element_without_content_that_is_closed_costs_what_another_does() -> None:
-    work = whole(Annotate([dcurate.HTMLBoilerplateFilter()]))
+    work = whole(Annotate([dcurate.text.HTMLBoilerplateFilter()]))
     assert_linear(work, [lambda length: "<br>" * (length // 8) + "</b>" * (length // 8)], (100_000, 1_000_000))
 
 
@@ -308,16 +309,16 @@ def test_texts_without_spaces_are_split_in_linear_time(language: str, lengths: S
 
 
 def test_languages_are_identified_in_linear_time() -> None:
-    work = whole(dcurate.LanguageId(paragraphs_field="languages"))
+    work = whole(dcurate.text.LanguageId(paragraphs_field="languages"))
     assert_linear(work, singles(["a", "@", "\n\n", "www.", "<a ", ".", "1", "中", "://", "a\n\n"]))
     assert_linear(
-        whole(dcurate.LanguageId(max_chars=10**7)), singles(["a", "a@", "@a", "www.", "<a ", "a.", "a://"]), SHORT
+        whole(dcurate.text.LanguageId(max_chars=10**7)), singles(["a", "a@", "@a", "www.", "<a ", "a.", "a://"]), SHORT
     )
 
 
 @pytest.mark.parametrize("separator", ["a", "..", "\n\n"])
 def test_documents_are_split_and_joined_in_linear_time(separator: str) -> None:
-    split, join = dcurate.DocumentSplitter(separator), dcurate.DocumentJoiner(separator)
+    split, join = dcurate.text.DocumentSplitter(separator), dcurate.text.DocumentJoiner(separator)
 
     def work(text: str) -> None:
         join.process(split.process(DocumentBatch(data=pa.table({"id": [1], "text": [text]}))))
@@ -328,7 +329,7 @@ def test_documents_are_split_and_joined_in_linear_time(separator: str) -> None:
 def test_tokens_are_counted_in_linear_time(tmp_path: Path) -> None:
     tokenizer = Tokenizer(WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = Whitespace()
-    assert_linear(dcurate.TokenCountFilter(tokenizer).score_document, singles(PROSE[:12]))
+    assert_linear(dcurate.text.TokenCountFilter(tokenizer).score_document, singles(PROSE[:12]))
     trained = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["a tale of two cities", "lorem ipsum"]),
@@ -338,5 +339,5 @@ def test_tokens_are_counted_in_linear_time(tmp_path: Path) -> None:
         minloglevel=2,
     )
     (tmp_path / "tiny.model").write_bytes(trained.getvalue())
-    fertility = dcurate.TokenizerFertilityFilter(str(tmp_path / "tiny.model"))
+    fertility = dcurate.text.TokenizerFertilityFilter(str(tmp_path / "tiny.model"))
     assert_linear(fertility.score_document, singles(PROSE[:12]))

@@ -7,16 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.core.batch import BatchKey
-from dcurate.engine.inline import InlineExecutor
+from dcurate import BatchKey, DocumentBatch, Filter, InlineExecutor, JsonlReader, Pipeline, ScoreFilter
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
-from dcurate.io.jsonl import JsonlReader
-from dcurate.run import Pipeline
-from dcurate.text.filters.language import LanguageFilter
+from dcurate.text import LanguageFilter, LanguageId
 from dcurate.text.identifier import UNKNOWN, Identifier
-from dcurate.text.language import LanguageId
-from dcurate.text.score import Filter, ScoreFilter
 
 IDENTIFIER = Identifier()
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pythainlp.tokenize import word_tokenize
 
+from dcurate import ScoreFilter
 from dcurate.errors import PipelineError
 from dcurate.kernels.english import cut_english
 from dcurate.text import lexicon
@@ -15,7 +16,6 @@ from dcurate.text.english import short_way, split_english
 from dcurate.text.filters.gopher import GopherWordCountFilter
 from dcurate.text.lexicon import SPLITTERS, words_of
 from dcurate.text.presets import gopher
-from dcurate.text.score import ScoreFilter
 from tests.text.verdicts import DOCUMENTS, reasons, sample_texts
 
 

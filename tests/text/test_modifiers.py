@@ -7,8 +7,7 @@ import re
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate.text.boilerplate import POLICY
-from dcurate.text.modifiers import (
+from dcurate.text import (
     BoilerPlateStringModifier,
     MarkdownRemover,
     NewlineNormalizer,
@@ -16,6 +15,7 @@ from dcurate.text.modifiers import (
     Slicer,
     UrlRemover,
 )
+from dcurate.text.boilerplate import POLICY
 
 pieces = st.sampled_from(
     [

@@ -5,24 +5,22 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcurate.core.batch import BatchKey
+from dcurate import BatchKey, DocumentBatch, Modify
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
-from dcurate.text.ids import AddId
-from dcurate.text.modifier import DocumentModifier
-from dcurate.text.modifiers import (
+from dcurate.text import (
+    AddId,
     BoilerPlateStringModifier,
+    DocumentModifier,
     FastTextLabelModifier,
     LineRemover,
     MarkdownRemover,
     NewlineNormalizer,
+    PiiModifier,
     QuotationRemover,
     Slicer,
+    UnicodeReformatter,
     UrlRemover,
 )
-from dcurate.text.modify import Modify
-from dcurate.text.pii.modifier import PiiModifier
-from dcurate.text.unicode_repair import UnicodeReformatter
 
 
 def batch(*documents: str | None, **columns: list[Any]) -> DocumentBatch:

@@ -8,18 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import (
-    Annotate,
-    DocumentBatch,
-    DocumentFilter,
-    InlineExecutor,
-    NumberRangeFilter,
-    ScoreFilter,
-    WordCountFilter,
-    profile,
-    refilter,
-)
+from dcurate import DocumentBatch, InlineExecutor, ScoreFilter, profile
 from dcurate.errors import PipelineError
+from dcurate.text import Annotate, DocumentFilter, NumberRangeFilter, WordCountFilter, refilter
 from dcurate.text.thresholds import thresholds
 
 PAGES = NumberRangeFilter("n_pages", 2, 500)

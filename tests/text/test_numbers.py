@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import dcurate
-from dcurate import DocumentFilter, WordCountFilter
 from dcurate.errors import PipelineError
 from dcurate.kernels import segments
 from dcurate.kernels.repeats import Counting
-from dcurate.text import measures, refinedweb
+from dcurate.text import DocumentFilter, WordCountFilter, measures, refinedweb
 from dcurate.text.filters import c4, fineweb, gopher
 
 NUMBERS = ("int", "float", "int | None", "float | None")

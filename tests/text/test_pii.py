@@ -12,16 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.core.batch import BatchKey
+from dcurate import BatchKey, DocumentBatch, Modify, ScoreFilter
 from dcurate.core.fingerprint import fingerprint
 from dcurate.errors import PipelineError, ResourceError, StageError
-from dcurate.frames.document import DocumentBatch
 from dcurate.kernels.pii.scan import KINDS
-from dcurate.text.modify import Modify
-from dcurate.text.pii.counts import CountPii, PiiFilter
-from dcurate.text.pii.modifier import PII_EXAMPLES, PiiModifier
-from dcurate.text.pii.recognizers import SpacyRecognizer
-from dcurate.text.score import ScoreFilter
+from dcurate.text import PII_EXAMPLES, CountPii, PiiFilter, PiiModifier, SpacyRecognizer
 from tests.text.strategies import texts
 
 MAIL, CARD = "jo.doe@example.org", "4111 1111 1111 1111"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import CountPii, InlineExecutor, JsonlReader, JsonlWriter, Modify, PiiModifier, Pipeline
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Modify, Pipeline
 from dcurate.core.pipeline import AnyStage
+from dcurate.text import CountPii, PiiModifier
 
 TEXTS = ["Mail jo@example.org, al@example.org or call from 8.8.8.8.", "Nothing here.", "", "At 8.8.4.4 again."]
 

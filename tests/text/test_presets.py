@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dcurate import DocumentBatch, ScoreFilter
 from dcurate.errors import PipelineError
-from dcurate.frames.document import DocumentBatch
 from dcurate.recipe import load_recipe
 from dcurate.text import refinedweb
 from dcurate.text.filters.gopher import GopherTopNgramFilter, GopherWordCountFilter
@@ -25,7 +25,6 @@ from dcurate.text.presets import (
     nemo_non_english,
 )
 from dcurate.text.presets import refinedweb as refinedweb_stages
-from dcurate.text.score import ScoreFilter
 from dcurate.text.signals import text_as_column
 from tests.text import rule_sets
 from tests.text.verdicts import DOCUMENTS, reasons, sample_texts

@@ -10,21 +10,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import JsonlReader, JsonlWriter
-from dcurate.core.batch import BatchKey
+from dcurate import (
+    BatchKey,
+    ColumnFilter,
+    DocumentBatch,
+    Filter,
+    JsonlReader,
+    JsonlWriter,
+    Resources,
+    Score,
+    ScoreFilter,
+)
 from dcurate.core.fingerprint import fingerprint
-from dcurate.core.resources import Resources
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
 from dcurate.frames.lines import LINE, with_lines
 from dcurate.io.json_lines import pieces
 from dcurate.plan.lines import keep_lines
-from dcurate.text.column_filter import ColumnFilter
-from dcurate.text.filter import DocumentFilter
-from dcurate.text.filters.characters import NumbersFilter
-from dcurate.text.filters.language import LanguageFilter
-from dcurate.text.filters.words import LongWordFilter, MeanWordLengthFilter, WordCountFilter
-from dcurate.text.score import Filter, MergedScoreFilter, Score, ScoreFilter
+from dcurate.text import (
+    DocumentFilter,
+    LanguageFilter,
+    LongWordFilter,
+    MeanWordLengthFilter,
+    NumbersFilter,
+    WordCountFilter,
+)
+from dcurate.text.score import MergedScoreFilter
 from dcurate_testing.filter_oracle import RULES
 from tests.text.strategies import texts
 

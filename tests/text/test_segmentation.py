@@ -19,23 +19,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pythainlp.tokenize import word_tokenize
 
-from dcurate.core.batch import BatchKey
+from dcurate import BatchKey, DocumentBatch, ScoreFilter
 from dcurate.errors import ResourceError
-from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import column_of, encodable, text_column
-from dcurate.text.filter import SignalFilter
-from dcurate.text.filters.repetition import RepeatingDuplicateNGramsFilter, RepeatingTopNGramsFilter
-from dcurate.text.filters.words import (
+from dcurate.text import (
     LongWordFilter,
     MeanWordLengthFilter,
+    Needs,
+    RepeatingDuplicateNGramsFilter,
+    RepeatingTopNGramsFilter,
+    SignalFilter,
+    Signals,
     SymbolsToWordsFilter,
     WordCountFilter,
     WordsWithoutAlphabetsFilter,
 )
 from dcurate.text.optional import needed
-from dcurate.text.score import ScoreFilter
 from dcurate.text.segmentation import cut_runs, spaced, splitter, words_in
-from dcurate.text.signals import Needs, Signals
 from dcurate_testing.filter_oracle import duplicate_ngrams, is_symbol, share
 
 pytestmark = pytest.mark.program
@@ -265,8 +265,8 @@ def test_a_library_that_is_not_installed_is_named_with_what_brings_it() -> None:
 def test_a_host_is_made_ready_without_the_dictionary_and_a_slot_with_it() -> None:
     program = """
 import sys
-from dcurate.text.filters.words import WordCountFilter
-from dcurate.text.score import ScoreFilter
+from dcurate.text import WordCountFilter
+from dcurate import ScoreFilter
 stage = ScoreFilter(WordCountFilter(lang="ko"))
 stage.setup_on_node()
 print("kiwipiepy" in sys.modules)

@@ -13,47 +13,48 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import dcurate
 from dcurate import (
-    AddId,
-    Annotate,
-    Benchmark,
+    BatchKey,
     BloomDuplicates,
-    C4BadWordsFilter,
+    CompositeStage,
     Decontaminate,
     DocumentBatch,
-    DocumentFilter,
-    DocumentJoiner,
-    DocumentModifier,
-    DocumentSplitter,
     DocumentWriter,
     ExactDuplicates,
     Filter,
     FuzzyDuplicates,
-    GeneralCommentToCodeFilter,
-    Highest,
-    HtmlExtractor,
     InlineExecutor,
     JsonlWriter,
-    LineRemover,
     Modify,
     ParquetWriter,
-    PerExtensionFilter,
     Pipeline,
-    Preferred,
-    Rebatch,
-    SampleFraction,
-    SampleRows,
+    ProcessingStage,
     Score,
     ScoreFilter,
+    SinkStage,
+    SourceStage,
+)
+from dcurate.core.public import find_public, homes
+from dcurate.core.stage import BarrierStage
+from dcurate.datasets import Rebatch, SampleFraction, SampleRows
+from dcurate.dedup import Benchmark, Highest, Preferred, TaskDecontamination
+from dcurate.errors import DcurateError
+from dcurate.text import (
+    AddId,
+    Annotate,
+    C4BadWordsFilter,
+    DocumentFilter,
+    DocumentJoiner,
+    DocumentModifier,
+    DocumentSplitter,
+    GeneralCommentToCodeFilter,
+    HtmlExtractor,
+    LineRemover,
+    PerExtensionFilter,
     SubstringFilter,
-    TaskDecontamination,
     UrlRemover,
     WordCountFilter,
 )
-from dcurate.core.batch import BatchKey
-from dcurate.core.stage import BarrierStage, CompositeStage, ProcessingStage, SinkStage, SourceStage
-from dcurate.errors import DcurateError
 
 WORDS = "the quick brown fox jumps over the lazy dog and then it runs away from the big bad wolf"
 TEXTS = [
@@ -135,8 +136,8 @@ NOT_HERE = {
 
 def public() -> Iterator[str]:
     kinds = (DocumentFilter, DocumentModifier, ProcessingStage, BarrierStage, CompositeStage, SinkStage)
-    for name in dcurate.__all__:
-        kind = getattr(dcurate, name)
+    for name in homes():
+        kind = find_public(name)
         is_part = inspect.isclass(kind) and issubclass(kind, kinds) and kind.__module__.startswith(PACKAGES)
         if is_part and not (inspect.isabstract(kind) or issubclass(kind, SourceStage) or "Reader" in name):
             yield name
@@ -150,7 +151,7 @@ def benchmark(folder: Path) -> Benchmark:
 
 def made(name: str, folder: Path) -> Any:
     maker = SETTINGS.get(name) or MADE.get(name)
-    part = maker(folder) if maker is not None else getattr(dcurate, name)()
+    part = maker(folder) if maker is not None else find_public(name)()
     if isinstance(part, DocumentFilter):
         return ScoreFilter(part, score_field="its_score")
     return Modify(part) if isinstance(part, DocumentModifier) else part

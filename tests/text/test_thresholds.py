@@ -2,7 +2,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from dcurate import DocumentFilter, Filter, MeanWordLengthFilter, NumbersFilter, ScoreFilter, WordCountFilter
+from dcurate import Filter, ScoreFilter
+from dcurate.text import DocumentFilter, MeanWordLengthFilter, NumbersFilter, WordCountFilter
 from dcurate.text.thresholds import thresholds
 
 

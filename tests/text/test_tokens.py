@@ -15,11 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
+from dcurate import DocumentBatch, ScoreFilter
 from dcurate.errors import DataError, PipelineError, ResourceError
-from dcurate.frames.document import DocumentBatch
-from dcurate.text.filter import DocumentFilter
-from dcurate.text.filters.tokens import TokenCountFilter, TokenizerFertilityFilter
-from dcurate.text.score import ScoreFilter
+from dcurate.text import DocumentFilter, TokenCountFilter, TokenizerFertilityFilter
 
 PROSE = ["the cat sat on the mat and the dog sat on the cat", "a mat for a cat is no mat for a dog", "où est le chat ?"]
 texts = st.text(st.one_of(st.sampled_from("the cat\n \t\x00\ud800é中"), st.characters()), max_size=40)

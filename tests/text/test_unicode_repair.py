@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcurate.errors import PipelineError
-from dcurate.text.unicode_repair import UnicodeReformatter
+from dcurate.text import UnicodeReformatter
 
 pieces = st.sampled_from(
     [

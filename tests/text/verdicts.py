@@ -9,8 +9,7 @@ from contextlib import suppress
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from dcurate import recipe
-from dcurate.frames.document import DocumentBatch
+from dcurate import DocumentBatch, recipe
 from tests.text.strategies import texts
 
 SAMPLE = recipe.BUNDLED / "sample"

@@ -13,19 +13,10 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import (
-    ImportanceWeights,
-    InlineExecutor,
-    JsonlReader,
-    JsonlWriter,
-    Mixture,
-    Pipeline,
-    Source,
-    TokenWriter,
-    fit_importance,
-)
+from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, TokenWriter
 from dcurate.cli import cli
 from dcurate.errors import DataError, PipelineError
+from dcurate.tokens import ImportanceWeights, Mixture, Source, fit_importance
 from dcurate.tokens.draws import drawn, draws_of
 from dcurate.tokens.shares import Ask, asked, taken, tokens_of
 from tests.tokens.conftest import texts

@@ -11,19 +11,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcurate import (
-    Blend,
     DocumentReader,
     InlineExecutor,
     JsonlReader,
     ParquetReader,
     Pipeline,
     ScoreFilter,
-    Shuffle,
     TokenWriter,
-    WordCountFilter,
     processing_stage,
 )
+from dcurate.datasets import Blend, Shuffle
 from dcurate.frames.origins import ROW
+from dcurate.text import WordCountFilter
 from tests.tokens.conftest import texts
 from tests.tokens.test_rewrite import spans
 from tests.tokens.test_writer import rows_of, write

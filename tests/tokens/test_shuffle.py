@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcurate import InlineExecutor, Pipeline, TokenShuffle
+from dcurate import InlineExecutor, Pipeline
 from dcurate.errors import PipelineError
-from dcurate.tokens import shuffle
+from dcurate.tokens import TokenShuffle, shuffle
 from dcurate.tokens.check import verify
 from dcurate.tokens.folder import TokenFolder
 from dcurate.tokens.show import shown_documents

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, Pipeline, TokenShuffle, TokenWriter
-from dcurate.tokens import shuffle
+from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, Pipeline, TokenWriter
+from dcurate.tokens import TokenShuffle, shuffle
 from tests.stages import DieOnce
 from tests.tokens.conftest import texts
 from tests.tokens.test_writer import data_files, rows_of, write

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
+from dcurate.events import StageStats
 from dcurate.runs.load import RecordedRun
 from dcurate.ui.compare import Comparison, compare, comparison_page
 

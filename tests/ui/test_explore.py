@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import dcurate
+import dcurate.runs
+import dcurate.text
 from dcurate.errors import DataError, PipelineError
 from dcurate.ui.explore.corpus import ExploredCorpus, Query, load_corpus
 from dcurate.ui.explore.server import ExploreServer
@@ -38,14 +40,14 @@ def explored(root: Path, texts: Sequence[str]) -> ExploredCorpus:
     source.write_text("".join(json.dumps({"id": f"d{n}", "text": text}) + "\n" for n, text in enumerate(texts)))
     stages: list[Any] = [
         dcurate.JsonlReader(str(source)),
-        dcurate.ScoreFilter(dcurate.WordCountFilter(min_words=3), score_field="words"),
+        dcurate.ScoreFilter(dcurate.text.WordCountFilter(min_words=3), score_field="words"),
         dcurate.FuzzyDuplicates(id_field="id", report_path=f"{root}/groups"),
         dcurate.JsonlWriter(f"{root}/out"),
     ]
     dcurate.Pipeline("look", stages=stages).run(dcurate.InlineExecutor(), rejected=f"{root}/rejected", observers=[])
     index = root / "index"
     index.mkdir()
-    return load_corpus(dcurate.RunPlaces(f"{root}/out", groups=[f"{root}/groups/"]), index)
+    return load_corpus(dcurate.runs.RunPlaces(f"{root}/out", groups=[f"{root}/groups/"]), index)
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_another_threshold_is_tried_without_reading_text(corpus):
 
 def test_a_run_without_a_report_and_a_run_without_documents_are_refused(tmp_path):
     with pytest.raises(DataError, match="no report"):
-        load_corpus(dcurate.RunPlaces(str(tmp_path)), tmp_path)
+        load_corpus(dcurate.runs.RunPlaces(str(tmp_path)), tmp_path)
 
 
 def answer(server: ExploreServer, path: str, host: str = "127.0.0.1", **post: Any) -> tuple[int, str]:
@@ -172,7 +174,7 @@ def test_documents_of_one_id_have_marks_of_their_own(tmp_path):
     stages: list[Any] = [dcurate.JsonlReader(str(source)), dcurate.JsonlWriter(f"{tmp_path}/out")]
     dcurate.Pipeline("twice", stages=stages).run(dcurate.InlineExecutor(), observers=[])
     (tmp_path / "index").mkdir()
-    corpus = load_corpus(dcurate.RunPlaces(f"{tmp_path}/out"), tmp_path / "index")
+    corpus = load_corpus(dcurate.runs.RunPlaces(f"{tmp_path}/out"), tmp_path / "index")
     corpus.mark(0, "good", "")
     assert [one["mark"].get("mark") for one in corpus.page(Query())["documents"]] == ["good", None]
 

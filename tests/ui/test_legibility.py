@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import InlineExecutor, LongWordFilter, WordCountFilter
-from dcurate.core.events import RunEnded
-from dcurate.profiling import profile
-from dcurate.runs.load import read_run
+from dcurate import InlineExecutor, profile, read_run
+from dcurate.events import RunEnded
 from dcurate.runs.state import RunState
+from dcurate.text import LongWordFilter, WordCountFilter
 from dcurate.ui.compare import compare, comparison_page
 from dcurate.ui.notebook import live_html, summary_html
 from dcurate.ui.pace import Pace

@@ -6,16 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from dcurate.core.events import (
-    Decided,
-    RunEnded,
-    RunStarted,
-    SlotsChanged,
-    SourceListed,
-    SplitDone,
-    StageStats,
-    TaskDone,
-)
+from dcurate.events import Decided, RunEnded, RunStarted, SlotsChanged, SourceListed, SplitDone, StageStats, TaskDone
 from dcurate.ui.notebook import NotebookProgress
 
 pytestmark = pytest.mark.program

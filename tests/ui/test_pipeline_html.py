@@ -1,18 +1,8 @@
 import re
 from dataclasses import dataclass
 
-from dcurate import (
-    AddId,
-    ExactDuplicates,
-    JsonlReader,
-    JsonlWriter,
-    Modify,
-    NewlineNormalizer,
-    Pipeline,
-    ScoreFilter,
-    SourceStage,
-    WordCountFilter,
-)
+from dcurate import ExactDuplicates, JsonlReader, JsonlWriter, Modify, Pipeline, ScoreFilter, SourceStage
+from dcurate.text import AddId, NewlineNormalizer, WordCountFilter
 
 
 def words_of(pipeline):

@@ -6,7 +6,7 @@ import time
 import pytest
 from rich.console import Console
 
-from dcurate.core.events import (
+from dcurate.events import (
     Compiled,
     Compiling,
     Decided,
@@ -22,8 +22,9 @@ from dcurate.core.events import (
     WorkerLost,
 )
 from dcurate.runs.state import RunState
+from dcurate.ui import JsonProgress, Progress
 from dcurate.ui.pace import Pace
-from dcurate.ui.progress import SETTING_UP, JsonProgress, Progress, live_view, progress_line
+from dcurate.ui.progress import SETTING_UP, live_view, progress_line
 
 EVENTS = [
     RunStarted(100.0, "7f3a", "demo", "streaming", (("read", "clean"), ("write",))),

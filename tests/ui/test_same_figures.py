@@ -19,12 +19,12 @@ from dcurate import (
     Pipeline,
     RunResult,
     ScoreFilter,
-    WordCountFilter,
 )
 from dcurate.core.pipeline import AnyStage
+from dcurate.text import WordCountFilter
+from dcurate.ui import Progress
 from dcurate.ui.dashboard.tables import dropped
 from dcurate.ui.dashboard.view_model import view
-from dcurate.ui.progress import Progress
 from dcurate.ui.scheduler_store import store_of
 from tests.ui.watched import get
 

@@ -5,20 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from dcurate import (
-    AttachedCluster,
-    DaskExecutor,
-    JsonlReader,
-    JsonlWriter,
-    LocalCluster,
-    Pipeline,
-    ScoreFilter,
-    WordCountFilter,
-)
-from dcurate.core.events import HostSample, HostsSampled, RunEnded, RunStarted
+from dcurate import AttachedCluster, DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ScoreFilter
 from dcurate.core.pipeline import AnyStage
+from dcurate.events import HostSample, HostsSampled, RunEnded, RunStarted
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import RunSnapshot
+from dcurate.text import WordCountFilter
 from dcurate.ui import publisher
 from dcurate.ui.scheduler_store import DRIVER_GONE, PLUGIN, RUNS, SchedulerStore, store_of
 from tests.cluster.test_elastic import until

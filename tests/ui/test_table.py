@@ -2,9 +2,10 @@ import io
 
 from rich.console import Console
 
-from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
-from dcurate.ui.table import report_table, report_text
+from dcurate.events import StageStats
+from dcurate.ui import report_table
+from dcurate.ui.table import report_text
 
 STAGES = (
     StageStats("jsonl_reader", 8, 1005, 1000, 3_000_000, 2_950_000, 0.41, {}, {"malformed line": 3, "not UTF-8": 2}),

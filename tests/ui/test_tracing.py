@@ -21,18 +21,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dcurate import InlineExecutor, Pipeline
-from dcurate.core.events import (
-    CallHung,
-    Decided,
-    RunEnded,
-    RunStarted,
-    SourceListed,
-    StageStats,
-    TaskDone,
-    WorkerLost,
-)
 from dcurate.errors import ResourceError, StageError
-from dcurate.ui.tracing import Tracing
+from dcurate.events import CallHung, Decided, RunEnded, RunStarted, SourceListed, StageStats, TaskDone, WorkerLost
+from dcurate.ui import Tracing
 from tests.stages import Append, FailOn, KeepEvery, Numbers
 
 STARTED = RunStarted(100.0, "7f3a", "demo", "streaming", (("read",), ("keep",)))

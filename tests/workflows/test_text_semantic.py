@@ -6,11 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import InlineExecutor
-from dcurate.core.events import Event, SplitDone
+from dcurate import InlineExecutor, TextSemanticDeduplicationWorkflow
 from dcurate.errors import PipelineError, ResourceError
-from dcurate.models.embedders.creator import EmbeddingCreatorStage
-from dcurate.workflows.semantic import TextSemanticDeduplicationWorkflow
+from dcurate.events import Event, SplitDone
+from dcurate.models import EmbeddingCreatorStage
 from tests.models.embedders.tiny_sentences import tiny_sentences
 from tests.workflows.test_workflows import rows_in
 

@@ -10,14 +10,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, ProcessingStage
+from dcurate import (
+    DaskExecutor,
+    DocumentBatch,
+    ExactDeduplicationWorkflow,
+    FuzzyDeduplicationWorkflow,
+    InlineExecutor,
+    LocalCluster,
+    ProcessingStage,
+    SemanticDeduplicationWorkflow,
+    TextDuplicatesRemovalWorkflow,
+    TextSemanticDeduplicationWorkflow,
+)
 from dcurate.core.stage import Spec
-from dcurate.dedup.keep import Highest
+from dcurate.dedup import Highest
 from dcurate.errors import DataError, PipelineError
-from dcurate.workflows.exact import ExactDeduplicationWorkflow
-from dcurate.workflows.fuzzy import FuzzyDeduplicationWorkflow
-from dcurate.workflows.removal import TextDuplicatesRemovalWorkflow
-from dcurate.workflows.semantic import SemanticDeduplicationWorkflow, TextSemanticDeduplicationWorkflow
 from tests.places import is_data
 
 pytestmark = pytest.mark.cluster

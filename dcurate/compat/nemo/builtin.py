@@ -7,12 +7,15 @@ from functools import wraps
 from typing import Any
 
 import dcurate
+import dcurate.download
+import dcurate.text
 from dcurate.compat.nemo.bridge import restored
 from dcurate.compat.nemo.earlier import CLASSIFIERS, earlier_names
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.stages import StageMethods, changed_stage
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.core import stage as ours
+from dcurate.core.public import find_public, homes
 from dcurate.core.spec import SPEC_FIELDS
 from dcurate.errors import PipelineError
 
@@ -57,9 +60,11 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(name)
     if name not in _made:
-        base = getattr(dcurate, name)
+        if name not in homes():
+            raise AttributeError(name)
+        base = find_public(name)
         if not (isinstance(base, type) and issubclass(base, ours.Stage)):
-            raise AttributeError(f"dcurate.{name} is not a stage")
+            raise AttributeError(f"{name} is not a stage")
         _made[name] = built_in(base, __name__)
     return _made[name]
 
@@ -95,12 +100,12 @@ def _raising(base: type[Any], module: str) -> type[Any]:
     return made
 
 
-CommonCrawlHTMLExtractor = _raising(dcurate.CommonCrawlHTMLExtractor, __name__)
-SubstringFilter = _raising(dcurate.SubstringFilter, __name__)
+CommonCrawlHTMLExtractor = _raising(dcurate.download.CommonCrawlHTMLExtractor, __name__)
+SubstringFilter = _raising(dcurate.text.SubstringFilter, __name__)
 
 
-class AddId(built_in(dcurate.AddId, __name__)):  # type: ignore[misc]
-    """`dcurate.AddId`; called by hand with a task, it makes the ids of its ``task_id``."""
+class AddId(built_in(dcurate.text.AddId, __name__)):  # type: ignore[misc]
+    """`dcurate.text.AddId`; called by hand with a task, it makes the ids of its ``task_id``."""
 
     def process(self, task: Any) -> Any:
         if not isinstance(task, DocumentBatch) or task.key is not None:

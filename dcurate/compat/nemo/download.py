@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 import dcurate
+import dcurate.download
 from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.files import resolve_filename_column
 from dcurate.compat.nemo.stages import CompositeStage, Resources, Spec
@@ -49,7 +50,7 @@ def _returned(given: Any, made: FileGroupTask) -> Any:
     return TaskBatch(task=made) if isinstance(given, TaskBatch) else made
 
 
-class DocumentDownloader(dcurate.DocumentDownloader):
+class DocumentDownloader(dcurate.download.DocumentDownloader):
     """Download files to a folder, which is made; subclass it for your own protocol.
 
     Args:
@@ -82,7 +83,7 @@ class DocumentDownloader(dcurate.DocumentDownloader):
         return self.download(file.url)
 
 
-DocumentDownloader.register(dcurate.FileDownloader)
+DocumentDownloader.register(dcurate.download.FileDownloader)
 
 
 @dataclass
@@ -310,7 +311,7 @@ class DocumentDownloadExtractStage(CompositeStage[EmptyTask, DocumentBatch]):
 
 
 class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
-    """Download Common Crawl, and extract the text of its pages; see `dcurate.CommonCrawlDownloadExtractStage`.
+    """Download Common Crawl, and extract the text of its pages; see `dcurate.download.CommonCrawlDownloadExtractStage`.
 
     Args:
         settings: those of dcurate's stage.
@@ -336,7 +337,7 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
         **settings: Any,
     ) -> None:
         self.crawl_type, self.start_snapshot, self.end_snapshot = crawl_type, start_snapshot, end_snapshot
-        own = dcurate.CommonCrawlDownloadExtractStage(
+        own = dcurate.download.CommonCrawlDownloadExtractStage(
             start_snapshot,
             end_snapshot,
             download_dir,
@@ -357,7 +358,7 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
 
 
 class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
-    """Download a Wikipedia, and extract the text of its articles; see `dcurate.WikipediaDownloadExtractStage`.
+    """Download a Wikipedia, and extract the text of its articles; see `dcurate.download.WikipediaDownloadExtractStage`.
 
     Args:
         settings: those of dcurate's stage.
@@ -380,7 +381,7 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
     ) -> None:
         self.language, self.download_dir, self.dump_date = language, download_dir, dump_date
         self.wikidumps_index_prefix, self.verbose, self.log_frequency = wikidumps_index_prefix, verbose, log_frequency
-        own = dcurate.WikipediaDownloadExtractStage(
+        own = dcurate.download.WikipediaDownloadExtractStage(
             language,
             download_dir,
             dump_date,
@@ -397,7 +398,7 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
 
 
 class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
-    """Download arXiv's sources, and extract the text of the papers; see `dcurate.ArxivDownloadExtractStage`.
+    """Download arXiv's sources, and extract the text of the papers; see `dcurate.download.ArxivDownloadExtractStage`.
 
     Args:
         settings: those of dcurate's stage.
@@ -413,7 +414,7 @@ class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
         verbose: bool = False,
         **settings: Any,
     ) -> None:
-        own = dcurate.ArxivDownloadExtractStage(
+        own = dcurate.download.ArxivDownloadExtractStage(
             download_dir, url_limit, record_limit, add_filename_column, log_frequency, verbose, **settings
         )
         _take(self, own)

@@ -17,9 +17,9 @@ from dcurate.compat.nemo.stages import ProcessingStage, Resources, Spec
 from dcurate.compat.nemo.tasks import Task
 from dcurate.errors import DataError
 from dcurate.frames.document import DocumentBatch
-from dcurate.image.interleaved import clip, filters
-from dcurate.image.interleaved.materialise import bytes_of
-from dcurate.image.interleaved.schema import RESERVED, SCHEMA, SourceRef, aligned
+from dcurate.images.interleaved import clip, filters
+from dcurate.images.interleaved.materialise import bytes_of
+from dcurate.images.interleaved.schema import RESERVED, SCHEMA, SourceRef, aligned
 from dcurate.media.errors import MediaFault
 
 INTERLEAVED_SCHEMA = SCHEMA

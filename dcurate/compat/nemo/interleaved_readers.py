@@ -16,9 +16,9 @@ from dcurate.compat.nemo.interleaved import InterleavedBatch, materialize_task_b
 from dcurate.compat.nemo.partitioning import FilePartitioningStage
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import EmptyTask, FileGroupTask
-from dcurate.image.interleaved import parquet, webdataset
-from dcurate.image.interleaved.samples import as_column
-from dcurate.image.interleaved.schema import METADATA, RESERVED, SCHEMA, SourceRef, aligned
+from dcurate.images.interleaved import parquet, webdataset
+from dcurate.images.interleaved.samples import as_column
+from dcurate.images.interleaved.schema import METADATA, RESERVED, SCHEMA, SourceRef, aligned
 from dcurate.media.containers import LostPart
 
 DEFAULT_WEBDATASET_EXTENSIONS = (".tar", ".tar.gz", ".tgz")

@@ -17,9 +17,9 @@ from dcurate.compat.nemo.interleaved_readers import align_interleaved_table, res
 from dcurate.compat.nemo.writers import FileStage
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
-from dcurate.image.interleaved.samples import SampleColumns
-from dcurate.image.interleaved.schema import RESERVED, aligned
-from dcurate.image.interleaved.write import Materialised, write_tar
+from dcurate.images.interleaved.samples import SampleColumns
+from dcurate.images.interleaved.schema import RESERVED, aligned
+from dcurate.images.interleaved.write import Materialised, write_tar
 
 _log = logging.getLogger("dcurate.compat.nemo")
 _MODALITIES = {"metadata", "text", "image"}

@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dcurate
-from dcurate.models.llm.batch_client import BatchClient
-from dcurate.models.llm.config import Answer, GenerationConfig, Messages, Question, Request
-from dcurate.models.llm.errors import RequestError
+import dcurate.llm
+from dcurate.llm.batch_client import BatchClient
+from dcurate.llm.config import Answer, GenerationConfig, Messages, Question, Request
+from dcurate.llm.errors import RequestError
 
 #: Words in an error of a client of a person's own for which NeMo Curator asks again.
 _RATE = ("429", "rate")
 _CONNECTION = ("connection", "readerror", "brokenresourceerror")
 
 
-class AsyncLLMClient(dcurate.AsyncLLMClient):
+class AsyncLLMClient(dcurate.llm.AsyncLLMClient):
     """dcurate's base of clients; any error that reads like a rate limit or a lost connection is retried, too.
 
     Examples:
@@ -56,7 +57,7 @@ class AsyncLLMClient(dcurate.AsyncLLMClient):
             return failure
 
 
-AsyncLLMClient.register(dcurate.AsyncOpenAIClient)
+AsyncLLMClient.register(dcurate.llm.AsyncOpenAIClient)
 
 
 def _has(text: str, words: Sequence[str]) -> bool:

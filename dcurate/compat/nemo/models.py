@@ -104,7 +104,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Run a Torch model on tokens; the base of stages of a person's own.
 
     A subclass writes ``_setup``, which sets ``self.model``, `outputs`, `process_model_output` and
-    `create_output_dataframe`. dcurate's own models are built on `dcurate.ModelStage`, which packs tokens better.
+    `create_output_dataframe`. dcurate's own models are built on `dcurate.models.ModelStage`, which packs tokens better.
 
     Args:
         model_identifier: an id at the Hugging Face hub, or a local folder.

@@ -11,8 +11,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import dcurate
 from dcurate.compat.nemo.missing import missing
+from dcurate.core.public import find_public, homes
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _with_parents(module: str) -> Iterator[str]:
 
 def load(module: str, name: str, default: Any) -> Any:
     """Return `name` of a module of this package; or dcurate's, as `builtin` has it if it is a stage; or `default`."""
-    sources = [module, "builtin"] if name in dcurate.__all__ else [module]
+    sources = [module, "builtin"] if name in homes() else [module]
     for source in sources if module != "dcurate" else ():
         full_name = f"{__package__}.{source}"
         try:
@@ -90,7 +90,7 @@ def load(module: str, name: str, default: Any) -> Any:
                 raise
         except AttributeError:
             pass
-    return getattr(dcurate, name) if name in dcurate.__all__ else default
+    return find_public(name) if name in homes() else default
 
 
 @cache

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.compat.nemo.tasks import Task
-from dcurate.core.events import Event, SplitDone, TaskDone
 from dcurate.core.report import RunReport
 from dcurate.core.stage import SinkStage
+from dcurate.events import Event, SplitDone, TaskDone
 
 
 @dataclass

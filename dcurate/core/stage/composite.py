@@ -19,7 +19,8 @@ class CompositeStage(ProcessingStage[X, Y]):
     ``composite.with_({"tokenizer": {"resources": Resources(cpus=2)}})``.
 
     Examples:
-        >>> from dcurate import AddId, Modify
+        >>> from dcurate import Modify
+        >>> from dcurate.text import AddId
         >>> class Clean(CompositeStage):
         ...     def decompose(self):
         ...         return [Modify(str.strip), AddId("id")]

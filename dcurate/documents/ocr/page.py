@@ -129,7 +129,7 @@ class PageOcr:
         PipelineError: the folder has no models.
 
     Examples:
-        >>> from dcurate import PageOcr
+        >>> from dcurate.documents import PageOcr
         >>> PageOcr("no/models/here")
         Traceback (most recent call last):
         ...

@@ -17,17 +17,6 @@ from distributed import Future, KilledWorker, as_completed
 from dcurate.cluster import compat
 from dcurate.cluster.base import Cluster
 from dcurate.core.batch import Batch
-from dcurate.core.events import (
-    CallCopied,
-    CallHung,
-    Decided,
-    HostSample,
-    HostsSampled,
-    SlotsChanged,
-    WorkerLeft,
-    WorkerLost,
-    WorkerRecycled,
-)
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.worker_plugin import (
@@ -46,6 +35,17 @@ from dcurate.engine.policies.view import RunView, TaskView
 from dcurate.engine.throughput import ThroughputTracker
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import DataError, DcurateError, ResourceError, RunError, StageError
+from dcurate.events import (
+    CallCopied,
+    CallHung,
+    Decided,
+    HostSample,
+    HostsSampled,
+    SlotsChanged,
+    WorkerLeft,
+    WorkerLost,
+    WorkerRecycled,
+)
 from dcurate.redaction import text_of
 
 #: Seconds between two checks of the cluster while no event comes.

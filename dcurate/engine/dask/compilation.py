@@ -10,9 +10,9 @@ from itertools import chain
 
 from distributed import Client, as_completed
 
-from dcurate.core.events import Compiled, Compiling
 from dcurate.core.kernels import Kernels
 from dcurate.engine.accounting import RunAccounting
+from dcurate.events import Compiled, Compiling
 
 #: How long to wait, in seconds. What is not compiled then is at its first use.
 LONGEST_S = 300.0

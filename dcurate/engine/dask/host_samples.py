@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dcurate.core.events import GpuSample, HostSample
 from dcurate.engine.allocate.requests import WorkerState
+from dcurate.events import GpuSample, HostSample
 
 
 def host_samples(workers: Iterable[tuple[WorkerState, Any]]) -> list[dict[str, Any]]:

@@ -10,12 +10,12 @@ from itertools import chain
 from typing import Any
 
 from dcurate.core.batch import Batch, FileGroup, Rejection
-from dcurate.core.events import StageStats
 from dcurate.core.ledger import RejectionSink
 from dcurate.core.stage import REPLACED, ProcessingStage, SinkStage, SourceStage
 from dcurate.engine.worker.calls import Calls
 from dcurate.engine.worker.samples import ScoreSampler
 from dcurate.errors import StageError
+from dcurate.events import StageStats
 from dcurate.frames.convert import as_frame
 from dcurate.frames.document import DocumentBatch
 

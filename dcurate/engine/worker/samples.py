@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, Rejection, Scored
-from dcurate.core.events import EXAMPLES, OTHER_LABELS, StageStats
 from dcurate.errors import DataError
+from dcurate.events import EXAMPLES, OTHER_LABELS, StageStats
 from dcurate.frames.excerpts import excerpts
 from dcurate.redaction import redacted
 

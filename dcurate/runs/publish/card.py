@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from dcurate.core.events import StageStats
 from dcurate.core.report import RunReport
+from dcurate.events import StageStats
 from dcurate.runs.load import RecordedRun
 from dcurate.runs.publish.target import HubFolder
 

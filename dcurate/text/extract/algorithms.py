@@ -93,7 +93,7 @@ class JusTextExtractor(HTMLExtractorAlgorithm):
     Without stop words (a language that has no list) a paragraph's length and links alone decide.
 
     Examples:
-        >>> from dcurate import HtmlExtractor
+        >>> from dcurate.text import HtmlExtractor
         >>> HtmlExtractor(JusTextExtractor(length_low=50)).algorithm.length_low
         50
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dcurate.core.events import GpuSample, HostSample
+from dcurate.events import GpuSample, HostSample
 
 if TYPE_CHECKING:
     from distributed import Scheduler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from dcurate.core.events import GpuSample, HostSample
+from dcurate.events import GpuSample, HostSample
 from dcurate.runs.snapshot import Note
 from dcurate.runs.text import many
 from dcurate.ui.dashboard.html_blocks import Parts

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dcurate.core.events import StageStats
+from dcurate.events import StageStats
 from dcurate.runs.history import History, Point
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot, rate_span
 

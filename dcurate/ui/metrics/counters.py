@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from dcurate.core.events import StageStats
+from dcurate.events import StageStats
 from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
 from dcurate.ui.metrics.definitions import Labels
 

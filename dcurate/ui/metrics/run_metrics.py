@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from tornado.web import RequestHandler
 
 from dcurate.cluster.compat import handle_http
-from dcurate.core.events import GpuSample, HostSample
+from dcurate.events import GpuSample, HostSample
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import LATENCY_S, OperatorFigures, RunSnapshot
 from dcurate.ui.metrics.counters import HISTOGRAM, RunCounters

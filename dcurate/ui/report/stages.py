@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dcurate.core.events import OTHER_LABELS, StageStats
 from dcurate.core.report import Threshold
+from dcurate.events import OTHER_LABELS, StageStats
 from dcurate.ui.profile_table import share
 from dcurate.ui.report.blocks import ReportData
 from dcurate.ui.report.scores import bars_of, goes_by_factors, is_whole, numbers_of

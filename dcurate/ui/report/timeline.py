@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dcurate.core.events import StageStats
+from dcurate.events import StageStats
 from dcurate.runs.history import Point
 from dcurate.runs.snapshot import Note, OperatorFigures
 from dcurate.runs.text import many, seconds_text

@@ -2,8 +2,7 @@
 
 import sys
 
-from dcurate import InlineExecutor, JsonlWriter, ParquetReader, Pipeline
-from dcurate.dedup.semantic.stage import SemanticDuplicates
+from dcurate import InlineExecutor, JsonlWriter, ParquetReader, Pipeline, SemanticDuplicates
 
 
 def pipeline(source: str, output: str) -> Pipeline:

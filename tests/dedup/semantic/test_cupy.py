@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcurate import InlineExecutor, JsonlWriter, ParquetReader, Pipeline, Resources
+from dcurate import InlineExecutor, JsonlWriter, ParquetReader, Pipeline, Resources, SemanticDuplicates
 from dcurate.dedup.semantic.kmeans import held, nearest, seeds, sums_of
 from dcurate.dedup.semantic.similar import most_similar
-from dcurate.dedup.semantic.stage import SemanticDuplicates
 from tests.dedup.semantic.data import some, write
 from tests.dedup.semantic.on_gpu import CUPY, OnGpu
 

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, ParquetReader, Pipeline
+from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, ParquetReader, Pipeline, SemanticDuplicates
 from dcurate.core.pipeline import AnyStage
-from dcurate.dedup.keep import Highest, Lowest
-from dcurate.dedup.semantic.stage import SemanticDuplicates
+from dcurate.dedup import Highest, Lowest
 from dcurate.errors import DataError, PipelineError
 from dcurate.run import Executor
 from tests.dedup.semantic.curate import pipeline

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from dcurate.documents.ocr.page import PageOcr
+from dcurate.documents import PageOcr
 from dcurate.errors import ResourceError
 from tests.conftest import skip_outside_ci
 

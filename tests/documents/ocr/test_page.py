@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dcurate.documents.ocr.page import PageOcr
+from dcurate.documents import PageOcr
 from dcurate.errors import PipelineError
 from dcurate.media.ocr.files import model_files
 from tests.documents.ocr.conftest import TEXT, page, pixels

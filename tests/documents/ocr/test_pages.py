@@ -6,10 +6,9 @@ import pyarrow as pa
 import pypdfium2 as pdfium
 import pytest
 
-from dcurate.documents.extract import PdfExtract
-from dcurate.documents.ocr.page import PageOcr
+from dcurate import DocumentBatch
+from dcurate.documents import PageOcr, PdfExtract
 from dcurate.errors import PipelineError
-from dcurate.frames.document import DocumentBatch
 from tests.documents.ocr.conftest import TEXT, page
 
 

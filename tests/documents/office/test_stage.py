@@ -3,9 +3,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dcurate.documents.office.stage import OfficeExtract
+from dcurate import DocumentBatch
+from dcurate.documents import OfficeExtract
 from dcurate.errors import PipelineError
-from dcurate.frames.document import DocumentBatch
 from tests.documents.office import files
 
 

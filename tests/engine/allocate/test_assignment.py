@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from dcurate.core.resources import Resources
+from dcurate import Resources
 from dcurate.engine.allocate.allocation import Allocation, SlotLocation
 from dcurate.engine.allocate.assignment import Assignment, SlotClaim, assign_slots
 from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec, WorkerState, form_pools, hosts_of

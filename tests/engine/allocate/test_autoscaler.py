@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dcurate.cluster.worker_shape import Shape
+from dcurate.cluster import Shape
 from dcurate.engine.allocate.allocation import SchedulingUnit, Solution
 from dcurate.engine.allocate.autoscaler import ClusterState, desired_workers, workers_at
 from dcurate.engine.allocate.requests import WorkerState, hosts_of

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.core.resources import Resources
+from dcurate import Resources
 from dcurate.engine.allocate.requests import (
     OperatorRequest,
     SlotPoolSpec,

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from dcurate import DaskExecutor, DocumentBatch, LocalCluster, Pipeline, ProcessingStage
-from dcurate.core.events import Compiled, Compiling, TaskDone
 from dcurate.core.kernels import Kernels
+from dcurate.events import Compiled, Compiling, TaskDone
 
 pytestmark = pytest.mark.cluster
 

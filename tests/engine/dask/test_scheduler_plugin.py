@@ -19,16 +19,17 @@ from distributed import Scheduler, Status
 from distributed.batched import BatchedSend
 from distributed.comm import CommClosedError, connect, listen
 
+from dcurate import Resources
 from dcurate.cluster import compat
-from dcurate.core.resources import Resources
 from dcurate.engine.allocate.policy import decide as decide_slots
 from dcurate.engine.allocate.requests import OperatorRequest
 from dcurate.engine.dask import event_loop
 from dcurate.engine.dask.event_loop import SLICE_S, Pauses, in_thread
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.scheduler_plugin import CLIENT_INTERVAL_S, SlotManager
-from dcurate.engine.policies import Policy, RunView, Suggestion, balancing
+from dcurate.engine.policies import balancing
 from dcurate.engine.serialization import pickled_policies
+from dcurate.policies import Policy, RunView, Suggestion
 
 
 @dataclass

@@ -18,9 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from dcurate import BatchKey, DocumentBatch, FileGroup, ProcessingStage, SinkStage, SourceStage
-from dcurate.core.batch import Batch
-from dcurate.core.stage import WorkerMetadata
+from dcurate import Batch, BatchKey, DocumentBatch, FileGroup, ProcessingStage, SinkStage, SourceStage, WorkerMetadata
 from dcurate.errors import DataError, ResourceError
 
 

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch, FileGroup, ProcessingStage
-from dcurate.core.batch import Batch, Rejection
+from dcurate import Batch, BatchKey, DocumentBatch, FileGroup, ProcessingStage
+from dcurate.core.batch import Rejection
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.errors import DataError, PipelineError, ResourceError, RunError, StageError
 from dcurate.io.rejections import DirectoryRejections

@@ -18,18 +18,25 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import CsvReader, JsonlReader, ParquetReader
-from dcurate.core.batch import Batch, BatchKey, FileGroup, FilePart, FileRows
-from dcurate.core.stage import SourceStage
+from dcurate import (
+    Batch,
+    BatchKey,
+    CsvReader,
+    DocumentBatch,
+    FileGroup,
+    JsonlReader,
+    ParquetReader,
+    SourceStage,
+    WetReader,
+)
+from dcurate.core.batch import FilePart, FileRows
 from dcurate.datasets.blend import Readers
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.sandbox import Settings, run_sandboxed
 from dcurate.errors import StageError
-from dcurate.frames.document import DocumentBatch
 from dcurate.io.rejections import DirectoryRejections
 from dcurate.io.source import FileReader
-from dcurate.io.warc_reader import WetReader
 from tests.archives import PACK, archive, warc_record
 from tests.deadly import DeadlyCsv, DeadlyDocuments, DeadlyJsonl, DeadlyParquet, DeadlyWet, ReadsAll, Undivided
 

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch, Filter, LongWordFilter, Score, ScoreFilter, WordCountFilter
+from dcurate import BatchKey, DocumentBatch, Filter, Score, ScoreFilter
 from dcurate.core.batch import Rejection, Scored
-from dcurate.core.events import EXAMPLES, StageStats
 from dcurate.engine.worker import samples
 from dcurate.engine.worker.operator_task import OperatorSpec, run_operator
 from dcurate.engine.worker.samples import ScoreSampler, to_code, to_json
+from dcurate.events import EXAMPLES, StageStats
+from dcurate.text import LongWordFilter, WordCountFilter
 from dcurate.text.score import MergedScoreFilter
 
 KEY = BatchKey("a.jsonl")

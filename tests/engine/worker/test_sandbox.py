@@ -20,8 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch, JsonlReader, JsonlWriter, ProcessingStage
-from dcurate.core.batch import Batch
+from dcurate import Batch, BatchKey, DocumentBatch, JsonlReader, JsonlWriter, ProcessingStage
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.sandbox import SandboxedProcess, Settings, run_sandboxed

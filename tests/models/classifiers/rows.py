@@ -6,11 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dcurate.core.batch import BatchKey
-from dcurate.core.stage import ProcessingStage
-from dcurate.engine.inline import InlineExecutor
-from dcurate.frames.document import DocumentBatch
-from dcurate.run import Pipeline, RunResult
+from dcurate import BatchKey, DocumentBatch, InlineExecutor, Pipeline, ProcessingStage
+from dcurate.run import RunResult
 
 #: Among them nothing, an empty text, and one of many more tokens than the small models are shown.
 TEXTS = (

@@ -14,14 +14,10 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
-from dcurate.engine.inline import InlineExecutor
+from dcurate import InlineExecutor, Pipeline
 from dcurate.errors import DataError, PipelineError, ResourceError
-from dcurate.models.classifiers.aegis import (
-    HIDDEN_TEXT_FIELD,
-    AegisClassifier,
-    FormatAegisPromptStage,
-    InstructionDataGuardClassifier,
-)
+from dcurate.models import AegisClassifier, InstructionDataGuardClassifier
+from dcurate.models.classifiers.aegis import HIDDEN_TEXT_FIELD, FormatAegisPromptStage
 from dcurate.models.classifiers.aegis_prompt import AEGIS_LABELS, AFTER, format_aegis, parse_response
 from dcurate.models.classifiers.llama_guard import (
     AEGIS_VARIANTS,
@@ -31,7 +27,6 @@ from dcurate.models.classifiers.llama_guard import (
     InstructionDataGuardModelStage,
     Prefix,
 )
-from dcurate.run import Pipeline
 from dcurate_testing.hub_server import TOKEN, hub_server
 from tests.models.classifiers import checkpoints
 from tests.models.classifiers.checkpoints import GuardHead

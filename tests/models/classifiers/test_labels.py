@@ -5,12 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dcurate.core.batch import BatchKey
-from dcurate.engine.inline import InlineExecutor
+from dcurate import BatchKey, DocumentBatch, InlineExecutor, Pipeline
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.document import DocumentBatch
-from dcurate.models.classifiers.labels import LabelFilter, check_wanted, config_in, labels_of, wanted_labels
-from dcurate.run import Pipeline
+from dcurate.models import LabelFilter
+from dcurate.models.classifiers.labels import check_wanted, config_in, labels_of, wanted_labels
 
 
 def labelled(labels: list[object], kind: pa.DataType | None = None) -> DocumentBatch:

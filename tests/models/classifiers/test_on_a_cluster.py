@@ -7,12 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dcurate.cluster.local import LocalCluster
-from dcurate.engine.dask.executor import DaskExecutor
-from dcurate.engine.inline import InlineExecutor
-from dcurate.models.classifiers.quality import QualityClassifier
-from dcurate.models.fasttext import FastTextClassifier
-from dcurate.run import Pipeline
+from dcurate import DaskExecutor, InlineExecutor, LocalCluster, Pipeline
+from dcurate.models import FastTextClassifier, QualityClassifier
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.rows import TEXTS, batch, columns
 

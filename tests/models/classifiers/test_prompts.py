@@ -12,8 +12,9 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from dcurate.errors import DataError, PipelineError
+from dcurate.models import PromptTaskComplexityClassifier
 from dcurate.models.classifiers.complexity import OUTPUT_FIELDS, TARGETS, WEIGHTS, Scales, complexity
-from dcurate.models.classifiers.prompts import PromptTaskComplexityClassifier, PromptTaskComplexityModelStage
+from dcurate.models.classifiers.prompts import PromptTaskComplexityModelStage
 from tests.models.classifiers.checkpoints import PROMPT_CONFIG, TASKS, Heads
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.rows import TEXTS, columns, run

@@ -13,21 +13,19 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
-from dcurate.core.resources import Resources
-from dcurate.engine.inline import InlineExecutor
+from dcurate import InlineExecutor, Pipeline, Resources
 from dcurate.errors import DataError, PipelineError
-from dcurate.models.classifiers.checkpoint import encoder_config
-from dcurate.models.classifiers.quality import (
-    ClassifierModelStage,
+from dcurate.models import (
     ContentTypeClassifier,
     DistributedDataClassifier,
     DomainClassifier,
     MultilingualDomainClassifier,
     QualityClassifier,
+    TokenizerStage,
 )
-from dcurate.models.tokenizer import TokenizerStage
+from dcurate.models.classifiers.checkpoint import encoder_config
+from dcurate.models.classifiers.quality import ClassifierModelStage
 from dcurate.models.weights import Weights
-from dcurate.run import Pipeline
 from tests.models.classifiers.checkpoints import Deberta
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.rows import TEXTS, batch, columns, run

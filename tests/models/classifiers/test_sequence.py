@@ -11,18 +11,18 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from dcurate.engine.inline import InlineExecutor
+from dcurate import Filter, InlineExecutor, Pipeline
 from dcurate.errors import DataError, PipelineError
-from dcurate.models.classifiers.finemath import FineMathClassifier, centre
-from dcurate.models.classifiers.fineweb import (
+from dcurate.models import (
+    ClassifierStage,
+    FineMathClassifier,
     FineWebEduClassifier,
     FineWebMixtralEduClassifier,
-    FineWebModelStage,
     FineWebNemotronEduClassifier,
 )
-from dcurate.models.classifiers.sequence import ClassifierStage, ScoreModelStage, SequenceClassifierStage
-from dcurate.run import Pipeline
-from dcurate.text.score import Filter
+from dcurate.models.classifiers.finemath import centre
+from dcurate.models.classifiers.fineweb import FineWebModelStage
+from dcurate.models.classifiers.sequence import ScoreModelStage, SequenceClassifierStage
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.rows import TEXTS, batch, columns, run
 from tests.models.tiny import LONGEST, tiny_classifier

@@ -13,8 +13,7 @@ from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, Lo
 from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.vectors import vectors_in
-from dcurate.models.embedders.creator import EmbeddingCreatorStage
-from dcurate.models.embedders.stages import EmbeddingModelStage, SentenceTransformerEmbeddingModelStage
+from dcurate.models import EmbeddingCreatorStage, EmbeddingModelStage, SentenceTransformerEmbeddingModelStage
 from tests.models.embedders.tiny_sentences import TEXTS, earlier_layout, encoded, tiny_sentences
 from tests.models.tiny import LONGEST, tiny_encoder, tiny_generator, tiny_tokenizer
 

@@ -11,10 +11,11 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-from dcurate import ImageNSFWFilterStage, InlineExecutor, MediaReader, PictureClassifier, Pipeline, PipelineError
+from dcurate import InlineExecutor, MediaReader, Pipeline, PipelineError
 from dcurate.errors import DataError, ResourceError
+from dcurate.models import ImageNSFWFilterStage, PictureClassifier
 from dcurate.testing import check_stage
-from tests.image.pictures import batch_of, photo, saved
+from tests.images.pictures import batch_of, photo, saved
 from tests.models.vision.test_vision import reasons, through
 from tests.models.vision.tiny_vision import picture
 

@@ -19,9 +19,7 @@ from dcurate import DocumentBatch, PipelineError, ResourceError
 from dcurate.errors import DataError
 from dcurate.frames.vectors import vectors_in, with_vectors
 from dcurate.media.refs import Ref, ref_array
-from dcurate.models.vision.captions import CLIPScoreFilter
-from dcurate.models.vision.heads import ImageAestheticFilterStage, ImageNSFWFilterStage
-from dcurate.models.vision.stage import ImageEmbeddingStage
+from dcurate.models import CLIPScoreFilter, ImageAestheticFilterStage, ImageEmbeddingStage, ImageNSFWFilterStage
 from tests.models.vision.tiny_vision import picture, tiny_heads, tiny_vision
 
 PICTURES = [picture(seed, 40 + 7 * seed, 60 - 5 * seed, "JPEG" if seed % 2 else "PNG") for seed in range(5)]

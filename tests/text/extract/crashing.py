@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm
+from dcurate.text import HTMLExtractorAlgorithm
 
 
 @dataclass

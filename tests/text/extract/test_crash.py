@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import DaskExecutor, JsonlWriter, LocalCluster, Pipeline
+from dcurate import DaskExecutor, JsonlWriter, LocalCluster, Pipeline, WarcReader
 from dcurate.core.pipeline import AnyStage
-from dcurate.io.warc_reader import WarcReader
-from dcurate.text.extract.stage import HtmlExtractor
+from dcurate.text import HtmlExtractor
 from tests.archives import archive, page, warc_record
 from tests.text.extract.crashing import CrashOn
 

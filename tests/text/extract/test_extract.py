@@ -10,21 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
+from dcurate import DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, Pipeline
 from dcurate.errors import PipelineError
-from dcurate.frames.document import DocumentBatch
 from dcurate.plan.lines import keep_lines
-from dcurate.text.extract.algorithms import (
+from dcurate.text import (
+    HtmlExtractor,
     HTMLExtractorAlgorithm,
     JusTextExtractor,
     ResiliparseExtractor,
     TrafilaturaExtractor,
-    extractor,
 )
+from dcurate.text.extract.algorithms import extractor
 from dcurate.text.extract.charset import decoded
 from dcurate.text.extract.justext_context import judge_by_neighbours
 from dcurate.text.extract.language import shown_text
-from dcurate.text.extract.stage import HtmlExtractor
 from dcurate.text.extract.stop_words import StopLists
 from tests.growth import assert_linear
 

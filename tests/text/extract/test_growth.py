@@ -6,7 +6,7 @@ import pytest
 from justext.core import html_to_dom, preprocessor
 from lxml import etree
 
-from dcurate import HtmlExtractor, JusTextExtractor, ResiliparseExtractor, TrafilaturaExtractor
+from dcurate.text import HtmlExtractor, JusTextExtractor, ResiliparseExtractor, TrafilaturaExtractor
 from dcurate.text.extract import algorithms
 from dcurate.text.extract.charset import decoded
 from dcurate.text.extract.language import shown_text

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from distributed import Scheduler, Status
 
-from dcurate.core.events import GpuSample
+from dcurate.events import GpuSample
 from dcurate.ui.dashboard.machines import hosts, workers
 from dcurate_testing.dashboard_runs import Shape, made_up_worker
 

@@ -27,10 +27,10 @@ from dcurate import (
     ProcessingStage,
     RunResult,
     ScoreFilter,
-    WordCountFilter,
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
+from dcurate.text import WordCountFilter
 from dcurate.ui.dashboard import pages
 from dcurate.ui.dashboard.pages import TITLES
 from dcurate.ui.dashboard.text import count, percent

@@ -8,7 +8,7 @@ import pytest
 from bokeh.document import Document
 from bokeh.models import VArea
 
-from dcurate.core.events import StageStats
+from dcurate.events import StageStats
 from dcurate.runs.history import POINTS, History
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 from dcurate.ui.dashboard.pages import Page

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from html import unescape
 
-from dcurate.core.events import GpuSample, HostSample, StageStats
+from dcurate.events import GpuSample, HostSample, StageStats
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import Note, RunSnapshot
 from dcurate.ui.dashboard import html_blocks, tables

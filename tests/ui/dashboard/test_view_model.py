@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dcurate.core.events import StageStats
+from dcurate.events import StageStats
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import OperatorFigures, RunSnapshot
 from dcurate.ui.dashboard.series import Series

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dcurate.core.events import GpuSample, HostSample, StageStats
+from dcurate.events import GpuSample, HostSample, StageStats
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot
 from dcurate.ui.metrics import run_metrics

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.core.events import OTHER_LABELS, StageStats
 from dcurate.core.report import RunReport
+from dcurate.events import OTHER_LABELS, StageStats
 from dcurate.runs.history import History
 from dcurate.ui.report.page import run_page
 from dcurate.ui.report.stages import _labels

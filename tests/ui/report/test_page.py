@@ -12,25 +12,24 @@ import pytest
 
 from dcurate import (
     DaskExecutor,
-    DocumentFilter,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
     LocalCluster,
-    LongWordFilter,
     Pipeline,
     ScoreFilter,
-    WordCountFilter,
+    read_run,
 )
-from dcurate.core.events import GpuSample, HostSample, StageStats
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
 from dcurate.errors import StageError
+from dcurate.events import GpuSample, HostSample, StageStats
 from dcurate.run import Executor
 from dcurate.runs.history import History, Point
-from dcurate.runs.load import RecordedRun, read_run
+from dcurate.runs.load import RecordedRun
 from dcurate.runs.manifest import provenance
 from dcurate.runs.snapshot import Note, OperatorFigures, RunSnapshot
+from dcurate.text import DocumentFilter, LongWordFilter, WordCountFilter
 from dcurate.ui.report.page import run_page, write_run_page
 
 pytestmark = pytest.mark.cluster

@@ -29,7 +29,7 @@ _WRITERS: dict[str, Any] = {"parquet": ParquetWriter, "jsonl": JsonlWriter}
 class TextDuplicatesRemovalStage(BuiltIn, removal.TextDuplicatesRemovalStage):
     """Remove the documents whose ids are listed in Parquet files.
 
-    Args: as of `dcurate.TextDuplicatesRemovalStage`.
+    Args: as of `dcurate.dedup.TextDuplicatesRemovalStage`.
     """
 
     name: str = "DuplicatesRemovalStage"

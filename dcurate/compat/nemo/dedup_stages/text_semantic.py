@@ -36,7 +36,8 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
         cache_path: for ``embeddings`` and ``semantic_dedup``; `output_path` by default.
         text_field, embedding_field: columns.
         model_identifier, embedding_max_chars, embedding_max_seq_length, embedding_padding_side, embedding_pooling,
-            embedding_model_inference_batch_size, hf_token, model_cache_dir: as of `dcurate.EmbeddingCreatorStage`.
+            embedding_model_inference_batch_size, hf_token, model_cache_dir: as of
+            `dcurate.models.EmbeddingCreatorStage`.
         n_clusters, id_field, metadata_fields, distance_metric, which_to_keep, eps, ranking_strategy,
             pairwise_batch_size, and what begins with ``kmeans_``: as of `SemanticDeduplicationWorkflow`.
         use_id_generator: give documents numbers as ids, in ``_curator_dedup_id``.

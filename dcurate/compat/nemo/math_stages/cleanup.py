@@ -10,7 +10,7 @@ from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.stages import Resources
 from dcurate.errors import PipelineError
-from dcurate.models.llm.openai_client import AsyncOpenAIClient
+from dcurate.llm.openai_client import AsyncOpenAIClient
 
 _LLMCleanupStage: type[Any] = builtin.LLMCleanupStage
 
@@ -23,7 +23,7 @@ class LLMCleanupStage(_LLMCleanupStage):  # type: ignore[misc]
 
     Args:
         cache_dir: not used.
-        settings: those of `dcurate.LLMCleanupStage`.
+        settings: those of `dcurate.llm.LLMCleanupStage`.
 
     Raises:
         PipelineError: there is no endpoint.

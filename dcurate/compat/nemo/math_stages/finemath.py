@@ -111,7 +111,7 @@ class FineMathModelStage(ModelStage):
 class FineMathClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
     """Score the educational value of mathematical texts from 0 to 5; a long text is cut to its middle.
 
-    `dcurate.FineMathClassifier` leaves the text as it is.
+    `dcurate.models.FineMathClassifier` leaves the text as it is.
 
     Args:
         model_identifier: the model, or a local folder with the same files.

@@ -18,7 +18,7 @@ from dcurate.compat.nemo.translating.output import (
 from dcurate.compat.nemo.translating.reassembly import TRANSLATED, ReassemblyStage
 from dcurate.compat.nemo.translating.segmentation import SEGMENTS, SegmentationStage
 from dcurate.compat.nemo.translating.translate import SegmentTranslationStage
-from dcurate.models.llm.config import GenerationConfig
+from dcurate.llm.config import GenerationConfig
 
 _MODES = ("both", "raw", "replaced")
 
@@ -43,7 +43,7 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
 
     Examples:
         >>> import dcurate
-        >>> client = dcurate.AsyncOpenAIClient(base_url="http://localhost:8000/v1")
+        >>> client = dcurate.llm.AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> stage = TranslationStage(source_lang="en", target_lang="de", client=client, model_name="llama")
         >>> [inner.name for inner in stage.decompose()]
         ['SegmentationStage', 'SegmentTranslationStage', 'ReassemblyStage']

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dcurate.models.llm.paths import FieldPath
+from dcurate.llm.paths import FieldPath
 
 _log = logging.getLogger("dcurate.compat.nemo")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from dcurate.models.llm.faith import JUDGE, TO_JUDGE
-from dcurate.models.llm.translate import TRANSLATE, TRANSLATOR
+from dcurate.llm.faith import JUDGE, TO_JUDGE
+from dcurate.llm.translate import TRANSLATE, TRANSLATOR
 from dcurate.text.extract.stop_words import language_name
 
 #: dcurate's prompts under the names of NeMo Curator's files.

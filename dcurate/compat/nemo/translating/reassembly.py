@@ -21,7 +21,7 @@ from dcurate.compat.nemo.translating.fields import (
     set_nested_fields,
 )
 from dcurate.compat.nemo.translating.segmentation import COLUMNS, DOCUMENT, METADATA
-from dcurate.models.llm.faith import AVERAGE, MARKS, PARSE_FAILED, SEGMENT_SCORES
+from dcurate.llm.faith import AVERAGE, MARKS, PARSE_FAILED, SEGMENT_SCORES
 
 TRANSLATED, TIME, ERROR = "_translated", "_translation_time", "_translation_error"
 TRANSLATION_MAP, SEGMENTS_MAP = "_translation_map", "_segmented_translation_map"

@@ -18,7 +18,7 @@ from dcurate.compat.nemo.translating.fields import (
     normalize_text_field,
     parse_structured_value,
 )
-from dcurate.models.llm.segmenting import is_translatable, segments_of
+from dcurate.llm.segmenting import is_translatable, segments_of
 
 SEGMENTS, METADATA, DOCUMENT = COLUMNS = ("_seg_segments", "_seg_metadata", "_seg_doc_id")
 

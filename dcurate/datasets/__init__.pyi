@@ -1,0 +1,9 @@
+"""Public names of `dcurate.datasets` and the modules that define them; `__init__.py` reads this file."""
+
+from .blend import Blend as Blend
+from .rebatch import Rebatch as Rebatch
+from .shuffle import SampleFraction as SampleFraction
+from .shuffle import SampleRows as SampleRows
+from .shuffle import Shuffle as Shuffle
+
+__all__: list[str]

@@ -1,0 +1,23 @@
+"""Public names of `dcurate.dedup` and the modules that define them; `__init__.py` reads this file."""
+
+from .bands import Bands as Bands
+from .benchmarks import Benchmark as Benchmark
+from .benchmarks import NgramIndex as NgramIndex
+from .bloom import bloom_state as bloom_state
+from .bloom_filter import BloomState as BloomState
+from .bloom_size import BloomSize as BloomSize
+from .decontamination import TaskDecontamination as TaskDecontamination
+from .keep import First as First
+from .keep import Highest as Highest
+from .keep import Keep as Keep
+from .keep import Longest as Longest
+from .keep import Lowest as Lowest
+from .keep import Preferred as Preferred
+from .minhash import MinHash as MinHash
+from .removal import TextDuplicatesRemovalStage as TextDuplicatesRemovalStage
+from .report import DedupReport as DedupReport
+from .report import dedup_report as dedup_report
+from .report_table import DedupReportTable as DedupReportTable
+from .shingles import Shingles as Shingles
+
+__all__: list[str]

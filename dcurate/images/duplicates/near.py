@@ -1,0 +1,300 @@
+"""Images that nearly repeat others, over a whole dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.stage import ProcessingStage, Spec, Stage
+from dcurate.dedup.clusters import Groups
+from dcurate.dedup.components import Edges
+from dcurate.dedup.keep import Keep, keep_of
+from dcurate.dedup.labels import LEFT, RIGHT
+from dcurate.dedup.near_stage import EntryWriter, NearDuplicateStage
+from dcurate.dedup.pairs import CONTENT, KEY, ROW
+from dcurate.dedup.resolve import Action, check_action
+from dcurate.dedup.verify import Comparison, NearDuplicates
+from dcurate.errors import PipelineError, nearest
+from dcurate.frames.columns import numbers, only, rows_at, table_of, with_values
+from dcurate.frames.document import DocumentBatch
+from dcurate.images.duplicates.fingerprint import BITS, FINGERPRINT, Fingerprints
+from dcurate.images.duplicates.groups import ImageClustering, guarded
+from dcurate.images.duplicates.parts import HashPairs, Parts
+from dcurate.images.duplicates.reading import FingerprintStage, ImageReading
+from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity
+from dcurate.kernels.layout import Ints
+from dcurate.kernels.stars import Similarities
+from dcurate.media.refs import check_has_media
+from dcurate.shuffle.keys import scale_keys
+from dcurate.shuffle.ranges import FILE
+from dcurate.shuffle.spill import read_row_offsets
+
+REASON = "near_duplicate_image"
+
+#: How candidates are verified.
+Verify = Literal["thumbnail", "none"]
+
+_GROUP, _WORDS = "group", ("hash_0", "hash_1")
+
+
+@dataclass(frozen=True)
+class Largest(Keep):
+    """Keep the image with the most pixels."""
+
+    def ranks(self, table: Any, text_field: str) -> npt.NDArray[np.float64]:
+        return -Fingerprints.of(table[FINGERPRINT]).pixels.astype(np.float64)
+
+    def columns(self, text_field: str) -> list[str]:
+        return [FINGERPRINT]
+
+
+@dataclass
+class ImageNearDuplicates(NearDuplicateStage):
+    """Keep one image of each group that shows the same picture, over a whole dataset.
+
+    Each picture is decoded once, at a reduced scale, for a fingerprint of 1,192 bytes: a hash of 128 bits, and a
+    thumbnail of 32 x 32 levels of gray and 8 x 8 colours. All pairs of hashes within `max_distance` bits are found:
+    none is missed (see `max_distance`). They are verified by their thumbnails. So a picture is found again after it was
+    resized, saved in another format or quality, made brighter, darker, gray, sharper, or got a thin border; and forms
+    with other words, or plain pictures of other colours, are distinguished.
+
+    Args:
+        max_distance: most bits in which the hashes of two candidates differ. Of copies as above, 98 % are within 10.
+            The search is exhaustive, by the pigeonhole principle. Where more than 512 different pictures share a key,
+            each is paired with some of them only, so that a million white pictures take linear time; the run's report
+            counts such ``large buckets``.
+        threshold: candidates are duplicates from this similarity on, 0 to 1: higher for fewer false ones.
+        verify: ``"thumbnail"``, or ``"none"`` to treat all candidates as duplicates.
+        flips: whether a picture and its mirror image are duplicates.
+        clustering: ``"guarded"``: images connected by pairs are a group, but for those that are unlike the one that
+            stays, so that no chain of small changes joins different pictures; ``"connected"``: without that rule;
+            ``"star"``: each dropped image is a verified duplicate of the kept one.
+        keep: which of a group to keep: ``"first"`` in the order of the source, ``"largest"`` in pixels,
+            ``Highest("score")``, ``Lowest("size")`` or ``Preferred("split", ["test", "train"])``, which removes copies
+            of test images from the training data.
+        together: as in `Parts`: 1 for up to some millions of images takes less disk, 2 or 3 for billions less time.
+        action, id_field, report_path, index_path, source_field: as in `FuzzyDuplicates`.
+        reading: limits, and whether pictures are decoded in a child process.
+        name: of the stage.
+
+    The result is the same for any number of workers and any partitioning of the files. What waits on disk, beside the
+    output, are the rows, fingerprints, and 66 keys of 38 bytes for each image (with the defaults); never pixels. A
+    file that cannot be fetched or decoded goes to quarantine.
+
+    Raises:
+        PipelineError: an unknown setting, or one out of range.
+
+    Examples:
+        >>> ImageNearDuplicates(keep="largest", id_field="file_name").inputs()
+        ([], ['file_name'])
+    """
+
+    max_distance: int = 10
+    threshold: float = 0.5
+    verify: Verify = "thumbnail"
+    flips: bool = False
+    clustering: ImageClustering = "guarded"
+    keep: str | Keep = "first"
+    together: int = 2
+    action: Action = "drop"
+    id_field: str | None = None
+    report_path: str | None = None
+    index_path: str | None = None
+    source_field: str | None = None
+    reading: ImageReading = field(default_factory=ImageReading)
+    name: str = "image_near_duplicates"
+
+    uses_only_named_columns: ClassVar[bool] = False
+    entries_name: ClassVar[str] = "keys"
+
+    def __post_init__(self) -> None:
+        check_action(self.name, self.action)
+        for setting, known in (("verify", Verify), ("clustering", ImageClustering)):
+            value = getattr(self, setting)
+            if value not in get_args(known):
+                raise PipelineError(f"{self.name}: no {setting} {value!r}{nearest(str(value), get_args(known))}")
+        if not 0 < self.threshold <= 1:
+            raise PipelineError(f"{self.name}: threshold={self.threshold!r} must lie above 0 and at most at 1")
+        if self.keep == "longest":
+            raise PipelineError(f'{self.name}: keep="longest" is for texts; use "largest" for the most pixels')
+        _ = self.parts_of_hashes, self.chosen
+
+    @property
+    def parts_of_hashes(self) -> Parts:
+        """How hashes are cut."""
+        return Parts(BITS, self.max_distance, self.together)
+
+    @property
+    def chosen(self) -> Keep:
+        return Largest() if self.keep == "largest" else keep_of(self.keep, self.name)
+
+    @property
+    def compared(self) -> str:
+        return FINGERPRINT
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "hash": f"structure {BITS}",
+            "max_distance": self.max_distance,
+            "together": self.together,
+            "flips": self.flips,
+        }
+
+    def inputs(self) -> Spec:
+        return [], [name for name in self.needed() if name != FINGERPRINT]
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        super().check_columns(columns)
+        check_has_media(columns, self.name)
+
+    def requires(self) -> dict[str, str]:
+        return {"PIL": "images", "simplejpeg": "images"}
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), "max_pixels": self.reading.max_pixels}
+
+    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
+        writer = KeyWriter(url, cut=self.parts_of_hashes, flips=self.flips, **self.for_writer(options))
+        return [FingerprintStage(reading=self.reading, name=f"{self.name}_fingerprints"), writer]
+
+    def find_stage(self, url: str, options: dict[str, Any], first: int) -> Stage:
+        return FindNearHashes(url, options, self.parts_of_hashes, first, name=f"{self.name}_candidates")
+
+    def near(self, **shared: Any) -> NearImages:
+        return NearImages(
+            text_field="file_name",
+            least=self.threshold,
+            verify=self.verify,
+            flips=self.flips,
+            clustering="star" if self.clustering == "star" else "connected",
+            guard=self.clustering == "guarded",
+            hidden=(FINGERPRINT,),
+            **shared,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearImages(NearDuplicates):
+    """The settings of `ImageNearDuplicates`."""
+
+    reason: ClassVar[str] = REASON
+
+    least: float
+    verify: Verify
+    flips: bool
+    guard: bool
+
+    @property
+    def compared(self) -> list[str]:
+        return [FINGERPRINT]
+
+    @property
+    def threshold(self) -> float:
+        return self.least if self.verify == "thumbnail" else 0.0
+
+    def with_features(self, made: Any, table: Any) -> Any:
+        return with_values(made, FINGERPRINT, table, FINGERPRINT)
+
+    def comparison(self, table: Any, order: Ints) -> Comparison:
+        prints = Fingerprints.of(rows_at(only(table, [FINGERPRINT]), order)[FINGERPRINT])
+        return ThumbnailSimilarity(prints, self.flips)
+
+    def grouped(
+        self, ranks: npt.NDArray[np.float64], pairs: Edges, similarity: Similarities, compare: Comparison
+    ) -> Groups:
+        if self.guard and self.verify == "thumbnail":
+            return guarded(ranks, pairs, similarity, compare)
+        return super().grouped(ranks, pairs, similarity, compare)
+
+
+@dataclass
+class KeyWriter(EntryWriter):
+    """Writes rows, and beside them the keys of the hash of each picture.
+
+    Args:
+        cut: how hashes are cut.
+        flips: whether mirror images get keys, too.
+    """
+
+    cut: Parts = field(default_factory=lambda: Parts(BITS, 10))
+    flips: bool = False
+    name: str = "key_writer"
+
+    folder: ClassVar[str] = "keys/"
+
+    def inputs(self) -> Spec:
+        return [], [FINGERPRINT]
+
+    def read(self, table: Any) -> Fingerprints:
+        return Fingerprints.of(table[FINGERPRINT])
+
+    def with_features(self, known: Any, table: Any, compared: Fingerprints) -> Any:
+        return with_values(known, FINGERPRINT, table, FINGERPRINT)
+
+    def entries(self, prints: Fingerprints) -> Any:
+        """A row for each key of each hash: its number among them, the row and content of the picture, and the hash.
+
+        The row of a mirror image is marked by the uppermost bit.
+        """
+        hashes, rows, contents = prints.hashes, np.arange(len(prints.hashes)), prints.contents
+        if self.flips:
+            hashes = np.concatenate([hashes, prints.mirrored])
+            rows = np.concatenate([rows, rows + _MIRRORED])
+            contents = np.concatenate([contents, ~contents])
+        each = self.cut.keys_each
+        columns: dict[str, npt.NDArray[Any]] = {
+            KEY: self.cut.keys(hashes).ravel(),
+            ROW: np.repeat(rows, each).astype(np.uint32),
+            CONTENT: np.repeat(contents, each),
+            _GROUP: np.tile(np.arange(each, dtype=np.uint16), len(hashes)),
+        }
+        return table_of(columns | {name: np.repeat(hashes[:, word], each) for word, name in enumerate(_WORDS)})
+
+
+#: Added to the row of a mirror image.
+_MIRRORED = 2**31
+
+
+@dataclass
+class FindNearHashes(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Pairs the pictures whose hashes are within the distance, of the keys of one range.
+
+    Args:
+        cut: how hashes are cut.
+        first: pictures of smaller numbers were seen before, and are not paired with each other.
+    """
+
+    url: str
+    options: dict[str, Any]
+    cut: Parts
+    first: int = 0
+    name: str = "find_near_hashes"
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        row_offsets = read_row_offsets(self.url, self.options)
+        rows = numbers(table, ROW).astype(np.int64)
+        pictures = row_offsets[numbers(table, FILE)] + rows % _MIRRORED
+        pairs = self._pairs(table, pictures, rows >= _MIRRORED)
+        new = pairs.right >= self.first
+        left, right = pairs.left[new], pairs.right[new]
+        found = task.with_data(table_of({KEY: scale_keys(left, int(row_offsets[-1])), LEFT: left, RIGHT: right}))
+        found.found = {"large buckets": pairs.short} if pairs.short else {}
+        return found
+
+    def _pairs(self, table: Any, pictures: Ints, mirrored: npt.NDArray[np.bool_]) -> HashPairs:
+        hashes = np.stack([numbers(table, name) for name in _WORDS], axis=1)
+        found = self.cut.pairs_of(
+            numbers(table, KEY), hashes, numbers(table, CONTENT), 2 * pictures + mirrored, numbers(table, _GROUP)
+        )
+        wanted = (found.left % 2 + found.right % 2 < 2) & (found.left // 2 != found.right // 2)
+        left, right = found.left[wanted] // 2, found.right[wanted] // 2
+        return HashPairs(np.minimum(left, right), np.maximum(left, right), found.short, found.compared)

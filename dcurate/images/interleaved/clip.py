@@ -1,0 +1,130 @@
+"""The filter of interleaved documents by how well an image goes with the texts around it. Untested on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from dcurate.core.batch import Scored
+from dcurate.core.stage import Spec
+from dcurate.frames.document import DocumentBatch
+from dcurate.images.interleaved.filters import Verdicts
+from dcurate.images.interleaved.materialise import Ints, bytes_of
+from dcurate.images.interleaved.schema import IMAGE, REQUIRED, TEXT
+from dcurate.images.interleaved.verdicts import colours
+from dcurate.media.errors import MediaError, MediaFault
+from dcurate.models.vision.encoder import Inputs, Vectors
+from dcurate.models.vision.stage import VisionStage
+
+
+@dataclass
+class InterleavedCLIPScoreFilterStage(VisionStage):
+    """Drop images that go with none of the texts of their sample: the cosine of the embeddings is small with each.
+
+    Images of a sample without text are dropped; those that cannot be had or decoded go to quarantine.
+
+    Untested on a GPU.
+
+    Args:
+        model_identifier: an id at the Hugging Face hub, or a local folder, of a model of pictures and texts.
+        min_score: the least cosine with any of the texts that is kept.
+        drop_invalid_rows: as of `InterleavedAspectRatioFilterStage`, as is ``score_field``.
+        cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: as in
+            `ModelStage`.
+        storage_options: for fsspec, where images are fetched.
+
+    Examples:
+        >>> InterleavedCLIPScoreFilterStage("openai/clip-vit-base-patch32").name
+        'clip_vit_base_patch32_interleaved_filter'
+    """
+
+    _: KW_ONLY
+    min_score: float = 0.15
+    drop_invalid_rows: bool = True
+    score_field: str | None = None
+
+    suffix: ClassVar[str] = "_interleaved_filter"
+    embeds_texts: ClassVar[bool] = True
+
+    def requires(self) -> dict[str, str]:
+        return {**super().requires(), "zxingcpp": "images"}
+
+    def inputs(self) -> Spec:
+        return ["data"], list(REQUIRED)
+
+    def outputs(self) -> Spec:
+        return ["data"], [] if self.score_field is None else [self.score_field]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        verdicts = Verdicts(DocumentBatch.given(task), self.name)
+        if self.drop_invalid_rows:
+            verdicts.drop_invalid()
+        scores = self.judge(verdicts)
+        added = {}
+        if self.score_field is not None:
+            column = [scores.get(row) for row in range(verdicts.table.num_rows)]
+            added[self.score_field] = pa.array(column, pa.float64())
+        made = verdicts.result(added)
+        return replace(made, scored=(Scored(self.name, "clip_score", list(scores.values())),) if scores else ())
+
+    def judge(self, verdicts: Verdicts) -> Mapping[int, float]:
+        """Drop images that go with no text; return the scores of those that were scored."""
+        scores = self._scores(verdicts)
+        bad = [row for row, score in scores.items() if score < self.min_score]
+        verdicts.drop(np.array(bad, np.int64), "clip_score")
+        return scores
+
+    def _scores(self, verdicts: Verdicts) -> Mapping[int, float]:
+        texts = self._texts(verdicts)
+        images = verdicts.rows(IMAGE)
+        alone = np.array([row for row in images.tolist() if int(verdicts.sample[row]) not in texts], np.int64)
+        scores: dict[int, float] = {}
+        for rows, vectors in self._images(verdicts, np.setdiff1d(images, alone)):
+            for row, vector in zip(rows, vectors, strict=True):
+                scores[row] = float((texts[int(verdicts.sample[row])] @ vector).max())
+        for row, data in bytes_of(verdicts.table, alone, storage_options=self.storage_options):
+            if isinstance(data, MediaFault):
+                verdicts.fail(row, data)
+        verdicts.drop(alone, "no text")
+        return scores
+
+    def _texts(self, verdicts: Verdicts) -> dict[int, Vectors]:
+        """The embeddings of the texts of each sample that has any."""
+        rows = verdicts.rows(TEXT)
+        held = verdicts.table["text_content"].take(pa.array(rows)).to_pylist() if len(rows) else []
+        kept = [(int(verdicts.sample[row]), text.strip()) for row, text in zip(rows, held, strict=True) if text]
+        kept = [(sample, text) for sample, text in kept if text]
+        images = {int(sample) for sample in verdicts.sample[verdicts.rows(IMAGE)]}
+        kept = [(sample, text) for sample, text in kept if sample in images]
+        if not kept:
+            return {}
+        distinct = list(dict.fromkeys(text for _, text in kept))
+        vectors = dict(zip(distinct, self.embed_texts(distinct), strict=True))
+        found: dict[int, list[Any]] = {}
+        for sample, text in kept:
+            found.setdefault(sample, []).append(vectors[text])
+        return {sample: np.stack(each) for sample, each in found.items()}
+
+    def _images(self, verdicts: Verdicts, rows: Ints) -> Iterator[tuple[list[int], Vectors]]:
+        """Yield the numbers and the embeddings of images, as many as the model is given at once."""
+        held: list[int] = []
+        prepared: list[Inputs] = []
+        for row, data in bytes_of(verdicts.table, rows, storage_options=self.storage_options):
+            fault = data if isinstance(data, MediaFault) else None
+            if isinstance(data, bytes):
+                try:
+                    prepared.append(self.encoder.prepared(colours(data)))
+                    held.append(row)
+                except MediaError as error:
+                    fault = error.fault
+            if fault is not None:
+                verdicts.fail(row, fault)
+            if len(held) == self.model_inference_batch_size:
+                yield held, self.embed(prepared)
+                held, prepared = [], []
+        if held:
+            yield held, self.embed(prepared)

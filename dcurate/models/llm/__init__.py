@@ -1,1 +1,0 @@
-"""Stages that call a language model behind any OpenAI-compatible HTTP endpoint."""

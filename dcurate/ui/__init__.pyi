@@ -1,0 +1,9 @@
+"""Public names of `dcurate.ui` and the modules that define them; `__init__.py` reads this file."""
+
+from .compare import compare_runs as compare_runs
+from .progress import JsonProgress as JsonProgress
+from .progress import Progress as Progress
+from .table import report_table as report_table
+from .tracing import Tracing as Tracing
+
+__all__: list[str]
