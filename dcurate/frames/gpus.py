@@ -25,6 +25,11 @@ def texts_on_gpu(frame: Any, name: str) -> CudaColumn:
     return _of_cudf(frame, name) if is_cudf(frame) else on_gpu(*text_column(to_arrow(frame), name))
 
 
+def has_nulls_on_gpu(frame: Any, name: str) -> bool:
+    """Whether a column of a cuDF frame is there and holds nulls."""
+    return name in map(str, frame.columns) and bool(frame[name].to_pylibcudf()[0].null_count())
+
+
 def decode(parts: Sequence[tuple[str, Sequence[str], Sequence[int]]]) -> Any:
     """Row groups of local Parquet files as one cuDF frame, decoded on the GPU.
 

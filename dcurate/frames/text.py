@@ -134,6 +134,28 @@ def with_layout(table: pa.Table, name: str, column: TextColumn, source: str) -> 
     return table.set_column(table.column_names.index(name), name, texts)
 
 
+def with_shorter_texts(table: pa.Table, name: str, column: TextColumn) -> pa.Table:
+    """The table with texts from which something was cut; a dictionary stays one, as in batches where nothing was.
+
+    Examples:
+        >>> table = pa.table({"text": pa.array(["a", None]).dictionary_encode()})
+        >>> column = TextColumn(np.array([0, 1, 1]), np.frombuffer(b"b", np.uint8))
+        >>> with_shorter_texts(table, "text", column).schema == table.schema
+        True
+    """
+    field = table.schema.field(name)
+    after = with_layout(table, name, column, name)
+    if not pa.types.is_dictionary(field.type):
+        return after
+    texts = after.column(name).cast(field.type.value_type).combine_chunks().dictionary_encode()
+    try:
+        indices = texts.indices.cast(field.type.index_type)
+    except pa.ArrowInvalid:  # more texts than it can number
+        indices = texts.indices
+    texts = pa.DictionaryArray.from_arrays(indices, texts.dictionary, ordered=field.type.ordered)
+    return after.set_column(after.column_names.index(name), field.with_type(texts.type), texts)
+
+
 def character_places(text: bytes) -> npt.NDArray[np.int64]:
     """The byte offset of each character in the UTF-8 of a text, and of its end.
 

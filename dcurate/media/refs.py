@@ -45,6 +45,8 @@ __all__ = [
 #: The column of references, and the column that rows may have instead, with the bytes themselves.
 REF, BYTES = "media_ref", "bytes"
 
+#: The fault of a row that has no file.
+NO_REFERENCE = "no reference"
 #: Bytes of the largest file that is fetched.
 LARGEST_FILE = 2**28
 #: Bytes that `fetched` holds at a time, about.
@@ -197,7 +199,7 @@ def _sizes(rows: pa.Table) -> list[int]:
 
 def _within(data: bytes | None, limit: int) -> bytes | MediaFault:
     if data is None:
-        return MediaFault("no reference", "the row has neither bytes nor a reference to them")
+        return MediaFault(NO_REFERENCE, "the row has neither bytes nor a reference to them")
     return data if len(data) <= limit else _too_large(len(data), limit)
 
 

@@ -174,6 +174,21 @@ def test_fuzzy_without_duplicates_ends_after_the_buckets(tmp_path: Path) -> None
     assert not (out / "FuzzyDuplicateIds").exists()
 
 
+@pytest.mark.parametrize("texts", [[STORY, None, "", None, STORY, ""], [None, None, None]], ids=["mixed", "nulls"])
+def test_null_texts_are_duplicates_of_nothing(texts: list[Any], tmp_path: Path) -> None:
+    source = written(tmp_path / "in", texts)
+    exact, fuzzy = tmp_path / "exact", tmp_path / "fuzzy"
+    ExactDeduplicationWorkflow(input_path=source, output_path=str(exact), input_blocksize="1KiB").run()
+    FuzzyDeduplicationWorkflow(str(tmp_path / "cache"), str(fuzzy), source, input_blocksize="1KiB").run()
+    for kind, found in (("Exact", exact), ("Fuzzy", fuzzy)):
+        if "" in texts:
+            clean(source, found, tmp_path / f"clean-{kind}", kind, input_blocksize="1KiB")
+            left = read(tmp_path / f"clean-{kind}").text.tolist()
+            assert sorted(text if isinstance(text, str) else "null" for text in left if text != "") == sorted(["null", "null", STORY])
+        else:
+            assert not [*(found / f"{kind}DuplicateIds").glob("*.parquet")]
+
+
 def clouds(folder: Path, groups: int = 4, each: int = 30) -> tuple[str, pd.DataFrame]:
     """A folder of Parquet files with embeddings: as many directions as groups, each almost repeated."""
     folder.mkdir()

@@ -103,8 +103,9 @@ class ExactDuplicateIdentification(ShuffleStage):
 
     def keyed_rows(self, task: Any) -> pa.Table:
         table = task.to_arrow()
-        hashes = content_hashes(table, self.text_field)
-        return with_column(with_column(only(table, [self.id_field]), KEY, hashes[:, 0]), _LOW, hashes[:, 1])
+        hashes, rows = content_hashes(table, self.text_field)
+        ids = rows_at(only(table, [self.id_field]), rows)
+        return with_column(with_column(ids, KEY, hashes[:, 0]), _LOW, hashes[:, 1])
 
     def write_part(self, part: int, rows: pa.Table) -> list[FileGroupTask]:
         high, low = numbers(rows, KEY), numbers(rows, _LOW)

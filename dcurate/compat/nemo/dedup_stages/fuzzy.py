@@ -45,6 +45,7 @@ from dcurate.frames.columns import (
     with_lists,
     with_values,
 )
+from dcurate.frames.hashes import rows_with_values
 from dcurate.frames.text import text_column
 
 _BAND = "_dcurate_band"
@@ -135,8 +136,10 @@ class MinHashStage(ProcessingStage[Any, FileGroupTask]):
         table = self._read(task)
         with self._time_metric("minhash_compute_time"):
             signatures = self._minhash.signatures(text_column(table, self.text_field))
-        bounds = np.arange(len(signatures) + 1, dtype=np.int64) * self.num_hashes
-        signed = with_lists(only(table, [CURATOR_DEDUP_ID_STR]), self.minhash_field, bounds, signatures.reshape(-1))
+        rows = rows_with_values(table, [self.text_field])  # null texts are duplicates of nothing, and have no signature
+        bounds = np.arange(len(rows) + 1, dtype=np.int64) * self.num_hashes
+        ids = rows_at(only(table, [CURATOR_DEDUP_ID_STR]), rows)
+        signed = with_lists(ids, self.minhash_field, bounds, signatures[rows].reshape(-1))
         path = joined(self.output_path, f"{task.task_id}.parquet")
         with self._time_metric("minhash_write_time"):
             write_parquet(signed, path, self.write_kwargs)
@@ -233,8 +236,10 @@ class LSHStage(ShuffleStage):
 
     def keyed_rows(self, task: FileGroupTask) -> pa.Table:
         table = read_parquet(task.data, [self.id_field, self.minhash_field], storage_of(self.read_kwargs))
-        signatures = lists_of(table, self.minhash_field)[1].reshape(table.num_rows, -1).astype(np.uint32)
+        table = rows_at(table, rows_with_values(table, [self.minhash_field]))
         bands = self.num_bands
+        width = -1 if table.num_rows else bands * self.minhashes_per_band
+        signatures = lists_of(table, self.minhash_field)[1].reshape(table.num_rows, width).astype(np.uint32)
         keys = Bands(bands, self.minhashes_per_band).keys(np.ascontiguousarray(signatures))
         rows = rows_at(only(table, [self.id_field]), np.repeat(np.arange(table.num_rows), bands))
         rows = with_column(rows, KEY, keys.reshape(-1))

@@ -116,12 +116,13 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
             hf_token=self.hf_token,
             **{name: value for name, value in given.items() if value is not None},
         )
+        without = workflow.WithoutEmbeddings(self.text_field, self.embedding_field)
         writer = ParquetWriter(
             path=self.embeddings_path,
             fields=list(dict.fromkeys([self.id_field, self.embedding_field, *others])),
             write_kwargs=self.cache_kwargs,
         )
-        return Pipeline("text_semantic_dedup_embedding", stages=[reader, embedder, writer])
+        return Pipeline("text_semantic_dedup_embedding", stages=[reader, embedder, without, writer])
 
     def _search(self) -> SemanticDeduplicationWorkflow:
         same = (
