@@ -112,7 +112,8 @@ class Pipeline(PipelineDefinition):
             initial_tasks: what to begin with, for a pipeline that has no reader: a list of batches or of frames, or one
                 frame of pandas, Polars or DuckDB, an Arrow table, reader or dataset, which is cut into batches of
                 about 64 MiB.
-            resume: go on with an earlier run into the same output: only what it had not finished is done.
+            resume: go on with an earlier run into the same output: only what it had not finished is done. Rows of
+                ``initial_tasks`` that changed are done again, as those of files are.
             rejected: a directory in which rows that rules drop are kept, with the stage and reason.
             examples: whether the report shows excerpts of a few documents that were dropped, with the reason.
             observers: receive events, such as `dcurate.ui.progress.Progress`; in a notebook a view of the
