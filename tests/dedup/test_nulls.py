@@ -168,7 +168,11 @@ def test_a_row_of_null_is_kept_by_workflows(kind: str, rows: str, tmp_path: Path
     pq.write_table(table(ROWS[rows], TYPES[kind]).select(["id", "text"]), tmp_path / "in.parquet")
     for workflow, empty in ((ExactDeduplicationWorkflow, True), (FuzzyDeduplicationWorkflow, False)):
         folder = tmp_path / workflow.__name__
-        settings = {"input_path": str(tmp_path / "in.parquet"), "perform_removal": True, "input_filetype": "parquet"}
+        settings: dict[str, Any] = {
+            "input_path": str(tmp_path / "in.parquet"),
+            "perform_removal": True,
+            "input_filetype": "parquet",
+        }
         if workflow is FuzzyDeduplicationWorkflow:
             settings["cache_path"] = str(folder / "cache")
         workflow(output_path=str(folder), **settings).run(InlineExecutor())
@@ -189,8 +193,8 @@ def test_rows_without_a_picture_are_remembered_and_no_benchmark_has_them(tmp_pat
         known = [4] if number == 0 else [0, 2, 4] if rows == "null" else []
         assert [line["id"] for line in lines if line["is_duplicate"]] == known
     (tmp_path / "seen.png").write_bytes(picture(1))
-    known = ImageDecontaminate({"seen": str(tmp_path / "seen.png")})
-    left = Pipeline("clean", stages=[known]).run(InlineExecutor(), [table(ROWS["null"], pa.string())], observers=[])
+    benchmark = ImageDecontaminate({"seen": str(tmp_path / "seen.png")})
+    left = Pipeline("clean", stages=[benchmark]).run(InlineExecutor(), [table(ROWS["null"], pa.string())], observers=[])
     assert left.to_arrow()["id"].to_pylist() == [1, 2, 3, 5]
 
 
