@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ class TextAlone(ProcessingStage[DocumentBatch, DocumentBatch]):
         return task.with_data(task.to_pandas()[["text"]])
 
 
-def begun_with(batches: Sequence[Any], output: Path, *stages: AnyStage, mode: Mode = "error") -> RunReport:
+def begun_with(batches: Iterable[Any], output: Path, *stages: AnyStage, mode: Mode = "error") -> RunReport:
     """Resume a run that begins with frames, and return its report."""
     pipeline = Pipeline("test", stages=[*stages, JsonlWriter(str(output), fields=["text"], mode=mode)])
     return pipeline.run(InlineExecutor(), initial_tasks=list(batches), resume=True, observers=[]).report
