@@ -14,9 +14,9 @@ import pyarrow as pa
 from dcurate.core.batch import Batch, Rejection
 from dcurate.errors import DataError
 from dcurate.frames import convert
+from dcurate.frames.hidden import HIDDEN
 from dcurate.frames.libraries import pd
-from dcurate.frames.lines import LINE, marked_as, with_same_line_type
-from dcurate.frames.origins import EPOCH, FILE, ROW
+from dcurate.frames.lines import marked_as, with_same_line_type
 from dcurate.frames.versions import version_of_frame
 
 #: Rows that a notebook shows of a batch.
@@ -97,12 +97,12 @@ class DocumentBatch(Batch):
         return convert.nbytes(self.data)
 
     @cached_property
-    def version(self) -> str:  # type: ignore[override]  # it is kept, as it takes reading all rows
+    def version(self) -> str:
         """A hash of the rows: of their columns, types and values."""
         return version_of_frame(self.data, self._types)
 
     def get_columns(self) -> list[str]:
-        return [name for name in convert.columns(self.data) if name not in (LINE, FILE, ROW, EPOCH)]
+        return [name for name in convert.columns(self.data) if name not in HIDDEN]
 
     def rows(self, start: int, stop: int) -> Self:
         """The rows from ``start`` to ``stop`` under the same key; without a copy for an Arrow table.

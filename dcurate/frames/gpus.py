@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.errors import DataError, listed
+from dcurate.errors import DataError
 from dcurate.frames.convert import cudf, is_cudf, stacked, to_arrow
+from dcurate.frames.hidden import columns_listed
 from dcurate.frames.text import text_column
 from dcurate.kernels.cuda import CudaColumn, on_gpu, on_host
 
@@ -70,7 +71,7 @@ def _of_cudf(frame: Any, name: str) -> CudaColumn:
     """The same for a libcudf string column: its bytes, and a child of offsets, int32 or int64."""
     names = [str(column) for column in frame.columns]
     if name not in names:
-        raise DataError(f"no column {name!r}; the rows have {listed(names)}")
+        raise DataError(f"no column {name!r}; the rows have {columns_listed(names)}")
     types = importlib.import_module("pylibcudf").TypeId
     series = frame[name]
     column = _on_gpu(series)

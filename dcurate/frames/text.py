@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcurate.errors import DataError, listed
+from dcurate.errors import DataError
+from dcurate.frames.hidden import columns_listed
 
 #: What an Arrow array of type string can hold; one of large strings holds any amount.
 _MAX_BYTES = 2**31 - 1
@@ -57,7 +58,7 @@ def text_column(table: pa.Table, name: str) -> TextColumn:
         DataError: there is no such column, or it does not hold text.
     """
     if name not in table.column_names:
-        raise DataError(f"no column {name!r}; the rows have {listed(table.column_names)}")
+        raise DataError(f"no column {name!r}; the rows have {columns_listed(table.column_names)}")
     column = table.column(name)
     if column.num_chunks == 1:  # to combine it would copy it
         column = column.chunk(0)

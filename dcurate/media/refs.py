@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fsspec.implementations.local import LocalFileSystem
 
-from dcurate.errors import DataError, PipelineError, listed
+from dcurate.errors import DataError, PipelineError
+from dcurate.frames.hidden import columns_listed
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.media.directory import found_by_name
@@ -136,7 +137,7 @@ def fetch(
     """
     if not has_media(rows):
         raise DataError(
-            f"the rows have neither a column {REF!r} nor {BYTES!r}, but {rows.column_names}; "
+            f"the rows have neither a column {REF!r} nor {BYTES!r}, but {columns_listed(rows.column_names)}; "
             "read the files with MediaReader or WebDatasetReader"
         )
     here = rows[BYTES].to_pylist() if BYTES in rows.column_names else [None] * rows.num_rows
@@ -157,7 +158,7 @@ def check_has_media(columns: Sequence[str], stage: str) -> None:
     """
     if REF not in columns and BYTES not in columns:
         raise PipelineError(
-            f"stage {stage!r} needs a column {REF!r} or {BYTES!r}, but the rows have {listed(columns)}; "
+            f"stage {stage!r} needs a column {REF!r} or {BYTES!r}, but the rows have {columns_listed(columns)}; "
             "read the files with MediaReader or WebDatasetReader"
         )
 
