@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dcurate import DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
+from dcurate.core.pipeline import AnyStage
 from dcurate.errors import DcurateError
 from dcurate.frames.columns import column_of, numbers, only, values
 from dcurate.frames.hashes import content_hashes, row_hashes
@@ -58,7 +59,11 @@ class Lengths(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 def test_a_stage_between_a_reader_and_a_writer_of_lines_names_no_hidden_column(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "one", "n": 1}\n')
-    stages = [JsonlReader(str(tmp_path / "in.jsonl")), Lengths(), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [
+        JsonlReader(str(tmp_path / "in.jsonl")),
+        Lengths(),
+        JsonlWriter(str(tmp_path / "out")),
+    ]
     with pytest.raises(DcurateError) as raised:
         Pipeline("test", stages=stages).run(InlineExecutor(), observers=[])
     assert "no column 'body'" in str(raised.value)
