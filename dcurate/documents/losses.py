@@ -18,7 +18,7 @@ KINDS: Final[Mapping[str, str]] = {
     "turned characters": "oblique characters, such as those of a watermark",
     "drawings": "pages with more drawings than max_objects_per_page, whose tables and pictures may be incomplete",
     "figures": "figures beyond those that are drawn",
-    "form fields": "form fields and notes beyond those that are read",
+    "form fields": "form fields, notes, stamps, buttons and signatures with text that is not read",
     "forms": "forms that a program in the file draws (XFA)",
     "chapters": "chapters that are damaged, missing or in another format",
     "slides": "slides that are damaged or missing",
