@@ -132,6 +132,19 @@ def test_exact_duplicates_by_a_column_of_ids(tmp_path: Path) -> None:
         ExactDeduplicationWorkflow(output_path="x").run()
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("kind", ["Exact", "Fuzzy"])
+def test_texts_are_compared_as_they_are_or_normalized(tmp_path: Path, kind: str, normalize: bool) -> None:
+    texts = [STORY, f" {STORY.upper()}\n", STORY.replace(" ", "\t\x01 "), OTHER]
+    source, out = written(tmp_path / "in", texts, 2), tmp_path / "out"
+    workflow: Any = (
+        ExactDeduplicationWorkflow(str(out), source, normalize_text=normalize)
+        if kind == "Exact"
+        else FuzzyDeduplicationWorkflow(str(tmp_path / "cache"), str(out), source, normalize_text=normalize)
+    )
+    assert workflow.run().get_metadata("num_duplicates") == (2 if normalize else 0)
+
+
 def test_fuzzy_duplicates_leave_what_the_tutorial_reads(tmp_path: Path) -> None:
     source, cache, out = written(tmp_path / "in", TEXTS), tmp_path / "cache", tmp_path / "out"
     workflow = FuzzyDeduplicationWorkflow(
