@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -11,13 +12,14 @@ from dcurate.compat.nemo.bridge import restored
 from dcurate.compat.nemo.earlier import CLASSIFIERS, earlier_names
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.stages import StageMethods, changed_stage
-from dcurate.compat.nemo.tasks import DocumentBatch
+from dcurate.compat.nemo.tasks import DocumentBatch, task_id_of
+from dcurate.compat.nemo.telling import tell
 from dcurate.core import stage as ours
 from dcurate.core.spec import SPEC_FIELDS
 from dcurate.errors import PipelineError
 
-#: Attributes that `with_` sets, and that decide nothing of the rows.
-_NO_SETTINGS = ("ray_stage_spec", "xenna_stage_spec", "runtime_env")
+#: Attributes that decide nothing of the rows.
+_NO_SETTINGS = ("ray_stage_spec", "xenna_stage_spec", "runtime_env", "verbose")
 
 
 class BuiltIn(StageMethods):
@@ -97,6 +99,53 @@ def _raising(base: type[Any], module: str) -> type[Any]:
 
 CommonCrawlHTMLExtractor = _raising(dcurate.CommonCrawlHTMLExtractor, __name__)
 SubstringFilter = _raising(dcurate.SubstringFilter, __name__)
+
+
+class _Telling:
+    """A filter that tells how many rows of each batch it keeps, if `verbose`."""
+
+    name: str
+    verbose: bool
+
+    def process(self, task: Any) -> Any:
+        rows, result = task.num_items, super().process(task)  # type: ignore[misc]
+        if self.verbose and rows:
+            number = getattr(task, "task_id", None) or task_id_of(task.key)
+            tell("%s batch %s retained %d/%d rows", self.name, number, result.num_items, rows)
+        return result
+
+
+@dataclass
+class Filter(_Telling, built_in(dcurate.Filter, __name__)):  # type: ignore[misc]
+    """`dcurate.Filter`, which can tell how many rows it keeps.
+
+    Args:
+        filter_fn, filter_field, invert, name: as of `dcurate.Filter`.
+        verbose: whether the number of rows that are kept is logged for each batch.
+    """
+
+    verbose: bool = False
+
+
+@dataclass
+class ScoreFilter(_Telling, built_in(dcurate.ScoreFilter, __name__)):  # type: ignore[misc]
+    """`dcurate.ScoreFilter`, which can tell how many rows it keeps.
+
+    Args:
+        filter_obj, text_field, score_field, invert, name: as of `dcurate.ScoreFilter`.
+        verbose: whether the number of rows that are kept is logged for each batch; the filter is not merged with others
+            then.
+    """
+
+    verbose: bool = False
+
+    def shared_field(self) -> str | None:
+        """The column that filters which can be merged share; None if the filter is to tell of its own rows."""
+        return None if self.verbose else super().shared_field()
+
+
+_raise_as_nemo(Filter)
+_raise_as_nemo(ScoreFilter)
 
 
 class AddId(built_in(dcurate.AddId, __name__)):  # type: ignore[misc]
