@@ -11,15 +11,12 @@ import dcurate
 from dcurate.compat.nemo.bridge import restored
 from dcurate.compat.nemo.earlier import CLASSIFIERS, earlier_names
 from dcurate.compat.nemo.errors import as_nemo_raises
-from dcurate.compat.nemo.stages import StageMethods, changed_stage
+from dcurate.compat.nemo.stages import HOW_IT_RUNS, StageMethods, changed_stage
 from dcurate.compat.nemo.tasks import DocumentBatch, task_id_of
 from dcurate.compat.nemo.telling import tell
 from dcurate.core import stage as ours
 from dcurate.core.spec import SPEC_FIELDS
 from dcurate.errors import PipelineError
-
-#: Attributes that decide nothing of the rows.
-_NO_SETTINGS = ("ray_stage_spec", "xenna_stage_spec", "runtime_env", "verbose")
 
 
 class BuiltIn(StageMethods):
@@ -31,10 +28,15 @@ class BuiltIn(StageMethods):
     def is_fanout_stage(self) -> bool:
         return super(StageMethods, self).is_fanout_stage()  # type: ignore[misc,no-any-return]
 
+    def num_workers_per_node(self) -> int | None:
+        """A fixed number of slots on each host; None to leave it to the run."""
+        slots: int | None = self.spec.num_workers_per_node  # type: ignore[attr-defined]
+        return slots
+
     def settings(self) -> dict[str, Any]:
         """The attributes that decide the rows of the stage."""
         own: dict[str, Any] = super().settings()  # type: ignore[misc]
-        return {name: value for name, value in own.items() if name not in _NO_SETTINGS}
+        return {name: value for name, value in own.items() if name not in (*HOW_IT_RUNS, "verbose")}
 
     def with_(self, *given: Any, **settings: Any) -> Any:
         """A copy of the stage with some settings changed, by NeMo Curator's names or by dcurate's."""
@@ -44,7 +46,8 @@ class BuiltIn(StageMethods):
             object.__setattr__(self, "_with", changed._with)
             return self
         settings |= dict(zip(("name", "resources", "batch_size"), given, strict=False))
-        own = {name: settings.pop(name) for name in SPEC_FIELDS if name in settings}
+        ours_alone = [name for name in SPEC_FIELDS if name != "num_workers_per_node"]
+        own = {name: settings.pop(name) for name in ours_alone if name in settings}
         stage: Any = base.with_(**own) if own else copy.deepcopy(self)
         resources = settings.get("resources")
         if resources is not None and stage.spec.gpu_optional and "gpu_optional" not in own:
