@@ -303,7 +303,7 @@ def test_half_floats_of_nemo_curator_are_read_from_their_bits(tmp_path: Path, ca
         np.array([0.6, 0.8], np.float16),
     ]
     halves = pd.DataFrame({"id": range(4), "embeddings": vectors})
-    bits = halves.assign(embeddings=[None if vector is None else vector.view(np.uint16) for vector in vectors])
+    bits = halves.assign(embeddings=pd.Series([v if v is None else v.view(np.uint16) for v in vectors], dtype=object))
     single = pd.DataFrame({"id": [4], "embeddings": [np.array([0.8, 0.6], np.float32)]})
     expected = [0.0, float(np.float16(0.96)), 1.0]
     assert paired(tmp_path / "a", [halves], compute_dtype="auto") == expected

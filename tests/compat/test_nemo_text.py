@@ -91,4 +91,4 @@ def test_texts_are_normalized_as_cudf_does(given, lowercase, normalize_space, ex
 
 def test_only_a_series_is_normalized():
     with pytest.raises(TypeError, match="text_series is a list; give a Series of texts"):
-        text.normalize_text(["a"])
+        text.normalize_text(["a"])  # type: ignore[arg-type]
