@@ -24,6 +24,7 @@ from dcurate.core.secrets import remember_secrets
 from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
+from dcurate.engine.inline import InlineExecutor
 from dcurate.errors import DataError, DcurateError, PipelineError, RunError, shown
 from dcurate.frames.batches import batches_of
 from dcurate.fs.paths import without_links
@@ -246,7 +247,7 @@ class _Run:
             )
         self.stages = mark_rows(keep_lines(with_source(self.pipeline, batches_of(self.initial_tasks))))
         remember_secrets(self.stages, self.pipeline.config)
-        if isinstance(self.runner, DaskExecutor):
+        if isinstance(self.runner, DaskExecutor | InlineExecutor):
             for observer in self.options.observers:
                 if isinstance(observer, Progress | JsonProgress):
                     observer.use_interval(self.runner.config.logging_interval)
