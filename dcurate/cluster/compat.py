@@ -57,6 +57,10 @@ CALLS_END_S, RESULTS_MOVE_S = 10.0, 10.0
 #: Seconds between two looks at the calls of a worker that leaves.
 _CALLS_POLL_S = 0.02
 
+#: What Dask logs of a task whose workers died, and what is logged in its place of one that a run will run again.
+_FAILED = "Task %s marked as failed because %d workers died while trying to run it"
+_DIED = "Task %s ended as its worker died; the driver decides whether it is run again"
+
 #: Number of a worker's last events that are searched for its last status.
 MAX_LAST_EVENTS = 10
 
@@ -340,6 +344,29 @@ def fail_on_first_death(scheduler: Scheduler, keys: Iterable[Any]) -> None:
     """Report tasks as failed when the worker that runs them dies, without retries by Dask."""
     for key in keys:
         scheduler.tasks[key].suspicious = scheduler.allowed_failures
+
+
+def log_first_deaths(scheduler: Scheduler, is_of_run: Callable[[Any], bool]) -> Callable[[], None]:
+    """Have the scheduler's log tell what `fail_on_first_death` does to the tasks of a run.
+
+    Dask would write that a task is "marked as failed because 4 workers died": it counts the deaths that it believes in.
+
+    Args:
+        is_of_run: whether a key is that of such a task.
+
+    Returns:
+        A function that ends it.
+    """
+
+    def reword(record: logging.LogRecord) -> bool:
+        if record.msg == _FAILED and isinstance(record.args, tuple) and is_of_run(record.args[0]):
+            record.msg, record.args = _DIED, record.args[:1]
+            record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+        return True
+
+    log = logging.getLogger(type(scheduler).__module__)
+    log.addFilter(reword)
+    return partial(log.removeFilter, reword)
 
 
 def restrict(scheduler: Scheduler, workers: Mapping[Any, str | None]) -> None:
