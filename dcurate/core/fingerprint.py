@@ -144,7 +144,9 @@ def _source_in_cell(kind: type) -> str:
     """The source of a class of a notebook, whose cell only its methods name; empty if it is not known."""
     for method in vars(kind).values():
         code = getattr(inspect.unwrap(method), "__code__", None) if callable(method) else None
-        lines = linecache.getlines(code.co_filename) if code is not None else []
+        if code is None:
+            continue
+        lines = linecache.getlines(code.co_filename)
         with suppress(SyntaxError):
             for node in ast.walk(ast.parse("".join(lines))):
                 if isinstance(node, ast.ClassDef) and node.name == kind.__name__ and _spans(node, code.co_firstlineno):

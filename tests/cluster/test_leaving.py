@@ -15,6 +15,7 @@ import pytest
 from distributed import Client
 
 from dcurate import DaskExecutor, DocumentBatch, LocalCluster, Pipeline, ProcessingStage
+from dcurate.core.batch import Batch
 from dcurate.core.events import Event, WorkerLeft, WorkerLost
 from tests.conftest import scheduler_and_workers, wait_for_workers, workers_of
 from tests.forked import forked
@@ -48,7 +49,8 @@ class Noted(ProcessingStage[DocumentBatch, DocumentBatch]):
         return task
 
 
-def numbers(batch: DocumentBatch) -> list[int]:
+def numbers(batch: Batch) -> list[int]:
+    assert isinstance(batch, DocumentBatch)
     return [int(text) for text in batch.to_arrow()["text"].to_pylist()]
 
 

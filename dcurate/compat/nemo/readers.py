@@ -196,8 +196,8 @@ class ParquetReaderStage(BaseReader):
                 names = [name for name, kind in frame.dtypes.items() if "[ns" in str(kind)]
                 if names:
                     coarse = pd.read_parquet(path, **{**options, **ALL_YEARS, "columns": names})
-                    tables = (pa.Table.from_pandas(given, preserve_index=False) for given in (frame[names], coarse))
-                    with_declared_units(*tables, {}, path)
+                    fine = pa.Table.from_pandas(frame[names], preserve_index=False)
+                    with_declared_units(fine, pa.Table.from_pandas(coarse, preserve_index=False), {}, path)
         return pd.concat(frames, ignore_index=True)
 
 
