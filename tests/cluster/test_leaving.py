@@ -102,8 +102,7 @@ def test_a_worker_that_leaves_in_good_order_is_not_lost(
     assert [(event.name, isinstance(event, WorkerLost)) for event in went] == [("second", lost)]
     log = (tmp_path / "scheduler.log").read_text()
     assert "workers died" not in log, "Dask's account of tasks that are run again"
-    if end is terminate and options:
-        assert sorted(map(int, calls.read_text().split())) == list(range(60)), "a call that had begun did not end"
+    assert set(map(int, calls.read_text().split())) == set(range(60)), "calls end, or are run again"
 
 
 class Grows(ProcessingStage[DocumentBatch, DocumentBatch]):
