@@ -67,7 +67,7 @@ def deduplicate(
     Args:
         ddf: a Dask DataFrame.
         on: the column of texts, or for ``"exact"`` the columns that make rows equal; rows that are null in all of
-            these are not duplicates. A stage as ``method`` has a rule of its own for null texts.
+            these are not duplicates.
         method: ``"exact"`` or ``"fuzzy"``; or an `ExactDuplicates` or `FuzzyDuplicates` with all of its settings but
             for what only a pipeline has.
         keep: which of several stays; see `ExactDuplicates`. First means first in the order of the frame.

@@ -23,6 +23,7 @@ from dcurate.core.secrets import remember_secrets
 from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor, DaskSession
+from dcurate.engine.inline import InlineExecutor
 from dcurate.errors import DataError, DcurateError, PipelineError, RunError, shown
 from dcurate.events import Observer, StageStats
 from dcurate.frames.batches import batches_of
@@ -112,7 +113,8 @@ class Pipeline(PipelineDefinition):
             initial_tasks: what to begin with, for a pipeline that has no reader: a list of batches or of frames, or one
                 frame of pandas, Polars or DuckDB, an Arrow table, reader or dataset, which is cut into batches of
                 about 64 MiB.
-            resume: go on with an earlier run into the same output: only what it had not finished is done.
+            resume: go on with an earlier run into the same output: only what it had not finished is done. Rows of
+                ``initial_tasks`` that changed are done again, as those of files are.
             rejected: a directory in which rows that rules drop are kept, with the stage and reason.
             examples: whether the report shows excerpts of a few documents that were dropped, with the reason.
             observers: receive events, such as `dcurate.ui.progress.Progress`; in a notebook a view of the
@@ -245,7 +247,7 @@ class _Run:
             )
         self.stages = mark_rows(keep_lines(with_source(self.pipeline, batches_of(self.initial_tasks))))
         remember_secrets(self.stages, self.pipeline.config)
-        if isinstance(self.runner, DaskExecutor):
+        if isinstance(self.runner, DaskExecutor | InlineExecutor):
             for observer in self.options.observers:
                 if isinstance(observer, Progress | JsonProgress):
                     observer.use_interval(self.runner.config.logging_interval)

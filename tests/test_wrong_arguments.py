@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import dask.dataframe as dd
@@ -13,10 +14,11 @@ import pytest
 
 import dcurate
 from dcurate import DocumentBatch, JsonlReader, Pipeline, ProcessingStage
+from dcurate.core.part import Part
 from dcurate.core.public import find_public, homes
 from dcurate.core.stage import Stage
 from dcurate.errors import DataError, DcurateError, PipelineError
-from dcurate.text import WordCountFilter
+from dcurate.text import C4BadWordsFilter, LanguageFilter, UnicodeReformatter, WordCountFilter
 
 FRAME = pd.DataFrame({"text": ["one", "two"]})
 ROWS = {
@@ -49,19 +51,21 @@ TAKES = {
 }
 
 
-def kinds() -> dict[str, tuple[Any, str]]:
-    """Every public class of a reader, writer or stage, with its first argument."""
+def kinds(base: type) -> dict[str, tuple[Any, str]]:
+    """Every public class made of another one, with its first argument."""
     found = {}
     for name in sorted(homes()):
         kind = find_public(name)
-        if inspect.isclass(kind) and issubclass(kind, Stage) and not inspect.isabstract(kind):
+        if inspect.isclass(kind) and issubclass(kind, base) and not inspect.isabstract(kind):
             arguments = list(inspect.signature(kind).parameters.values())
             if arguments:
                 found[name] = (kind, arguments[0].name)
     return found
 
 
-KINDS = kinds()
+KINDS = kinds(Stage)
+#: Filters, modifiers and other parts of stages.
+PARTS = {name: found for name, found in kinds(Part).items() if name not in KINDS and found[1] not in ("args", "kwargs")}
 
 
 def sentence_of(kind: Any, argument: str, value: Any) -> str:
@@ -91,6 +95,34 @@ def test_a_first_argument_of_another_kind_is_refused_where_it_is_given(name: str
     kind, argument = KINDS[name]
     if what not in TAKES.get(name, ()):
         sentence_of(kind, argument, OTHERS[what])
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("value", [*ROWS.values(), *OTHERS.values(), 0.5, -1, [3], [None], object()], ids=type)
+def test_a_filter_or_modifier_takes_its_first_argument_or_refuses_it_in_a_sentence(name: str, value: Any) -> None:
+    kind, argument = PARTS[name]
+    said = ""
+    try:
+        kind(**{argument: value})
+    except DcurateError as error:
+        said = str(error)
+    except TypeError as error:
+        if "missing" not in str(error):  # Python's own, of another argument
+            raise
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (C4BadWordsFilter, "words=int 3 is not a list of texts; give a list of words, or the path of a file of them"),
+        (LanguageFilter, "languages=int 3 is not a list of texts; give codes such as 'en' or ['en', 'ceb']"),
+        (UnicodeReformatter, "config=int 3 is not a TextFixerConfig of ftfy; give the settings as arguments"),
+    ],
+)
+def test_a_number_where_texts_or_settings_are_wanted_is_refused(kind: Any, sentence: str) -> None:
+    with pytest.raises(PipelineError, match=f"^{kind.__name__}: {re.escape(sentence)}"):
+        kind(3)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -71,7 +71,7 @@ def local_executor(config: dict[str, Any], workers: int | None) -> Any:
     if config.get("execution_mode") == "inline":
         if workers:
             raise click.UsageError("mode inline uses no workers; leave out --scheduler and --workers")
-        return dcurate.InlineExecutor()
+        return dcurate.InlineExecutor({name: config[name] for name in config if name != "execution_mode"})
     return dcurate.DaskExecutor(config, dcurate.LocalCluster(n_workers=workers) if workers else None)
 
 

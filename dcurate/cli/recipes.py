@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import fields
 from functools import reduce
 from typing import Any
 
@@ -23,6 +24,8 @@ from dcurate.cluster.fork_server import started_ahead
 from dcurate.core.extras import libraries, missing
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import shown
+from dcurate.engine.config import ExecutorConfig
+from dcurate.engine.inline import WITHOUT_WORKERS
 from dcurate.errors import PipelineError, ResourceError, listed, nearest
 from dcurate.events import Observer
 from dcurate.fs.stores import Directory
@@ -37,6 +40,11 @@ PROGRESS = ("auto", "lines", "json", "none")
 
 #: Seconds to wait for a scheduler that does not answer.
 SCHEDULER_TIMEOUT = 10.0
+
+#: Executor settings that have no effect without workers.
+_WORKER_SETTINGS = {field.name for field in fields(ExecutorConfig)} - {"execution_mode", *WITHOUT_WORKERS}
+
+_log = logging.getLogger(__name__)
 
 _Command = Callable[..., None]
 
@@ -94,6 +102,8 @@ def run(
     with ExitStack() as stack:
         if scheduler is None and mode != "inline":
             stack.enter_context(started_ahead())
+        if progress == "json" and not quiet:
+            _write_warnings_as_json(stack)
         loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
         executor = _executor(loaded, mode, scheduler, workers)
         result = loaded.pipeline.run(
@@ -165,16 +175,20 @@ def _advice(report: RunReport) -> list[str]:
     return advice
 
 
+def _write_warnings_as_json(stack: ExitStack) -> None:
+    """Write warnings to standard error as lines of JSON, until the stack ends."""
+    warnings = logging.StreamHandler()
+    warnings.setFormatter(JsonLines())
+    logging.getLogger("dcurate").addHandler(warnings)
+    stack.callback(logging.getLogger("dcurate").removeHandler, warnings)
+
+
 def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
     """The observers that show progress; what they show ends with the stack."""
     interval = recipe.executor.get("logging_interval", LINE_INTERVAL)
     if progress == "none":
         return []
     if progress == "json":
-        warnings = logging.StreamHandler()
-        warnings.setFormatter(JsonLines())
-        logging.getLogger("dcurate").addHandler(warnings)
-        stack.callback(logging.getLogger("dcurate").removeHandler, warnings)
         return [JsonProgress(interval=interval)]
     lines = Console(stderr=True, force_terminal=False) if progress == "lines" else None
     return [stack.enter_context(Progress(lines, interval))]
@@ -246,9 +260,20 @@ def _executor(recipe: Recipe, mode: str | None, scheduler: str | None, workers: 
     if scheduler and config.get("execution_mode") == "inline":
         raise click.UsageError("mode inline uses no workers; leave out --scheduler and --workers")
     try:
+        if mode == "inline" and recipe.executor.get("execution_mode") != "inline":
+            config = _without_workers(config)
         if scheduler:
             timeout = config.get("scheduler_timeout_s", SCHEDULER_TIMEOUT)
             return dcurate.DaskExecutor(config, dcurate.AttachedCluster(scheduler, timeout))
         return local_executor(config, workers)
     except PipelineError as error:
         raise PipelineError(f"{recipe.source.name}, executor: {error}") from error
+
+
+def _without_workers(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings that have an effect in mode inline, in which a recipe for workers is run; name the others."""
+    ExecutorConfig.of({name: value for name, value in config.items() if name != "execution_mode"})
+    unused = [name for name in config if name in _WORKER_SETTINGS]
+    if unused:
+        _log.warning("%s of the recipe: no effect in mode inline, which has no workers", listed(unused))
+    return {name: value for name, value in config.items() if name not in unused}

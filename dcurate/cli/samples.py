@@ -11,6 +11,7 @@ import click
 
 import dcurate
 from dcurate.cli.group import cli, debug_option
+from dcurate.engine.inline import WITHOUT_WORKERS
 from dcurate.errors import DataError
 from dcurate.recipe import SAMPLE, SAMPLE_FILES, SAMPLE_PICTURES, load_recipe
 
@@ -70,4 +71,5 @@ def run_on_sample(recipe: str, given: Mapping[str, Any], folder: str, trust: boo
     elif isinstance(reader, dcurate.WebDatasetReader):
         places["input"] = str(SAMPLE_PICTURES)
     loaded = load_recipe(recipe, {**places, **given}, trust=trust)
-    loaded.pipeline.run(dcurate.InlineExecutor(), observers=[], examples=False)
+    settings = {name: value for name, value in loaded.executor.items() if name in WITHOUT_WORKERS}
+    loaded.pipeline.run(dcurate.InlineExecutor(settings), observers=[], examples=False)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import signal
+import threading
 import time
 from collections import ChainMap, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -24,6 +26,7 @@ import dask
 import distributed.protocol
 import distributed.utils
 from distributed import Client, Nanny, Scheduler, SpecCluster, Status, Worker, as_completed
+from distributed._signals import wait_for_signals
 from distributed.collections import HeapSet
 from distributed.comm import CommClosedError
 from distributed.comm.registry import get_backend
@@ -47,6 +50,16 @@ _PLUGINS = "dcurate-plugins-under-way"
 
 #: Seconds to wait for an answer of a worker; and of one that has sent the scheduler nothing for so long.
 ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
+
+#: Seconds that calls and results of a worker that gets SIGTERM have to end and to move away, together less than the 30
+#: seconds after which SLURM and Kubernetes send SIGKILL.
+CALLS_END_S, RESULTS_MOVE_S = 10.0, 10.0
+#: Seconds between two looks at the calls of a worker that leaves.
+_CALLS_POLL_S = 0.02
+
+#: What Dask logs of a task whose workers died, and what is logged in its place of one that a run will run again.
+_FAILED = "Task %s marked as failed because %d workers died while trying to run it"
+_DIED = "Task %s ended as its worker died; the driver decides whether it is run again"
 
 #: Number of a worker's last events that are searched for its last status.
 MAX_LAST_EVENTS = 10
@@ -333,6 +346,29 @@ def fail_on_first_death(scheduler: Scheduler, keys: Iterable[Any]) -> None:
         scheduler.tasks[key].suspicious = scheduler.allowed_failures
 
 
+def log_first_deaths(scheduler: Scheduler, is_of_run: Callable[[Any], bool]) -> Callable[[], None]:
+    """Have the scheduler's log tell what `fail_on_first_death` does to the tasks of a run.
+
+    Dask would write that a task is "marked as failed because 4 workers died": it counts the deaths that it believes in.
+
+    Args:
+        is_of_run: whether a key is that of such a task.
+
+    Returns:
+        A function that ends it.
+    """
+
+    def reword(record: logging.LogRecord) -> bool:
+        if record.msg == _FAILED and isinstance(record.args, tuple) and is_of_run(record.args[0]):
+            record.msg, record.args = _DIED, record.args[:1]
+            record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+        return True
+
+    log = logging.getLogger(type(scheduler).__module__)
+    log.addFilter(reword)
+    return partial(log.removeFilter, reword)
+
+
 def restrict(scheduler: Scheduler, workers: Mapping[Any, str | None]) -> None:
     """Restrict each task to one worker, or to none in particular."""
     for key, worker in workers.items():
@@ -455,6 +491,50 @@ def message_sender(worker: Worker) -> Callable[[Message], Any]:
 def send_message(worker: Worker, message: Message) -> None:
     """Send a message on the stream to the scheduler; for the worker's event loop."""
     worker.batched_send(message)
+
+
+def leave_on_sigterm(worker: Worker) -> Callable[[], None]:
+    """Have ``dask worker --no-nanny`` leave in good order on SIGTERM, by which SLURM and Kubernetes end a process.
+
+    By itself it ends at once, without a word: the scheduler takes that for a death. A nanny says that its worker ends.
+    Calls that have begun get `CALLS_END_S` seconds, and results move to other workers. A second signal ends it at once.
+
+    Returns:
+        A function that gives the signal back to Dask.
+    """
+    usual = signal.getsignal(signal.SIGTERM)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if (
+        worker.nanny is not None
+        or not in_main_thread
+        or getattr(usual, "__module__", "") != wait_for_signals.__module__
+    ):
+        return lambda: None
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+    def restore() -> None:
+        if signal.getsignal(signal.SIGTERM) is leave:
+            signal.signal(signal.SIGTERM, usual)
+
+    def leave(_number: int, _frame: object) -> None:
+        restore()
+        loop.call_soon_threadsafe(lambda: tasks.add(loop.create_task(_leave(worker))))
+
+    signal.signal(signal.SIGTERM, leave)
+    return restore
+
+
+async def _leave(worker: Worker) -> None:
+    """End calls and move results of a worker away, as far as time allows, and close it."""
+    worker.status = Status.closing_gracefully
+    end = time.monotonic() + CALLS_END_S
+    while (worker.state.executing or worker.state.long_running) and time.monotonic() < end:
+        await asyncio.sleep(_CALLS_POLL_S)
+    with suppress(OSError, TimeoutError):
+        request = {"workers": [worker.address], "close_workers": False, "remove": True}
+        moving = worker.scheduler.retire_workers(**request, stimulus_id=_stimulus("sigterm"))
+        await asyncio.wait_for(moving, RESULTS_MOVE_S)
+    await worker.close(executor_wait=False, reason="sigterm")
 
 
 def memory_limit(worker: Worker) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,18 +120,6 @@ class Supply(ABC):
 
     async def replace_lost(self) -> None:  # noqa: B027
         """Request lost entries again; do nothing where that happens by itself."""
-
-    async def mend(self) -> None:
-        """Call `replace_lost`, the name since 0.1."""
-        if type(self).replace_lost is not type(self).mend:
-            await self.replace_lost()
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Accept subclasses that define `mend`, the earlier name of `replace_lost`."""
-        super().__init_subclass__(**options)
-        if "mend" in vars(cls):
-            warnings.warn(f"{cls.__name__}.mend is now replace_lost; rename it", DeprecationWarning, stacklevel=2)
-            cls.replace_lost = cls.mend  # type: ignore[method-assign]
 
 
 class SpecSupply(Supply):

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from dcurate.errors import ResourceError
 
-#: Earlier names of arguments of `Shape`, and the new; they go with the release after 0.1.
-_RENAMED = {"cards": "gpus", "card_memory": "gpu_memory", "seats": "max_slots"}
-
-
-class _Renamed(type):
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        for old in _RENAMED.keys() & kwargs.keys():
-            warnings.warn(f"{cls.__name__}({old}=) is now {_RENAMED[old]}=", DeprecationWarning, stacklevel=2)
-            kwargs[_RENAMED[old]] = kwargs.pop(old)
-        return super().__call__(*args, **kwargs)
-
 
 @dataclass(frozen=True)
-class Shape(metaclass=_Renamed):
+class Shape:
     """The resources of one worker of a kind, and how many of them there may be.
 
     Where an entry is a job or pod of several worker processes, this is the shape of the whole job or pod.

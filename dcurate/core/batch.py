@@ -154,6 +154,11 @@ class Batch(ABC):
     def get_columns(self) -> list[str]:
         """Return the names of the columns, in order; empty for a batch without columns."""
 
+    @property
+    def version(self) -> str:
+        """Text that changes when the content does, so that a resumed run does not take it for finished; else empty."""
+        return ""
+
     def rows(self, start: int, stop: int) -> Self | None:
         """Return the rows from `start` up to `stop` under the same key; None if the batch cannot be cut.
 

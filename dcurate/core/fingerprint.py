@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import copyreg
 import hashlib
 import inspect
+import linecache
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -131,9 +134,29 @@ def _source(value: Any) -> str:
     if _module(value).partition(".")[0] in {"dcurate", *sys.stdlib_module_names}:
         return ""
     try:
-        return hashlib.blake2b(inspect.getsource(_with_file(value)).encode(), digest_size=8).hexdigest()
+        source = inspect.getsource(_with_file(value))
     except (OSError, TypeError):
-        return ""
+        source = _source_in_cell(value) if isinstance(value, type) else ""
+    return hashlib.blake2b(source.encode(), digest_size=8).hexdigest() if source else ""
+
+
+def _source_in_cell(kind: type) -> str:
+    """The source of a class of a notebook, whose cell only its methods name; empty if it is not known."""
+    for method in vars(kind).values():
+        code = getattr(inspect.unwrap(method), "__code__", None) if callable(method) else None
+        if code is None:
+            continue
+        lines = linecache.getlines(code.co_filename)
+        with suppress(SyntaxError):
+            for node in ast.walk(ast.parse("".join(lines))):
+                if isinstance(node, ast.ClassDef) and node.name == kind.__name__ and _spans(node, code.co_firstlineno):
+                    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                    return "".join(lines[first - 1 : node.end_lineno])
+    return ""
+
+
+def _spans(node: ast.ClassDef, line: int) -> bool:
+    return node.lineno < line <= (node.end_lineno or 0)
 
 
 def _with_file(value: Any) -> Any:

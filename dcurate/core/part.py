@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -151,6 +151,28 @@ def check_kind(what: str, argument: str, value: Any, kind: type) -> None:
         raise PipelineError(
             f"{what}: {argument}={shown(value)} is not a {kind.__name__}; give an object of a class made of it"
         )
+
+
+def check_texts(what: str, argument: str, value: Any, wanted: str) -> None:
+    """Refuse an argument that is not a collection of texts.
+
+    Args:
+        what: the class that is made.
+        argument: its name.
+        value: what was given.
+        wanted: what to give.
+
+    Raises:
+        PipelineError: it is one text or a mapping, or holds something else.
+
+    Examples:
+        >>> check_texts("LanguageFilter", "languages", 3, "codes such as 'en'")
+        Traceback (most recent call last):
+        dcurate.errors.PipelineError: LanguageFilter: languages=int 3 is not a list of texts; give codes such as 'en'
+    """
+    is_list = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+    if not is_list or not all(isinstance(text, str) for text in value):
+        raise PipelineError(f"{what}: {argument}={shown(value)} is not a list of texts; give {wanted}")
 
 
 def _is_rows(value: Any) -> bool:

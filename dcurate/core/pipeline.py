@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -14,6 +15,8 @@ from dcurate.core.stage import CompositeStage, SinkStage, SourceStage, Stage
 from dcurate.errors import PipelineError, listed, shown
 
 AnyStage = Stage
+
+_CONTAINERS = (list, dict, set, deque, defaultdict, Counter)
 
 
 class PipelineDefinition:
@@ -69,7 +72,7 @@ class PipelineDefinition:
         """
         stages: list[AnyStage] = []
         for stage in self.stages:
-            stages.extend(stage.decompose_and_apply_with() if isinstance(stage, CompositeStage) else [copy.copy(stage)])
+            stages.extend(stage.decompose_and_apply_with() if isinstance(stage, CompositeStage) else [_copied(stage)])
         if not stages:
             raise PipelineError(f"pipeline {self.name!r} has no stages; add a reader with add_stage(JsonlReader(...))")
         _check_order(stages)
@@ -206,6 +209,13 @@ class BatchSource(SourceStage[Batch, Batch]):
 
     def process(self, task: Batch) -> Batch:
         return task
+
+
+def _copied(stage: AnyStage) -> AnyStage:
+    """A copy with containers of its own: a stage that fills one in a run is the same in the next."""
+    copied = copy.copy(stage)
+    vars(copied).update({name: copy.copy(held) for name, held in vars(stage).items() if type(held) in _CONTAINERS})
+    return copied
 
 
 def with_source(pipeline: PipelineDefinition, initial_tasks: Sequence[Batch] | None) -> tuple[AnyStage, ...]:

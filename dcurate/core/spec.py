@@ -18,7 +18,8 @@ class StageSpec:
         num_setup_attempts: how often ``setup`` is tried before the run ends.
         num_run_attempts: how often ``process`` is tried on a batch before it counts as failed.
         timeout_s: seconds that one call may take; a worker that hangs longer is restarted, and its batch is run again
-            by itself.
+            by itself. Where nothing restarts the process, as in mode inline or on a Dask worker without a nanny, calls
+            have no limit.
         ignore_failures: whether rows on which the stage raises, or dies, go to quarantine and the run goes on; None
             leaves it to the executor's setting of that name.
         worker_max_lifetime_m: minutes after which a slot's process is drained, restarted and set up again; 0 for never.

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.dedup.bloom_filter import BloomFolder, BloomState, claim_name
@@ -17,8 +16,8 @@ from dcurate.dedup.bloom_size import BloomSize
 from dcurate.errors import DataError, PipelineError, nearest
 from dcurate.frames.convert import is_cudf, to_arrow
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.gpus import texts_on_gpu
-from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
+from dcurate.frames.gpus import has_nulls_on_gpu, texts_on_gpu
+from dcurate.frames.hashes import NORMAL_FORMS, Hashes, content_hashes, row_hashes
 from dcurate.fs.paths import protocol_of
 from dcurate.io.output import folder_name
 from dcurate.kernels.bloom import BLOCK_WORDS, insert, query
@@ -150,8 +149,9 @@ class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
         """A key for each row that holds anything that is compared, and these rows."""
         if self.fields is None:
             gpu = self.resources.requires_gpu
-            return digests_of(task.data, self.text_field, self.normalize, gpu=gpu)[:, 0], np.arange(task.num_items)
-        hashes, rows = row_hashes(task.to_arrow(), self.fields)
+            hashes, rows = digests_of(task.data, self.text_field, self.normalize, gpu=gpu)
+        else:
+            hashes, rows = row_hashes(task.to_arrow(), self.fields)
         return hashes[:, 0], rows
 
     def _opened(self) -> BloomFolder:
@@ -190,23 +190,22 @@ def bloom_state(path: str) -> BloomState:
         opened.close()
 
 
-def digests_of(
-    frame: Any, text_field: str, normalize: Sequence[str] = (), *, gpu: bool = False
-) -> npt.NDArray[np.uint64]:
-    """Return the `content_hashes` of the rows of a frame, an array of shape (rows, 2).
+def digests_of(frame: Any, text_field: str, normalize: Sequence[str] = (), *, gpu: bool = False) -> Hashes:
+    """Return the `content_hashes` of the rows of a frame.
 
     Texts of a cuDF frame are hashed on their GPU if one is requested: sixteen bytes a row are copied to the host. Other
-    texts, and texts that are normalized first, are hashed on the host, which is faster than moving them.
+    texts, and those of a column that is normalized first or holds nulls, are hashed on the host.
 
     Raises:
         DataError: there is no such column, or it does not hold text.
 
     Examples:
         >>> import pyarrow as pa
-        >>> first, second = digests_of(pa.table({"text": ["one", None]}), "text").tolist()
-        >>> first == second
-        False
+        >>> hashes, rows = digests_of(pa.table({"text": ["one", None, "two"]}), "text")
+        >>> hashes.shape, rows.tolist()
+        ((2, 2), [0, 2])
     """
-    if gpu and not normalize and is_cudf(frame) and usable():
-        return text_digests(texts_on_gpu(frame, text_field), np.arange(len(frame)))
+    if gpu and not normalize and is_cudf(frame) and usable() and not has_nulls_on_gpu(frame, text_field):
+        rows = np.arange(len(frame))
+        return Hashes(text_digests(texts_on_gpu(frame, text_field), rows), rows)
     return content_hashes(to_arrow(frame), text_field, normalize)

@@ -18,7 +18,7 @@ from dcurate.dedup.span_removal import SpanRemoval, stretches_of
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import rows_at, with_column, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import text_column, with_layout
+from dcurate.frames.text import text_column, with_shorter_texts
 from dcurate.fs.stores import Directory
 from dcurate.kernels.overlap import Matches
 from dcurate.shuffle.spill import SpilledRows, SpillWriter
@@ -293,7 +293,7 @@ class RemoveMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
         left = _without_rows(task, table, table, reasons, self.name)
         whole = rows_at(table, np.array(parents, np.int64))
         texts = stretches_of(text_column(whole, self.text_field), column, parents, spans)
-        return replace(left, data=with_layout(whole, self.text_field, texts, self.text_field))
+        return replace(left, data=with_shorter_texts(whole, self.text_field, texts))
 
 
 def _firsts(matches: Matches) -> npt.NDArray[np.int64]:

@@ -36,8 +36,9 @@ class ExactDuplicates(SearchForDuplicates):
     """Keep one of all documents with the same content, over a whole dataset.
 
     Args:
-        text_field: the column to compare. A null text counts as an empty one, and empty texts are copies of each other.
-        fields: compare these columns instead, such as ``["url"]``; rows that are null in all of them are no copies.
+        text_field: the column to compare. A row whose text is null is kept, and is a copy of nothing; empty texts are
+            copies of each other.
+        fields: compare these columns instead, such as ``["url"]``; rows that are null in all of them are kept.
         normalize: differences to ignore when texts are compared: ``"case"``, ``"whitespace"`` (how much there is, and
             of what kind), ``"unicode"`` (its normal form NFKC). Texts themselves stay as they are.
         keep: which of several copies to keep: ``"first"`` in the order of the source, ``"longest"``,
@@ -157,7 +158,7 @@ class HashWriter(SpillWriter):
         exact = self.exact
         yield self.rows(nulls(table.num_rows) if exact.action == "identify" else table, key)
         if exact.fields is None:
-            hashes, rows = content_hashes(table, exact.text_field, exact.normalize), np.arange(table.num_rows)
+            hashes, rows = content_hashes(table, exact.text_field, exact.normalize)
         else:
             hashes, rows = row_hashes(table, exact.fields)
         entries = table_of({_HIGH: hashes[:, 0], _LOW: hashes[:, 1], _ROW: rows.astype(np.uint32)})

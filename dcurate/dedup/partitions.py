@@ -19,7 +19,7 @@ from dcurate.dedup.keep import keep_of, ranks_in, with_ranks
 from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.dedup.near import hashes_of, texts_of
 from dcurate.frames.columns import lists_of, numbers, rows_at, table_of, with_column, with_lists
-from dcurate.frames.hashes import content_hashes, row_hashes
+from dcurate.frames.hashes import Hashes, content_hashes, row_hashes
 from dcurate.frames.text import text_column
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.sets import Sets
@@ -33,12 +33,12 @@ _SHINGLES, _WHOLE = "shingles", "whole"
 _ROW_BITS = 32
 
 
-def compared(stage: ExactDuplicates | FuzzyDuplicates, table: Any) -> tuple[npt.NDArray[np.uint64], Ints]:
-    """Return the hashes of the compared columns, of shape (rows, 2), and the rows that have any."""
+def compared(stage: ExactDuplicates | FuzzyDuplicates, table: Any) -> Hashes:
+    """Return the hashes of the compared columns."""
     if isinstance(stage, FuzzyDuplicates):
-        return content_hashes(table, stage.text_field), np.arange(table.num_rows)
+        return content_hashes(table, stage.text_field)
     if stage.fields is None:
-        return content_hashes(table, stage.text_field, stage.normalize), np.arange(table.num_rows)
+        return content_hashes(table, stage.text_field, stage.normalize)
     return row_hashes(table, stage.fields)
 
 
@@ -89,7 +89,7 @@ def gathered(fuzzy: FuzzyDuplicates, table: Any, labels: Any) -> Any:
     """Return the features of the candidates of one partition, with their labels."""
     documents, names = _ordered(labels, NUMBER, LABEL)
     rows = rows_at(table, documents & (2**_ROW_BITS - 1))
-    made = table_of({LABEL: names, NUMBER: documents, HIGH: compared(fuzzy, rows)[0][:, 0]})
+    made = table_of({LABEL: names, NUMBER: documents, HIGH: compared(fuzzy, rows).hashes[:, 0]})
     made = with_ranks(made, keep_of(fuzzy.keep, fuzzy.name), rows, fuzzy.text_field)
     texts, minhash = text_column(rows, fuzzy.text_field), fuzzy.search.minhash
     if fuzzy.verification == "exact":

@@ -17,7 +17,7 @@ from dcurate.dedup.text_writer import TextWriter
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, rows_at, table_of
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import TextColumn, column_of, text_column, with_layout
+from dcurate.frames.text import TextColumn, column_of, text_column, with_shorter_texts
 from dcurate.fs.stores import Directory
 from dcurate.io.parquet import ParquetWriter
 from dcurate.kernels.characters import character_signals
@@ -349,7 +349,7 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Return the rows without the cut spans."""
         chosen = np.zeros(len(cut.starts), np.int64)
         texts = TextColumn(*spliced(column, cut.bounds, (cut.starts, cut.stops), _EMPTY, chosen))
-        after = with_layout(table, self.text_field, texts, self.text_field)
+        after = with_shorter_texts(table, self.text_field, texts)
         changed = np.flatnonzero(np.diff(cut.bounds))
         nothing = blank(*texts, changed)
         short = ~nothing & self._short(texts, changed)

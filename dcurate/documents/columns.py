@@ -19,6 +19,7 @@ PAGE: Final = pa.struct(
         ("characters", pa.int64()),
         ("characters_left_out", pa.int64()),
         ("characters_turned", pa.int64()),
+        ("characters_hidden", pa.int64()),
         ("image_share", pa.float64()),
         ("text_over_image", pa.float64()),
         ("broken_share", pa.float64()),

@@ -92,7 +92,8 @@ class PdfExtract(FileExtract):
         shapes: whether pages whose fonts have no map to Unicode, or a wrong one, are read by the shapes of their
             glyphs.
         crop: whether text outside the crop box of a page is left out; viewers do not show it.
-        forms: whether the values of form fields and free-text notes are in the text, where they are on the page.
+        forms: whether the values of form fields, ``☒`` or ``☐`` for boxes and radio buttons, and free-text notes are in
+            the text, where they are on the page.
         repair: whether a file that was cut off is read as far as it goes.
         password: for encrypted files; None for none.
         timeout_s: seconds of CPU time that one PDF may take, and ten times as many by the clock; None for 60, and 600

@@ -12,8 +12,9 @@ from dcurate.core.batch import Rejection
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage, WorkerMetadata
 from dcurate.documents.losses import remarks_on_losses
-from dcurate.errors import PipelineError, listed
+from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.hidden import columns_listed
 from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.refs import BYTES, REF, fetched, has_media
@@ -63,7 +64,7 @@ class FileExtract(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = DocumentBatch.given(task).to_arrow()
         if not has_media(table):
             raise PipelineError(
-                f"{self.name}: the rows have no column {REF!r} or {BYTES!r}, but {listed(table.column_names)}; "
+                f"{self.name}: the rows have no column {REF!r} or {BYTES!r}, but {columns_listed(table.column_names)}; "
                 f"read the files with {self._reader}"
             )
         return list(self._read(table))

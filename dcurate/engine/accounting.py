@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.batch import Batch
 from dcurate.core.kernels import Kernels
 from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
 from dcurate.core.report import RunReport
@@ -190,7 +190,7 @@ class RunAccounting:
             self._list_next()
         taken = [self._ahead.popleft() for _ in range(min(count, len(self._ahead)))]
         for number, split in taken:
-            self._open[number] = _Open(str(split.key), _version(split))
+            self._open[number] = _Open(str(split.key), split.version)
         return taken, self._exhausted and not self._ahead
 
     def _list_ahead(self, until: float) -> None:
@@ -212,7 +212,7 @@ class RunAccounting:
             raise PipelineError(f"the source gave two splits under the key {key!r}; give every split a key of its own")
         self._names[key] = None
         self.splits += 1
-        version = _version(split)
+        version = split.version
         self._inputs ^= _digest(key, version)
         record = self.job.ledger.finished(key, version) if self.job.ledger else None
         if record is None:
@@ -320,10 +320,6 @@ class RunAccounting:
             error=self.error,
             notices=tuple(self._notices()),
         )
-
-
-def _version(split: Batch) -> str:
-    return split.version if isinstance(split, FileGroup) else ""
 
 
 def _digest(*words: str) -> int:

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
 
 from dcurate.core.batch import Batch
 from dcurate.engine.accounting import Round, RunAccounting
+from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.driver import DriverLoop, TaskDied, TaskFinished
 from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.slots import SlotPool, forget_host_setup, opened
+from dcurate.errors import PipelineError
 from dcurate.plan.operators import Plan
 
 #: Bytes of batches between operators.
 BUDGET = 1 << 30
+#: The settings of executors that do not concern workers.
+WITHOUT_WORKERS = ("ignore_failures", "logging_interval")
+
+_log = logging.getLogger(__name__)
 
 
 class InlineExecutor:
     """Runs every stage in the calling process, without Dask.
 
     The rows are the same as on a cluster, and a debugger can step into any stage. A stage that asks for a GPU runs as
-    it is; finding one is its own business.
+    it is; finding one is its own business. Calls have no time limit, and a stage that crashes ends this process.
+
+    Args:
+        config: ``ignore_failures`` and ``logging_interval``, by name, as `DaskExecutor` has them.
+
+    Raises:
+        PipelineError: an unknown setting, one that concerns workers, or a value out of range.
 
     Examples:
         >>> import pandas as pd
@@ -35,18 +50,32 @@ class InlineExecutor:
 
     mode = "inline"
 
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self.config = ExecutorConfig.of(config)
+        for name in config or {}:
+            if name not in WITHOUT_WORKERS:
+                raise PipelineError(
+                    f"executor setting {name} has no effect in mode inline, which has no workers; leave it out"
+                )
+
     @contextmanager
     def session(self) -> Iterator[InlineExecutor]:
         """Yield the executor: nothing needs to be opened."""
         yield self
 
     def check(self, plan: Plan) -> None:
-        """Refuse a plan with a stage that cannot be pickled: slots need copies of it."""
+        """Refuse a plan with a stage that cannot be pickled: slots need copies of it. Name stages with time limits."""
         for spec in Round("", plan, iter(())).operator_specs():
             pickled(spec)
+            for stage in spec.stages:
+                if stage.spec.timeout_s is not None:
+                    _log.warning(
+                        "stage %r: timeout_s has no effect in mode inline, as nothing restarts this process", stage.name
+                    )
 
     def execute(self, job: Round, accounting: RunAccounting) -> Iterator[Batch]:
         """Run a round; yield the batches to emit."""
+        job = replace(job, ignore_failures=self.config.ignore_failures)
         flow = Flow([operator.batch_size for operator in job.plan.operators], BUDGET, job.delivers)
         with ExitStack() as stack:
             stack.callback(forget_host_setup, job.run_key)

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dcurate.errors import DataError, listed
+from dcurate.errors import DataError
+from dcurate.frames.hidden import columns_listed
 from dcurate.frames.libraries import pd
 from dcurate.frames.schema import without
 from dcurate.frames.text import text_array
@@ -291,7 +292,7 @@ def column_of(table: pa.Table, name: str, *, text: bool = False) -> pa.Array:
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     if name not in table.column_names:
-        raise DataError(f"no column {name!r}; the rows have {listed(table.column_names)}")
+        raise DataError(f"no column {name!r}; the rows have {columns_listed(table.column_names)}")
     return table.column(name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -13,9 +14,10 @@ import pyarrow as pa
 from dcurate.core.batch import Batch, Rejection
 from dcurate.errors import DataError
 from dcurate.frames import convert
+from dcurate.frames.hidden import HIDDEN
 from dcurate.frames.libraries import pd
-from dcurate.frames.lines import LINE, marked_as, with_same_line_type
-from dcurate.frames.origins import EPOCH, FILE, ROW
+from dcurate.frames.lines import marked_as, with_same_line_type
+from dcurate.frames.versions import version_of_frame
 
 #: Rows that a notebook shows of a batch.
 _SHOWN = 10
@@ -94,8 +96,13 @@ class DocumentBatch(Batch):
     def nbytes(self) -> int:
         return convert.nbytes(self.data)
 
+    @cached_property
+    def version(self) -> str:
+        """A hash of the rows: of their columns, types and values."""
+        return version_of_frame(self.data, self._types)
+
     def get_columns(self) -> list[str]:
-        return [name for name in convert.columns(self.data) if name not in (LINE, FILE, ROW, EPOCH)]
+        return [name for name in convert.columns(self.data) if name not in HIDDEN]
 
     def rows(self, start: int, stop: int) -> Self:
         """The rows from ``start`` to ``stop`` under the same key; without a copy for an Arrow table.

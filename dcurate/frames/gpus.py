@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.errors import DataError, listed
+from dcurate.errors import DataError
 from dcurate.frames.convert import cudf, is_cudf, stacked, to_arrow
+from dcurate.frames.hidden import columns_listed
 from dcurate.frames.text import text_column
 from dcurate.kernels.cuda import CudaColumn, on_gpu, on_host
 
@@ -23,6 +24,11 @@ def texts_on_gpu(frame: Any, name: str) -> CudaColumn:
         DataError: there is no such column, or it does not hold text.
     """
     return _of_cudf(frame, name) if is_cudf(frame) else on_gpu(*text_column(to_arrow(frame), name))
+
+
+def has_nulls_on_gpu(frame: Any, name: str) -> bool:
+    """Whether a column of a cuDF frame is there and holds nulls."""
+    return name in map(str, frame.columns) and bool(frame[name].to_pylibcudf()[0].null_count())
 
 
 def decode(parts: Sequence[tuple[str, Sequence[str], Sequence[int]]]) -> Any:
@@ -65,7 +71,7 @@ def _of_cudf(frame: Any, name: str) -> CudaColumn:
     """The same for a libcudf string column: its bytes, and a child of offsets, int32 or int64."""
     names = [str(column) for column in frame.columns]
     if name not in names:
-        raise DataError(f"no column {name!r}; the rows have {listed(names)}")
+        raise DataError(f"no column {name!r}; the rows have {columns_listed(names)}")
     types = importlib.import_module("pylibcudf").TypeId
     series = frame[name]
     column = _on_gpu(series)

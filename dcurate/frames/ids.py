@@ -65,7 +65,7 @@ def id_keys(table: pa.Table, name: str) -> IdKeys:
         column = column.view(pa.large_string() if pa.types.is_large_binary(kind) else pa.string())
     elif not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise DataError(f"column {name!r} holds {kind}; ids are text or whole numbers: name the column that holds them")
-    return IdKeys(TEXT, rows, content_hashes(pa.table({name: column}), name))
+    return IdKeys(TEXT, rows, content_hashes(pa.table({name: column}), name).hashes)
 
 
 def _number_keys(column: pa.Array, name: str) -> npt.NDArray[np.uint64]:

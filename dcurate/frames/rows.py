@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from dcurate.errors import DataError, listed
 from dcurate.frames.columns import python_values
+from dcurate.frames.hidden import columns_listed
 from dcurate.frames.lines import LINE, left_in_lines, lines_of, read_columns, whole_rows
 from dcurate.frames.origins import without_origins
 from dcurate.kernels.json_canonical import canonical
@@ -54,7 +55,7 @@ def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
     names = sorted(table.column_names) if fields is None else list(fields)
     missing = [name for name in names if name not in table.column_names]
     if missing:
-        raise DataError(f"no column {listed(missing)}; the rows have {listed(table.column_names)}")
+        raise DataError(f"no column {listed(missing)}; the rows have {columns_listed(table.column_names)}")
     columns = [_plain(table.column(name)) for name in names]
     return _digests((dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)), seed)
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcurate.errors import DataError, listed
+from dcurate.errors import DataError
+from dcurate.frames.hidden import columns_listed
 
 #: What an Arrow array of type string can hold; one of large strings holds any amount.
 _MAX_BYTES = 2**31 - 1
@@ -57,7 +58,7 @@ def text_column(table: pa.Table, name: str) -> TextColumn:
         DataError: there is no such column, or it does not hold text.
     """
     if name not in table.column_names:
-        raise DataError(f"no column {name!r}; the rows have {listed(table.column_names)}")
+        raise DataError(f"no column {name!r}; the rows have {columns_listed(table.column_names)}")
     column = table.column(name)
     if column.num_chunks == 1:  # to combine it would copy it
         column = column.chunk(0)
@@ -132,6 +133,28 @@ def with_layout(table: pa.Table, name: str, column: TextColumn, source: str) -> 
     if not replaced:
         return table.append_column(name, texts)
     return table.set_column(table.column_names.index(name), name, texts)
+
+
+def with_shorter_texts(table: pa.Table, name: str, column: TextColumn) -> pa.Table:
+    """The table with texts from which something was cut; a dictionary stays one, as in batches where nothing was.
+
+    Examples:
+        >>> table = pa.table({"text": pa.array(["a", None]).dictionary_encode()})
+        >>> column = TextColumn(np.array([0, 1, 1]), np.frombuffer(b"b", np.uint8))
+        >>> with_shorter_texts(table, "text", column).schema == table.schema
+        True
+    """
+    field = table.schema.field(name)
+    after = with_layout(table, name, column, name)
+    if not pa.types.is_dictionary(field.type):
+        return after
+    texts = after.column(name).cast(field.type.value_type).combine_chunks().dictionary_encode()
+    try:
+        indices = texts.indices.cast(field.type.index_type)
+    except pa.ArrowInvalid:  # more texts than it can number
+        indices = texts.indices
+    texts = pa.DictionaryArray.from_arrays(indices, texts.dictionary, ordered=field.type.ordered)
+    return after.set_column(after.column_names.index(name), field.with_type(texts.type), texts)
 
 
 def character_places(text: bytes) -> npt.NDArray[np.int64]:

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dcurate.errors import DataError, listed
+from dcurate.errors import DataError
 from dcurate.frames.columns import column_of
+from dcurate.frames.hidden import columns_listed
 from dcurate.frames.vectors import with_vectors
 
 _INT32_MAX = 2**31 - 1
@@ -62,7 +63,9 @@ def tokens_of(table: pa.Table, name: str) -> Tokens:
         ([0, 2, 2, 3], [5, 7, 3])
     """
     if name not in table.column_names:
-        raise DataError(f"no column {name!r}; the rows have {listed(table.column_names)}; put a TokenizerStage before")
+        raise DataError(
+            f"no column {name!r}; the rows have {columns_listed(table.column_names)}; put a TokenizerStage before"
+        )
     column = column_of(table, name)
     kind = column.type
     if pa.types.is_null(kind):

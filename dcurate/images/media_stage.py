@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.document import DocumentBatch
 from dcurate.media.errors import MediaFault
-from dcurate.media.refs import check_has_media, fetched, quarantined
+from dcurate.media.refs import NO_REFERENCE, check_has_media, fetched, quarantined
 
 
 class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
@@ -20,6 +20,9 @@ class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     A row whose file cannot be fetched or read goes to quarantine, with the reason.
     """
+
+    #: Whether a row that has no file is kept, with nulls in the columns, instead of going to quarantine.
+    keeps_rows_without: ClassVar[bool] = False
 
     prefix: str
     max_file_bytes: int
@@ -60,7 +63,9 @@ class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             answers = iter(self.look(good))
             for row, data in enumerate(files, start):
                 answer = data if isinstance(data, MediaFault) else next(answers)
-                if isinstance(answer, MediaFault):
+                if isinstance(answer, MediaFault) and answer.reason == NO_REFERENCE and self.keeps_rows_without:
+                    rows.append([None] * len(self.columns))
+                elif isinstance(answer, MediaFault):
                     faults[row] = answer
                 else:
                     rows.append(answer)

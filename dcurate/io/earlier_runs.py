@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dcurate.core.batch import Batch, FileGroup
+from dcurate.core.batch import Batch
 from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
@@ -39,8 +39,8 @@ class PresentInput:
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """The version of the files of each split."""
-        return {str(split.key): split.version if isinstance(split, FileGroup) else "" for split in self.splits}
+        """The version of each split."""
+        return {str(split.key): split.version for split in self.splits}
 
 
 def select_run(sink: FileWriter, present: PresentInput) -> bool:
@@ -106,9 +106,13 @@ class _EarlierRun:
     @property
     def shares(self) -> bool:
         """Whether some of its input is in the present one."""
+        return self._has_same_splits or bool(self.read) or self.same_input
+
+    @property
+    def _has_same_splits(self) -> bool:
+        """Whether it has finished a split that is in the present input, unchanged."""
         versions = self.present.versions
-        same = any(versions.get(split) == record.version for split, record in self.records.items())
-        return same or bool(self.read) or self.same_input
+        return any(versions.get(split) == record.version for split, record in self.records.items())
 
     def goes_on(self, sink: FileWriter) -> bool:
         """Whether a run with the present input can go on with it; not if that would replace what is final.
@@ -122,6 +126,8 @@ class _EarlierRun:
             return True  # the ledger refuses it with a list of the differences
         changed = sorted(self.read) if self.present.whole else self._changed()
         if not self.read:
+            if changed and self._has_same_splits:
+                raise _refusal(self.directory, min(changed))
             return not (changed or self.damaged or self.present.whole)
         earlier = self.read - self.recorded
         if changed or earlier:

@@ -36,8 +36,7 @@ class InputManifest:
     def record(self, splits: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the splits, each recorded first."""
         for split in splits:
-            version = split.version if isinstance(split, FileGroup) else ""
-            self._digest.update(f"{split.key}\t{version}\n".encode())
+            self._digest.update(f"{split.key}\t{split.version}\n".encode())
             parts = split.parts if isinstance(split, FileGroup) else ()
             self.files[str(split.key)] = tuple(dict.fromkeys(without_secrets(part.path) for part in parts))
             for part in parts:

@@ -22,6 +22,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import python_rows
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
+from dcurate.frames.hidden import columns_listed
 from dcurate.frames.origins import Place, with_origins
 from dcurate.frames.schema import ColumnTypes, combined, with_fields, without
 from dcurate.fs.errors import storage_errors
@@ -410,7 +411,7 @@ class ParquetWriter(FileWriter):
         if missing or len(columns) == table.num_columns:
             raise DataError(
                 f"{self.name}: partition_cols {listed(columns)} must be some of the columns, and not all: "
-                f"{listed(table.column_names)}"
+                f"{columns_listed(table.column_names)}"
             )
         place = "__place"
         keys = _named(table.select(columns)).append_column(place, pa.array(range(table.num_rows), pa.int64()))

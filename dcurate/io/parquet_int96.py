@@ -30,6 +30,30 @@ def int96_columns(about: pq.FileMetaData, names: Sequence[str]) -> list[str]:
     return [name for name in names if any(path == name or path.startswith(f"{name}.") for path in paths)]
 
 
+def unit_for(fine: pa.Table, coarse: pa.Table, file: str) -> Mapping[str, str]:
+    """Return the arguments of `pyarrow.parquet.ParquetFile` that keep such timestamps: none, or `ALL_YEARS`.
+
+    It is for copies of a whole file, which have one type however they are cut.
+
+    Args:
+        fine: the columns of such timestamps, with nanoseconds.
+        coarse: the same as read with `ALL_YEARS`.
+        file: its name, for the error.
+
+    Raises:
+        DataError: some have years that nanoseconds do not hold, and some digits that microseconds do not.
+    """
+    both = [pairs for left, right in zip(coarse.columns, fine.columns, strict=True) for pairs in _moments(left, right)]
+    if not any((fine // 1000 != micros).any() for micros, fine in both):
+        return {}
+    if any((fine != micros * 1000).any() for micros, fine in both):
+        raise DataError(
+            f"{file} has timestamps finer than microseconds, and others beyond the years 1677 to 2262, which "
+            "nanoseconds do not hold; write it again with one unit"
+        )
+    return ALL_YEARS
+
+
 def with_declared_units(table: pa.Table, coarse: pa.Table, declared: Mapping[str, pa.DataType], file: str) -> pa.Table:
     """Return a table with microseconds in those columns that are declared with a unit of that or coarser.
 

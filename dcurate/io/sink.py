@@ -18,6 +18,7 @@ from dcurate.core.stage import SinkStage
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import column_of, python_values
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.hidden import columns_listed
 from dcurate.fs.stores import Directory
 from dcurate.io import output
 from dcurate.io.files import is_names
@@ -187,7 +188,7 @@ class FileWriter(SinkStage[DocumentBatch]):
         missing = [name for name in self.fields if name not in table.column_names]
         if missing:
             raise DataError(
-                f"{self.name}: no column {listed(missing)} to write; the rows have {listed(table.column_names)}"
+                f"{self.name}: no column {listed(missing)} to write; the rows have {columns_listed(table.column_names)}"
             )
         return table.select(self.fields)
 

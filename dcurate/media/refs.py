@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fsspec.implementations.local import LocalFileSystem
 
-from dcurate.errors import DataError, PipelineError, listed
+from dcurate.errors import DataError, PipelineError
+from dcurate.frames.hidden import columns_listed
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.media.directory import found_by_name
@@ -45,6 +46,8 @@ __all__ = [
 #: The column of references, and the column that rows may have instead, with the bytes themselves.
 REF, BYTES = "media_ref", "bytes"
 
+#: The fault of a row that has no file.
+NO_REFERENCE = "no reference"
 #: Bytes of the largest file that is fetched.
 LARGEST_FILE = 2**28
 #: Bytes that `fetched` holds at a time, about.
@@ -134,7 +137,7 @@ def fetch(
     """
     if not has_media(rows):
         raise DataError(
-            f"the rows have neither a column {REF!r} nor {BYTES!r}, but {rows.column_names}; "
+            f"the rows have neither a column {REF!r} nor {BYTES!r}, but {columns_listed(rows.column_names)}; "
             "read the files with MediaReader or WebDatasetReader"
         )
     here = rows[BYTES].to_pylist() if BYTES in rows.column_names else [None] * rows.num_rows
@@ -155,7 +158,7 @@ def check_has_media(columns: Sequence[str], stage: str) -> None:
     """
     if REF not in columns and BYTES not in columns:
         raise PipelineError(
-            f"stage {stage!r} needs a column {REF!r} or {BYTES!r}, but the rows have {listed(columns)}; "
+            f"stage {stage!r} needs a column {REF!r} or {BYTES!r}, but the rows have {columns_listed(columns)}; "
             "read the files with MediaReader or WebDatasetReader"
         )
 
@@ -197,7 +200,7 @@ def _sizes(rows: pa.Table) -> list[int]:
 
 def _within(data: bytes | None, limit: int) -> bytes | MediaFault:
     if data is None:
-        return MediaFault("no reference", "the row has neither bytes nor a reference to them")
+        return MediaFault(NO_REFERENCE, "the row has neither bytes nor a reference to them")
     return data if len(data) <= limit else _too_large(len(data), limit)
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.hidden import columns_listed
 from dcurate.fs.compression import ending_for, packing
 from dcurate.io.parquet_schema import packed as packed_schema
 from dcurate.io.sink import FileWriter
@@ -171,7 +172,8 @@ class WebDatasetWriter(FileWriter):
         missing = [column for column in self.members.values() if column not in table.column_names]
         if missing:
             raise DataError(
-                f"{self.name}: no column {listed(missing)} for members=; the rows have {listed(table.column_names)}"
+                f"{self.name}: no column {listed(missing)} for members=; the rows have "
+                f"{columns_listed(table.column_names)}"
             )
         return dict(self.members)
 

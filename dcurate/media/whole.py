@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from dcurate.media.headers import png_chunks, read_header
 
 try:
     import simplejpeg
+    from PIL import Image
 except ImportError as error:
     raise missing_dependency("pictures", str(error), "images") from error
 
@@ -29,7 +31,19 @@ _PASSES = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4),
 #: Tags of a TIFF: compression, rows of a strip, offsets and sizes of strips and of tiles, the height of tiles, tables
 #: of JPEG, and whether each channel has strips of its own.
 _COMPRESSION, _ROWS, _STRIPS, _TILES, _TILE_ROWS, _TABLES, _PLANES = 259, 278, (273, 279), (324, 325), 323, 347, 284
-_JPEG = 7
+_JPEG, _GROUP_4 = 7, 4
+_WIDTH, _HEIGHT, _FILL_ORDER = 256, 257, 266
+#: What ends Group 4, in bits.
+_END_OF_BLOCK, _END_BITS = 0x001001, 24
+#: Two ways to go on with Group 4: as the row above, and in runs of one pixel (H, white 1, black 1, twice).
+_ON = (b"\xff", bytes.fromhex("23a23a"))
+#: The head of a TIFF with one strip of Group 4; each tag has a kind, a count and a value.
+_TIFF_HEAD, _TIFF_TAG = struct.Struct("<4sIH"), struct.Struct("<HHII")
+_REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+#: What ends a QOI.
+_QOI_END = bytes(7) + b"\1"
+#: More zeros than AV1 has at its end, where a bit of one comes last.
+_ZEROS = bytes(16)
 
 
 def covered(image: Any) -> bool:
@@ -64,7 +78,11 @@ def lacks_pixels(data: bytes, image: Any) -> bool:
         return _jpeg_is_short(data, 0)
     if image.format == "TIFF" and image.tag_v2.get(_COMPRESSION) == _JPEG:
         return any(_jpeg_is_short(part, rows) for part, rows in _jpegs_of_tiff(data, image))
-    return False
+    if image.format == "TIFF" and image.mode == "1" and image.tag_v2.get(_COMPRESSION) == _GROUP_4:
+        return any(_group_4_is_short(*part) for part in _group_4_of_tiff(data, image))
+    if image.format == "AVIF":
+        return _avif_is_short(data)
+    return image.format == "QOI" and _QOI_END not in data
 
 
 def _ends_black(image: Any) -> bool:
@@ -119,7 +137,8 @@ def _jpeg_is_short(data: bytes, rows: int) -> bool:
 
 def _jpegs_of_tiff(data: bytes, image: Any) -> Iterator[tuple[bytes, int]]:
     """The JPEGs that a TIFF consists of, and the rows that each must have."""
-    tags, height = image.tag_v2, image.size[1]
+    tags = image.tag_v2
+    height = tags[_HEIGHT]  # that of the picture may be turned
     tables = tags.get(_TABLES, b"")
     strips = _STRIPS[0] in tags
     offsets, lengths = (tags.get(tag, ()) for tag in (_STRIPS if strips else _TILES))
@@ -128,3 +147,74 @@ def _jpegs_of_tiff(data: bytes, image: Any) -> Iterator[tuple[bytes, int]]:
         part = data[start : start + length]
         wanted = min(rows, height - number * rows) if strips and tags.get(_PLANES, 1) == 1 else 0
         yield (tables[:-2] + part[2:] if tables else part), max(0, wanted)
+
+
+def _group_4_of_tiff(data: bytes, image: Any) -> Iterator[tuple[bytes, int, int]]:
+    """The strips of a TIFF of Group 4, with their first bits highest, and their columns and rows."""
+    tags = image.tag_v2
+    height = tags[_HEIGHT]
+    rows = tags.get(_ROWS, height)
+    for number, (start, length) in enumerate(zip(*(tags.get(tag, ()) for tag in _STRIPS), strict=False)):
+        part = data[start : start + length]
+        wanted = min(rows, height - number * rows)
+        if wanted > 0:
+            yield part.translate(_REVERSED) if tags.get(_FILL_ORDER) == 2 else part, tags[_WIDTH], wanted
+
+
+def _group_4_is_short(part: bytes, columns: int, rows: int) -> bool:
+    """Whether rows are missing: they are if what is written after the end has an effect.
+
+    Libtiff reads Group 4 that ends early without an error. Where the end has no mark, the last row is not judged, as
+    zeros that belong to its last code cannot be told from those that fill a byte.
+    """
+    bits = int.from_bytes(part)
+    zeros = (bits & -bits).bit_length() - 1 if bits else 0
+    marked = bits >> zeros & (1 << _END_BITS) - 1 == _END_OF_BLOCK
+    dropped = zeros + _END_BITS if marked else zeros
+    size = 3 * (columns // 3 + 2)
+    decoded = []
+    for way in _ON:
+        more = (way * size)[:size]
+        longer = (bits >> dropped << 8 * size | int.from_bytes(more)) << dropped % 8
+        try:
+            decoded.append(_decoded_group_4(longer.to_bytes(len(part) - dropped // 8 + size), columns, rows))
+        except OSError:  # not even a row
+            return True
+    judged = rows if marked else rows - 1
+    return not np.array_equal(decoded[0][:judged], decoded[1][:judged])
+
+
+def _decoded_group_4(part: bytes, columns: int, rows: int) -> Any:
+    """The pixels of a strip of Group 4."""
+    values = {
+        _WIDTH: columns,
+        _HEIGHT: rows,
+        258: 1,
+        _COMPRESSION: _GROUP_4,
+        262: 1,
+        277: 1,
+        _ROWS: rows,
+        _STRIPS[1]: len(part),
+    }
+    values[_STRIPS[0]] = _TIFF_HEAD.size + _TIFF_TAG.size * (len(values) + 1) + 4
+    head = _TIFF_HEAD.pack(b"II*\0", 8, len(values))
+    tags = b"".join(_TIFF_TAG.pack(tag, 4, 1, values[tag]) for tag in sorted(values))
+    return np.asarray(Image.open(io.BytesIO(head + tags + bytes(4) + part), formats=["TIFF"]))
+
+
+def _avif_is_short(data: bytes) -> bool:
+    """Whether the pixels of an AVIF end in zeros: the decoder makes pixels of them, too.
+
+    Only where pixels come last in the file, which is so in those without metadata.
+    """
+    if not data.endswith(_ZEROS):
+        return False
+    start, kind, size = 0, b"", 0
+    while start + 8 <= len(data):
+        size, kind = int.from_bytes(data[start : start + 4]), data[start + 4 : start + 8]
+        if size == 1:
+            size = int.from_bytes(data[start + 8 : start + 16])
+        if size < 8 or start + size >= len(data):
+            break
+        start += size
+    return kind == b"mdat" and not any(word in data[:start] for word in (b"Exif", b"mime"))

@@ -133,10 +133,17 @@ class Fate:
 
 @dataclass(frozen=True)
 class Traced(JupyterMixin):
-    """The result of `dcurate.trace`: the fate of each document, and sentences about where it was searched."""
+    """The result of `dcurate.trace`: the fate of each document, and sentences about where it was searched.
+
+    Attributes:
+        fates: of the documents, in the order in which they were asked for.
+        looked: the places.
+        compared: the columns.
+    """
 
     fates: tuple[Fate, ...]
     looked: tuple[str, ...]
+    compared: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""
@@ -151,6 +158,7 @@ class Traced(JupyterMixin):
             yield Text()
         if any(fate.outcome == "not found" for fate in self.fates):
             yield Text("looked in: " + "; ".join(self.looked), "dim")
+            yield Text(self.compared, "dim")
 
 
 def _lines(fate: Fate) -> Iterator[tuple[str, str]]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from fsspec.core import has_magic
 
-from dcurate.errors import DataError, PipelineError
-from dcurate.frames.excerpts import excerpt
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.excerpts import ID_COLUMNS, excerpt
 from dcurate.fs.stores import Directory
 from dcurate.io.rejections import DUPLICATE_OF, REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_with
@@ -114,7 +114,16 @@ class _Search:
         self._look(root, self._kept)
         self._look_at_examples()
         fates = tuple(self.fates.get(one) or Fate(one, "not found") for one in self.ids)
-        return Traced(fates, tuple(self.looked))
+        return Traced(fates, tuple(self.looked), self._compared())
+
+    def _compared(self) -> str:
+        """Say which column was searched."""
+        if self.id_field is not None:
+            return f"ids were compared with the column {self.id_field!r}"
+        return (
+            f"ids were compared with one column of each file, the first of {listed(ID_COLUMNS)}; name another with "
+            "--id-field COLUMN, in Python id_field="
+        )
 
     def _look(self, url: str, take: Callable[[Directory, Row], None], everyone: bool = False) -> None:
         """Collect all rows with a wanted id."""

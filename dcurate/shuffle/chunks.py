@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import FilePart
 from dcurate.errors import DataError, listed
+from dcurate.frames.hidden import columns_listed
 from dcurate.frames.schema import ColumnTypes, TypeConflict, combined
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store, read_range
@@ -186,7 +187,7 @@ def columns_in(parts: Sequence[FilePart], options: dict[str, Any]) -> list[str]:
 def _only(schema: pa.Schema, columns: Sequence[str]) -> pa.ipc.IpcReadOptions:
     missing = [name for name in columns if name not in schema.names]
     if missing:
-        raise DataError(f"no column {listed(missing)}; the rows have {listed(schema.names)}")
+        raise DataError(f"no column {listed(missing)}; the rows have {columns_listed(schema.names)}")
     return pa.ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(name) for name in columns])
 
 

@@ -76,6 +76,7 @@ class DocumentCounts:
 
     documents: int = 0
     empty: int = 0
+    null: int = 0
     kept: int = 0
     lengths: dict[str, NumberSketch] = field(default_factory=dict)
     texts: TextSketch = field(default_factory=TextSketch)
@@ -86,6 +87,7 @@ class DocumentCounts:
         """Add another's counts."""
         self.documents += other.documents
         self.empty += other.empty
+        self.null += other.null
         self.kept += other.kept
         self.texts.merge(other.texts)
         for name, sketch in other.lengths.items():
@@ -129,7 +131,7 @@ class ProfileDocuments(RuleStage[CountsBatch]):
     """Count the properties of the documents of each batch; every filter scores every document.
 
     Args:
-        text_field: the column with the text; a null text counts as empty.
+        text_field: the column with the text; a null text counts as empty, and repeats nothing.
         id_field: the column with ids, for examples; split and row are shown if None.
         filters: in the order in which they would drop.
         columns: columns whose values are counted; if None, those of `USUAL_COLUMNS` that exist.
@@ -159,7 +161,9 @@ class ProfileDocuments(RuleStage[CountsBatch]):
         signals = Signals(text_column(task.to_arrow(), self.text_field), needs_of(self._rules))
         run = FilterRun(task, needs_of(self._rules))
         self._count_lengths(counts, signals, run)
-        counts.texts.add(content_hashes(task.to_arrow(), self.text_field)[:, 0])
+        hashes, rows = content_hashes(task.to_arrow(), self.text_field)
+        counts.texts.add(hashes[:, 0])
+        counts.null = task.num_items - len(rows)
         self._count_filters(counts, run, _ExampleRows(task, signals, self.id_field))
         for name in self._counted(task):
             found = Counter(map(str, values(task.to_arrow(), name)))

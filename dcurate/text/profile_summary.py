@@ -43,7 +43,7 @@ def summary_of(
         empty=counts.empty,
         nbytes=lengths["bytes"].total or 0 if lengths else 0,
         kept=counts.kept,
-        duplicates=counts.texts.repeated,
+        duplicates=counts.texts.repeated * (1 - counts.null / max(1, counts.documents)),
         duplicates_exact=counts.texts.exact,
         distributions=lengths,
         tokens_estimated=tokens_estimated,

@@ -9,7 +9,7 @@ from typing import Literal
 import ftfy
 from ftfy import TextFixerConfig, fix_text
 
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, shown
 from dcurate.text.modifier import TextModifier
 
 #: ftfy changes nothing in a line without any of these, with any settings.
@@ -80,6 +80,11 @@ class UnicodeReformatter(TextModifier):
     explain: bool = True
 
     def __post_init__(self) -> None:
+        if self.config is not None and not isinstance(self.config, TextFixerConfig):
+            raise PipelineError(
+                f"{type(self).__name__}: config={shown(self.config)} is not a TextFixerConfig of ftfy; "
+                "give the settings as arguments, such as fix_latin_ligatures=True"
+            )
         if self._settings.max_decode_length < 1:
             raise PipelineError(f"{self.name}: max_decode_length must be at least 1 character")
 

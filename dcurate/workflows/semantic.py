@@ -6,14 +6,40 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
+from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 from dcurate.errors import PipelineError
+from dcurate.frames.columns import with_taken
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.hashes import rows_with_values
 from dcurate.models.embedders.creator import EmbeddingCreatorStage
 from dcurate.run import AnyStage
 from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow, WithoutColumn
 from dcurate.workflows.files import DocumentFiles, FileType, check_extension, joined, warn_unused
+
+
+@dataclass
+class WithoutEmbeddings(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Take the embedding from each row whose text is null: a null is not a value, and a duplicate of nothing."""
+
+    text_field: str
+    embedding_field: str
+    name: str = "without_embeddings_of_nulls"
+
+    def inputs(self) -> Spec:
+        return ["data"], [self.text_field, self.embedding_field]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = task.to_arrow()
+        rows = rows_with_values(table, [self.text_field])
+        if len(rows) == table.num_rows:
+            return task
+        taken = np.ma.masked_array(np.arange(table.num_rows), ~np.isin(np.arange(table.num_rows), rows))
+        return task.with_data(with_taken(table, self.embedding_field, self.embedding_field, taken))
 
 
 @dataclass
@@ -127,7 +153,7 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
         cache_path: the folder for ``semantic_dedup/``, as that of `SemanticDeduplicationWorkflow` for
             ``pairwise_results/``; ``output_path`` by default.
         perform_removal: see above.
-        text_field: the column of texts.
+        text_field: the column of texts. A document whose text is null stays, and is a duplicate of nothing.
         embedding_field: the column of embeddings. Documents that have it already need no model; one that is made here
             is not written.
         model_identifier: the model that makes the column, an id at the hub of Hugging Face or a folder, as
@@ -247,7 +273,7 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
             ids="duplicates",
             settings="semantic_id_generator.json",
             removes=self.perform_removal,
-            before=[] if embedder is None else [embedder],
+            before=[] if embedder is None else [embedder, WithoutEmbeddings(self.text_field, self.embedding_field)],
             after=[] if embedder is None else [WithoutColumn(self.embedding_field)],
             filetype=self.output_filetype,
             fields=self.output_fields,

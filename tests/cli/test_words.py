@@ -113,6 +113,18 @@ def test_plan_refuses_settings_of_the_executor_that_a_run_would_refuse(here):
     assert refused(here, "run", "x.yaml") == said
 
 
+def test_settings_of_a_recipe_have_an_effect_in_mode_inline_or_are_named(here):
+    refusal = "x.yaml, executor: executor setting memory_share has no effect in mode inline, which has no workers"
+    (here / "x.yaml").write_text(RECIPE.replace("inline}", "inline, memory_share: 0.1}"))
+    assert refused(here, "run", "x.yaml") == refused(here, "plan", "x.yaml") == f"{refusal}; leave it out"
+    (here / "x.yaml").write_text(RECIPE.replace("execution_mode: inline", "ignore_failures: true, memory_share: 0.1"))
+    done = run(here, "run", "x.yaml", "--mode", "inline", "--quiet")
+    said = "'memory_share' of the recipe: no effect in mode inline, which has no workers\n"
+    assert (done.returncode, done.stderr) == (0, said)
+    (here / "x.yaml").write_text(RECIPE.replace("execution_mode: inline", "memory_share: 7"))
+    assert "memory_share=7 is a share: at most 1" in refused(here, "run", "x.yaml", "--mode", "inline")
+
+
 def test_a_recipe_without_a_writer_says_that_nothing_was_written(here):
     (here / "x.yaml").write_text("".join(line for line in RECIPE.splitlines(True) if "Writer" not in line))
     done = run(here, "run", "x.yaml", "--progress", "none")

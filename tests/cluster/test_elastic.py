@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +18,6 @@ from dcurate.cluster import Kind, Shape, adapt_kinds
 from dcurate.cluster.nannies import local_scheduler
 from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, client_offered_shapes
 from dcurate.cluster.worker_info import worker_info
-from dcurate.cluster.worker_pools import Supply
 from dcurate.errors import ResourceError, RunError
 from tests.cluster.jobs import Job
 from tests.conftest import workers_of
@@ -327,23 +325,3 @@ def test_kinds_that_cannot_be_are_refused(following: ElasticCluster) -> None:
         Shape(minimum=2, maximum=1)
     with pytest.raises(ResourceError, match="amounts must be zero or more"):
         Shape(cpus=-1)
-
-
-def test_a_supply_that_defines_mend_still_replaces_what_was_lost() -> None:
-    asked = []
-    with pytest.warns(DeprecationWarning, match="OldSupply.mend is now replace_lost"):
-
-        class OldSupply(Supply):
-            async def entries(self) -> dict[str, list[str]]:
-                return {}
-
-            async def start(self, number: int) -> None: ...
-
-            async def end(self, entries: object) -> None: ...
-
-            async def mend(self) -> None:
-                asked.append("mend")
-                await super().mend()
-
-    asyncio.run(OldSupply(Shape()).replace_lost())
-    assert asked == ["mend"]

@@ -7,17 +7,18 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from distributed import Client
 
-from dcurate import DaskExecutor, DocumentBatch, LocalCluster, Pipeline, ProcessingStage
+from dcurate import Batch, DaskExecutor, DocumentBatch, LocalCluster, Pipeline, ProcessingStage
 from dcurate.events import Event, WorkerLeft, WorkerLost
 from tests.conftest import scheduler_and_workers, wait_for_workers, workers_of
 from tests.forked import forked
-from tests.stages import Numbers, Sleep
+from tests.stages import Numbers
 
 pytestmark = pytest.mark.cluster
 
@@ -34,10 +35,41 @@ def kill(client: Client, address: str, _process: int) -> None:
     os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
 
 
-@pytest.mark.parametrize(("end", "lost"), [(retire, False), (terminate, False), (kill, True)])
+@dataclass
+class Noted(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Appends the number of each call that ends to a file."""
+
+    calls: Path
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        time.sleep(0.05)
+        with self.calls.open("a") as file:
+            file.writelines(f"{number}\n" for number in numbers(task))
+        return task
+
+
+def numbers(batch: Batch) -> list[int]:
+    assert isinstance(batch, DocumentBatch)
+    return [int(text) for text in batch.to_arrow()["text"].to_pylist()]
+
+
+BARE = ("--no-nanny",)
+
+
+@pytest.mark.parametrize(
+    ("end", "options", "lost"),
+    [
+        (retire, (), False),
+        (terminate, (), False),
+        (kill, (), True),
+        (terminate, BARE, False),
+        (terminate, (*BARE, "--preload", "dcurate.preload"), False),
+        (kill, BARE, True),
+    ],
+)
 @pytest.mark.timeout(120)
 def test_a_worker_that_leaves_in_good_order_is_not_lost(
-    end: Callable[[Client, str, int], None], lost: bool, tmp_path: Path
+    end: Callable[[Client, str, int], None], options: tuple[str, ...], lost: bool, tmp_path: Path
 ) -> None:
     heard: list[Event] = []
 
@@ -47,22 +79,29 @@ def test_a_worker_that_leaves_in_good_order_is_not_lost(
 
     with scheduler_and_workers(tmp_path) as address:
         worker: list[Any] = [sys.executable, "-m", "dask", "worker", address, "--name", "second"]
-        more = ["--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path)]
+        more = ["--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path), *options]
         with (
             forked(*worker, *more, log=tmp_path / "second.log") as second,
             Client(address, set_as_default=False) as client,
         ):
             wait_for_workers(address, 2)
-            stages = [Numbers(60, 1), Sleep(0.05)]
+            calls = tmp_path / "calls"
+            stages = [Numbers(60, 1), Noted(calls)]
             stream = Pipeline("test", stages=stages).stream(DaskExecutor(cluster=address), observers=[Hears()])
-            rows = sum(next(stream).num_items for _ in range(5))
+            rows = [number for _ in range(5) for number in numbers(next(stream))]
             assert second.pid is not None
             workers = workers_of(client)
             end(client, next(one for one, about in workers.items() if about["name"] == "second"), second.pid)
-            rows += sum(batch.num_items for batch in stream)
-    assert rows == 60
+            rows += [number for batch in stream for number in numbers(batch)]
+            if not lost:
+                second.join(30)
+                assert second.exitcode == 0
+    assert sorted(rows) == list(range(60))
     went = [event for event in heard if isinstance(event, WorkerLost | WorkerLeft)]
     assert [(event.name, isinstance(event, WorkerLost)) for event in went] == [("second", lost)]
+    log = (tmp_path / "scheduler.log").read_text()
+    assert "workers died" not in log, "Dask's account of tasks that are run again"
+    assert set(map(int, calls.read_text().split())) == set(range(60)), "calls end, or are run again"
 
 
 class Grows(ProcessingStage[DocumentBatch, DocumentBatch]):

@@ -1,6 +1,3 @@
-from typing import Any
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,9 +25,3 @@ def test_a_clamped_number_may_be_and_is_the_nearest_that_may(shape: Shape, numbe
 @given(shapes)
 def test_a_shape_survives_being_sent(shape: Shape) -> None:
     assert Shape.from_dict(shape.to_dict()) == shape
-
-
-def test_earlier_names_of_arguments_still_work_and_warn() -> None:
-    earlier: dict[str, Any] = {"seats": 4}
-    with pytest.warns(DeprecationWarning, match=r"Shape\(seats=\) is now max_slots="):
-        assert Shape(**earlier) == Shape(max_slots=4)

@@ -17,7 +17,12 @@ from dcurate.compat.nemo.dedup_stages.exact import ExactDeduplicationWorkflow, E
 from dcurate.compat.nemo.dedup_stages.fuzzy import BucketsToEdgesStage, LSHStage, MinHashStage
 from dcurate.compat.nemo.dedup_stages.fuzzy_workflow import FuzzyDeduplicationWorkflow
 from dcurate.compat.nemo.dedup_stages.kmeans import KMeansStage
-from dcurate.compat.nemo.dedup_stages.pairwise import IdentifyDuplicatesStage, PairwiseStage, RankingStrategy
+from dcurate.compat.nemo.dedup_stages.pairwise import (
+    IdentifyDuplicatesStage,
+    PairwiseCosineSimilarityStage,
+    PairwiseStage,
+    RankingStrategy,
+)
 from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalWorkflow
 from dcurate.compat.nemo.dedup_stages.semantic_workflow import SemanticDeduplicationWorkflow
 from dcurate.compat.nemo.dedup_stages.text_semantic import TextSemanticDeduplicationWorkflow
@@ -132,6 +137,19 @@ def test_exact_duplicates_by_a_column_of_ids(tmp_path: Path) -> None:
         ExactDeduplicationWorkflow(output_path="x").run()
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("kind", ["Exact", "Fuzzy"])
+def test_texts_are_compared_as_they_are_or_normalized(tmp_path: Path, kind: str, normalize: bool) -> None:
+    texts = [STORY, f" {STORY.upper()}\n", STORY.replace(" ", "\t\x01 "), OTHER]
+    source, out = written(tmp_path / "in", texts, 2), tmp_path / "out"
+    workflow: Any = (
+        ExactDeduplicationWorkflow(str(out), source, normalize_text=normalize)
+        if kind == "Exact"
+        else FuzzyDeduplicationWorkflow(str(tmp_path / "cache"), str(out), source, normalize_text=normalize)
+    )
+    assert workflow.run().get_metadata("num_duplicates") == (2 if normalize else 0)
+
+
 def test_fuzzy_duplicates_leave_what_the_tutorial_reads(tmp_path: Path) -> None:
     source, cache, out = written(tmp_path / "in", TEXTS), tmp_path / "cache", tmp_path / "out"
     workflow = FuzzyDeduplicationWorkflow(
@@ -172,6 +190,22 @@ def test_fuzzy_without_duplicates_ends_after_the_buckets(tmp_path: Path) -> None
     result = FuzzyDeduplicationWorkflow(str(cache), str(out), source).run()
     assert result.get_metadata("num_duplicates") == 0
     assert not (out / "FuzzyDuplicateIds").exists()
+
+
+@pytest.mark.parametrize("texts", [[STORY, None, "", None, STORY, ""], [None, None, None]], ids=["mixed", "nulls"])
+def test_null_texts_are_duplicates_of_nothing(texts: list[Any], tmp_path: Path) -> None:
+    source = written(tmp_path / "in", texts)
+    exact, fuzzy = tmp_path / "exact", tmp_path / "fuzzy"
+    ExactDeduplicationWorkflow(input_path=source, output_path=str(exact), input_blocksize="1KiB").run()
+    FuzzyDeduplicationWorkflow(str(tmp_path / "cache"), str(fuzzy), source, input_blocksize="1KiB").run()
+    for kind, found in (("Exact", exact), ("Fuzzy", fuzzy)):
+        if "" in texts:
+            clean(source, found, tmp_path / f"clean-{kind}", kind, input_blocksize="1KiB")
+            left = read(tmp_path / f"clean-{kind}").text.tolist()
+            kept = sorted(text if isinstance(text, str) else "null" for text in left if text != "")
+            assert kept == ["null", "null", STORY]
+        else:
+            assert not [*(found / f"{kind}DuplicateIds").glob("*.parquet")]
 
 
 def clouds(folder: Path, groups: int = 4, each: int = 30) -> tuple[str, pd.DataFrame]:
@@ -218,6 +252,71 @@ def test_semantic_duplicates_leave_what_the_tutorial_reads(tmp_path: Path, how: 
         assert kept.id.tolist() == first().sort_index().tolist()
     assert {"kmeans_time", "pairwise_time", "total_time"} <= result.metadata.keys()
     assert list(result.pipeline_tasks) == ["kmeans", "pairwise"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "compared", "rounded"),
+    [("float32", "auto", False), ("float32", "float16", True), ("float16", "auto", True)],
+)
+def test_embeddings_are_stored_and_compared_in_the_precision_that_is_asked_for(
+    tmp_path: Path, stored: Any, compared: Any, rounded: bool
+) -> None:
+    source, _ = clouds(tmp_path / "in")
+    workflow = SemanticDeduplicationWorkflow(
+        source,
+        str(tmp_path / "out"),
+        4,
+        fit_data_fraction=1.0,
+        eps=0.1,
+        kmeans_embedding_output_dtype=stored,
+        pairwise_compute_dtype=compared,
+    )
+    assert workflow.run().get_metadata("num_duplicates") == 116
+    clusters, pairs = read(tmp_path / "out" / "kmeans_results"), read(tmp_path / "out" / "pairwise_results")
+    vectors = dict(zip(clusters.id, clusters.embeddings, strict=True))
+    assert {vector.dtype for vector in vectors.values()} == {np.dtype(stored)}
+    scores = pairs.cosine_sim_score.to_numpy()
+    assert scores.dtype == np.float32
+    assert (scores.astype(np.float16) == scores).all() == rounded
+    products = [vectors[a].astype(float) @ vectors[b] for a, b in zip(pairs.id, pairs.max_id, strict=True) if a != b]
+    assert scores[pairs.id != pairs.max_id] == pytest.approx(products, abs=2e-3 if rounded else 1e-6)
+
+
+def paired(folder: Path, frames: list[pd.DataFrame], **settings: Any) -> list[float]:
+    """Similarities of the rows of a cluster in several files."""
+    folder.mkdir()
+    paths = [str(folder / f"{number}.parquet") for number in range(len(frames))]
+    for path, frame in zip(paths, frames, strict=True):
+        frame.to_parquet(path, index=False)
+    ranking = RankingStrategy(["id"])
+    stage = PairwiseCosineSimilarityStage("id", "embeddings", str(folder / "out"), ranking, **settings)
+    task = FileGroupTask(dataset_name="", data=paths, _metadata={"filetype": "parquet", "centroid_id": 0})
+    scores: list[float] = pd.read_parquet(stage.process(task).data[0]).cosine_sim_score.tolist()
+    return scores
+
+
+def test_half_floats_of_nemo_curator_are_read_from_their_bits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    vectors = [
+        np.array([0.6, 0.8], np.float16),
+        None,
+        np.array([0.8, 0.6], np.float16),
+        np.array([0.6, 0.8], np.float16),
+    ]
+    halves = pd.DataFrame({"id": range(4), "embeddings": vectors})
+    bits = halves.assign(embeddings=pd.Series([v if v is None else v.view(np.uint16) for v in vectors], dtype=object))
+    single = pd.DataFrame({"id": [4], "embeddings": [np.array([0.8, 0.6], np.float32)]})
+    expected = [0.0, float(np.float16(0.96)), 1.0]
+    assert paired(tmp_path / "a", [halves], compute_dtype="auto") == expected
+    assert paired(tmp_path / "b", [bits], compute_dtype="float16") == expected
+    assert paired(tmp_path / "c", [bits, single], compute_dtype="auto") == pytest.approx(
+        [0.0, 0.96, 1.0, 1.0], abs=5e-4
+    )
+    for kind in (halves, bits):
+        with pytest.raises(ValueError, match="stored as float16 cannot be compared as float32"):
+            paired(tmp_path / f"{kind.embeddings[0].dtype}", [single, kind], compute_dtype="float32")
+    with caplog.at_level("DEBUG", "dcurate.compat.nemo"):
+        paired(tmp_path / "d", [single], verbose=True)
+    assert "cluster 0: 1 rows compared" in caplog.text
 
 
 def test_semantic_duplicates_of_texts_in_one_call(tmp_path: Path) -> None:
@@ -313,6 +412,21 @@ def test_unfit_settings_are_refused_as_in_nemo(tmp_path: Path) -> None:
         RankingStrategy(["a"]).rank_cluster(pd.DataFrame({"b": [1]}))
     with pytest.raises(ValueError, match="perform_removal"):
         TextSemanticDeduplicationWorkflow("in", "out", eps=None)
+    for workflow in (
+        lambda **settings: SemanticDeduplicationWorkflow("in", "out", 2, **settings),
+        lambda **settings: TextSemanticDeduplicationWorkflow("in", "out", **settings),
+    ):
+        with pytest.raises(ValueError, match="embedding_output_dtype must be 'float16' or 'float32', got 'float64'"):
+            workflow(kmeans_embedding_output_dtype="float64")
+        with pytest.raises(ValueError, match="Unsupported compute_dtype: 'half'"):
+            workflow(pairwise_compute_dtype="half")
+        with pytest.raises(ValueError, match="stored as float16 cannot be compared as float32"):
+            workflow(kmeans_embedding_output_dtype="float16", pairwise_compute_dtype="float32")
+    for size in (0, True, 2.5):
+        with pytest.raises(ValueError, match="pairwise_batch_size must be a positive integer"):
+            SemanticDeduplicationWorkflow("in", "out", 2, pairwise_batch_size=size)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"fit_data_fraction must be in \(0, 1\], got 1.5"):
+        KMeansStage(2, "id", "embeddings", "in", "out", fit_data_fraction=1.5)
     with pytest.raises(ValueError, match="id_field"):
         ExactDuplicateIdentification("text", str(tmp_path), assign_id=False)
     with pytest.raises(NotImplementedError):

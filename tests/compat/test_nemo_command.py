@@ -61,6 +61,25 @@ pipeline.add_stage(JsonlWriter("out"))
 pipeline.run(XennaExecutor())
 """
 
+#: Filters of which two tell about their rows.
+VERBOSE = """
+from nemo_curator.pipeline import Pipeline
+from nemo_curator.stages.text.filters import Filter, Score, ScoreFilter
+from nemo_curator.stages.text.filters.heuristic.string import NonAlphaNumericFilter, WordCountFilter
+from nemo_curator.stages.text.io.reader import JsonlReader
+from nemo_curator.stages.text.io.writer import JsonlWriter
+
+stages = [
+    JsonlReader("in"),
+    Score(len, "size"),
+    Filter(lambda size: size > 3, "size", name="long", verbose=True),
+    ScoreFilter(NonAlphaNumericFilter()),
+    ScoreFilter(WordCountFilter(min_words=2), name="count", verbose=True),
+    JsonlWriter("out"),
+]
+Pipeline("small", stages=stages).run()
+"""
+
 #: Prints what a script can see of how it was started.
 SEEN = """
 import json, os, signal, sys
@@ -126,6 +145,14 @@ def test_a_script_without_a_main_guard_runs_once_on_worker_processes(here):
     assert (done.returncode, done.stdout.count("once")) == (0, 1), done.stderr
     written = [json.loads(path.read_text()) for path in (here / "out").glob("*.jsonl")]
     assert written == [{"text": "a longer text"}]
+
+
+def test_filters_say_on_stderr_how_many_rows_they_keep(here):
+    (here / "script.py").write_text(VERBOSE)
+    done = nemo(here, "script.py")
+    assert done.returncode == 0, done.stderr
+    said = re.findall(r"^(\w+) batch \S+ retained (\d+)/(\d+) rows$", done.stderr, re.MULTILINE)
+    assert said == [("long", "2", "3"), ("count", "1", "2")]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--debug", "--trust", "-m", "x", "--", "y"]])

@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcurate.compat.nemo import files, iterables, megatron, split_files, temporary
+from dcurate.compat.nemo.readers import ParquetReaderStage
+from dcurate.errors import DataError
 
 
 @pytest.fixture
@@ -234,6 +236,46 @@ def test_a_jsonl_file_is_split_at_line_ends(tmp_path):
     assert b"".join(part.read_bytes() for part in parts) == b"".join(lines)
     assert all(4096 / 2 < part.stat().st_size <= 4096 for part in parts[:-2])
     assert parts[-1].stat().st_size == 5001
+
+
+DIGITS = np.datetime64("2024-01-02T03:04:05.123456789")
+YEAR_9999 = np.datetime64("9999-12-31T23:59:59.999999")
+
+
+def as_96_bits(path, *moments):
+    """Write moments, each with its own unit, as Spark does; nanoseconds and far years share no column of Arrow."""
+    columns = {f"at{number}": pa.array([moment] * 6) for number, moment in enumerate(moments)}
+    pq.write_table(pa.table(columns), path, use_deprecated_int96_timestamps=True, row_group_size=2)
+    return str(path)
+
+
+@pytest.mark.parametrize("moment", [DIGITS, YEAR_9999])
+def test_a_split_parquet_file_keeps_the_digits_and_years_of_timestamps_of_96_bits(moment, tmp_path):
+    (tmp_path / "out").mkdir()
+    path = as_96_bits(tmp_path / "a.parquet", moment)
+    split_files.split_parquet_file_by_size.remote(path, str(tmp_path / "out"), 16 / 2**20)
+    parts = sorted((tmp_path / "out").iterdir())
+    values = pa.concat_tables([pq.read_table(part) for part in parts])["at0"]
+    assert len(parts) > 1
+    assert values.to_numpy().tolist() == np.array([moment] * 6).tolist()
+    assert str(values.type) == f"timestamp[{np.datetime_data(moment.dtype)[0]}]"
+
+
+def test_a_parquet_file_whose_timestamps_no_unit_holds_is_not_split(tmp_path):
+    path = as_96_bits(tmp_path / "a.parquet", DIGITS, YEAR_9999)
+    with pytest.raises(DataError, match=r"a.parquet has timestamps finer than microseconds, and others beyond"):
+        split_files.split_parquet_file_by_size.remote(path, str(tmp_path), 1)
+
+
+def test_a_reader_gives_timestamps_of_96_bits_with_all_digits_and_refuses_years_that_it_cannot_hold(tmp_path):
+    reader = ParquetReaderStage()
+    [value, *_] = reader.read_data([as_96_bits(tmp_path / "a.parquet", DIGITS)])["at0"]
+    assert value == pd.Timestamp(DIGITS)
+    path = as_96_bits(tmp_path / "b.parquet", YEAR_9999)
+    with pytest.raises(DataError, match="column 'at0' of .*b.parquet has timestamps beyond the years 1677 to 2262"):
+        reader.read_data([path])
+    frame = reader.read_data([path], {"coerce_int96_timestamp_unit": "us"})
+    assert pa.Table.from_pandas(frame)["at0"].to_numpy()[0] == YEAR_9999
 
 
 def test_a_script_that_imports_ray_gets_references(tmp_path, monkeypatch):

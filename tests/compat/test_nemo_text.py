@@ -1,5 +1,6 @@
 """The functions and constants of `nemo_curator.stages.text` around its stages."""
 
+import pandas as pd
 import pytest
 
 from dcurate.compat.nemo import download, text
@@ -68,3 +69,26 @@ def test_stop_words_are_those_of_justext_without_latin():
 def test_a_page_is_decoded_and_its_language_found():
     assert download.decode_html("<meta charset='latin-1'>\xe4".encode("latin-1")) == "<meta charset='latin-1'>ä"
     assert download.lang_detect("Das ist ein\x00 deutscher Text, und er ist lang genug.\x01\ufffe") == "GERMAN"
+
+
+@pytest.mark.parametrize(
+    ("given", "lowercase", "normalize_space", "expected"),
+    [
+        (" So  it\tGOES\x00\n", True, True, "so it goes"),
+        (" So  it\tGOES\x00\n", False, True, "So it GOES"),
+        (" So  it\tGOES\x00\n", True, False, " so  it\tgoes\x00\n"),
+        ("\u00a0A\u3000B\u2009", True, True, "\u00a0a\u3000b\u2009"),
+        ("\u0130", True, True, "i\u0307"),
+        (None, True, True, None),
+        ("", True, True, ""),
+    ],
+)
+def test_texts_are_normalized_as_cudf_does(given, lowercase, normalize_space, expected):
+    series = pd.Series(["x", given], index=[5, 3], name="text", dtype=object)
+    made = text.normalize_text(series, lowercase=lowercase, normalize_space=normalize_space)
+    pd.testing.assert_series_equal(made, pd.Series(["x", expected], index=[5, 3], name="text", dtype=object))
+
+
+def test_only_a_series_is_normalized():
+    with pytest.raises(TypeError, match="text_series is a list; give a Series of texts"):
+        text.normalize_text(["a"])  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 import dcurate
 import dcurate.text
 from dcurate.compat.nemo import builtin, stages, tasks
+from dcurate.compat.nemo.bridge import engine_stage
 from dcurate.compat.nemo.executors import RayClient, XennaExecutor
+from dcurate.compat.nemo.images import ImageDuplicatesRemovalStage
 from dcurate.compat.nemo.pipeline import Pipeline
 
 pytestmark = pytest.mark.cluster
@@ -175,3 +178,75 @@ def test_a_stage_finds_the_figures_of_the_own_stages_before(client: RayClient) -
     first, second = ("first", 2, {"rows": 2.0}), ("second", 1, {"rows": 1.0})
     assert task.data[["first", "second", "third"]].iloc[0].tolist() == ["[]", repr([first]), repr([first, second])]
     assert [each.stage_name for each in task._stage_perf] == ["first", words.name, "second", "third"]
+
+
+class NameProcess(stages.ProcessingStage[SampleTask, SampleTask]):
+    """Say in which process a task is."""
+
+    name = "name_process"
+
+    def process(self, task: SampleTask) -> SampleTask:
+        task.data["process"] = os.getpid()
+        return task
+
+
+def test_a_stage_has_as_many_slots_on_each_host_as_it_asks_for(client: RayClient) -> None:
+    made = Pipeline("pinned", stages=[Create(12), NameProcess().with_(num_workers_per_node=1)]).run()
+    assert made is not None
+    assert len(made) == 12
+    assert len({int(task.data.process[0]) for task in made}) == 1
+
+
+class TwoEach(NameProcess):
+    """Ask for two slots on each host by its method."""
+
+    def num_workers_per_node(self) -> float | None:
+        return 2
+
+
+SIZED = {
+    "by the method": (TwoEach(), 2),
+    "by with_": (NameProcess().with_(num_workers_per_node=3), 3),
+    "reset by with_": (TwoEach().with_(num_workers_per_node=None), None),
+    "a fraction": (NameProcess().with_(num_workers_per_node=1.5), 2),
+    "by the settings for Xenna": (NameProcess().with_(xenna_stage_spec={"num_workers_per_node": 2}), 2),
+    "a fraction for Xenna": (NameProcess().with_(xenna_stage_spec={"num_workers_per_node": 0.5}), 1),
+    "built-in, by with_": (builtin.ScoreFilter(dcurate.text.WordCountFilter()).with_(num_workers_per_node=2), 2),
+    "built-in, a fraction": (builtin.ScoreFilter(dcurate.text.WordCountFilter()).with_(num_workers_per_node=0.5), 1),
+    "of 26.07": (ImageDuplicatesRemovalStage("ids", num_workers_per_node=2), 2),
+}
+
+
+@pytest.mark.parametrize(("stage", "slots"), SIZED.values(), ids=SIZED)
+def test_the_engine_is_told_how_many_slots_a_host_gets(stage: Any, slots: int | None) -> None:
+    assert engine_stage(stage).spec.num_workers_per_node == slots
+
+
+def test_one_setting_says_how_many_slots_a_stage_has() -> None:
+    pinned = NameProcess().with_(num_workers=2)
+    with pytest.raises(
+        ValueError, match=r"sets multiple worker-sizing options \(num_workers\(\), num_workers_per_node"
+    ):
+        pinned.with_(num_workers_per_node=1)
+    with pytest.raises(ValueError, match="multiple worker-sizing options .*actor-pool sizing keys"):
+        pinned.with_(ray_stage_spec={"min_workers": 1})
+    assert pinned.with_(num_workers=None, num_workers_per_node=1).num_workers_per_node() == 1
+    for stage in (pinned, TwoEach()):
+        with pytest.raises(ValueError, match=r"sets both num_workers.*\(\) and xenna_stage_spec"):
+            engine_stage(stage.with_(xenna_stage_spec={"num_workers_per_node": 1}))
+    for wrong in (True, "2"):
+        with pytest.raises(TypeError, match="must be a positive number"):
+            NameProcess().with_(num_workers_per_node=wrong)  # type: ignore[arg-type]
+    for out_of_range in (0, -1.5, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="must be finite and > 0"):
+            NameProcess().with_(num_workers_per_node=out_of_range)
+    with pytest.raises(TypeError, match="must not define 'num_workers_per_node' as a stage attribute"):
+        type("Wrong", (NameProcess,), {"num_workers_per_node": 2})
+
+
+def test_the_number_of_slots_does_not_decide_the_rows() -> None:
+    plain, sized = (
+        NameProcess(),
+        NameProcess().with_(num_workers_per_node=1, ray_stage_spec={"max_calls_per_worker": 2}),
+    )
+    assert engine_stage(plain).settings() == engine_stage(sized).settings()

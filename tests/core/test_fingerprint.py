@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
+import linecache
 import logging
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, make_dataclass
 from enum import Enum
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dcurate import DocumentBatch, ProcessingStage
+from dcurate import BatchKey, DocumentBatch, InlineExecutor, Pipeline, ProcessingStage, SourceStage
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.stage import Spec
 
@@ -172,6 +173,70 @@ def test_the_fingerprint_is_the_same_in_a_process_that_was_sent_a_function_of_a_
     run = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True, env=environment)
     here, there, other = run.stdout.split()
     assert here == there != other
+
+
+CLASS = """
+from dataclasses import dataclass
+
+@dataclass
+class Mine:
+    many: int = {many}
+
+    @property
+    def twice(self): return 2 * self.many
+
+    def process(self, task):
+        return task * {times}
+"""
+
+
+def in_cell(name: str, **values: int) -> type[Any]:
+    """A class as a cell of a notebook makes it: its source is known by the name of the cell only."""
+    source = CLASS.format(**{"many": 1, "times": 2, **values})
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    cell = {"__name__": "cell_without_file"}
+    exec(compile(source, name, "exec", dont_inherit=True), cell)
+    kind: type[Any] = cell["Mine"]  # type: ignore[assignment]
+    return kind
+
+
+def test_the_fingerprint_sees_the_source_of_a_class_of_a_notebook() -> None:
+    first = of(in_cell("/cell/0.py")())
+    assert of(in_cell("/cell/1.py")()) == first
+    assert of(in_cell("/cell/2.py", times=3)()) != first
+
+
+def test_the_fingerprint_of_a_class_of_unknown_source_is_that_of_its_settings() -> None:
+    kinds = [in_cell("/cell/3.py"), in_cell("/cell/4.py", times=3)]
+    for name in ("/cell/3.py", "/cell/4.py"):
+        del linecache.cache[name]
+    assert of(kinds[0]()) == of(kinds[1]())
+
+
+class Fills(SourceStage[DocumentBatch, DocumentBatch]):
+    """Notes what it lists in containers of its own."""
+
+    name = "fills"
+
+    def __init__(self) -> None:
+        self.listed: list[str] = []
+        self.times: dict[str, int] = {}
+
+    def splits(self) -> Iterator[DocumentBatch]:
+        self.listed.append("split")
+        self.times["split"] = self.times.get("split", 0) + 1
+        yield DocumentBatch(key=BatchKey("split"), data=pa.table({"text": ["a"]}))
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task
+
+
+def test_a_run_leaves_the_stages_of_its_pipeline_as_they_were() -> None:
+    pipeline = Pipeline("test", stages=[Fills()])
+    before = fingerprint(pipeline.stages)
+    for _ in range(2):
+        assert pipeline.run(InlineExecutor(), observers=[])[0].num_items == 1
+        assert fingerprint(pipeline.stages) == before
 
 
 def test_the_fingerprint_of_values_is_the_same_in_any_process() -> None:

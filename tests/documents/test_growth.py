@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,8 @@ from dcurate.documents.office.blocks import Blocks
 from dcurate.documents.pdf import extract_pdf
 from dcurate.documents.pdf.contents import clean_contents
 from dcurate.documents.pdf.furniture import find_furniture
+from dcurate.documents.pdf.native import PageFrame
+from dcurate.documents.pdf.page import PdfPage
 from dcurate.documents.pdf.render import Compounds, _join
 from dcurate.documents.repair import _unpacked, has_no_pages, with_page_tree
 from dcurate.kernels.pdf.lines import BASE, GAP, SIZE
@@ -207,15 +208,15 @@ def test_rich_text_is_read_in_linear_time() -> None:
     )
 
 
-def page_of(lines: list[str], apart: float = 12.0) -> Any:
+def page_of(lines: list[str], apart: float = 12.0) -> PdfPage:
     """What furniture and words with hyphens are found in."""
     table = np.zeros((len(lines), 10), np.float32)
     table[:, BASE] = np.arange(len(lines)) * apart
     table[:, SIZE] = 10
     stops = np.cumsum([len(line) for line in lines])
     places = np.stack([stops - [len(line) for line in lines], stops], axis=1).astype(np.int32)
-    frame = SimpleNamespace(box=(0.0, 600.0, 0.0, 800.0))
-    return SimpleNamespace(lines=lines, table=table, places=places, frame=frame)
+    frame = PageFrame(0, (0.0, 600.0, 0.0, 800.0))
+    return PdfPage(0, 600.0, 800.0, 0, frame, {}, lines, np.zeros(0, np.uint32), places, table, {})
 
 
 def test_lines_of_pages_are_looked_at_in_linear_time() -> None:
@@ -275,6 +276,11 @@ PAGES: dict[str, Callable[[int], bytes]] = {
     "words turned by many angles": lambda count: b"".join(
         b"BT /F 3 Tf %.5f %.5f %.5f %.5f %d %d Tm (ab) Tj ET "
         % (math.cos(at), math.sin(at), -math.sin(at), math.cos(at), 20 + at * 7919 % 550, 20 + at * 104_729 % 800)
+        for at in range(count)
+    ),
+    "words of all directions": lambda count: b"".join(
+        b"BT /F 3 Tf %b %d %d Tm (ab) Tj ET "
+        % ((b"1 0 0 1", b"0 1 -1 0", b"-1 0 0 -1", b"0 -1 1 0")[at % 4], 20 + at * 7919 % 550, 20 + at * 104_729 % 800)
         for at in range(count)
     ),
     "a word with a hyphen": lambda count: shown("a" * count + " b-", 20, 700, 0.01) + shown("c", 20, 680),

@@ -66,7 +66,7 @@ PDF = {
     "unreadable pages": Case(unreadable(), 1),
     "characters": Case(pages_of([shown("a" * 500, 20, 700, 1)]), 400, {"max_characters_per_page": 100}),
     "turned characters": Case(
-        pages_of([shown("Text.", 50, 700) + b"BT /F 9 Tf 0 1 -1 0 30 300 Tm (stamp) Tj ET"]), 5
+        pages_of([shown("Text.", 50, 700) + b"BT /F 9 Tf 1 1 -1 1 30 300 Tm (stamp) Tj ET"]), 5
     ),
     "drawings": Case(pages_of([shown("Text.", 50, 700) + b"20 20 9 9 re S " * 9]), 1, {"max_objects_per_page": 5}),
     "form fields": Case(form([NOTE] * 1_002), 2),

@@ -42,8 +42,8 @@ def executor(request: pytest.FixtureRequest, cluster: LocalCluster) -> Executor:
     return executor_of(request.param, cluster)
 
 
-def executor_of(mode: str, cluster: LocalCluster) -> Executor:
-    return InlineExecutor() if mode == "inline" else DaskExecutor({"execution_mode": mode}, cluster)
+def executor_of(mode: str, cluster: LocalCluster, **settings: Any) -> Executor:
+    return InlineExecutor(settings) if mode == "inline" else DaskExecutor({"execution_mode": mode, **settings}, cluster)
 
 
 def pipeline(*stages: ProcessingStage[Any, Any]) -> Pipeline:
@@ -128,6 +128,14 @@ def test_batches_come_out_long_before_the_last_is_read(mode: str, cluster: Local
 def test_a_stage_that_raises_ends_the_run_with_one_sentence(executor: Executor) -> None:
     with pytest.raises(StageError, match="^stage 'fail_on' failed on batch 'split-0001': ValueError: cannot take 7"):
         pipeline(Numbers(4, 5), FailOn("7")).run(executor)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_row_on_which_a_stage_raises_is_kept_apart_if_the_executor_ignores_failures(
+    mode: str, cluster: LocalCluster
+) -> None:
+    result = pipeline(Numbers(4, 5), FailOn("7")).run(executor_of(mode, cluster, ignore_failures=True))
+    assert (result.report.stages[-1].rows_out, result.report.stages[-1].faulty) == (19, {"ValueError": 1})
 
 
 @pytest.mark.parametrize("length", [3, 20_000])

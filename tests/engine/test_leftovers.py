@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -25,6 +26,7 @@ def left_with(dask_scheduler: Scheduler) -> dict[str, Any]:
         "plugins": [name for name in dask_scheduler.plugins if "slot-manager" in name],
         "resources": [name for name in dask_scheduler.resources if name.startswith("stage-")],
         "tasks": list(dask_scheduler.tasks),
+        "filters": logging.getLogger("distributed.scheduler").filters,
     }
 
 
@@ -67,7 +69,7 @@ def test_a_run_that_is_over_leaves_nothing_with_the_scheduler(ends: str, cluster
             next(stream)
             stream.close()
     left = cluster.client.run_on_scheduler(left_with)
-    assert left == {"scalers": [], "plugins": [], "resources": [], "tasks": []}
+    assert left == {"scalers": [], "plugins": [], "resources": [], "tasks": [], "filters": []}
     assert cluster.client.run_on_scheduler(news_with) == []
 
 
@@ -82,7 +84,7 @@ def test_a_call_that_reaches_the_scheduler_when_its_run_is_over_leaves_nothing(
     stream.close()
     time.sleep(1)
     left = cluster.client.run_on_scheduler(left_with)
-    assert left == {"scalers": [], "plugins": [], "resources": [], "tasks": []}
+    assert left == {"scalers": [], "plugins": [], "resources": [], "tasks": [], "filters": []}
 
 
 def test_the_scheduler_takes_no_late_news_of_a_run_that_is_over(cluster: LocalCluster) -> None:

@@ -28,7 +28,8 @@ from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask import executor as dask_executor
 from dcurate.engine.flow import Flow
-from dcurate.errors import ResourceError, RunError
+from dcurate.engine.inline import WITHOUT_WORKERS
+from dcurate.errors import PipelineError, ResourceError, RunError
 from dcurate.events import Event, SlotsChanged
 from dcurate.policies import Balancing, OperatorView, Policy, RunView, Stop, WorkerView
 from dcurate.ui import JsonProgress
@@ -57,7 +58,7 @@ SHOWN: dict[Any, dict[str, tuple[str, str]]] = {
         "cluster": (HERE, "test_no_stage_has_more_slots"),
         "policies": ("engine/test_policies.py", "test_a_policy_pins_the_slots"),
     },
-    InlineExecutor: {},
+    InlineExecutor: {"config": (HERE, "test_a_setting_has_an_effect_in_mode_inline")},
     AttachedCluster: {
         "address": (CLUSTERS, "test_an_address_without_workers"),
         "timeout_s": (HERE, "test_a_scheduler_that_does_not_answer"),
@@ -155,10 +156,14 @@ def test_batches_between_operators_take_memory_share(cluster: LocalCluster, monk
     assert budgets[1] == pytest.approx(4 * budgets[0])
 
 
-def test_progress_lines_come_every_logging_interval_unless_an_interval_is_given(cluster: LocalCluster) -> None:
+@pytest.mark.parametrize("inline", [False, True])
+def test_progress_lines_come_every_logging_interval_unless_an_interval_is_given(
+    inline: bool, cluster: LocalCluster
+) -> None:
     def lines(*interval: float) -> int:
         file = io.StringIO()
-        executor = DaskExecutor({"logging_interval": 0.01}, cluster)
+        settings = {"logging_interval": 0.01}
+        executor = InlineExecutor(settings) if inline else DaskExecutor(settings, cluster)
         stages = [Numbers(40, 1), Sleep(0.02)]
         Pipeline("test", stages=stages).run(executor, observers=[JsonProgress(file, *interval)])
         assert json.loads(file.getvalue().splitlines()[-1])["state"] == "done"
@@ -178,6 +183,29 @@ def test_a_share_of_the_cpus_is_taken_and_said_to_have_no_effect_elsewhere(
     with caplog.at_level(logging.WARNING, "dcurate"):
         DaskExecutor(config, cluster)
     assert "cpu_allocation_percentage has no effect" in caplog.text
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(ExecutorConfig)])
+def test_a_setting_has_an_effect_in_mode_inline_or_is_refused(name: str) -> None:
+    config = {name: getattr(ExecutorConfig(), name)}
+    if name in WITHOUT_WORKERS:
+        assert InlineExecutor(config).config == ExecutorConfig()
+        return
+    with pytest.raises(PipelineError, match=f"{name} has no effect in mode inline, which has no workers; leave it out"):
+        InlineExecutor(config)
+
+
+def test_settings_in_mode_inline_are_checked_like_those_of_workers() -> None:
+    with pytest.raises(PipelineError, match="no setting 'ignore_failure'; did you mean 'ignore_failures'"):
+        InlineExecutor({"ignore_failure": True})
+    with pytest.raises(PipelineError, match="ignore_failures='yes' must be True or False"):
+        InlineExecutor({"ignore_failures": "yes"})
+
+
+def test_a_time_limit_that_nothing_enforces_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "dcurate"):
+        Pipeline("test", stages=[Numbers(1, 1), Sleep(0.0).with_(timeout_s=1.0)]).run(InlineExecutor())
+    assert "stage 'sleep': timeout_s has no effect in mode inline" in caplog.text
 
 
 class Tell:

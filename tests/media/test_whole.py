@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from PIL.TiffImagePlugin import TiffImageFile
 
 from dcurate import DocumentBatch
 from dcurate.images import ImageSignals
@@ -95,7 +96,8 @@ def jpeg(mode: str, **options: Any) -> bytes:
 
 def tiff(tags: tuple[int, ...], compression: str | None) -> bytes:
     """A TIFF of few rows, whose tags say more."""
-    data = bytearray(saved(noise(height=FEW), "TIFF", compression=compression))
+    mode = "1" if compression == "group4" else "RGB"
+    data = bytearray(saved(noise(mode, FEW), "TIFF", compression=compression))
     order = "<" if data[:2] == b"II" else ">"
     (directory,) = struct.unpack_from(order + "I", data, 4)
     (count,) = struct.unpack_from(order + "H", data, directory)
@@ -110,6 +112,37 @@ def gif() -> bytes:
     data = saved(noise("P", FEW), "GIF")
     frame = data.index(b",\0\0\0\0")
     return with_height(with_height(data, 8, "<H"), frame + 7, "<H")
+
+
+def bilevel() -> Image.Image:
+    return noise("L").point(lambda value: 255 * (value > 200)).convert("1")
+
+
+def group_4(end: Callable[[bytes], bytes], tags: dict[int, int] | None = None) -> bytes:
+    """A TIFF of Group 4 of a pattern, whose last strip ends in another way."""
+    data = saved(bilevel(), "TIFF", compression="group4", tiffinfo=tags or {})
+    image = Image.open(io.BytesIO(data))
+    assert isinstance(image, TiffImageFile)
+    found = image.tag_v2
+    start, length = found[273][-1], found[279][-1]
+    changed = end(data[start : start + length])
+    assert len(changed) <= length
+    return data[:start] + changed.ljust(length, b"\0") + data[start + length :]
+
+
+def with_end(share: float, end: bytes, part: bytes) -> bytes:
+    return part[: part_of(share, len(part))] + end
+
+
+def without_end(part: bytes) -> bytes:
+    """A strip of Group 4 without its mark, the last 24 bits before those that fill a byte."""
+    bits = int.from_bytes(part)
+    end = (bits & -bits).bit_length() + 23
+    return (bits >> end << end % 8).to_bytes(len(part) - end // 8)
+
+
+def zeroed(data: bytes, share: float = 0.5) -> bytes:
+    return data[: part_of(share, len(data))].ljust(len(data), b"\0")
 
 
 def icon(short: bool) -> bytes:
@@ -134,6 +167,13 @@ SHORT: dict[str, bytes] = {
     "tiff, rows without a strip": tiff((257,), None),
     "tiff, a long strip": tiff((257, 278), None),
     "tiff of jpeg": tiff((257, 278), "jpeg"),
+    "tiff of group 4, rows": tiff((257, 278), "group4"),
+    **{f"tiff of group 4 {tags} {share} {end.hex()}":
+       group_4(partial(with_end, share, end), tags)
+       for tags in ({}, {278: 50}, {266: 2}, {274: 6}) for share in (0.1, 0.5, 0.9)
+       for end in (b"", b"\0\x08\x80" if 266 in tags else b"\0\x10\1")},
+    **{f"{kind} zeros {share}": zeroed(saved(noise(), kind), share)
+       for kind in ("AVIF", "QOI") for share in (0.6, 0.9)},
     "ico": icon(short=True),
     "bmp": with_height(saved(noise(height=FEW), "BMP"), 22, "<i"),
     "ppm": ppm(),
@@ -145,6 +185,13 @@ WHOLE: dict[str, bytes] = {
     **{f"jpeg {mode}": saved(noise(mode), "JPEG") for mode in ("RGB", "L", "CMYK")},
     "gif": saved(noise("P"), "GIF"),
     **{f"tiff {way}": saved(noise(), "TIFF", compression=way) for way in (None, "jpeg", "tiff_lzw", "packbits")},
+    **{f"tiff group 4 {tags}": group_4(bytes, tags) for tags in ({}, {278: 50}, {266: 2}, {274: 6})},
+    "tiff group 4 without an end": group_4(without_end),
+    **{
+        f"tiff group 4 {colour}": saved(Image.new("1", (WIDTH, HEIGHT), colour), "TIFF", compression="group4")
+        for colour in (0, 1)
+    },
+    "tiff of jpeg, turned": saved(noise(height=40), "TIFF", compression="jpeg", tiffinfo={274: 6, 278: 16}),
     "ico": icon(short=False),
     **{kind: saved(noise(), kind) for kind in ("BMP", "PPM", "QOI", "WEBP", "AVIF", "JPEG2000")},
 }

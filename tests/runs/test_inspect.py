@@ -203,6 +203,8 @@ def test_where_nothing_is_found_the_searched_places_are_reported(output: str) ->
         console.print(found)
     assert "looked in: " in shown.get()
     assert "groups" in shown.get()
+    assert "ids were compared with one column of each file, the first of 'id', " in shown.get()
+    assert trace(output, ["9-9"], id_field="url").compared == "ids were compared with the column 'url'"
 
 
 def test_a_run_that_kept_no_rejections_tells_of_those_in_its_report(without_rejected: str) -> None:
@@ -315,7 +317,9 @@ def test_the_commands_show_the_same_and_write_json_and_pages(by_one: str, tmp_pa
     assert len(found["dropped"]) == 10
     assert "No stage removed more or fewer" in command("compare", output, output)
     assert "dropped by word_count" in command("trace", "1-5", output)
-    assert "looked in: " in command("trace", "1-5", "9-9", output, code=1)
+    nothing = " ".join(command("trace", "1-5", "9-9", output, code=1).split())
+    assert "looked in: " in nothing
+    assert "; name another with --id-field COLUMN" in nothing
 
 
 def test_workers_on_a_cluster_leave_the_same_report_as_one_process(by_one: str, by_many: str) -> None:

@@ -129,3 +129,15 @@ def test_a_model_that_cannot_be_had_is_named(source: str, tmp_path: Path, monkey
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ResourceError, match="'google/embeddinggemma-300m' is not on this host, and HF_HUB_OFFLINE"):
         workflow(source, tmp_path / "out", "google/embeddinggemma-300m", eps=0.1).run(INLINE)
+
+
+def test_texts_that_are_null_stay_though_a_model_gives_all_of_them_the_embedding_of_no_words(
+    tmp_path: Path, tiny: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    texts = [None, "", None, "It will rain tomorrow in the north.", "", "it will RAIN tomorrow in the north."]
+    lines = "".join(json.dumps({"n": number, "text": text}) + "\n" for number, text in enumerate(texts))
+    (tmp_path / "in" / "0.jsonl").write_text(lines)
+    result = workflow(str(tmp_path / "in"), tmp_path / "out", tiny, eps=1e-4).run(INLINE)
+    assert [row["n"] for row in rows_in(tmp_path / "out" / "deduplicated")] == [0, 1, 2, 3]
+    assert result.metadata["num_duplicates"] == 2

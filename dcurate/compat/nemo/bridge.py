@@ -11,7 +11,7 @@ from typing import Any
 
 from dcurate.compat.nemo.cpus import without_gpus
 from dcurate.compat.nemo.perf import RunningPerfStats
-from dcurate.compat.nemo.stages import NodeInfo, ProcessingStage, WorkerMetadata
+from dcurate.compat.nemo.stages import HOW_IT_RUNS, NodeInfo, ProcessingStage, WorkerMetadata, whole_slots
 from dcurate.compat.nemo.tasks import FailedTask, NoneTask, Task, TaskBatch, engine_batch, nemo_task
 from dcurate.core import stage as ours
 from dcurate.core.batch import Batch, Rejection
@@ -31,6 +31,7 @@ _SPEC = {
     "num_setup_attempts_python": "num_setup_attempts",
     **{name: name for name in SPEC_FIELDS},
 }
+_PER_NODE = "num_workers_per_node"
 #: Settings for Ray and Xenna that are carried out in another way, or that change nothing here.
 _KNOWN = {
     "is_fanout_stage",
@@ -59,13 +60,35 @@ def engine_resources(given: Any) -> Resources:
 
 
 def engine_spec(stage: Any, spec: StageSpec) -> StageSpec:
-    """The settings of a stage for Ray and Xenna, as dcurate has them; the log names others once."""
+    """The settings of a stage for Ray and Xenna, as dcurate has them; the log names others once.
+
+    Raises:
+        TypeError: a number of slots on each host is not a number.
+        ValueError: several settings say how many slots the stage has, or a number is out of range.
+    """
     asked: dict[str, Any] = {**stage.ray_stage_spec(), **stage.xenna_stage_spec()}
+    if _PER_NODE in asked:
+        asked[_PER_NODE] = _for_xenna(stage, asked[_PER_NODE])
+    elif not isinstance(stage, ours.Stage):
+        asked[_PER_NODE] = whole_slots(stage.num_workers_per_node(), stage.name)
     unknown = [getattr(name, "value", name) for name in asked if name not in _SPEC and name not in _KNOWN]
     unknown += ["runtime_env"] if stage.runtime_env else []
     if unknown:
         _log.warning("stage %r: dcurate has no setting %s; left out", stage.name, listed(unknown))
     return replace(spec, **{_SPEC[name]: value for name, value in asked.items() if name in _SPEC and value is not None})
+
+
+def _for_xenna(stage: Any, per_node: Any) -> int | None:
+    """The slots on each host that the settings for Xenna ask for."""
+    slots = whole_slots(per_node, stage.name)
+    own = None if isinstance(stage, ours.Stage) else stage.num_workers_per_node()
+    for name, value in (("num_workers_per_node()", own), ("num_workers()", stage.num_workers())):
+        if None not in (slots, value):
+            raise ValueError(
+                f"Stage {stage.name} sets both {name} and xenna_stage_spec()['{_PER_NODE}']. Use only one worker "
+                "sizing option."
+            )
+    return slots
 
 
 class ForeignStage(ours.ProcessingStage[Any, Any]):
@@ -111,7 +134,7 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         return bool(self.stage.ray_stage_spec().get("is_fanout_stage") or self.stage.is_source_stage)
 
     def settings(self) -> dict[str, Any]:
-        own = {name: value for name, value in vars(self.stage).items() if name[:1] != "_"}
+        own = {name: value for name, value in vars(self.stage).items() if name[:1] != "_" and name not in HOW_IT_RUNS}
         return {"stage": type(self.stage), **own}
 
     def setup_on_node(self, node_info: Any = None, worker_metadata: Any = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -12,15 +13,13 @@ import dcurate.text
 from dcurate.compat.nemo.bridge import restored
 from dcurate.compat.nemo.earlier import CLASSIFIERS, earlier_names
 from dcurate.compat.nemo.errors import as_nemo_raises
-from dcurate.compat.nemo.stages import StageMethods, changed_stage
-from dcurate.compat.nemo.tasks import DocumentBatch
+from dcurate.compat.nemo.stages import HOW_IT_RUNS, StageMethods, changed_stage
+from dcurate.compat.nemo.tasks import DocumentBatch, task_id_of
+from dcurate.compat.nemo.telling import tell
 from dcurate.core import stage as ours
 from dcurate.core.public import find_public, homes
 from dcurate.core.spec import SPEC_FIELDS
 from dcurate.errors import PipelineError
-
-#: Attributes that `with_` sets, and that decide nothing of the rows.
-_NO_SETTINGS = ("ray_stage_spec", "xenna_stage_spec", "runtime_env")
 
 
 class BuiltIn(StageMethods):
@@ -32,10 +31,15 @@ class BuiltIn(StageMethods):
     def is_fanout_stage(self) -> bool:
         return super(StageMethods, self).is_fanout_stage()  # type: ignore[misc,no-any-return]
 
+    def num_workers_per_node(self) -> int | None:
+        """A fixed number of slots on each host; None to leave it to the run."""
+        slots: int | None = self.spec.num_workers_per_node  # type: ignore[attr-defined]
+        return slots
+
     def settings(self) -> dict[str, Any]:
         """The attributes that decide the rows of the stage."""
         own: dict[str, Any] = super().settings()  # type: ignore[misc]
-        return {name: value for name, value in own.items() if name not in _NO_SETTINGS}
+        return {name: value for name, value in own.items() if name not in (*HOW_IT_RUNS, "verbose")}
 
     def with_(self, *given: Any, **settings: Any) -> Any:
         """A copy of the stage with some settings changed, by NeMo Curator's names or by dcurate's."""
@@ -45,7 +49,8 @@ class BuiltIn(StageMethods):
             object.__setattr__(self, "_with", changed._with)
             return self
         settings |= dict(zip(("name", "resources", "batch_size"), given, strict=False))
-        own = {name: settings.pop(name) for name in SPEC_FIELDS if name in settings}
+        ours_alone = [name for name in SPEC_FIELDS if name != "num_workers_per_node"]
+        own = {name: settings.pop(name) for name in ours_alone if name in settings}
         stage: Any = base.with_(**own) if own else copy.deepcopy(self)
         resources = settings.get("resources")
         if resources is not None and stage.spec.gpu_optional and "gpu_optional" not in own:
@@ -102,6 +107,53 @@ def _raising(base: type[Any], module: str) -> type[Any]:
 
 CommonCrawlHTMLExtractor = _raising(dcurate.download.CommonCrawlHTMLExtractor, __name__)
 SubstringFilter = _raising(dcurate.text.SubstringFilter, __name__)
+
+
+class _Telling:
+    """A filter that tells how many rows of each batch it keeps, if `verbose`."""
+
+    name: str
+    verbose: bool
+
+    def process(self, task: Any) -> Any:
+        rows, result = task.num_items, super().process(task)  # type: ignore[misc]
+        if self.verbose and rows:
+            number = getattr(task, "task_id", None) or task_id_of(task.key)
+            tell("%s batch %s retained %d/%d rows", self.name, number, result.num_items, rows)
+        return result
+
+
+@dataclass
+class Filter(_Telling, built_in(dcurate.Filter, __name__)):  # type: ignore[misc]
+    """`dcurate.Filter`, which can tell how many rows it keeps.
+
+    Args:
+        filter_fn, filter_field, invert, name: as of `dcurate.Filter`.
+        verbose: whether the number of rows that are kept is logged for each batch.
+    """
+
+    verbose: bool = False
+
+
+@dataclass
+class ScoreFilter(_Telling, built_in(dcurate.ScoreFilter, __name__)):  # type: ignore[misc]
+    """`dcurate.ScoreFilter`, which can tell how many rows it keeps.
+
+    Args:
+        filter_obj, text_field, score_field, invert, name: as of `dcurate.ScoreFilter`.
+        verbose: whether the number of rows that are kept is logged for each batch; the filter is not merged with others
+            then.
+    """
+
+    verbose: bool = False
+
+    def shared_field(self) -> str | None:
+        """The column that filters which can be merged share; None if the filter is to tell of its own rows."""
+        return None if self.verbose else super().shared_field()
+
+
+_raise_as_nemo(Filter)
+_raise_as_nemo(ScoreFilter)
 
 
 class AddId(built_in(dcurate.text.AddId, __name__)):  # type: ignore[misc]

@@ -19,6 +19,7 @@ from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.files import resolve_filename_column
 from dcurate.compat.nemo.stages import CompositeStage, Resources, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask, TaskBatch
+from dcurate.compat.nemo.telling import tell
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.download.common_crawl.crawls import BaseCommonCrawlUrlGenerator
 from dcurate.download.iterate import FileCutStage, RangeIterator
@@ -67,10 +68,10 @@ class DocumentDownloader(dcurate.download.DocumentDownloader):
         try:
             path = self.target(url)
             if self._verbose and os.path.exists(path) and os.path.getsize(path):
-                _log.info("File: %s exists. Not downloading", path)
+                tell("File: %s exists. Not downloading", path)
             elif self._verbose:
                 made = super().download(url)
-                _log.info("Successfully downloaded to %s", made)
+                tell("Successfully downloaded to %s", made)
             return super().download(url)
         except TransferError as error:
             _log.error("Failed to download to %s: %s", self._download_dir, error)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dcurate.compat.nemo.image_tasks import ImageBatch, ImageObject
 from dcurate.compat.nemo.stages import ProcessingStage, Resources, Spec
+from dcurate.compat.nemo.telling import tell
 from dcurate.errors import DataError
 from dcurate.models import device as devices
 from dcurate.models.vision import heads
@@ -39,7 +40,7 @@ class ImageEmbeddingStage(ProcessingStage[ImageBatch, ImageBatch]):
             not there; or the folder of any vision model of transformers.
         num_gpus_per_worker: the share of a GPU.
         model_inference_batch_size: pictures that the model is given at once.
-        verbose: without effect.
+        verbose: whether the number of pictures that are embedded is logged for each batch.
         remove_image_data: whether pixels are released; files are written unchanged in any case.
     """
 
@@ -87,6 +88,9 @@ class ImageEmbeddingStage(ProcessingStage[ImageBatch, ImageBatch]):
         """Embed the pictures of a batch."""
         for start in range(0, len(task.data), self.model_inference_batch_size):
             self._embed(task.data[start : start + self.model_inference_batch_size])
+        if self.verbose:
+            embedded = sum(picture.embedding is not None for picture in task.data)
+            tell("embedded %d of %d pictures", embedded, len(task.data))
         return task
 
     def _embed(self, pictures: Sequence[ImageObject]) -> None:
@@ -166,7 +170,7 @@ class BaseFilterStage(ProcessingStage[ImageBatch, ImageBatch]):
                 setattr(picture, self._score, float(score))
                 kept += [picture] if keep else []
                 if self.verbose and not keep:
-                    _log.info("%s is dropped: %s is %.3f", picture.image_id, self._score, score)
+                    tell("%s is dropped: %s is %.3f", picture.image_id, self._score, score)
         return ImageBatch(
             data=kept, dataset_name=task.dataset_name, _metadata=task._metadata, _stage_perf=task._stage_perf
         )

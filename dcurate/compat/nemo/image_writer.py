@@ -40,7 +40,7 @@ class ImageWriterStage(ProcessingStage[ImageBatch, FileGroupTask]):
     Args:
         output_dir: the folder, local or a URL.
         images_per_tar: pictures of a tar at most; a tar never holds those of several batches.
-        verbose: without effect.
+        verbose: without effect, as in NeMo Curator.
         deterministic_name: whether names of tars follow from the paths of the pictures and the id of the task.
         remove_image_data: whether pixels are released after they are written.
     """

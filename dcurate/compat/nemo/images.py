@@ -20,8 +20,9 @@ import pyarrow.dataset as ds
 
 from dcurate.compat.nemo.earlier import earlier_names
 from dcurate.compat.nemo.image_tasks import ImageBatch, ImageObject
-from dcurate.compat.nemo.stages import ProcessingStage, Spec
+from dcurate.compat.nemo.stages import ProcessingStage, Spec, changed_stage
 from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask
+from dcurate.compat.nemo.telling import tell
 from dcurate.media.names import kind_of
 from dcurate.media.refs import Ref
 from dcurate.media.samples import KEY, MEMBERS
@@ -111,7 +112,6 @@ def _is_json(text: Any) -> bool:
         return False
 
 
-@dataclass
 class ImageDuplicatesRemovalStage(ProcessingStage[ImageBatch, ImageBatch]):
     """Leave out pictures whose ids are listed in Parquet files.
 
@@ -119,25 +119,32 @@ class ImageDuplicatesRemovalStage(ProcessingStage[ImageBatch, ImageBatch]):
         removal_parquets_dir: the folder of the files.
         duplicate_id_field: the column with the ids.
         verbose: whether their number is logged.
-        num_workers_per_node: slots on each host.
+        name: of the stage.
+        num_workers_per_node: slots on each host, by its place in 26.07; later ``with_`` takes it.
     """
 
-    removal_parquets_dir: str
-    duplicate_id_field: str = "id"
-    verbose: bool = False
-    num_workers_per_node: int | None = None
-    name: str = "image_dedup_filter"
-    _ids_to_remove: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    def __init__(
+        self,
+        removal_parquets_dir: str,
+        duplicate_id_field: str = "id",
+        verbose: bool = False,
+        name: str = "image_dedup_filter",
+        *,
+        num_workers_per_node: float | None = None,
+    ) -> None:
+        self.removal_parquets_dir = removal_parquets_dir
+        self.duplicate_id_field = duplicate_id_field
+        self.verbose = verbose
+        self.name = name
+        self._ids_to_remove: set[str] = set()
+        if num_workers_per_node is not None:
+            changed_stage(self, {"num_workers_per_node": num_workers_per_node})
 
     def inputs(self) -> Spec:
         return ["data"], []
 
     def outputs(self) -> Spec:
         return ["data"], []
-
-    def xenna_stage_spec(self) -> dict[str, Any]:
-        """Settings for Xenna."""
-        return {} if self.num_workers_per_node is None else {"num_workers_per_node": self.num_workers_per_node}
 
     def setup(self, worker_metadata: Any = None) -> None:
         """Read the ids.
@@ -157,7 +164,7 @@ class ImageDuplicatesRemovalStage(ProcessingStage[ImageBatch, ImageBatch]):
         """Return the pictures that are not listed."""
         kept = [picture for picture in task.data if picture.image_id not in self._ids_to_remove]
         if self.verbose:
-            _log.info("kept %d of %d pictures", len(kept), len(task.data))
+            tell("kept %d of %d pictures", len(kept), len(task.data))
         return ImageBatch(
             data=kept, dataset_name=task.dataset_name, _metadata=task._metadata, _stage_perf=task._stage_perf
         )

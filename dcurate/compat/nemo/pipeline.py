@@ -15,7 +15,7 @@ from dcurate.workflows.result import WorkflowRunResult
 __all__ = ["Pipeline", "WorkflowBase", "WorkflowRunResult"]
 
 
-def assign_root_task_ids(tasks: Sequence[Any]) -> None:
+def assign_root_task_ids(initial_tasks: Sequence[Any]) -> None:
     """Give tasks that a pipeline begins with their ids, by their place.
 
     Examples:
@@ -25,7 +25,7 @@ def assign_root_task_ids(tasks: Sequence[Any]) -> None:
         >>> task.task_id
         '0_0'
     """
-    for number, task in enumerate(tasks):
+    for number, task in enumerate(initial_tasks):
         if not isinstance(task, EmptyTask):
             task._set_task_id("0", number)
 

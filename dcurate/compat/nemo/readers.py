@@ -22,7 +22,7 @@ from dcurate.compat.nemo.partitioning import FilePartitioningStage
 from dcurate.compat.nemo.reader_sources import JsonlSource, ParquetSource, SourceReader
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask
-from dcurate.io.parquet_int96 import ALL_YEARS
+from dcurate.io.parquet_int96 import ALL_YEARS, with_declared_units
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -183,11 +183,22 @@ class ParquetReaderStage(BaseReader):
     def read_data(
         self, paths: list[str], read_kwargs: dict[str, Any] | None = None, fields: list[str] | None = None
     ) -> pd.DataFrame:
-        """Return the rows of files, read with pandas."""
+        """Return the rows of files, read with pandas.
+
+        Raises:
+            DataError: timestamps of 96 bits have years that nanoseconds do not hold; says with which arguments to read.
+        """
         options = {"engine": "pyarrow", "dtype_backend": "pyarrow", **(read_kwargs or {})}
         options |= {} if fields is None else {"columns": fields}
-        options = {**ALL_YEARS, **options} if options["engine"] == "pyarrow" else options
-        return pd.concat([pd.read_parquet(path, **options) for path in paths], ignore_index=True)
+        frames = [pd.read_parquet(path, **options) for path in paths]
+        if options["engine"] == "pyarrow" and not ALL_YEARS.keys() & options.keys():
+            for path, frame in zip(paths, frames, strict=True):
+                names = [name for name, kind in frame.dtypes.items() if "[ns" in str(kind)]
+                if names:
+                    coarse = pd.read_parquet(path, **{**options, **ALL_YEARS, "columns": names})
+                    fine = pa.Table.from_pandas(frame[names], preserve_index=False)
+                    with_declared_units(fine, pa.Table.from_pandas(coarse, preserve_index=False), {}, path)
+        return pd.concat(frames, ignore_index=True)
 
 
 @dataclass

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
 
 from dcurate.compat.nemo.files import get_all_file_paths_under
-from dcurate.io.parquet_int96 import ALL_YEARS
+from dcurate.io.parquet_int96 import ALL_YEARS, int96_columns, unit_for
 
 _log = logging.getLogger("dcurate.compat.nemo")
 
@@ -84,11 +84,18 @@ def split_parquet_file_by_size(
         output_path: the folder of the smaller files, which must exist.
         target_size_mb: size that a file has at most in memory, in MiB, unless one row is larger.
         storage_options: for fsspec.
+
+    Raises:
+        DataError: no unit of timestamps holds those of 96 bits.
     """
     most = target_size_mb * MIB
     options = dict(storage_options or {})
     with fsspec.open(str(input_file), "rb", **options) as file:
-        groups = pq.ParquetFile(file, **ALL_YEARS)
+        groups = pq.ParquetFile(file)
+        moments = int96_columns(groups.metadata, groups.schema_arrow.names)
+        if moments:
+            coarse = pq.ParquetFile(file, **ALL_YEARS).read(moments)
+            groups = pq.ParquetFile(file, **unit_for(groups.read(moments), coarse, str(input_file)))
         tables = (
             part for group in range(groups.num_row_groups) for part in _halved(groups.read_row_group(group), most)
         )

@@ -7,10 +7,11 @@ import copy
 import importlib
 import inspect
 import logging
+import math
 import time
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, InitVar, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from enum import StrEnum
 from functools import partial
 from inspect import isabstract
@@ -26,6 +27,9 @@ Y = TypeVar("Y")
 
 #: Attributes of a task and columns of its rows.
 Spec = tuple[list[str], list[str]]
+
+#: Attributes that `with_` sets, and that decide nothing of the rows.
+HOW_IT_RUNS = ("num_workers", "num_workers_per_node", "ray_stage_spec", "xenna_stage_spec", "runtime_env")
 
 _UNSET: Any = object()
 _log = logging.getLogger("dcurate.compat.nemo")
@@ -47,6 +51,81 @@ class RayStageSpecKeys(StrEnum):
     INITIAL_WORKERS = "initial_workers"
     RAY_REMOTE_ARGS = "ray_remote_args"
     RAY_NUM_CPUS = "ray_num_cpus"
+
+
+ACTOR_POOL_SIZING_KEYS = (
+    RayStageSpecKeys.MIN_WORKERS,
+    RayStageSpecKeys.MAX_WORKERS,
+    RayStageSpecKeys.INITIAL_WORKERS,
+)
+
+
+def get_configured_actor_pool_sizing_keys(ray_stage_spec: Mapping[str, Any]) -> list[str]:
+    """Return the names of the settings in what ``ray_stage_spec`` returns that limit the number of slots."""
+    return [key.value for key in ACTOR_POOL_SIZING_KEYS if key in ray_stage_spec]
+
+
+def validate_num_workers_per_node(value: Any, stage_name: str) -> int | float | None:
+    """Return a number of slots on each host, or None.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it is not above zero, or not finite.
+    """
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise TypeError(f"num_workers_per_node for stage {stage_name} must be a positive number, not {value!r}.")
+    if value is not None and not 0 < value < math.inf:
+        raise ValueError(f"num_workers_per_node for stage {stage_name} must be finite and > 0, not {value!r}.")
+    return value
+
+
+def get_stage_num_workers_per_node(stage: Any) -> int | float | None:
+    """Return the number of slots on each host that a stage asks for.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it is not above zero, or not finite.
+    """
+    return validate_num_workers_per_node(stage.num_workers_per_node(), stage.name)
+
+
+def get_num_workers_for_nodes(num_workers_per_node: float, node_count: int, stage_name: str) -> int:
+    """Return the slots on all hosts together, at least one.
+
+    Raises:
+        ValueError: they are too many for a number.
+
+    Examples:
+        >>> get_num_workers_for_nodes(0.5, 3, "mine")
+        2
+    """
+    slots = num_workers_per_node * node_count
+    if not slots < math.inf:
+        raise ValueError(f"num_workers_per_node for stage {stage_name} is too large for {node_count} nodes.")
+    return max(1, math.ceil(slots))
+
+
+def check_sizing(stage: Any) -> None:
+    """Check that at most one setting says how many slots a stage has.
+
+    Raises:
+        TypeError: a number of slots on each host is not a number.
+        ValueError: several settings say it, or a number is out of range.
+    """
+    given = {
+        "num_workers()": stage.num_workers(),
+        "num_workers_per_node()": get_stage_num_workers_per_node(stage),
+        "actor-pool sizing keys (min/max/initial_workers)": get_configured_actor_pool_sizing_keys(
+            stage.ray_stage_spec()
+        )
+        or None,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if len(given) > 1:
+        raise ValueError(
+            f"Stage {stage.name} sets multiple worker-sizing options ({', '.join(given)}); use only one of "
+            "num_workers, num_workers_per_node, or actor-pool sizing keys."
+        )
 
 
 @dataclass
@@ -127,6 +206,16 @@ class StageMeta(ABCMeta):
         if is_stage and not namespace.get("_is_abstract_root") and not isabstract(cls):
             _STAGE_REGISTRY[name] = cls
         return cls
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        """Make a stage.
+
+        Raises:
+            ValueError: several of its settings say how many slots it has.
+        """
+        stage = super().__call__(*given, **named)
+        check_sizing(stage)
+        return stage
 
 
 def get_stage_class(name: str) -> type[Any]:
@@ -238,7 +327,8 @@ def changed_stage(stage: Any, settings: Mapping[str, Any]) -> Any:
     """Set what NeMo Curator's ``with_`` takes, on a stage that is already a copy.
 
     Raises:
-        ValueError: `num_workers` is in the settings for Xenna.
+        TypeError: `num_workers_per_node` is not a number.
+        ValueError: `num_workers` is in the settings for Xenna, or several settings say how many slots there are.
     """
     for name in ("name", "resources", "batch_size", "runtime_env"):
         if settings.get(name) is not None:
@@ -253,7 +343,30 @@ def changed_stage(stage: Any, settings: Mapping[str, Any]) -> Any:
         object.__setattr__(stage, "_num_workers", workers)
     elif workers is not _UNSET:
         object.__setattr__(stage, "num_workers", partial(_constant, workers))
+    per_node = settings.get("num_workers_per_node", _UNSET)
+    if per_node is not _UNSET and isinstance(stage, ours.Stage):
+        object.__setattr__(stage, "spec", replace(stage.spec, num_workers_per_node=whole_slots(per_node, stage.name)))
+    elif per_node is not _UNSET:
+        object.__setattr__(stage, "num_workers_per_node", partial(_constant, per_node))
+    if per_node is not _UNSET or not isinstance(stage, ours.Stage):
+        check_sizing(stage)
     return stage
+
+
+def whole_slots(per_node: Any, name: str) -> int | None:
+    """Return a number of slots on each host that may be a fraction, rounded up.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it is not above zero, or not finite.
+    """
+    number = validate_num_workers_per_node(per_node, name)
+    if number is None:
+        return None
+    slots = math.ceil(number)
+    if slots != number:
+        _log.warning("stage %r: num_workers_per_node=%s is %d on each host, rounded up", name, number, slots)
+    return slots
 
 
 class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
@@ -271,12 +384,12 @@ class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own = vars(cls)
-        for name in ("num_workers",):
+        for name in ("num_workers", "num_workers_per_node"):
             if (name in own and not callable(own[name])) or (
                 name not in own and name in own.get("__annotations__", {})
             ):
                 raise TypeError(
-                    f"{cls.__name__} must not define 'num_workers' as a stage attribute. Override num_workers() "
+                    f"{cls.__name__} must not define '{name}' as a stage attribute. Override {name}() "
                     "for backend worker sizing, or use a different field name for stage-specific worker counts."
                 )
         for name in ("name", "resources", "batch_size", "runtime_env"):
@@ -329,6 +442,10 @@ class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
         """A fixed number of slots; None to leave it to the run."""
         return None
 
+    def num_workers_per_node(self) -> float | None:
+        """A fixed number of slots on each host, a fraction rounded up; None to leave it to the run."""
+        return None
+
     def with_(  # noqa: PLR0913, PLR0917
         self,
         name: str | None = None,
@@ -338,14 +455,17 @@ class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
         ray_stage_spec: dict[str, Any] | None = None,
         xenna_stage_spec: dict[str, Any] | None = None,
         num_workers: int | None = _UNSET,
+        num_workers_per_node: float | None = _UNSET,
     ) -> Any:
         """A copy of the stage with some settings changed.
 
         Args:
             num_workers: a fixed number of slots; None leaves it to the run again.
+            num_workers_per_node: a fixed number of slots on each host; None leaves it to the run again.
 
         Raises:
-            ValueError: `num_workers` is in `xenna_stage_spec`.
+            TypeError: `num_workers_per_node` is not a number.
+            ValueError: `num_workers` is in `xenna_stage_spec`, or several settings say how many slots there are.
         """
         settings = {name: value for name, value in locals().items() if name != "self"}
         return changed_stage(copy.deepcopy(self), settings)

@@ -26,7 +26,7 @@ Revise: TypeAlias = Callable[[pdfium.PdfDocument, list[PdfPage], PdfOptions], li
 #: Losses that the signals of pages count.
 _COUNTED = {
     "characters": "characters_left_out",
-    "turned characters": "characters_turned",
+    "turned characters": "turned_left_out",
     "drawings": "drawings_left_out",
     "form fields": "fields_left_out",
 }

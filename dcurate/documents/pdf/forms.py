@@ -1,9 +1,10 @@
-"""Read the text of annotations on a page: values of form fields, and free-text notes."""
+"""Read the text of annotations on a page: values of form fields, ticks of boxes and buttons, and free-text notes."""
 
 from __future__ import annotations
 
 import ctypes
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,20 @@ _MOST, _MOST_BYTES = 1_000, 1 << 22
 #: Bits of annotations that are not shown, and of fields whose value is shown as dots.
 _HIDDEN, _NO_VIEW, _PASSWORD = 2, 32, 1 << 13
 _CHOICES = (raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
+#: Fields that are ticked, and how they are written: as Word does in a text.
+_TICKED, _TICKS = (
+    (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON),
+    ("\N{BALLOT BOX}", "\N{BALLOT BOX WITH X}"),
+)
 #: Size of the font in points, the largest and the smallest, and as a share of the height of a line; the width of a
 #: letter, how far it rises and the distance of lines as shares of the size.
 _SIZE, _LEAST_SIZE, _OF_LINE, _WIDE, _RISE, _LEAD = 10.0, 1.5, 0.8, 0.5, 0.7, 1.2
 _BLACK = 0xFF000000
+#: Annotations that are icons, or only there once they are opened.
+_ICONS = (
+    raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_FILEATTACHMENT,
+    raw.FPDF_ANNOT_SOUND, raw.FPDF_ANNOT_MOVIE, raw.FPDF_ANNOT_SCREEN,
+)  # fmt: skip
 
 
 class PageNote(NamedTuple):
@@ -44,16 +55,17 @@ def notes_of(page: Any, form: Any) -> tuple[list[PageNote], int]:
         form: pdfium's handle of the forms of the document; None if it has none.
 
     Returns:
-        The notes, and how many annotations beyond a limit were left out.
+        The notes, and how many annotations were left out: those beyond a limit, and others that draw text, such as
+        stamps, push buttons and signatures.
     """
     count = raw.FPDFPage_GetAnnotCount(page)
-    notes, left_out = [], max(0, count - _MOST)
+    notes, left_out, budget = [], max(0, count - _MOST), _Budget()
     for number in range(min(count, _MOST)):
         annotation = raw.FPDFPage_GetAnnot(page, number)
         if not annotation:
             continue
         try:
-            text = _shown(annotation, form)
+            text = _shown(annotation, form, budget)
             rect = raw.FS_RECTF()
             left_out += text is None
             if text and text.strip() and raw.FPDFAnnot_GetRect(annotation, rect):
@@ -63,23 +75,52 @@ def notes_of(page: Any, form: Any) -> tuple[list[PageNote], int]:
     return notes, left_out
 
 
-def _shown(annotation: Any, form: Any) -> str | None:
-    """The text that an annotation shows; empty for others, and None if it is too long."""
+@dataclass(slots=True)
+class _Budget:
+    """How many appearances of annotations of a page are still looked at, and objects in them."""
+
+    appearances: int = 100
+    objects: int = 10_000
+
+    def draws_text(self, annotation: Any) -> bool:
+        """Whether the appearance of an annotation has text, also within forms; False where the budget is spent."""
+        if not (self.appearances and self.objects):
+            return False
+        self.appearances -= 1
+        inner = [(raw.FPDFAnnot_GetObject, annotation, raw.FPDFAnnot_GetObjectCount(annotation))]
+        while inner:
+            read, parent, count = inner.pop()
+            for number in range(min(count, self.objects)):
+                self.objects -= 1
+                drawn = read(parent, number)
+                kind = raw.FPDFPageObj_GetType(drawn)
+                if kind == raw.FPDF_PAGEOBJ_TEXT:
+                    return True
+                if kind == raw.FPDF_PAGEOBJ_FORM:
+                    inner.append((raw.FPDFFormObj_GetObject, drawn, raw.FPDFFormObj_CountObjects(drawn)))
+        return False
+
+
+def _shown(annotation: Any, form: Any, budget: _Budget) -> str | None:
+    """The text that an annotation shows; empty for others, and None if it is too long or cannot be read."""
     kind = raw.FPDFAnnot_GetSubtype(annotation)
-    if kind not in (raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_WIDGET):
-        return ""
-    if raw.FPDFAnnot_GetFlags(annotation) & (_HIDDEN | _NO_VIEW):
+    if kind in _ICONS or raw.FPDFAnnot_GetFlags(annotation) & (_HIDDEN | _NO_VIEW):
         return ""
     if kind == raw.FPDF_ANNOT_FREETEXT:
         return _text(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
-    if form is None:
-        return ""
-    field = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    field = raw.FPDF_FORMFIELD_UNKNOWN
+    if kind == raw.FPDF_ANNOT_WIDGET:
+        if form is None:
+            return ""
+        field = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     if field == raw.FPDF_FORMFIELD_TEXTFIELD:
         secret = raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD
         return "" if secret else _text(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+    if field in _TICKED:
+        # The state of its appearance. What pdfium says by itself needs a page that is drawn.
+        return _TICKS[_text(raw.FPDFAnnot_GetStringValue, annotation, b"AS") not in ("", "Off")]
     if field not in _CHOICES:
-        return ""
+        return None if budget.draws_text(annotation) else ""
     chosen = [
         _text(raw.FPDFAnnot_GetOptionLabel, form, annotation, number)
         for number in range(min(raw.FPDFAnnot_GetOptionCount(form, annotation), _MOST))
@@ -137,12 +178,13 @@ def with_notes(characters: Characters, notes: list[PageNote], turn: int) -> Char
         high = max(abs(bottom - top) / len(lines), _LEAD * size if len(lines) > 1 else 0)
         for at, line in enumerate(lines):
             base, flag = top + at * high + (high + _RISE * size) / 2, BREAK_BEFORE
+            wide = abs(right - left) if note.text in _TICKS else _WIDE * size
             for column, character in enumerate(line):
                 if character.isspace():
                     flag |= SPACE_BEFORE
                     continue
                 codes.append(ord(character))
-                places.append((left + column * _WIDE * size, left + (column + 1) * _WIDE * size, base, size))
+                places.append((left + column * wide, left + (column + 1) * wide, base, size))
                 spots.append(((left + right) / 2, (top + bottom) / 2))
                 owners.append(len(characters.objects) + number)
                 flags.append(flag)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from dcurate.documents.pdf.native import PageFrame
 from dcurate.documents.pdf.page import PdfPage
 from dcurate.kernels.pdf.lines import BASE, SIZE
 
@@ -48,8 +50,10 @@ def find_furniture(pages: Sequence[PdfPage]) -> list[tuple[int, int]]:
 
     A line is one if nothing is further out on its page, and the same text, but for digits, is at the same height of
     other pages; or most lines at that height are such; or it is only a page number; or it is smaller than the text
-    and apart from it.
+    and apart from it. Lines that run at right angles to the others are compared with those of all pages that run their
+    way, and only in the outer margin.
     """
+    whole, pages = pages, list(map(_upright, pages))
     ends = [_ends(number, page) for number, page in enumerate(pages)]
     bodies = list(map(_body, pages))
     slots: dict[tuple[int, int], list[End]] = defaultdict(list)
@@ -84,7 +88,54 @@ def find_furniture(pages: Sequence[PdfPage]) -> list[tuple[int, int]]:
         mine |= _alone(page, of_page, mine)
         mine = _outermost(of_page, mine)
         found.extend((of_page[0].page, line) for line in sorted(mine) if len(mine) < len(page.lines))
-    return found
+    return found + _sideways(whole, pages, ends, least)
+
+
+def _upright(page: PdfPage) -> PdfPage:
+    """A page without the lines that run at right angles to the others."""
+    if not page.sideways:
+        return page
+    count = page.upright
+    return replace(page, lines=page.lines[:count], places=page.places[:count], table=page.table[:count], sideways=[])
+
+
+def _sideways(
+    whole: Sequence[PdfPage], pages: Sequence[PdfPage], ends: Sequence[Sequence[End]], least: int
+) -> list[tuple[int, int]]:
+    """Headers, footers and page numbers that run at right angles to most of their page.
+
+    Args:
+        whole: the pages.
+        pages: the same without such lines.
+        ends: of `pages`.
+        least: pages that must have a line.
+    """
+    # For lines of a page that run one way: the number of the first, a page of only them, and those in its outer margin.
+    outer: list[tuple[int, PdfPage, list[End]]] = []
+    for number, page in enumerate(whole):
+        for first, stop, turn, top, bottom in page.sideways:
+            lines = slice(first, stop)
+            frame = PageFrame(turn, (0.0, 0.0, top, bottom))
+            part = replace(
+                page, lines=page.lines[lines], places=page.places[lines], table=page.table[lines], frame=frame
+            )
+            outer.append((first, part, [end for end in _ends(number, part) if end.away <= _NARROW * (bottom - top)]))
+    if not outer:
+        return []
+    same: Counter[tuple[int, int, int, str]] = Counter()
+    offsets: Counter[int] = Counter()
+    for page, of_page in [*zip(pages, ends, strict=True), *((part, margin) for _, part, margin in outer)]:
+        same.update({(page.frame.turn, end.side, round(end.away / _SLOT), end.text) for end in of_page})
+        values = [(end.page, _value(end, {end.page: page})) for end in of_page]
+        offsets.update(value - number for number, value in values if value is not None)
+    return [
+        (end.page, first + end.line)
+        for first, part, margin in outer
+        for end in margin
+        if max(same[part.frame.turn, end.side, round(end.away / _SLOT) + step, end.text] for step in (-1, 0, 1))
+        >= least
+        or _is_number(end, part, offsets)
+    ]
 
 
 def _body(page: PdfPage) -> float:

@@ -24,7 +24,8 @@ class PdfOptions:
         shapes: read pages whose fonts have no map to Unicode, or a wrong one, by the shapes of their glyphs.
         crop: leave out text outside the crop box, which viewers do not show. Text outside the media box is always left
             out.
-        forms: read the values of form fields and the free-text notes that viewers show.
+        forms: read the values of form fields, ``☒`` or ``☐`` for boxes and radio buttons, and the free-text notes that
+            viewers show.
 
     Examples:
         >>> PdfOptions.of({"max_pages": 3}).max_pages

@@ -63,6 +63,7 @@ class PdfPage:
         links: addresses that the page links to, with the box of each in points from the top left.
         figures: boxes of pictures, the same.
         dropped: for each line whether it is left out.
+        sideways: the last of the lines, which run at right angles to the others or against them.
     """
 
     number: int
@@ -79,6 +80,30 @@ class PdfPage:
     links: list[dict[str, Any]] = field(default_factory=list)
     figures: list[dict[str, Any]] = field(default_factory=list)
     dropped: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    sideways: list[SidewaysLines] = field(default_factory=list)
+
+    @property
+    def upright(self) -> int:
+        """How many lines, from the first, run as most of the text."""
+        return self.sideways[0].first if self.sideways else len(self.lines)
+
+
+class SidewaysLines(NamedTuple):
+    """Lines of a page that run at right angles to most of its text, or against it.
+
+    Args:
+        first: the first of them.
+        stop: the line after the last.
+        turn: quarter turns against the clock that they have on the page.
+        top: the edge of the page above them, as it is for one who reads them; in the heights of the table of lines.
+        bottom: the edge below them.
+    """
+
+    first: int
+    stop: int
+    turn: int
+    top: float
+    bottom: float
 
 
 def read_page(document: Any, number: int, options: PdfOptions, form: Any = None) -> PdfPage:
@@ -120,8 +145,14 @@ def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, 
     fonts, styles = fonts_of(characters)
     runs = runs_of(characters, box.edges)
     view = _view(runs[0].characters, drawings, box, runs[0].turn, styles)
+    sideways: list[SidewaysLines] = []
     for run in runs[1:]:
-        view = _with_lines(view, _view(run.characters, drawings, box, run.turn, styles))
+        other = _view(run.characters, drawings, box, run.turn, styles)
+        if run.sideways:
+            view, lines = _with_sideways(view, other)
+            sideways.extend(lines)
+        else:
+            view = _with_lines(view, other)
     made = PdfPage(
         number,
         float(raw.FPDF_GetPageWidthF(page)),
@@ -134,6 +165,7 @@ def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, 
     made.figures = [] if made.signals["scanned"] else _figures(drawings, box.edges, number)
     made.signals["figures_left_out"] = max(0, int((drawings.areas[:, 5] == -1).sum()) - _MOST_FIGURES)
     made.dropped = np.zeros(len(made.lines), np.uint8)
+    made.sideways = sideways
     return made
 
 
@@ -187,15 +219,36 @@ def _with_lines(view: View, other: View) -> View:
         return view
     (top, bottom), (low, high) = view.frame.box[2:], other.frame.box[2:]
     table[:, BASE] = top + (table[:, BASE] - low) * ((bottom - top) / max(high - low, 1.0))
+    return view._replace(figures=view.figures + other.figures, layout=_joined(layout, more, table))
+
+
+def _with_sideways(view: View, other: View) -> tuple[View, list[SidewaysLines]]:
+    """A view with the lines of another one, which runs another way, after its own; and which they are.
+
+    They are below all others, so that no word goes on from one way to the other. The figures stay: what is asked for
+    by a router is that of most of the text.
+    """
+    layout, more, table = view.layout, other.layout, other.layout.table.copy()
+    if not len(table):
+        return view, []
+    down = float(layout.table[:, BASE].max(initial=0) - min(0, table[:, BASE].min()))
+    table[:, BASE] += down
+    top, bottom = other.frame.box[2:]
+    first, turn = len(layout.lines), other.frame.turn
+    lines = SidewaysLines(first, first + len(more.lines), turn, top + down, bottom + down)
+    return view._replace(layout=_joined(layout, more, table)), [lines]
+
+
+def _joined(layout: OrderedLines, more: OrderedLines, table: npt.NDArray[np.float32]) -> OrderedLines:
+    """Lines with further lines after them, whose table is given, in columns of their own."""
     table[:, LEAF] += layout.table[:, LEAF].max(initial=-1) + 1
-    joined = OrderedLines(
+    return OrderedLines(
         layout.lines + more.lines,
         np.concatenate([layout.letters, more.letters]),
         np.concatenate([layout.places, more.places + len(layout.letters)]),
         np.concatenate([layout.table, table]),
         layout.tables | {line + len(layout.lines): one for line, one in more.tables.items()},
     )
-    return view._replace(figures=view.figures + other.figures, layout=joined)
 
 
 def _figures(drawings: Drawings, box: list[float], number: int) -> list[dict[str, Any]]:
@@ -345,7 +398,9 @@ def _signals(
     return {
         "characters": count,
         "characters_left_out": characters.left_out,
-        "characters_turned": len(characters.codes) - sum(run.total for run in runs),
+        "characters_turned": len(characters.codes) - sum(run.total for run in runs if not run.sideways),
+        "characters_hidden": int(figures[of_visible.INVISIBLE]),
+        "turned_left_out": len(characters.codes) - sum(run.total for run in runs),
         "drawings_left_out": int(drawings.left_out),
         "image_share": round(share, 4),
         "text_over_image": round(over, 4),
@@ -363,6 +418,7 @@ def _unread(number: int) -> PdfPage:
         "characters": 0,
         "characters_left_out": 0,
         "characters_turned": 0,
+        "characters_hidden": 0,
         "drawings_left_out": 0,
         "image_share": 0.0,
         "text_over_image": 0.0,

@@ -53,7 +53,7 @@ class Compounds:
         if self._words is None:
             self._words = set()
             for page in self._pages:
-                for line in page.lines:
+                for line in page.lines[: page.upright]:
                     if "-" in line:
                         for part in line.lower().split():
                             if "-" in part:
@@ -150,9 +150,10 @@ class Sizes:
     def __init__(self, pages: Sequence[PdfPage]) -> None:
         counts: Counter[float] = Counter()
         for page in pages:
-            if len(page.table):
-                lengths = page.places[:, 1] - page.places[:, 0]
-                for size, length in zip(_rounded(page.table[:, SIZE]), lengths.tolist(), strict=True):
+            count = page.upright
+            if count:
+                lengths = page.places[:count, 1] - page.places[:count, 0]
+                for size, length in zip(_rounded(page.table[:count, SIZE]), lengths.tolist(), strict=True):
                     counts[size] += length
         self.body = max(counts, key=lambda size: counts[size]) if counts else 0.0
         larger = sorted((size for size in counts if size >= _LARGER * self.body), reverse=True)
@@ -168,7 +169,12 @@ class Sizes:
         """The level of a heading, from 1; 0 for other blocks."""
         first = block.lines[0]
         text = block.text
-        if len(text) > _LONGEST_HEADING or not any(map(str.isalpha, text)) or page.table[first, MONO] > _MOST:
+        if (
+            first >= page.upright
+            or len(text) > _LONGEST_HEADING
+            or not any(map(str.isalpha, text))
+            or page.table[first, MONO] > _MOST
+        ):
             return 0
         size = _rounded(page.table[first : first + 1, SIZE])[0]
         if size in self._levels:

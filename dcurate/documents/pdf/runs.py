@@ -12,12 +12,15 @@ from dcurate.documents.pdf.native import Characters
 from dcurate.kernels.pdf.characters import ANGLE, OBLIQUE, TURN, UPRIGHT
 
 _QUARTER = math.pi / 2
-#: In radians: largest angle between lines of the same direction, and largest angle of text that is read.
+#: In radians: largest angle between lines of the same direction, and largest angle of text that is read against the
+#: direction of most, or against a right angle to it.
 _SAME, _LARGEST = math.radians(0.75), math.radians(15)
 #: The angle below which text is straight, and the widths in which the angles of a page are counted.
 _STRAIGHT, _STEP = math.radians(0.1), math.radians(0.25)
-#: Most directions of a page that are read, and fewest characters of each after the first.
+#: Most directions of a page that are read, and fewest characters of each oblique one after the first.
 _MOST, _FEWEST = 4, 8
+#: The quarter turns that vertical writing is read with.
+_DOWNWARDS = 3
 
 
 class TextRun(NamedTuple):
@@ -28,18 +31,21 @@ class TextRun(NamedTuple):
         turn: quarter turns against the clock, or `dcurate.kernels.pdf.characters.UPRIGHT`.
         total: number of characters in this direction.
         skew_degrees: the angle of their lines against the nearest quarter turn, with the clock.
+        sideways: whether they run at right angles to most of the text, or against it.
     """
 
     characters: Characters
     turn: int
     total: int
     skew_degrees: float = 0.0
+    sideways: bool = False
 
 
 def runs_of(characters: Characters, box: list[float]) -> list[TextRun]:
     """The directions of the text of a page that is read, the most frequent one first.
 
-    The others are vertical writing beside lines across, and lines within 15 degrees of the first.
+    Next are vertical writing beside lines across, and lines within 15 degrees of the first; then lines within 15
+    degrees of a right angle to it, and upside down.
 
     Args:
         characters: of the page.
@@ -55,10 +61,17 @@ def runs_of(characters: Characters, box: list[float]) -> list[TextRun]:
     chosen = [turn, UPRIGHT] if turn == 0 else [turn]
     if counts[UPRIGHT] > counts[turn]:
         chosen = [UPRIGHT, 0]
-    first, *other_turns = chosen
+    if counts[
+        UPRIGHT
+    ]:  # its lines run as those of three quarters, such as Latin words in vertical writing: read as one
+        counts[UPRIGHT] += counts[_DOWNWARDS]
+        counts[_DOWNWARDS] = 0
+        chosen = [UPRIGHT if turn == _DOWNWARDS else turn for turn in chosen]
+    others = [turn for turn in (0, 1, 2, _DOWNWARDS, UPRIGHT) if turn not in chosen]
+    others.sort(key=lambda turn: -counts[turn])
     return [
-        TextRun(characters, turn, int(counts[turn]))
-        for turn in (first, *(turn for turn in other_turns if counts[turn]))
+        TextRun(characters, turn, int(counts[turn]), sideways=turn not in chosen)
+        for turn in (chosen[0], *(turn for turn in (*chosen[1:], *others) if counts[turn]))
     ]
 
 
@@ -92,14 +105,23 @@ def _skewed(characters: Characters, box: list[float]) -> list[TextRun]:
         left = np.where(members, 0, left)
     directions.sort(key=lambda direction: -direction[0])
     runs: list[TextRun] = []
+    read = np.zeros(len(upright), np.bool_)
     for count, quarter, skew, members in directions:
-        if runs and (count < _FEWEST or _apart(directions[0], quarter, skew) > _LARGEST):
+        apart = _apart(directions[0], quarter, skew)
+        sideways = apart > _LARGEST
+        if sideways and abs((apart + _QUARTER / 2) % _QUARTER - _QUARTER / 2) > _LARGEST:
+            continue
+        if runs and count < _FEWEST and (skew or not sideways):
             continue
         made = _turned(characters, quarter, skew, members, box)
-        runs.append(TextRun(made, quarter, count, -round(math.degrees(skew), 2) or 0.0))
-    if counts[upright].sum() and runs[0].turn == 0:
-        runs.append(TextRun(characters, UPRIGHT, int(counts[upright].sum())))
-    return runs
+        runs.append(TextRun(made, quarter, count, -round(math.degrees(skew), 2) or 0.0, sideways))
+        read |= members
+    if counts[upright].sum():
+        objects = characters.objects.copy()
+        objects[read & ~upright, TURN] = OBLIQUE
+        made = characters._replace(objects=objects)
+        runs.append(TextRun(made, UPRIGHT, int(counts[upright].sum()), sideways=runs[0].turn != 0))
+    return sorted(runs, key=lambda run: run.sideways)
 
 
 def _apart(direction: tuple[int, int, float, npt.NDArray[np.bool_]], quarter: int, skew: float) -> float:

@@ -116,6 +116,7 @@ class SlotManager(SchedulerPlugin):
         self.scheduler = scheduler
         prefixes = {task_prefix(self.run, name): name for name in self.operators}
         self.router = TaskRouter(scheduler, prefixes, split_prefix(self.run))
+        self._end_rewording = compat.log_first_deaths(scheduler, lambda key: self.router.operator_of(key) is not None)
         runs = compat.extensions(scheduler).setdefault("dcurate", {})
         runs[self.run] = self
         for kind in ("register", "slots", "event", "stats"):
@@ -216,6 +217,7 @@ class SlotManager(SchedulerPlugin):
             return
         self.ended = True
         collection_limit.stop()
+        self._end_rewording()
         self._scaled.set()
         for loop in self._loops:
             loop.cancel()

@@ -164,9 +164,11 @@ class DcurateWorkerPlugin(WorkerPlugin):
         compat.handle_stream(worker, "dcurate-describe", self.describe)
         compat.handle_stream(worker, "dcurate-set-slots", self.set_slots)
         self.send = compat.message_sender(worker)
+        self.give_sigterm_back = compat.leave_on_sigterm(worker)
 
     def teardown(self, worker: Worker) -> None:
         """Tear all slots down when the worker closes (called by Dask)."""
+        self.give_sigterm_back()
         for pool in self.pools.values():
             pool.close()
         self.pools.clear()

@@ -15,6 +15,7 @@ from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError, nearest, shown
 from dcurate.frames.columns import rows_at, with_column, with_text
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.hashes import rows_with_values
 from dcurate.fs.stores import Directory
 from dcurate.images.duplicates.fingerprint import ARROW, BITS, FINGERPRINT, Fingerprints, read_fingerprint
 from dcurate.images.duplicates.reading import FingerprintStage, ImageReading, PictureReader
@@ -133,7 +134,7 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         name: of the stage.
 
     The reason for a drop names the benchmark, so the report counts by benchmark. A file that cannot be fetched or
-    decoded goes to quarantine.
+    decoded goes to quarantine; a row without a file is kept.
 
     Raises:
         PipelineError: an unknown setting.
@@ -211,7 +212,10 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         assert self._known is not None
         read = self._prints.process(task)
         table = read.to_arrow()
-        found, similarity = self._found(Fingerprints.of(table[FINGERPRINT]), Fingerprints.of(self._known.prints))
+        rows = rows_with_values(table, [FINGERPRINT])
+        found, similarity = np.full(table.num_rows, -1), np.zeros(table.num_rows)
+        images, known = Fingerprints.of(table[FINGERPRINT]), Fingerprints.of(self._known.prints)
+        found[rows], similarity[rows] = self._found(images, known)
         names = [self._known.names[place] if place >= 0 else (None, None) for place in found.tolist()]
         table = flagged = table.drop_columns([FINGERPRINT])
         for column, said in zip(self._columns[:2], zip(*names, strict=True) if names else ([], []), strict=True):

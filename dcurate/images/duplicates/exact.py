@@ -34,7 +34,7 @@ class ImageExactDuplicates(SearchForDuplicates):
 
     The bytes of each file are fetched once and not kept: what is shuffled is a hash of 128 bits (XXH3). The result is
     the same for any number of workers and any partitioning of the files. A file that cannot be fetched or decoded goes
-    to quarantine.
+    to quarantine; a row without a file is kept, and is a duplicate of nothing.
 
     Raises:
         PipelineError: an unknown setting.

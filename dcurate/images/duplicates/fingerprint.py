@@ -69,9 +69,9 @@ class Fingerprints(NamedTuple):
 
     @classmethod
     def of(cls, packed: bytes | pa.Array | pa.ChunkedArray) -> Fingerprints:
-        """Unpack fingerprints: those of a column without nulls, or packed one after another."""
+        """Unpack fingerprints: those of a column, without its nulls, or packed one after another."""
         if not isinstance(packed, bytes):
-            packed = b"".join(packed.to_pylist())
+            packed = b"".join(packed.drop_null().to_pylist())
         rows = np.frombuffer(packed, _TYPE)
         pixels = rows["width"].astype(np.int64) * rows["height"]
         hashes, mirrored = rows["hash"].astype(np.uint64), rows["mirrored"].astype(np.uint64)

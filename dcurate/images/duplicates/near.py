@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from dcurate.dedup.verify import Comparison, NearDuplicates
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, only, rows_at, table_of, with_values
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.hashes import rows_with_values
 from dcurate.images.duplicates.fingerprint import BITS, FINGERPRINT, Fingerprints
 from dcurate.images.duplicates.groups import ImageClustering, guarded
 from dcurate.images.duplicates.parts import HashPairs, Parts
@@ -46,7 +47,9 @@ class Largest(Keep):
     """Keep the image with the most pixels."""
 
     def ranks(self, table: Any, text_field: str) -> npt.NDArray[np.float64]:
-        return -Fingerprints.of(table[FINGERPRINT]).pixels.astype(np.float64)
+        ranks = np.full(table.num_rows, np.inf)
+        ranks[rows_with_values(table, [FINGERPRINT])] = -Fingerprints.of(table[FINGERPRINT]).pixels.astype(np.float64)
+        return ranks
 
     def columns(self, text_field: str) -> list[str]:
         return [FINGERPRINT]
@@ -83,7 +86,8 @@ class ImageNearDuplicates(NearDuplicateStage):
 
     The result is the same for any number of workers and any partitioning of the files. What waits on disk, beside the
     output, are the rows, fingerprints, and 66 keys of 38 bytes for each image (with the defaults); never pixels. A
-    file that cannot be fetched or decoded goes to quarantine.
+    file that cannot be fetched or decoded goes to quarantine; a row without a file is kept, and is a duplicate of
+    nothing.
 
     Raises:
         PipelineError: an unknown setting, or one out of range.
@@ -212,6 +216,13 @@ class NearImages(NearDuplicates):
         return super().grouped(ranks, pairs, similarity, compare)
 
 
+class PrintsInRows(NamedTuple):
+    """Fingerprints, and the number of the row that each is of."""
+
+    prints: Fingerprints
+    rows: Ints
+
+
 @dataclass
 class KeyWriter(EntryWriter):
     """Writes rows, and beside them the keys of the hash of each picture.
@@ -230,18 +241,19 @@ class KeyWriter(EntryWriter):
     def inputs(self) -> Spec:
         return [], [FINGERPRINT]
 
-    def read(self, table: Any) -> Fingerprints:
-        return Fingerprints.of(table[FINGERPRINT])
+    def read(self, table: Any) -> PrintsInRows:
+        return PrintsInRows(Fingerprints.of(table[FINGERPRINT]), rows_with_values(table, [FINGERPRINT]))
 
-    def with_features(self, known: Any, table: Any, compared: Fingerprints) -> Any:
+    def with_features(self, known: Any, table: Any, compared: PrintsInRows) -> Any:
         return with_values(known, FINGERPRINT, table, FINGERPRINT)
 
-    def entries(self, prints: Fingerprints) -> Any:
+    def entries(self, compared: PrintsInRows) -> Any:
         """A row for each key of each hash: its number among them, the row and content of the picture, and the hash.
 
         The row of a mirror image is marked by the uppermost bit.
         """
-        hashes, rows, contents = prints.hashes, np.arange(len(prints.hashes)), prints.contents
+        prints, rows = compared
+        hashes, contents = prints.hashes, prints.contents
         if self.flips:
             hashes = np.concatenate([hashes, prints.mirrored])
             rows = np.concatenate([rows, rows + _MIRRORED])

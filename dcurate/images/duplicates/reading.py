@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import xxhash
@@ -86,7 +86,12 @@ class PictureReader:
 
 @dataclass
 class _WithReader(PictureStage):
-    """A stage with one column of what a function says of each picture."""
+    """A stage with one column of what a function says of each picture; null where there is none.
+
+    A null is not a value, so a row without a picture is kept, and is a duplicate of nothing.
+    """
+
+    keeps_rows_without: ClassVar[bool] = True
 
     reading: ImageReading = field(default_factory=ImageReading)
     prefix: str = ""

@@ -50,9 +50,10 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
     modes, color = np.zeros(2, np.int32), np.zeros(4, np.uint32)
     bounds_at, point_at, matrix_at = place_of(bounds), place_of(point), place_of(matrix)
     modes_at, color_at = place_of(modes), place_of(color)
-    # A stack of the page and the forms that are open: what holds objects, how many, the next, and its matrix.
+    # A stack of the page and the forms that are open: what holds objects, how many, the next; its matrix, and whether
+    # what is below can be seen through it.
     holders = np.zeros((_DEEPEST, 3), np.int64)
-    frames = np.zeros((_DEEPEST, 6), np.float64)
+    frames = np.zeros((_DEEPEST, 7), np.float64)
     frames[0, 0] = frames[0, 3] = 1.0
     holders[0, 0], holders[0, 1] = page, call_p(at[calls.COUNT_OBJECTS], page)
     depth, painted = 0, 0
@@ -87,6 +88,9 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
                 g[3] = matrix[2] * f[1] + matrix[3] * f[3]
                 g[4] = matrix[4] * f[0] + matrix[5] * f[2] + f[4]
                 g[5] = matrix[4] * f[1] + matrix[5] * f[3] + f[5]
+                color[3] = 255
+                call_ppppp(at[calls.FILL_COLOR], one, color_at, color_at + 4, color_at + 8, color_at + 12)
+                g[6] = f[6] or color[3] < 250
             continue
         if not call_ppppp(at[calls.BOUNDS], one, bounds_at, bounds_at + 4, bounds_at + 8, bounds_at + 12):
             continue
@@ -137,7 +141,7 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
             color[3] = 255
             if call_ppppp(at[calls.FILL_COLOR], one, color_at, color_at + 4, color_at + 8, color_at + 12):
                 fill = float((np.int64(color[0]) << 16) | (np.int64(color[1]) << 8) | np.int64(color[2]))
-            if color[3] < 250 or call_p(at[calls.TRANSPARENCY], one):
+            if f[6] or color[3] < 250 or call_p(at[calls.TRANSPARENCY], one):
                 continue
         elif kind != IMAGE and kind != SHADING:
             continue
@@ -146,7 +150,8 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
             grown[:n_areas] = areas
             areas = grown
         areas[n_areas, 0], areas[n_areas, 1], areas[n_areas, 2], areas[n_areas, 3] = x0, y0, x1, y1
-        areas[n_areas, 4] = painted
+        # Text can be seen through some pictures, which are as if painted before it.
+        areas[n_areas, 4] = 0 if f[6] or call_p(at[calls.TRANSPARENCY], one) else painted
         areas[n_areas, 5] = fill if kind == PATH else (-1.0 if kind == IMAGE else -2.0)
         n_areas += 1
     while depth >= 0 and holders[depth, 2] >= holders[depth, 1]:

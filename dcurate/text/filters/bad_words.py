@@ -14,6 +14,7 @@ import fsspec
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.part import check_texts
 from dcurate.core.redirects import guarded
 from dcurate.errors import DataError, PipelineError
 from dcurate.kernels.interning import Numbered
@@ -152,6 +153,9 @@ class C4BadWordsFilter(BoundedFilter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.words, str):
+            check_texts("C4BadWordsFilter", "words", self.words, "a list of words, or the path of a file of them")
+        check_texts("C4BadWordsFilter", "allowed", self.allowed, "a list of words")
         if not self.words:
             raise PipelineError("C4BadWordsFilter: no words; give a list of them, or the path of a file of them")
         if not 0 <= self.keep_fraction <= 1:

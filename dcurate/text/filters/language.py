@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dcurate.core.part import check_texts
 from dcurate.errors import DataError, PipelineError
 from dcurate.text.filter import DocumentFilter
 from dcurate.text.identifier import Identifier
@@ -44,6 +45,8 @@ class LanguageFilter(DocumentFilter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.languages is not None and not isinstance(self.languages, str):
+            check_texts(type(self).__name__, "languages", self.languages, "codes such as 'en' or ['en', 'ceb']")
         if self._wanted == ():
             raise PipelineError(f"{self.name}: no languages; name one at least, or leave it out for all")
         for code in self._wanted or ():

@@ -93,6 +93,31 @@ def test_hidden_text_is_left_out() -> None:
     assert text_of(on_dark) == "Light on dark."
 
 
+GRAPHICS = (
+    b"/ExtGState << /Faint << /ca 0.4 >> /Multiply << /BM /Multiply >> >> /XObject << /Image 50 0 R /Form 51 0 R >> "
+)
+OVER = {
+    50: stream(b"\x80", b"/Subtype /Image /Width 1 /Height 1 /BitsPerComponent 8 /ColorSpace /DeviceGray "),
+    51: stream(b"1 1 0 rg 0 0 1 1 re f", b"/Subtype /Form /BBox [0 0 1 1] /Group << /S /Transparency >> "),
+}
+
+
+@pytest.mark.parametrize(
+    ("drawn", "state"),
+    [
+        (drawn, state)
+        for drawn in (b"/Image Do", b"/Form Do", b"1 1 0 rg 0 0 1 1 re f")
+        for state in (b"/Faint gs", b"/Multiply gs", b"")
+        if (drawn, state) != (b"/Form Do", b"/Multiply gs")  # pdfium does not tell the blend mode of a form
+    ],
+)
+def test_text_under_what_can_be_seen_through_is_read_and_other_text_is_counted(drawn: bytes, state: bytes) -> None:
+    page = paragraph(LEFT, 50, 700) + shown("Over here.", 60, 500) + b"q %b 200 0 0 30 50 490 cm %b Q " % (state, drawn)
+    found = extract_pdf(pages_of([page], resources=GRAPHICS, more=OVER))
+    assert found["text"].endswith("Over here.") is bool(state)
+    assert found["pages"][0]["characters_hidden"] == (0 if state else 9)
+
+
 def test_text_printed_twice_is_read_once() -> None:
     assert text_of(shown("Bold by ink.", 50, 700) + shown("Bold by ink.", 50.4, 700)) == "Bold by ink."
 

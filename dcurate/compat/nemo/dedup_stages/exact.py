@@ -26,6 +26,7 @@ from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
 from dcurate.compat.nemo.ids import write_id_generator_to_disk
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
 from dcurate.compat.nemo.tasks import FileGroupTask
+from dcurate.compat.nemo.text import with_normalized
 from dcurate.core.stage import BarrierStage
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.frames.columns import numbers, only, rows_at, with_column
@@ -44,6 +45,7 @@ class ExactDuplicateIdentification(ShuffleStage):
         write_kwargs: for the Parquet files.
         assign_id: give documents numbers as ids; the id generator must have been created.
         id_field: the column of ids, if they are not assigned.
+        normalize_text: compare texts in lower case, with runs of whitespace as one space and none at the ends.
         total_nparts: files of ids at most; by default as the size of the input demands.
         rmm_pool_size, spill_memory_limit, enable_statistics, use_async_memory: of GPU memory; nothing here.
 
@@ -62,6 +64,7 @@ class ExactDuplicateIdentification(ShuffleStage):
         write_kwargs: dict[str, Any] | None = None,
         assign_id: bool = True,
         id_field: str | None = None,
+        normalize_text: bool = False,
         total_nparts: int | None = None,
         rmm_pool_size: Any = "auto",
         spill_memory_limit: Any = "auto",
@@ -78,6 +81,7 @@ class ExactDuplicateIdentification(ShuffleStage):
         self.write_kwargs = write_kwargs or {}
         self.assign_id_field = assign_id
         self.id_field = id_field or CURATOR_DEDUP_ID_STR
+        self.normalize_text = normalize_text
         self.total_nparts = total_nparts
         self.output_path = joined(output_path, self.name)
         make_folder(self.output_path, storage_of(write_kwargs))
@@ -103,8 +107,10 @@ class ExactDuplicateIdentification(ShuffleStage):
 
     def keyed_rows(self, task: Any) -> pa.Table:
         table = task.to_arrow()
-        hashes = content_hashes(table, self.text_field)
-        return with_column(with_column(only(table, [self.id_field]), KEY, hashes[:, 0]), _LOW, hashes[:, 1])
+        texts = with_normalized(table, self.text_field) if self.normalize_text else table
+        hashes, rows = content_hashes(texts, self.text_field)
+        ids = rows_at(only(table, [self.id_field]), rows)
+        return with_column(with_column(ids, KEY, hashes[:, 0]), _LOW, hashes[:, 1])
 
     def write_part(self, part: int, rows: pa.Table) -> list[FileGroupTask]:
         high, low = numbers(rows, KEY), numbers(rows, _LOW)
@@ -136,7 +142,7 @@ class ExactDeduplicationWorkflow(WorkflowBase):
         output_path: for ``ExactDuplicateIds`` and, with `assign_id`, ``exact_id_generator.json``.
         input_path, input_filetype, input_blocksize, input_file_extensions, read_kwargs: of the documents.
         identification_batchsize: groups of files that are read at a time; nothing here, where each is a batch.
-        write_kwargs, assign_id, id_field, text_field, total_nparts, rmm_pool_size, spill_memory_limit,
+        write_kwargs, assign_id, id_field, text_field, normalize_text, total_nparts, rmm_pool_size, spill_memory_limit,
             use_async_memory: as of `ExactDuplicateIdentification`.
         perform_removal: must be False, as in NeMo Curator; dcurate's own workflow of this name removes, too.
         env_vars: for the processes of Ray; nothing here.
@@ -158,6 +164,7 @@ class ExactDeduplicationWorkflow(WorkflowBase):
         assign_id: bool = True,
         id_field: str | None = None,
         text_field: str = "text",
+        normalize_text: bool = False,
         perform_removal: bool = False,
         total_nparts: int | None = None,
         rmm_pool_size: Any = "auto",
@@ -180,6 +187,7 @@ class ExactDeduplicationWorkflow(WorkflowBase):
         self.assign_id = assign_id
         self.id_field = id_field
         self.text_field = text_field
+        self.normalize_text = normalize_text
         self.perform_removal = perform_removal
         self.total_nparts = total_nparts
         self.rmm_pool_size = rmm_pool_size
@@ -211,6 +219,7 @@ class ExactDeduplicationWorkflow(WorkflowBase):
             write_kwargs=self.write_kwargs,
             assign_id=self.assign_id,
             id_field=self.id_field,
+            normalize_text=self.normalize_text,
             total_nparts=max(1, num_input_tasks // 3 if self.total_nparts is None else self.total_nparts),
         )
         return Pipeline("exact_deduplication_pipeline", stages=[stage])

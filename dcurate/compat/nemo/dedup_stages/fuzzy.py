@@ -28,6 +28,7 @@ from dcurate.compat.nemo.dedup_stages.shuffle import KEY, ShuffleStage
 from dcurate.compat.nemo.earlier import earlier_names
 from dcurate.compat.nemo.stages import ProcessingStage
 from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask, Task
+from dcurate.compat.nemo.text import with_normalized
 from dcurate.dedup.bands import Bands
 from dcurate.dedup.components import components, forest
 from dcurate.dedup.minhash import MinHash
@@ -45,6 +46,7 @@ from dcurate.frames.columns import (
     with_lists,
     with_values,
 )
+from dcurate.frames.hashes import rows_with_values
 from dcurate.frames.text import text_column
 
 _BAND = "_dcurate_band"
@@ -62,6 +64,7 @@ class MinHashStage(ProcessingStage[Any, FileGroupTask]):
         num_hashes: numbers to a signature.
         seed: another seed gives other signatures.
         use_64bit_hash: signatures are of 32-bit hashes also if this is True.
+        normalize_text: as of `ExactDuplicateIdentification`.
         read_format: of files; tasks of documents that have ids in ``_curator_dedup_id`` need none.
         read_kwargs: for files.
         write_kwargs: for the Parquet files.
@@ -77,6 +80,7 @@ class MinHashStage(ProcessingStage[Any, FileGroupTask]):
         num_hashes: int = 260,
         seed: int = 42,
         use_64bit_hash: bool = False,
+        normalize_text: bool = False,
         read_format: FileType | None = None,
         read_kwargs: dict[str, Any] | None = None,
         write_kwargs: dict[str, Any] | None = None,
@@ -89,6 +93,7 @@ class MinHashStage(ProcessingStage[Any, FileGroupTask]):
         self.num_hashes = num_hashes
         self.seed = seed
         self.use_64bit_hash = use_64bit_hash
+        self.normalize_text = normalize_text
         self.read_format = read_format
         self.read_kwargs = read_kwargs or {}
         self.write_kwargs = write_kwargs or {}
@@ -132,11 +137,16 @@ class MinHashStage(ProcessingStage[Any, FileGroupTask]):
             ValueError: the task is of files, and their format is not given.
             RuntimeError: the task is of files, and there is no id generator.
         """
-        table = self._read(task)
+        table = texts = self._read(task)
+        if self.normalize_text:
+            with self._time_metric("normalize_text_time"):
+                texts = with_normalized(table, self.text_field)
         with self._time_metric("minhash_compute_time"):
-            signatures = self._minhash.signatures(text_column(table, self.text_field))
-        bounds = np.arange(len(signatures) + 1, dtype=np.int64) * self.num_hashes
-        signed = with_lists(only(table, [CURATOR_DEDUP_ID_STR]), self.minhash_field, bounds, signatures.reshape(-1))
+            signatures = self._minhash.signatures(text_column(texts, self.text_field))
+        rows = rows_with_values(table, [self.text_field])  # null texts are duplicates of nothing, and have no signature
+        bounds = np.arange(len(rows) + 1, dtype=np.int64) * self.num_hashes
+        ids = rows_at(only(table, [CURATOR_DEDUP_ID_STR]), rows)
+        signed = with_lists(ids, self.minhash_field, bounds, signatures[rows].reshape(-1))
         path = joined(self.output_path, f"{task.task_id}.parquet")
         with self._time_metric("minhash_write_time"):
             write_parquet(signed, path, self.write_kwargs)
@@ -233,8 +243,10 @@ class LSHStage(ShuffleStage):
 
     def keyed_rows(self, task: FileGroupTask) -> pa.Table:
         table = read_parquet(task.data, [self.id_field, self.minhash_field], storage_of(self.read_kwargs))
-        signatures = lists_of(table, self.minhash_field)[1].reshape(table.num_rows, -1).astype(np.uint32)
+        table = rows_at(table, rows_with_values(table, [self.minhash_field]))
         bands = self.num_bands
+        width = -1 if table.num_rows else bands * self.minhashes_per_band
+        signatures = lists_of(table, self.minhash_field)[1].reshape(table.num_rows, width).astype(np.uint32)
         keys = Bands(bands, self.minhashes_per_band).keys(np.ascontiguousarray(signatures))
         rows = rows_at(only(table, [self.id_field]), np.repeat(np.arange(table.num_rows), bands))
         rows = with_column(rows, KEY, keys.reshape(-1))

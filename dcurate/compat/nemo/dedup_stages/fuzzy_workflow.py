@@ -44,7 +44,7 @@ class FuzzyDeduplicationWorkflow(WorkflowBase):
         cache_kwargs, write_kwargs: for Parquet files in the two places.
         text_field: the column of texts.
         perform_removal: must be False, as in NeMo Curator; `TextDuplicatesRemovalWorkflow` removes.
-        seed, char_ngrams, num_bands, minhashes_per_band, use_64_bit_hash, bands_per_iteration,
+        seed, char_ngrams, num_bands, minhashes_per_band, use_64_bit_hash, normalize_text, bands_per_iteration,
             lsh_num_output_partitions: as of `MinHashStage` and `LSHStage`.
         lsh_rmm_pool_size, lsh_spill_memory_limit, use_async_memory, env_vars: of GPUs and Ray; nothing here.
 
@@ -71,6 +71,7 @@ class FuzzyDeduplicationWorkflow(WorkflowBase):
         num_bands: int = 20,
         minhashes_per_band: int = 13,
         use_64_bit_hash: bool = False,
+        normalize_text: bool = False,
         bands_per_iteration: int = 5,
         lsh_num_output_partitions: int | None = None,
         lsh_rmm_pool_size: Any = "auto",
@@ -103,6 +104,7 @@ class FuzzyDeduplicationWorkflow(WorkflowBase):
         self.minhashes_per_band = minhashes_per_band
         self.num_hashes = num_bands * minhashes_per_band
         self.use_64_bit_hash = use_64_bit_hash
+        self.normalize_text = normalize_text
         self.bands_per_iteration = bands_per_iteration
         self.lsh_num_output_partitions = lsh_num_output_partitions
         self.lsh_rmm_pool_size = lsh_rmm_pool_size
@@ -119,6 +121,7 @@ class FuzzyDeduplicationWorkflow(WorkflowBase):
             num_hashes=self.num_hashes,
             seed=self.seed,
             use_64bit_hash=self.use_64_bit_hash,
+            normalize_text=self.normalize_text,
             read_format=self.input_filetype,
             read_kwargs=self.read_kwargs,
             write_kwargs=self.cache_kwargs,

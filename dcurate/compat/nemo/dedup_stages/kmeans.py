@@ -36,6 +36,7 @@ from dcurate.fs.stores import Directory
 from dcurate.shuffle.spill import SpilledRows
 
 Init: TypeAlias = Literal["k-means||", "random"] | npt.NDArray[Any]
+KMeansEmbeddingOutputDtype: TypeAlias = Literal["float16", "float32"]
 
 _BLOCKSIZE = 2**27
 
@@ -46,8 +47,18 @@ def check_fraction(fraction: float | None, name: str = "fit_data_fraction") -> N
     Raises:
         ValueError: it is out of range.
     """
-    if fraction is not None and not 0.0 < fraction < 1.0:
-        raise ValueError(f"{name} must be in (0, 1), got {fraction}; pass None to fit on the full dataset")
+    if fraction is not None and not 0.0 < fraction <= 1.0:
+        raise ValueError(f"{name} must be in (0, 1], got {fraction}; pass None to fit to 256 rows for each cluster")
+
+
+def validate_embedding_output_dtype(embedding_output_dtype: object) -> None:
+    """Check the type in which embeddings are stored.
+
+    Raises:
+        ValueError: there is no such type.
+    """
+    if embedding_output_dtype not in ("float16", "float32"):
+        raise ValueError(f"embedding_output_dtype must be 'float16' or 'float32', got {embedding_output_dtype!r}")
 
 
 class KMeansReadFitWriteStage(ProcessingStage[FileGroupTask, EmptyTask]):
@@ -67,7 +78,6 @@ class KMeansReadFitWriteStage(ProcessingStage[FileGroupTask, EmptyTask]):
         filetype: FileType,
         n_clusters: int,
         metadata_fields: list[str] | None = None,
-        embedding_dim: int | None = None,
         verbose: bool = False,
         max_iter: int = 300,
         tol: float = 1e-4,
@@ -80,8 +90,11 @@ class KMeansReadFitWriteStage(ProcessingStage[FileGroupTask, EmptyTask]):
         cache_path: str | None = None,
         read_kwargs: dict[str, Any] | None = None,
         write_kwargs: dict[str, Any] | None = None,
+        embedding_output_dtype: KMeansEmbeddingOutputDtype = "float32",
+        embedding_dim: int | None = None,
     ) -> None:
         check_fraction(fit_data_fraction)
+        validate_embedding_output_dtype(embedding_output_dtype)
         check_settings(read_kwargs, ["columns", "assign_id"])
         check_settings(write_kwargs, ["partition_file_name", "partition_cols", "index"])
         self.id_field = id_field
@@ -90,6 +103,7 @@ class KMeansReadFitWriteStage(ProcessingStage[FileGroupTask, EmptyTask]):
         self.filetype = filetype
         self.n_clusters = n_clusters
         self.metadata_fields = metadata_fields or []
+        self.embedding_output_dtype = embedding_output_dtype
         self.embedding_dim = embedding_dim
         self.verbose = verbose
         self.max_iter = max_iter
@@ -217,11 +231,12 @@ class _WriteClusters(PartStage):
     def _process(self, task: Task[Any]) -> Any:
         assert isinstance(task, DocumentBatch)
         stage, table = self.stage, task.to_arrow()
-        written = with_vectors(only(table, stage.columns), stage.embedding_field, vectors_in(table, VECTOR))
+        vectors = vectors_in(table, VECTOR).astype(stage.embedding_output_dtype)
+        written = with_vectors(only(table, stage.columns), stage.embedding_field, vectors)
         for name in (STRAIGHT, COSINE):
             written = with_column(written, name, numbers(table, name))
         index = written.column_names.index(stage.embedding_field)
-        lists = written.column(index).cast(pa.list_(pa.float32()))
+        lists = written.column(index).cast(pa.list_(pa.from_numpy_dtype(vectors.dtype)))
         written = written.set_column(index, stage.embedding_field, lists)
         clusters = numbers(table, CENTROID)
         order = np.argsort(clusters, kind="stable")
@@ -249,10 +264,12 @@ class KMeansStage(CompositeStage[EmptyTask, EmptyTask]):
         init: ``"k-means||"``, ``"random"`` or the centroids to begin with.
         fit_data_fraction: the share that k-means is fitted to; by default 256 embeddings for each cluster.
         cache_path: a folder for the centroids, ``kmeans_centroids.npy``.
+        embedding_output_dtype: ``"float32"`` or ``"float16"``, the type in which embeddings are written; NeMo Curator
+            writes the bits of half floats as integers, which cuDF can read.
         verbose, embedding_dim, n_init, oversampling_factor: of NeMo Curator; nothing here.
 
     Raises:
-        ValueError: `fit_data_fraction` is out of range.
+        ValueError: `fit_data_fraction` or `embedding_output_dtype` is out of range.
     """
 
     n_clusters: int
@@ -262,7 +279,6 @@ class KMeansStage(CompositeStage[EmptyTask, EmptyTask]):
     output_path: str
     metadata_fields: list[str] | None = None
     verbose: bool = False
-    embedding_dim: int | None = None
     input_filetype: FileType = "parquet"
     input_file_extensions: list[str] | None = None
     read_kwargs: dict[str, Any] | None = None
@@ -276,15 +292,19 @@ class KMeansStage(CompositeStage[EmptyTask, EmptyTask]):
     max_samples_per_batch: int = 1 << 15
     fit_data_fraction: float | None = None
     cache_path: str | None = None
+    embedding_output_dtype: KMeansEmbeddingOutputDtype = "float32"
+    embedding_dim: int | None = None
 
     def __post_init__(self) -> None:
         check_fraction(self.fit_data_fraction)
+        validate_embedding_output_dtype(self.embedding_output_dtype)
 
     def decompose(self) -> list[Any]:
         same = (
             *("id_field", "embedding_field", "output_path", "n_clusters", "metadata_fields", "verbose"),
             *("embedding_dim", "max_iter", "tol", "random_state", "init", "n_init", "oversampling_factor"),
             *("max_samples_per_batch", "fit_data_fraction", "read_kwargs", "write_kwargs", "cache_path"),
+            "embedding_output_dtype",
         )
         files = groups_of_files(
             self.input_path, self.input_filetype, self.input_file_extensions, self.read_kwargs, files_per_partition=1

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcurate.compat.nemo.dedup_stages.files import (
     check_settings,
@@ -21,7 +24,7 @@ from dcurate.compat.nemo.tasks import EmptyTask, FileGroupTask
 from dcurate.core.batch import BatchKey
 from dcurate.dedup.semantic.clusters import COSINE, STRAIGHT
 from dcurate.dedup.semantic.similar import MAX_ID, SCORE, most_similar
-from dcurate.frames.columns import numbers, only, rows_at, with_column, with_taken
+from dcurate.frames.columns import column_of, numbers, only, rows_at, with_column, with_taken
 from dcurate.frames.convert import to_python
 from dcurate.frames.vectors import embeddings, one_blas_thread
 from dcurate.fs.stores import Directory
@@ -29,6 +32,37 @@ from dcurate.fs.stores import Directory
 _log = logging.getLogger("dcurate.compat.nemo")
 _PORTION = 2**16
 _PARQUET = {"filetype": "parquet"}
+_COMPUTE = ("auto", "float16", "float32")
+
+PairwiseComputeDtype: TypeAlias = Literal["auto", "float16", "float32"]
+
+
+def validate_pairwise_batch_size(batch_size: object) -> None:
+    """Check the number of rows that are compared at a time.
+
+    Raises:
+        ValueError: it is not a whole number above zero.
+    """
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
+        raise ValueError(f"pairwise_batch_size must be a positive integer, got {batch_size!r}")
+
+
+def check_compute_dtype(compute_dtype: object, stored: str | None = None) -> None:
+    """Check the precision in which embeddings are compared.
+
+    Args:
+        stored: the precision of what the clustering writes, if it is known.
+
+    Raises:
+        ValueError: there is no such precision, or it is above the one that is stored.
+    """
+    if compute_dtype not in _COMPUTE:
+        raise ValueError(f"Unsupported compute_dtype: {compute_dtype!r}. Supported: 'auto', 'float16', 'float32'")
+    if stored == "float16" and compute_dtype == "float32":
+        raise ValueError(
+            "embeddings that are stored as float16 cannot be compared as float32; compare them as 'auto' or 'float16', "
+            "or have KMeans store them as float32"
+        )
 
 
 class RankingStrategy:
@@ -150,10 +184,13 @@ class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask
         ranking_strategy: RankingStrategy,
         pairwise_batch_size: int = 1024,
         verbose: bool = False,
-        embedding_dim: int | None = None,
         read_kwargs: dict[str, Any] | None = None,
         write_kwargs: dict[str, Any] | None = None,
+        compute_dtype: PairwiseComputeDtype = "float32",
+        embedding_dim: int | None = None,
     ) -> None:
+        validate_pairwise_batch_size(pairwise_batch_size)
+        check_compute_dtype(compute_dtype)
         check_settings(read_kwargs, ["columns", "assign_id"])
         check_settings(write_kwargs, ["index"])
         self.id_field = id_field
@@ -162,6 +199,7 @@ class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask
         self.ranking_strategy = ranking_strategy
         self.pairwise_batch_size = pairwise_batch_size
         self.verbose = verbose
+        self.compute_dtype = compute_dtype
         self.embedding_dim = embedding_dim
         self.read_kwargs = dict(read_kwargs or {})
         self.write_kwargs = dict(write_kwargs or {})
@@ -172,7 +210,8 @@ class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask
         """Write the similarities of a cluster.
 
         Raises:
-            ValueError: the task is of no cluster, or not of Parquet files.
+            ValueError: the task is of no cluster, or not of Parquet files; or half floats are to be compared in single
+                precision.
         """
         if task._metadata.get("filetype") != "parquet":
             raise ValueError(
@@ -184,7 +223,7 @@ class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask
         ranking = self.ranking_strategy
         others = ranking.metadata_cols if ranking.strategy == "sort" else []
         columns = list(dict.fromkeys([self.id_field, *others]))
-        table = read_parquet(task.data, [*columns, self.embedding_field], self.input_storage_options or {})
+        table, is_half = self._read(task.data, columns)
         made = FileGroupTask(
             dataset_name=task.dataset_name, data=[], _metadata=dict(task._metadata), _stage_perf=task._stage_perf
         )
@@ -196,7 +235,8 @@ class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask
         frame = to_python(only(table, columns))
         frame["_place"] = np.arange(len(frame))
         order = ranking.rank_cluster(frame)["_place"].to_numpy()
-        vectors = found.vectors[order]
+        half = is_half if self.compute_dtype == "auto" else self.compute_dtype == "float16"
+        vectors = _rounded(found.vectors[order]) if half else found.vectors[order]
         ids = rows_at(only(table, [self.id_field]), order).rename_columns(["id"])
         with one_blas_thread():
             scores, places = most_similar(
@@ -205,11 +245,53 @@ class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask
                 self.pairwise_batch_size,
                 max(1, _PORTION // self.pairwise_batch_size) * self.pairwise_batch_size,
             )
+        scores = _rounded(scores) if half else scores
         result = with_column(with_taken(ids, MAX_ID, "id", places), SCORE, scores)
         path = joined(self.output_path, f"cluster_{cluster}.parquet")
         write_parquet(result, path, {**self.write_kwargs, "storage_options": self.output_storage_options})
+        if self.verbose:
+            _log.debug("cluster %s: %d rows compared", cluster, len(vectors))
         made.data = [path]
         return made
+
+    def _read(self, files: list[str], columns: list[str]) -> tuple[pa.Table, bool]:
+        """The rows of files, and whether the embeddings of all are half floats.
+
+        Raises:
+            ValueError: embeddings are half floats and to be compared in single precision.
+        """
+        tables, half = [], []
+        for path in files:
+            table = read_parquet([path], [*columns, self.embedding_field], self.input_storage_options or {})
+            table = _decoded(table, self.embedding_field)
+            is_half = pa.types.is_float16(_number_type(table, self.embedding_field))
+            check_compute_dtype(self.compute_dtype, "float16" if is_half else None)
+            tables.append(table)
+            half.append(is_half)
+        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({}), all(half)
+
+
+def _rounded(numbers: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Numbers in half precision, for products that are added in single precision as a GPU does."""
+    return numbers.astype(np.float16).astype(np.float32)
+
+
+def _decoded(table: pa.Table, name: str) -> pa.Table:
+    """The table with embeddings as half floats where NeMo Curator wrote their bits as integers."""
+    if not pa.types.is_uint16(_number_type(table, name)):
+        return table
+    column = column_of(table, name)
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    bounds = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    halves = pa.LargeListArray.from_arrays(pa.array(bounds), column.flatten().view(pa.float16()))
+    return table.set_column(table.column_names.index(name), name, halves)
+
+
+def _number_type(table: pa.Table, name: str) -> pa.DataType:
+    """The type of the numbers in a column of lists; null for another column."""
+    kind = table.schema.field(name).type
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return kind.value_type if is_list else pa.null()
 
 
 @dataclass
@@ -225,11 +307,14 @@ class PairwiseStage(CompositeStage[EmptyTask, FileGroupTask]):
         sim_metric: which distance to the centroid that means, ``"cosine"`` or ``"l2"``.
         random_seed: for ``"random"``.
         pairwise_batch_size: rows that are compared with as many others at a time.
+        compute_dtype: ``"float32"``; ``"float16"``: embeddings and similarities are rounded to half precision;
+            ``"auto"``: as they are stored.
+        verbose: whether each cluster is logged, at level DEBUG.
         read_kwargs, write_kwargs: for Parquet files.
-        embedding_dim, verbose: of NeMo Curator; nothing here.
+        embedding_dim: of NeMo Curator; nothing here.
 
     Raises:
-        ValueError: there is no such order.
+        ValueError: there is no such order or precision.
     """
 
     id_field: str
@@ -237,7 +322,6 @@ class PairwiseStage(CompositeStage[EmptyTask, FileGroupTask]):
     input_path: str
     output_path: str
     ranking_strategy: RankingStrategy | None = None
-    embedding_dim: int | None = None
     pairwise_batch_size: int = 1024
     verbose: bool = False
     read_kwargs: dict[str, Any] | None = None
@@ -245,8 +329,11 @@ class PairwiseStage(CompositeStage[EmptyTask, FileGroupTask]):
     which_to_keep: Literal["hard", "easy", "random"] = "hard"
     sim_metric: Literal["cosine", "l2"] = "cosine"
     random_seed: int = 42
+    compute_dtype: PairwiseComputeDtype = "float32"
+    embedding_dim: int | None = None
 
     def __post_init__(self) -> None:
+        check_compute_dtype(self.compute_dtype)
         if self.ranking_strategy is not None:
             return
         if self.which_to_keep == "random":
@@ -263,7 +350,7 @@ class PairwiseStage(CompositeStage[EmptyTask, FileGroupTask]):
         assert self.ranking_strategy is not None
         same = (
             *("id_field", "embedding_field", "output_path", "ranking_strategy", "pairwise_batch_size"),
-            *("verbose", "embedding_dim", "read_kwargs", "write_kwargs"),
+            *("verbose", "compute_dtype", "embedding_dim", "read_kwargs", "write_kwargs"),
         )
         files = ClusterWiseFilePartitioningStage(self.input_path, storage_of(self.read_kwargs) or None)
         return [files, PairwiseCosineSimilarityStage(**{name: getattr(self, name) for name in same})]
@@ -278,7 +365,7 @@ class IdentifyDuplicatesStage(ProcessingStage[FileGroupTask, FileGroupTask]):
         eps: ids are written of rows whose similarity is at least ``1 - eps``.
         read_kwargs, write_kwargs: for Parquet files.
         _num_row_groups_hint: row groups of a file, 10 by default.
-        verbose: of NeMo Curator; nothing here.
+        verbose: without effect, as in NeMo Curator.
     """
 
     output_path: str

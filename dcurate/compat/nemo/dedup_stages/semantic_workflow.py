@@ -14,8 +14,21 @@ from dcurate.compat.nemo.dedup_stages.files import (
     make_folder,
     storage_of,
 )
-from dcurate.compat.nemo.dedup_stages.kmeans import Init, KMeansStage, check_fraction
-from dcurate.compat.nemo.dedup_stages.pairwise import IdentifyDuplicatesStage, PairwiseStage, RankingStrategy
+from dcurate.compat.nemo.dedup_stages.kmeans import (
+    Init,
+    KMeansEmbeddingOutputDtype,
+    KMeansStage,
+    check_fraction,
+    validate_embedding_output_dtype,
+)
+from dcurate.compat.nemo.dedup_stages.pairwise import (
+    IdentifyDuplicatesStage,
+    PairwiseComputeDtype,
+    PairwiseStage,
+    RankingStrategy,
+    check_compute_dtype,
+    validate_pairwise_batch_size,
+)
 from dcurate.compat.nemo.dedup_stages.workflow import cluster
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowBase, WorkflowRunResult
 from dcurate.compat.nemo.tasks import EmptyTask
@@ -33,11 +46,14 @@ class SemanticDeduplicationWorkflow(WorkflowBase):
         cache_path: for ``kmeans_results`` and ``pairwise_results``; `output_path` by default.
         n_clusters, id_field, embedding_field, metadata_fields, max_iter, tol, random_state, init,
             max_samples_per_batch, fit_data_fraction: as of `KMeansStage`.
-        distance_metric, which_to_keep, ranking_strategy, pairwise_batch_size: as of `PairwiseStage`.
+        distance_metric, which_to_keep, ranking_strategy, pairwise_batch_size, verbose: as of `PairwiseStage`.
+        kmeans_embedding_output_dtype: ``embedding_output_dtype`` of `KMeansStage`.
+        pairwise_compute_dtype: ``compute_dtype`` of `PairwiseStage`. Both are single precision by default, and not half
+            as in NeMo Curator, which saves memory of GPUs by it.
         eps, _duplicates_num_row_groups_hint: as of `IdentifyDuplicatesStage`; without `eps` nothing is a duplicate.
         cache_kwargs, write_kwargs: for the Parquet files in the two places.
         clear_output: delete what is in both places.
-        embedding_dim, n_init, oversampling_factor, verbose: of NeMo Curator; nothing here.
+        embedding_dim, n_init, oversampling_factor: of NeMo Curator; nothing here.
 
     Raises:
         ValueError: a setting is out of range.
@@ -51,7 +67,6 @@ class SemanticDeduplicationWorkflow(WorkflowBase):
         cache_path: str | None = None,
         id_field: str = "id",
         embedding_field: str = "embeddings",
-        embedding_dim: int | None = None,
         metadata_fields: list[str] | None = None,
         input_filetype: FileType = "parquet",
         input_file_extensions: list[str] | None = None,
@@ -74,8 +89,14 @@ class SemanticDeduplicationWorkflow(WorkflowBase):
         write_kwargs: dict[str, Any] | None = None,
         clear_output: bool = True,
         verbose: bool = True,
+        pairwise_compute_dtype: PairwiseComputeDtype = "auto",
+        kmeans_embedding_output_dtype: KMeansEmbeddingOutputDtype = "float32",
+        embedding_dim: int | None = None,
     ) -> None:
         check_fraction(fit_data_fraction)
+        validate_embedding_output_dtype(kmeans_embedding_output_dtype)
+        check_compute_dtype(pairwise_compute_dtype, kmeans_embedding_output_dtype)
+        validate_pairwise_batch_size(pairwise_batch_size)
         if ranking_strategy is None:
             if distance_metric not in _METRICS:
                 raise ValueError(f"Invalid distance_metric: {distance_metric}. Must be 'cosine' or 'l2'")
@@ -106,6 +127,8 @@ class SemanticDeduplicationWorkflow(WorkflowBase):
         self.which_to_keep = which_to_keep
         self.ranking_strategy = ranking_strategy
         self.pairwise_batch_size = pairwise_batch_size
+        self.pairwise_compute_dtype = pairwise_compute_dtype
+        self.kmeans_embedding_output_dtype = kmeans_embedding_output_dtype
         self.eps = eps
         self._duplicates_num_row_groups_hint = _duplicates_num_row_groups_hint
         self.read_kwargs = dict(read_kwargs or {})
@@ -128,7 +151,12 @@ class SemanticDeduplicationWorkflow(WorkflowBase):
             *("oversampling_factor", "max_samples_per_batch", "fit_data_fraction", "read_kwargs"),
         )
         settings: dict[str, Any] = {name: getattr(self, name) for name in same}
-        stage = KMeansStage(output_path=self.kmeans_output_path, write_kwargs=self.cache_kwargs, **settings)
+        stage = KMeansStage(
+            output_path=self.kmeans_output_path,
+            write_kwargs=self.cache_kwargs,
+            embedding_output_dtype=self.kmeans_embedding_output_dtype,
+            **settings,
+        )
         return Pipeline("semantic_dedup_kmeans", stages=[stage])
 
     def _pairwise_pipeline(self) -> Pipeline:
@@ -140,6 +168,7 @@ class SemanticDeduplicationWorkflow(WorkflowBase):
             ranking_strategy=self.ranking_strategy,
             embedding_dim=self.embedding_dim,
             pairwise_batch_size=self.pairwise_batch_size,
+            compute_dtype=self.pairwise_compute_dtype,
             verbose=self.verbose,
             which_to_keep=self.which_to_keep,
             sim_metric=self.distance_metric,

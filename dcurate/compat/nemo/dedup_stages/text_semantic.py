@@ -9,8 +9,12 @@ from typing import Any, Literal
 
 from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.dedup_stages.files import extensions_of, joined, make_folder, storage_of
-from dcurate.compat.nemo.dedup_stages.kmeans import check_fraction
-from dcurate.compat.nemo.dedup_stages.pairwise import RankingStrategy
+from dcurate.compat.nemo.dedup_stages.kmeans import (
+    KMeansEmbeddingOutputDtype,
+    check_fraction,
+    validate_embedding_output_dtype,
+)
+from dcurate.compat.nemo.dedup_stages.pairwise import PairwiseComputeDtype, RankingStrategy, check_compute_dtype
 from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalWorkflow
 from dcurate.compat.nemo.dedup_stages.semantic_workflow import SemanticDeduplicationWorkflow
 from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
@@ -39,14 +43,15 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
             embedding_model_inference_batch_size, hf_token, model_cache_dir: as of
             `dcurate.models.EmbeddingCreatorStage`.
         n_clusters, id_field, metadata_fields, distance_metric, which_to_keep, eps, ranking_strategy,
-            pairwise_batch_size, and what begins with ``kmeans_``: as of `SemanticDeduplicationWorkflow`.
+            pairwise_batch_size, pairwise_compute_dtype, verbose, and what begins with ``kmeans_``: as of
+            `SemanticDeduplicationWorkflow`.
         use_id_generator: give documents numbers as ids, in ``_curator_dedup_id``.
         output_filetype, output_file_extension, output_fields, write_kwargs: of the files that are written.
         cache_kwargs: for the Parquet files in `cache_path`.
         clear_output: delete what is in `output_path`.
         id_generator_state_file: is ``semantic_id_generator.json`` in `output_path`, as in NeMo Curator.
-        embedding_pretokenize, embedding_vllm_init_kwargs, embedding_dim, kmeans_n_init, kmeans_oversampling_factor,
-            verbose: of NeMo Curator; nothing here.
+        embedding_pretokenize, embedding_vllm_init_kwargs, embedding_dim, kmeans_n_init, kmeans_oversampling_factor: of
+            NeMo Curator; nothing here.
 
     Raises:
         ValueError: settings that do not go together.
@@ -58,10 +63,14 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
     embedding_padding_side: Literal["left", "right"] = "right"
     embedding_pooling: Literal["mean_pooling", "last_token"] = "mean_pooling"
     embedding_model_inference_batch_size: int | None = None
+    pairwise_compute_dtype: PairwiseComputeDtype = "auto"
+    kmeans_embedding_output_dtype: KMeansEmbeddingOutputDtype = "float32"
     embedder: None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_fraction(self.kmeans_fit_data_fraction, "kmeans_fit_data_fraction")
+        validate_embedding_output_dtype(self.kmeans_embedding_output_dtype)
+        check_compute_dtype(self.pairwise_compute_dtype, self.kmeans_embedding_output_dtype)
         if self.perform_removal and self.eps is None:
             raise ValueError(
                 "perform_removal=True but eps=None: eps decides what is a duplicate; set it, or perform_removal=False"
@@ -117,18 +126,19 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
             hf_token=self.hf_token,
             **{name: value for name, value in given.items() if value is not None},
         )
+        without = workflow.WithoutEmbeddings(self.text_field, self.embedding_field)
         writer = ParquetWriter(
             path=self.embeddings_path,
             fields=list(dict.fromkeys([self.id_field, self.embedding_field, *others])),
             write_kwargs=self.cache_kwargs,
         )
-        return Pipeline("text_semantic_dedup_embedding", stages=[reader, embedder, writer])
+        return Pipeline("text_semantic_dedup_embedding", stages=[reader, embedder, without, writer])
 
     def _search(self) -> SemanticDeduplicationWorkflow:
         same = (
             *("n_clusters", "id_field", "embedding_field", "embedding_dim", "metadata_fields", "distance_metric"),
             *("which_to_keep", "ranking_strategy", "pairwise_batch_size", "eps", "_duplicates_num_row_groups_hint"),
-            "verbose",
+            *("verbose", "pairwise_compute_dtype", "kmeans_embedding_output_dtype"),
         )
         kmeans = (
             *("max_iter", "tol", "random_state", "init", "n_init", "oversampling_factor", "max_samples_per_batch"),

@@ -21,7 +21,7 @@ _MISSING = ("google", "aws", "nmt")
 _registered: dict[str, type[TranslationBackend]] = {}
 
 
-def run_async_safe(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def run_async_safe(coro_fn: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Wait for a coroutine, also where an event loop runs.
 
     Examples:
@@ -32,7 +32,7 @@ def run_async_safe(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """
     loop = Loop()
     try:
-        return loop.run(make())
+        return loop.run(coro_fn())
     finally:
         loop.close()
 

@@ -1,0 +1,22 @@
+"""Columns that rows carry through a run for dcurate itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dcurate.errors import listed
+from dcurate.frames.lines import LINE
+from dcurate.frames.origins import EPOCH, FILE, ROW
+
+#: Their names.
+HIDDEN = frozenset((LINE, FILE, ROW, EPOCH))
+
+
+def columns_listed(names: Iterable[str]) -> str:
+    """Quote and join the names of columns for an error sentence, without those that are dcurate's own.
+
+    Examples:
+        >>> columns_listed(["text", "_dcurate_line"])
+        "'text'"
+    """
+    return listed(name for name in names if name not in HIDDEN)
