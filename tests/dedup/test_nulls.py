@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-import dcurate
 from dcurate import (
     BatchKey,
     BloomDuplicates,
@@ -34,6 +33,7 @@ from dcurate import (
     deduplicate,
     profile,
 )
+from dcurate.core.public import find_public, homes
 from dcurate.dedup import Shingles
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.frames.hashes import rows_with_values
@@ -134,9 +134,7 @@ def test_a_row_of_null_is_kept_by_every_stage(name: str, rows: str, kind: str, t
 
 
 def test_every_public_stage_that_looks_for_duplicates_is_in_the_matrix(tmp_path: Path) -> None:
-    public = {
-        name for name in dcurate.__all__ if name.endswith("Duplicates") and isinstance(getattr(dcurate, name), type)
-    }
+    public = {name for name in homes() if name.endswith("Duplicates") and isinstance(find_public(name), type)}
     assert public == {type(make(str(tmp_path))).__name__ for make, _ in STAGES.values()}
 
 
