@@ -212,9 +212,10 @@ class BatchSource(SourceStage[Batch, Batch]):
 
 
 def _copied(stage: AnyStage) -> AnyStage:
-    """A copy with containers of its own: a stage that fills one in a run is the same in the next."""
+    """A copy; of a source, with containers of its own: one that it fills as it lists is as before in the next run."""
     copied = copy.copy(stage)
-    vars(copied).update({name: copy.copy(held) for name, held in vars(stage).items() if type(held) in _CONTAINERS})
+    if isinstance(stage, SourceStage):
+        vars(copied).update({name: copy.copy(held) for name, held in vars(stage).items() if type(held) in _CONTAINERS})
     return copied
 
 

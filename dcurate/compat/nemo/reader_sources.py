@@ -84,12 +84,16 @@ class _NumberedFiles(FileGroup):
     span: tuple[int, int] = (0, -1)
 
 
+class _Shared(list[str]):
+    """A list that all copies of a stage share."""
+
+
 class SourceReader(FileReader):
     """What dcurate's readers have besides where they take the place of NeMo Curator's."""
 
     _partition: FilePartitioningStage
     #: The name of the dataset; copies of the source share it.
-    _dataset: list[str]
+    _dataset: _Shared
     #: Whether ids are given out for new files, or only known ones looked up; None without ids.
     _new_ids: bool | None = None
     _ids: IdGeneratorBase | None = None
@@ -134,7 +138,7 @@ class SourceReader(FileReader):
             {**(partition.storage_options or {}), **(given.get("storage_options") or {})} or None,
             limit=partition.limit or None,
         )
-        source._partition, source._dataset = partition, []
+        source._partition, source._dataset = partition, _Shared()
         endings = tuple(partition.file_extensions or ())
         vars(source)["kind"] = _Endings(cls._format, endings, compressed=False)
         source._new_ids = stage._generate_ids if stage.uses_ids else None
