@@ -97,9 +97,9 @@ def ask_workers(
     twice.
 
     Args:
-        client: of the cluster.
+        client: client of the cluster.
         function: to call.
-        arguments: of the function; ``options``, too.
+        arguments: positional arguments of the function; ``options`` are its keyword arguments.
         answer_s: how long to wait for the answer of a worker, in seconds; None for `ANSWER_S`. A worker that has sent
             the scheduler nothing for `ANSWER_S` seconds gets no longer than that, and `SILENT_ANSWER_S` seconds if it
             was silent before.
@@ -109,8 +109,8 @@ def ask_workers(
     async def silent() -> tuple[set[str], set[str]]:
         """All workers, and those that have sent the scheduler nothing for some time."""
         known = (await client.scheduler.identity(n_workers=-1))["workers"]
-        latest = max((one["last_seen"] for one in known.values()), default=0.0)
-        return {*known}, {address for address, one in known.items() if latest - one["last_seen"] > ANSWER_S}
+        latest = max((info["last_seen"] for info in known.values()), default=0.0)
+        return {*known}, {address for address, info in known.items() if latest - info["last_seen"] > ANSWER_S}
 
     async def ask(workers: Collection[str], limit_s: float) -> dict[str, Any]:
         call = client._run(function, *arguments, workers=list(workers), on_error="return", **options)
@@ -129,9 +129,9 @@ def ask_workers(
 
     async def ask_all() -> dict[str, Any]:
         known, quiet = await silent()
-        each = [ask_one(worker, SILENT_ANSWER_S) for worker in quiet]
-        others, *answers = await asyncio.gather(ask_many(known - quiet), *each)
-        return dict(ChainMap(others, *answers))
+        quiet_calls = [ask_one(worker, SILENT_ANSWER_S) for worker in quiet]
+        prompt_answers, *answers = await asyncio.gather(ask_many(known - quiet), *quiet_calls)
+        return dict(ChainMap(prompt_answers, *answers))
 
     async def ask_many(workers: Collection[str]) -> dict[str, Any]:
         with suppress(TimeoutError):
@@ -404,7 +404,7 @@ def mean_seconds(task: Any, default: float) -> float:
 def transfer_seconds(scheduler: Scheduler, inputs: Collection[Any], worker: str) -> float:
     """Seconds that a worker needs to fetch the inputs that it does not hold."""
     state = scheduler.workers[worker]
-    missing = sum(one.get_nbytes() for one in inputs if state not in one.who_has)
+    missing = sum(task.get_nbytes() for task in inputs if state not in task.who_has)
     return float(missing / scheduler.bandwidth)
 
 
@@ -647,7 +647,7 @@ def serve_pages(scheduler: Scheduler, pages: Mapping[str, Callable[[Any], None]]
     except ImportError:
         return False
     servers = scheduler.http_application.applications
-    dask_server = next((one for one in servers if isinstance(one, tornado.BokehTornado)), None)
+    dask_server = next((application for application in servers if isinstance(application, tornado.BokehTornado)), None)
     if dask_server is None:
         return False
     first = next(iter(pages))

@@ -122,12 +122,12 @@ def part_of(name: str, amount: Amount, processes: int = GPU_PROCESSES) -> int | 
     if isinstance(amount, float) and 0 < amount <= 1:
         return amount / processes
     try:
-        whole = parse_bytes(amount) if isinstance(amount, str) else amount
+        total = parse_bytes(amount) if isinstance(amount, str) else amount
     except ValueError:
-        whole = 0
-    if type(whole) is not int or whole < processes:
+        total = 0
+    if type(total) is not int or total < processes:
         raise ResourceError(f"{name}={amount!r} must be bytes, a share from 0 to 1 such as 0.8, or text such as '8GB'")
-    return whole // processes // 256 * 256  # what RMM takes comes in units of 256
+    return total // processes // 256 * 256  # what RMM takes comes in units of 256
 
 
 @contextmanager
@@ -178,7 +178,7 @@ def cuda_worker(number: int, memory_limit: int, gpu_memory: GpuMemorySettings) -
     """Specify the only process of a GPU as dask-cuda does: with its plugins for RMM, spilling and CPU affinity.
 
     Args:
-        number: of its GPU among those that this process may use; it also sees the others.
+        number: position of its GPU among those that this process may use; it also sees the others.
         memory_limit: bytes of host memory.
         gpu_memory: settings of GPU memory.
 

@@ -43,13 +43,13 @@ def start(environment: Mapping[str, Any] = USUAL) -> bool:
     """
     if not CAN_FORK:
         return False
-    given = {name: str(value) for name, value in environment.items()} | _SEED
-    whole = {name: value for name, value in {**os.environ, **given}.items() if name not in _OWN}
-    if _started_with and _started_with != whole:
+    variables = {name: str(value) for name, value in environment.items()} | _SEED
+    full_environment = {name: value for name, value in {**os.environ, **variables}.items() if name not in _OWN}
+    if _started_with and _started_with != full_environment:
         return False
-    _started_with.update(whole)
+    _started_with.update(full_environment)
     multiprocessing.get_context("forkserver").set_forkserver_preload(["dcurate.cluster.preloaded"])
-    meanwhile = {"PYTHONSAFEPATH": os.environ.get("PYTHONSAFEPATH") or SAFE_PATH, **given}
+    meanwhile = {"PYTHONSAFEPATH": os.environ.get("PYTHONSAFEPATH") or SAFE_PATH, **variables}
     before = {name: os.environ.get(name) for name in meanwhile}
     os.environ.update(meanwhile)
     try:

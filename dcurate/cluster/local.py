@@ -57,13 +57,13 @@ class LocalCluster(Cluster):
         dashboard: whether to serve Dask's dashboard, on a free port of this machine; needs bokeh.
         simulate_gpus: number of simulated GPUs; real GPUs are then not used. Stages see no CUDA device there.
         simulated_gpu_memory_gb: memory of each simulated GPU, in GB (10**9 bytes).
-        rmm_pool_size: of the memory of each GPU, as bytes, text or a share: what RMM allocates at the start. This and
+        rmm_pool_size: amount of each GPU's memory that RMM allocates at the start, as bytes, text or a share. This and
             the following are named as for dask-cuda; the processes on a GPU share it evenly. Untested on a GPU.
         rmm_async: use CUDA's own pool, which grows and shrinks, instead of one of a fixed size; by default where cuDF
             is installed.
         rmm_allocator_external_lib_list: libraries that also allocate through RMM: ``"torch"``, ``"cupy"``.
         enable_cudf_spill: let cuDF spill to host memory when the GPU is full.
-        device_memory_limit: of the memory of each GPU: above this amount, results are spilled to host memory.
+        device_memory_limit: amount of each GPU's memory above which results are spilled to host memory.
         protocol: ``"tcp"``, or ``"ucxx"`` to send data between GPUs directly; needs distributed-ucxx. Untested.
 
     Raises:
@@ -147,7 +147,8 @@ class LocalCluster(Cluster):
             RunError: all of a kind have been given up.
         """
         while any(
-            isinstance(one, RestartingNanny) and not (one.is_up or is_lost(one)) for one in self._nannies().values()
+            isinstance(nanny, RestartingNanny) and not (nanny.is_up or is_lost(nanny))
+            for nanny in self._nannies().values()
         ):
             time.sleep(SETTLE_S)
         if trouble := self.trouble():
@@ -164,17 +165,17 @@ class LocalCluster(Cluster):
         # The profile is a page of the dashboard.
         settings = {**DASK_SETTINGS, "distributed.worker.profile.enabled": self.dashboard}
         stack.enter_context(dask.config.set(settings))
-        found = 0 if self.gpus is False or self.simulate_gpus else cuda.gpus_here()
-        if self.gpus and not found:
+        gpu_count = 0 if self.gpus is False or self.simulate_gpus else cuda.gpus_here()
+        if self.gpus and not gpu_count:
             raise ResourceError("gpus=True, but NVML finds no GPU on this machine; leave gpus out to run on CPUs")
-        if found and self._shares_memory:
-            self.memory_limit, self._gpu_memory_limit = memory_shares(self.n_workers, found)
+        if gpu_count and self._shares_memory:
+            self.memory_limit, self._gpu_memory_limit = memory_shares(self.n_workers, gpu_count)
         # Libraries of GPUs have not been tried in forked processes.
-        if not found and fork_server.start(dask.config.get("distributed.nanny.pre-spawn-environ")):
+        if not gpu_count and fork_server.start(dask.config.get("distributed.nanny.pre-spawn-environ")):
             keep_preload_of_fork_server()
             stack.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}))
         try:
-            cluster = stack.enter_context(self._started(found))
+            cluster = stack.enter_context(self._started(gpu_count))
             return stack.enter_context(Client(cluster, direct_to_workers=True, set_as_default=False))
         except ResourceError:
             raise

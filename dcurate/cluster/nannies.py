@@ -158,8 +158,8 @@ class RestartingNanny(ObservableNanny):
         """CPU seconds and switches of the process so far, which grow while it starts; None where there is none yet."""
         process = None if self.process is None else self.process.process
         try:
-            there = psutil.Process(process.pid) if process is not None and process.pid else None
-            return None if there is None else (*there.cpu_times()[:2], *there.num_ctx_switches())
+            child = psutil.Process(process.pid) if process is not None and process.pid else None
+            return None if child is None else (*child.cpu_times()[:2], *child.num_ctx_switches())
         except psutil.Error:
             return None
 
@@ -265,10 +265,10 @@ def memory_shares(cpu_workers: int, gpus: int) -> tuple[int, int]:
     Limits of the processes of one GPU overlap: the files of a model are memory of the one that loads it, while the
     others need little.
     """
-    whole = MEMORY_LIMIT * MEMORY_SHARE
-    part = whole * (1 - CPU_MEMORY_SHARE) / gpus
-    own = max(part / GPU_PROCESSES, part - (GPU_PROCESSES - 1) * IDLE_GPU_PROCESS)
-    return int(whole * CPU_MEMORY_SHARE / cpu_workers), int(own)
+    total = MEMORY_LIMIT * MEMORY_SHARE
+    part = total * (1 - CPU_MEMORY_SHARE) / gpus
+    per_process = max(part / GPU_PROCESSES, part - (GPU_PROCESSES - 1) * IDLE_GPU_PROCESS)
+    return int(total * CPU_MEMORY_SHARE / cpu_workers), int(per_process)
 
 
 def local_scheduler(dashboard: bool = False, protocol: str = "tcp") -> Spec:
@@ -291,18 +291,18 @@ def simulated_gpu_worker(number: int, gpus: int, gpu_gb: float, memory_limit: in
     """Specify a process that announces a simulated GPU.
 
     Args:
-        number: of its GPU; it also sees the others, as a worker of dask-cuda does.
+        number: position of its GPU; it also sees the others, as a worker of dask-cuda does.
         gpus: number of GPUs.
         gpu_gb: memory of each, in GB (10**9 bytes).
     """
     seen = [*range(number, gpus), *range(number)]
-    said = {
+    variables = {
         "CUDA_VISIBLE_DEVICES": "",
         "DCURATE_KIND": "gpu",
         "DCURATE_SIMULATED_GPUS": ",".join(map(str, seen)),
         "DCURATE_SIMULATED_GPU_MEMORY_GB": str(gpu_gb),
     }
-    return _process(GPU_THREADS, memory_limit, said)
+    return _process(GPU_THREADS, memory_limit, variables)
 
 
 def gpu_process(memory_limit: int | None, environment: Mapping[str, str]) -> Spec:

@@ -154,12 +154,12 @@ def _within(seconds: float, function: Callable[[], _T]) -> _T:
     Raises:
         TimeoutError: it took longer.
     """
-    given: list[_T] = []
+    results: list[_T] = []
     raised: list[Exception] = []
 
     def call() -> None:
         try:
-            given.append(function())
+            results.append(function())
         except Exception as error:
             raised.append(error)
 
@@ -168,9 +168,9 @@ def _within(seconds: float, function: Callable[[], _T]) -> _T:
     thread.join(seconds)
     if raised:
         raise raised[0]
-    if not given:
+    if not results:
         raise TimeoutError
-    return given[0]
+    return results[0]
 
 
 async def _kind_of(address: str, seconds: float) -> str:

@@ -75,7 +75,7 @@ class ScaleApi(SchedulerPlugin):  # type: ignore[misc]
         Returns:
             The entries of which all workers are gone. An entry whose results nobody can take stays.
         """
-        here = {entry: [one for name in names for one in self._workers_named(name)] for entry, names in among}
+        here = {entry: [worker for name in names for worker in self._workers_named(name)] for entry, names in among}
         newest_first = list(here)[::-1]
         chosen = sorted(newest_first, key=lambda entry: _load(here[entry]))[:number]
         leaving = [worker.address for entry in chosen for worker in here[entry]]
@@ -85,8 +85,8 @@ class ScaleApi(SchedulerPlugin):  # type: ignore[misc]
         for address in leaving:
             if address not in gone:
                 cancel_retirement(self.scheduler, address)
-        left = {address for address in leaving if address in self.scheduler.workers}
-        return [entry for entry in chosen if not any(worker.address in left for worker in here[entry])]
+        remaining = {address for address in leaving if address in self.scheduler.workers}
+        return [entry for entry in chosen if not any(worker.address in remaining for worker in here[entry])]
 
     def _workers_named(self, name: Any) -> list[WorkerState]:
         return [worker for worker in self.scheduler.workers.values() if str(worker.name) == str(name)]

@@ -26,11 +26,11 @@ def versions() -> dict[str, str]:
 
     That of dcurate is of the modules that were loaded, which may be others than those that are installed.
     """
-    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+    installed = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for package in (*_SAME, *_SAME_MAJOR):
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found | {"dcurate": dcurate.__version__}
+            installed[package] = version(package)
+    return installed | {"dcurate": dcurate.__version__}
 
 
 def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
@@ -60,14 +60,14 @@ def check_versions(client: Client) -> None:
         ImportError: a worker, or the scheduler, cannot load dcurate, or has one without this function.
     """
     here = versions()
-    there = {"the scheduler": client.run_on_scheduler(versions)}
-    for address, said in sorted(compat.ask_workers(client, versions).items()):
-        if isinstance(said, dict):
-            there[f"worker {address}"] = said
-        elif any(kind in repr(said) for kind in ("ModuleNotFoundError", "ImportError", "AttributeError")):
-            raise ImportError(f"worker {address}: {said}")  # other errors are of workers that die meanwhile
-    for process, said in there.items():
-        differs = difference(here, said)
+    by_process = {"the scheduler": client.run_on_scheduler(versions)}
+    for address, answer in sorted(compat.ask_workers(client, versions).items()):
+        if isinstance(answer, dict):
+            by_process[f"worker {address}"] = answer
+        elif any(kind in repr(answer) for kind in ("ModuleNotFoundError", "ImportError", "AttributeError")):
+            raise ImportError(f"worker {address}: {answer}")  # other errors are of workers that die meanwhile
+    for process, process_versions in by_process.items():
+        differs = difference(here, process_versions)
         if differs:
             raise ResourceError(
                 f"{process} has {differs}; install the same versions on the client, the scheduler and all workers"

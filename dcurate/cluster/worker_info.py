@@ -154,10 +154,10 @@ def names(listed: str) -> tuple[str, ...]:
         >>> names("")
         ()
     """
-    found = tuple(name.strip() for name in listed.split(",") if name.strip())
-    if len(set(found)) < len(found):
+    gpu_names = tuple(name.strip() for name in listed.split(",") if name.strip())
+    if len(set(gpu_names)) < len(gpu_names):
         raise ResourceError(f"GPUs {listed!r} name one of them twice; name each once")
-    return found
+    return gpu_names
 
 
 def _number(environ: Mapping[str, str], name: str) -> float | None:
@@ -222,7 +222,8 @@ def visible_gpus(visible: str) -> tuple[VisibleGpu, ...]:
     """Return the GPUs that a process sees, from NVML; none without NVML.
 
     Args:
-        visible: as in CUDA_VISIBLE_DEVICES: indices, UUIDs (or their beginnings), in order; ``"all"`` for all.
+        visible: GPUs in the format of CUDA_VISIBLE_DEVICES: indices, UUIDs (or their beginnings), in order; ``"all"``
+            for all.
     """
     try:
         nvml = importlib.import_module("pynvml")
@@ -280,8 +281,8 @@ def _is_of_dask(pid: int) -> bool:
     with suppress(psutil.Error):
         process = psutil.Process(pid)
         family = [process, *process.parents()[:_GENERATIONS]]
-        own = {os.getpid(), *(one.pid for one in psutil.Process().parents()[:1])}
-        return any(one.pid in own or any("dask" in word for word in one.cmdline()[:3]) for one in family)
+        own_pids = {os.getpid(), *(parent.pid for parent in psutil.Process().parents()[:1])}
+        return any(member.pid in own_pids or any("dask" in word for word in member.cmdline()[:3]) for member in family)
     return False
 
 
@@ -289,7 +290,7 @@ def choose(visible: str, gpus: Sequence[VisibleGpu], parts: Sequence[VisibleGpu]
     """Return the GPUs that CUDA shows a process: those listed, up to the first that does not exist.
 
     Args:
-        visible: as in CUDA_VISIBLE_DEVICES, or ``"all"``.
+        visible: GPUs in the format of CUDA_VISIBLE_DEVICES, or ``"all"``.
         gpus: the GPUs of the machine, in order.
         parts: MIG instances.
 

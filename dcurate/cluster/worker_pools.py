@@ -127,8 +127,8 @@ class SpecSupply(Supply):
 
     Args:
         cluster: an open cluster.
-        name: of the kind.
-        kind: of the workers.
+        name: name of the kind.
+        kind: kind of the workers.
     """
 
     def __init__(self, cluster: SpecCluster, name: str, kind: Kind) -> None:
@@ -140,14 +140,14 @@ class SpecSupply(Supply):
         self._arrivals: dict[Any, int] = {}
 
     async def entries(self) -> Mapping[Any, Sequence[Any]]:
-        own = {f"{self.name}-{number}" for number in range(self.shape.maximum)}
-        specs = {entry: spec for entry, spec in self.cluster.worker_spec.items() if entry in own}
+        names = {f"{self.name}-{number}" for number in range(self.shape.maximum)}
+        specs = {entry: spec for entry, spec in self.cluster.worker_spec.items() if entry in names}
         return {entry: [f"{entry}{suffix}" for suffix in spec.get("group", [""])] for entry, spec in specs.items()}
 
     async def start(self, number: int) -> None:
-        free = [one for one in range(self.shape.maximum) if f"{self.name}-{one}" not in self.cluster.worker_spec]
-        for one in free[:number]:
-            self.cluster.worker_spec[f"{self.name}-{one}"] = self.kind.spec(self.name, one)
+        free = [index for index in range(self.shape.maximum) if f"{self.name}-{index}" not in self.cluster.worker_spec]
+        for index in free[:number]:
+            self.cluster.worker_spec[f"{self.name}-{index}"] = self.kind.spec(self.name, index)
         await reconcile(self.cluster)
 
     async def end(self, entries: Sequence[Any]) -> None:

@@ -111,7 +111,7 @@ class Scored:
 
     Args:
         stage: name of the stage.
-        name: of the score: that of the filter, say.
+        name: name of the score, such as that of the filter.
         values: one a row: an array of numbers, or a list.
         rows_per_value: how many rows each value represents, if they are a sample.
         dropped: whether the stage drops each row, where it is one that does.
@@ -180,7 +180,7 @@ class FilePart(HidesSecrets):
     """A file, or a range of it, as a source listed it.
 
     Args:
-        path: as fsspec opens it: a local path or ``s3://...``.
+        path: location that fsspec opens: a local path or ``s3://...``.
         start: first byte (JSONL) or first row group (Parquet) of the range.
         stop: one past the last, or None for the whole file.
         size: bytes of the whole file.

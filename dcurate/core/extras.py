@@ -66,22 +66,22 @@ def required_by(objects: Iterable[Any]) -> dict[str, str]:
         >>> required_by([str.strip, 3])
         {}
     """
-    found: dict[str, str] = {}
-    for one in objects:
-        requires = getattr(one, "requires", None)
+    requirements: dict[str, str] = {}
+    for component in objects:
+        requires = getattr(component, "requires", None)
         if callable(requires):
-            found.update(requires())
-    return found
+            requirements.update(requires())
+    return requirements
 
 
 def libraries(stages: Iterable[Any]) -> list[Library]:
     """List the libraries of extras that stages need, each once."""
-    found: dict[str, Library] = {}
+    by_module: dict[str, Library] = {}
     for stage in stages:
         for part in stage.parts:
             for module, extra in part.requires().items():
-                found.setdefault(module, Library(module, extra, part.name))
-    return list(found.values())
+                by_module.setdefault(module, Library(module, extra, part.name))
+    return list(by_module.values())
 
 
 def missing(modules: Iterable[str]) -> list[str]:

@@ -54,9 +54,9 @@ def _canonical(value: Any, within: tuple[int, ...]) -> str:
         pairs = ((_canonical(key, within), _canonical(held, within)) for key, held in value.items())
         return "{" + ",".join(f"{key}:{held}" for key, held in sorted(pairs)) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ",".join(_canonical(one, within) for one in value) + "]"
+        return "[" + ",".join(_canonical(element, within) for element in value) + "]"
     if isinstance(value, set | frozenset):
-        return "{" + ",".join(sorted(_canonical(one, within) for one in value)) + "}"
+        return "{" + ",".join(sorted(_canonical(element, within) for element in value)) + "}"
     if isinstance(value, ModuleType):
         return value.__name__
     if inspect.isroutine(value) or isinstance(value, type):
@@ -67,13 +67,13 @@ def _canonical(value: Any, within: tuple[int, ...]) -> str:
 
 def _given(routine: Any) -> dict[str, Any]:
     """The values bound to a routine before it is called."""
-    given = {
+    bound = {
         "of": getattr(routine, "__self__", None),
         "defaults": getattr(routine, "__defaults__", None),
         "named": getattr(routine, "__kwdefaults__", None),
         "around": tuple(map(_held, getattr(routine, "__closure__", None) or ())),
     }
-    return {name: value for name, value in given.items() if value}
+    return {name: value for name, value in bound.items() if value}
 
 
 def _held(cell: Any) -> Any:
@@ -121,8 +121,8 @@ def _at_default(value: Any, field: Field[Any]) -> bool:
 
 def _says_how_it_is_pickled(kind: type) -> bool:
     """Whether a class defines how its objects are pickled: a logger is its name, not all that it refers to."""
-    own = ("__reduce__", "__reduce_ex__", "__getstate__")
-    return any(getattr(kind, name) is not getattr(object, name) for name in own)
+    hooks = ("__reduce__", "__reduce_ex__", "__getstate__")
+    return any(getattr(kind, name) is not getattr(object, name) for name in hooks)
 
 
 def _module(value: Any) -> str:

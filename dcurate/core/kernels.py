@@ -15,7 +15,7 @@ class Kernels:
         load: loads them, and compiles those that are not kept on this machine; it can be pickled.
         missing: returns how many are not.
         seconds: how long all of them take to compile, roughly.
-        group: of kernels that call the same functions, which one process compiles once for all of them.
+        group: name of a group of kernels that call the same functions, which one process compiles once for all of them.
     """
 
     name: str

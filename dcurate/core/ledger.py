@@ -51,18 +51,18 @@ def check_accounts(split: str, stats: Sequence[Mapping[str, Any]], stages: Seque
     """
     if len(set(stages)) < len(stages):  # what stages of one name did is counted together
         return
-    by_stage = {one["name"]: one for one in stats}
+    by_stage = {counts["name"]: counts for counts in stats}
     for before, after in pairwise([*stages, ""]):
-        one = by_stage.get(before, {"rows_in": 0, "rows_out": 0, "dropped": {}, "faulty": {}})
-        left = one["rows_in"] - sum(one["dropped"].values()) - sum(one["faulty"].values())
-        if left > one["rows_out"]:
-            found = f"{left} rows that stage {before!r} kept and {one['rows_out']} after it"
-        elif after and one["rows_out"] != (follows := by_stage[after]["rows_in"] if after in by_stage else 0):
-            found = f"{one['rows_out']} rows after stage {before!r} and {follows} before {after!r}"
+        counts = by_stage.get(before, {"rows_in": 0, "rows_out": 0, "dropped": {}, "faulty": {}})
+        kept = counts["rows_in"] - sum(counts["dropped"].values()) - sum(counts["faulty"].values())
+        if kept > counts["rows_out"]:
+            mismatch = f"{kept} rows that stage {before!r} kept and {counts['rows_out']} after it"
+        elif after and counts["rows_out"] != (follows := by_stage[after]["rows_in"] if after in by_stage else 0):
+            mismatch = f"{counts['rows_out']} rows after stage {before!r} and {follows} before {after!r}"
         else:
             continue
         raise RunError(
-            f"split {split!r} has {found}, so rows are missing; it does not count as finished: run again with "
+            f"split {split!r} has {mismatch}, so rows are missing; it does not count as finished: run again with "
             "resume=True, and report it as an error of dcurate if it stays"
         )
 

@@ -220,9 +220,13 @@ def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
 def _arguments(function: Callable[..., Any]) -> tuple[str, ...] | None:
     """The arguments that may be given by name; None if any may."""
     _, *parameters = _parameters(function)
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
-    return tuple(one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))
+    return tuple(
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    )
 
 
 def wrapping(value: Any) -> str:

@@ -240,32 +240,32 @@ def with_source(pipeline: PipelineDefinition, initial_tasks: Sequence[Batch] | N
     return definition.build()
 
 
-def _batches(given: Any) -> tuple[Batch, ...]:
+def _batches(value: Any) -> tuple[Batch, ...]:
     """The batches to begin with.
 
     Raises:
         PipelineError: it is no list of batches.
     """
-    what = "is"
-    if isinstance(given, Sequence | Iterator) and not isinstance(given, str):
-        items = tuple(given)
-        others = [item for item in items if not isinstance(item, Batch)]
-        if not others:
+    verb = "is"
+    if isinstance(value, Sequence | Iterator) and not isinstance(value, str):
+        items = tuple(value)
+        non_batches = [item for item in items if not isinstance(item, Batch)]
+        if not non_batches:
             return items
-        what, given = "holds", others[0]
+        verb, value = "holds", non_batches[0]
     raise PipelineError(
-        f"initial_tasks must be a frame or a list of batches, and this {what} {type(given).__name__}; {_rows_of(given)}"
+        f"initial_tasks must be a frame or a list of batches, and this {verb} {type(value).__name__}; {_rows_of(value)}"
     )
 
 
-def _rows_of(given: Any) -> str:
+def _rows_of(value: Any) -> str:
     """Suggest how to begin a pipeline with a value."""
-    if isinstance(given, str):
+    if isinstance(value, str):
         return "begin with a reader, such as JsonlReader(path)"
-    if isinstance(given, Mapping):
+    if isinstance(value, Mapping):
         return "make a frame of such rows: pandas.DataFrame(rows)"
-    if hasattr(given, "npartitions"):
+    if hasattr(value, "npartitions"):
         return "use dcurate.apply(stages, ddf) on a Dask DataFrame"
-    if hasattr(given, "collect"):
+    if hasattr(value, "collect"):
         return "read its rows first: frame.collect()"
     return "make batches: [DocumentBatch(data=frame)]"

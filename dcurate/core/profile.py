@@ -156,14 +156,16 @@ class ProfileSummary:
         ``summary`` (one row), ``distributions``, ``filters``, ``thresholds``, ``histograms``, ``examples`` and
         ``counts``.
         """
-        named = [*self.distributions.values(), *(each.scores for each in self.filters)]
+        named = [*self.distributions.values(), *(filter_profile.scores for filter_profile in self.filters)]
         return {
             "summary": [
                 {
                     "documents": self.documents,
                     "empty": self.empty,
                     "bytes": self.nbytes,
-                    **{name: each.total for name, each in self.distributions.items() if name != "bytes"},
+                    **{
+                        name: distribution.total for name, distribution in self.distributions.items() if name != "bytes"
+                    },
                     "tokens_estimated": self.tokens_estimated,
                     "duplicates": self.duplicates,
                     "duplicates_exact": self.duplicates_exact,
@@ -173,35 +175,46 @@ class ProfileSummary:
             ],
             "distributions": [
                 {
-                    "name": each.name,
-                    "count": each.count,
-                    "missing": each.missing,
-                    "mean": each.mean,
-                    "min": each.least,
-                    **{f"p{100 * level:g}": value for level, value in each.quantiles.items()},
-                    "max": each.most,
+                    "name": distribution.name,
+                    "count": distribution.count,
+                    "missing": distribution.missing,
+                    "mean": distribution.mean,
+                    "min": distribution.least,
+                    **{f"p{100 * level:g}": value for level, value in distribution.quantiles.items()},
+                    "max": distribution.most,
                 }
-                for each in named
+                for distribution in named
             ],
             "filters": [
-                {"filter": each.name, "drops": each.drops, "first": each.first, "only": each.only}
-                for each in self.filters
+                {
+                    "filter": filter_profile.name,
+                    "drops": filter_profile.drops,
+                    "first": filter_profile.first,
+                    "only": filter_profile.only,
+                }
+                for filter_profile in self.filters
             ],
             "thresholds": [
                 {
-                    "filter": each.name,
+                    "filter": filter_profile.name,
                     "side": cut.side,
                     "keeps": choice.keeps,
                     "value": choice.value,
                     "dropped": choice.dropped,
                     "suggested": choice == cut.suggested,
                 }
-                for each in self.filters
-                for cut in each.cuts
+                for filter_profile in self.filters
+                for cut in filter_profile.cuts
                 for choice in cut.choices
             ],
-            "histograms": [{"name": each.name, **vars(bar)} for each in named for bar in each.histogram],
-            "examples": [{"filter": each.name, **vars(example)} for each in self.filters for example in each.examples],
+            "histograms": [
+                {"name": distribution.name, **vars(bar)} for distribution in named for bar in distribution.histogram
+            ],
+            "examples": [
+                {"filter": filter_profile.name, **vars(example)}
+                for filter_profile in self.filters
+                for example in filter_profile.examples
+            ],
             "counts": [
                 {"column": column, "value": value, "documents": number}
                 for column, values in self.counts.items()

@@ -58,13 +58,13 @@ def guarded(url: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
         >>> list(guarded("zip://a::http://host/b.zip", None))
         ['http']
     """
-    given = dict(options or {})
+    safe_options = dict(options or {})
     for place, link in enumerate(url.split("::")):
         protocol = link.partition("://")[0]
         if protocol not in ("http", "https"):
             continue
         if place:
-            given[protocol] = {"get_client": session, **(given.get(protocol) or {})}
+            safe_options[protocol] = {"get_client": session, **(safe_options.get(protocol) or {})}
         else:
-            given.setdefault("get_client", session)
-    return given
+            safe_options.setdefault("get_client", session)
+    return safe_options

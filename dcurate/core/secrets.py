@@ -48,7 +48,7 @@ def shown(value: Any, name: str = "", hide: bool = False) -> Any:
     """Return the value of a setting for printing, with secrets replaced.
 
     Args:
-        name: of the setting.
+        name: name of the setting.
         hide: whether all that is in it may be secret.
 
     Examples:
@@ -61,12 +61,12 @@ def shown(value: Any, name: str = "", hide: bool = False) -> Any:
         return value
     if isinstance(value, Mapping):
         hide = hide or _may_hold_any(name)
-        inner = {key: shown(one, str(key), hide and str(key) not in _PLAIN) for key, one in value.items()}
-        return value if all(inner[key] is one for key, one in value.items()) else inner
+        inner = {key: shown(setting, str(key), hide and str(key) not in _PLAIN) for key, setting in value.items()}
+        return value if all(inner[key] is setting for key, setting in value.items()) else inner
     if is_secret(name) and not _is_object(value):
         return HIDDEN
     if type(value) in (list, tuple):
-        return type(value)(shown(one, name, hide) for one in value)
+        return type(value)(shown(element, name, hide) for element in value)
     if isinstance(value, str):
         return HIDDEN if hide else without_secrets(value) if type(value) is str else value
     if hide and isinstance(value, bytes | int | float):
@@ -81,17 +81,17 @@ def secrets_in(value: Any, name: str = "", hide: bool = False) -> list[str]:
         >>> secrets_in({"api_key": "sk-1", "headers": {"X-Mine": "abcd"}, "name": "b"})
         ['abcd', 'sk-1']
     """
-    found: list[str] = []
+    secret_texts: list[str] = []
     if isinstance(value, Mapping):
         hide = hide or _may_hold_any(name)
-        for key, one in value.items():
-            found += secrets_in(one, str(key), hide and str(key) not in _PLAIN)
+        for key, setting in value.items():
+            secret_texts += secrets_in(setting, str(key), hide and str(key) not in _PLAIN)
     elif isinstance(value, list | tuple):
-        for one in value:
-            found += secrets_in(one, name, hide)
+        for element in value:
+            secret_texts += secrets_in(element, name, hide)
     elif shown(value, name, hide) is HIDDEN and len(str(value)) >= _LEAST:
-        found.append(str(value))
-    return sorted(set(found), key=lambda text: (-len(text), text))
+        secret_texts.append(str(value))
+    return sorted(set(secret_texts), key=lambda text: (-len(text), text))
 
 
 def remember_secrets(*holders: Any) -> None:
@@ -206,12 +206,12 @@ class HidesSecrets:
     def __repr__(self) -> str:
         kind: type[Any] = type(self)
         if is_dataclass(kind):
-            values = {one.name: getattr(self, one.name) for one in _fields(self) if one.repr}
+            values = {field.name: getattr(self, field.name) for field in _fields(self) if field.repr}
         else:
             values = _kept_arguments(self)
             if not values and kind.__init__ is not object.__init__:
                 return object.__repr__(self)
-        return f"{kind.__qualname__}({', '.join(f'{name}={shown(one, name)!r}' for name, one in values.items())})"
+        return f"{kind.__qualname__}({', '.join(f'{name}={shown(value, name)!r}' for name, value in values.items())})"
 
 
 def _kept_arguments(value: Any) -> dict[str, Any]:

@@ -158,7 +158,7 @@ class NgramIndex:
             ngram_size: how many words an n-gram has; see `NgramSize`.
             min_ngram_size: an example with fewer words than that is left out; one with fewer than ``ngram_size`` is an
                 n-gram as a whole.
-            storage_options: of fsspec.
+            storage_options: storage options of fsspec.
 
         Raises:
             PipelineError: no benchmark, two of one name, or sizes that do not fit.
@@ -185,9 +185,9 @@ class NgramIndex:
         examples, limits, owners, short = [_NONE], [_NONE], [_NONE], []
         for number, files in enumerate(parts):
             begin, mine, lengths = len(ids), [_NONE], [_NONE]
-            for given, columns in files:
+            for example_ids, columns in files:
                 first, rows = len(ids), len(columns[0])
-                ids.extend(given or [str(first - begin + row) for row in range(rows)])
+                ids.extend(example_ids or [str(first - begin + row) for row in range(rows)])
                 texts.extend(columns)
                 mine.extend(np.arange(first, first + rows) for _ in columns)
                 lengths.extend(np.diff(normalised(*column, np.arange(rows)).bounds) for column in columns)
@@ -235,14 +235,14 @@ class NgramIndex:
         folder, _, name = path.rpartition("/")
         data = Directory(folder or ".", storage_options or {}).read(name)
         if data is None or not data.startswith(_MARK):
-            what = "is not there" if data is None else "is no index of n-grams"
-            raise DataError(f"{path} {what}; make one with NgramIndex.build(...).save({path!r})")
+            problem = "is not there" if data is None else "is no index of n-grams"
+            raise DataError(f"{path} {problem}; make one with NgramIndex.build(...).save({path!r})")
         with np.load(io.BytesIO(data[len(_MARK) :]), allow_pickle=False) as arrays:
             fields = {name: arrays[f"grams_{name}"] for name in SoughtNgrams._fields}
             grams = SoughtNgrams(**{**fields, **{name: int(fields[name]) for name in _SCALARS}})
             names = json.loads(arrays["names"].tobytes())
-            others = [arrays[name] for name in ("bounds", "holders", "owners")]
-        return cls(grams, *others, *(tuple(names[name]) for name in ("ids", "benchmarks", "short")))
+            index_arrays = [arrays[name] for name in ("bounds", "holders", "owners")]
+        return cls(grams, *index_arrays, *(tuple(names[name]) for name in ("ids", "benchmarks", "short")))
 
 
 #: Benchmarks, or the path of an index that `NgramIndex.save` wrote.

@@ -51,7 +51,7 @@ class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
         false_positive_rate: share of new documents that may be dropped as seen, from 1e-12 to 0.5.
         text_field, fields, normalize: what is compared, as in `ExactDuplicates`.
         label: name of the input; must be the same when its run is resumed.
-        name: of the stage.
+        name: name of the stage.
 
     Beyond its capacity a filter continues with a higher rate: the report counts those documents as ``beyond_capacity``,
     and the logger ``dcurate.dedup`` reports the rate. `bloom_state` measures it.
@@ -155,8 +155,8 @@ class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
         return hashes[:, 0], rows
 
     def _opened(self) -> BloomFolder:
-        what = {"fields": self.fields or [self.text_field], "normalize": list(self.normalize)}
-        return BloomFolder(self.path, self.capacity, self.false_positive_rate, what)
+        settings = {"fields": self.fields or [self.text_field], "normalize": list(self.normalize)}
+        return BloomFolder(self.path, self.capacity, self.false_positive_rate, settings)
 
     def _warn(self, held: int) -> None:
         """Say that the filter is too full; again when it holds half as many more."""

@@ -67,7 +67,7 @@ class BloomFolder:
     takes its own document for a duplicate.
 
     Args:
-        path: of the folder; it is made, or was made with the same settings.
+        path: path of the folder; it is made, or was made with the same settings.
         capacity, rate: see `BloomSize.of`.
         settings: further settings that decide the keys.
 
@@ -107,7 +107,7 @@ class BloomFolder:
         """Ask which keys are new, the first time that each occurs, and put these in.
 
         Args:
-            name: of the batch: asked again under it, what it was given before is new again.
+            name: name of the batch: asked again under it, what it was given before is new again.
             keys: one a row, 64 bits as good as drawn at random.
         """
         first = np.zeros(len(keys), np.bool_)
@@ -115,9 +115,9 @@ class BloomFolder:
         with locked(self._lock):
             self._finish()
             before = self._claimed(name)
-            own = np.isin(keys, before) if len(before) else np.zeros(len(keys), np.bool_)
-            new = first & (own | ~bloom.query(self._words, keys, self.size.probes))
-            added = keys[new & ~own]
+            claimed_before = np.isin(keys, before) if len(before) else np.zeros(len(keys), np.bool_)
+            new = first & (claimed_before | ~bloom.query(self._words, keys, self.size.probes))
+            added = keys[new & ~claimed_before]
             if len(added):
                 self._pending.write_bytes(name.encode())  # a few bytes: there before the claim is, or empty
                 self._keep(name, np.concatenate([before, added]))

@@ -71,14 +71,14 @@ def candidate_pairs(
     entries = Entries(frozen(keys, np.uint64), frozen(near, np.uint32), frozen(contents, np.uint32))
     bounds = np.flatnonzero(entries.keys[1:] != entries.keys[:-1])
     largest = int(np.diff(bounds, prepend=-1, append=len(keys) - 1).max())
-    found = np.zeros(0, np.uint64)
+    codes = np.zeros(0, np.uint64)
     reached = short = 0
     while reached < len(keys):
-        out = np.empty(max(_ROOM, len(found), pairs_at_most(largest, most_contents)), np.uint64)
+        out = np.empty(max(_ROOM, len(codes), pairs_at_most(largest, most_contents)), np.uint64)
         reached, taken, cut = bucket_pairs(entries, reached, most_contents, largest, out)
-        found = each_once(np.concatenate([found, out[:taken]]))
+        codes = each_once(np.concatenate([codes, out[:taken]]))
         short += cut
-    return Candidates(*_apart(found, known), short)
+    return Candidates(*_apart(codes, known), short)
 
 
 def pairs_once(left: Ints, right: Ints) -> Edges:

@@ -57,10 +57,10 @@ def clustered(
 
     Args:
         members: the documents by number, in order, without repetition.
-        ranks: of each of them.
+        ranks: rank of each of them.
         left: documents of verified pairs; ``members`` holds them.
         right: what they are paired with.
-        similarity: of each pair.
+        similarity: similarity of each pair.
         how: see above.
 
     Raises:
@@ -86,7 +86,7 @@ def clustered(
     same = links.similarity >= 1
     twins = roots(joined(len(order), links.low[same], links.high[same]))
     links = Links(twins[links.low], twins[links.high], links.similarity)
-    links = Links(*(frozen(each, each.dtype) for each in (np.minimum(*links[:2]), np.maximum(*links[:2]), links[2])))
+    links = Links(*(frozen(array, array.dtype) for array in (np.minimum(*links[:2]), np.maximum(*links[:2]), links[2])))
     centres = stars(links, len(order)) if how == "star" else roots(joined(len(order), links.low, links.high))
     close = similarity_to(links, centres)[twins]
     return _groups(members, order, centres[twins], close)

@@ -111,7 +111,7 @@ def positions(known: Ints, *numbers: Ints) -> list[Ints]:
     span = int(known[-1]) - int(known[0])
     shift = max(0, span.bit_length() - max(1, len(known) // 8).bit_length())
     firsts = frozen(first_places(known, shift, (span >> shift) + 1), np.int64)
-    return [places(known, firsts, shift, frozen(each, np.int64)) for each in numbers]
+    return [places(known, firsts, shift, frozen(queries, np.int64)) for queries in numbers]
 
 
 class DiskForest:

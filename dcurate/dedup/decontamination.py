@@ -43,8 +43,8 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         min_matches: number of distinct n-grams of benchmarks from which a document is dropped.
         prefix: prefix of the columns with findings: ``matches`` (distinct n-grams), and ``benchmark``, ``example`` and
             ``ngram`` of the first. Rejected rows have them, too.
-        storage_options: of fsspec, for the benchmarks.
-        name: of the stage.
+        storage_options: storage options of fsspec, for the benchmarks.
+        name: name of the stage.
 
     Case and punctuation do not count; n-grams are compared word for word. The reason for a drop names the benchmark, so
     the report counts by benchmark.
@@ -89,7 +89,7 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     @property
     def _columns(self) -> list[str]:
-        return [f"{self.prefix}{what}" for what in ("matches", "benchmark", "example", "ngram")]
+        return [f"{self.prefix}{suffix}" for suffix in ("matches", "benchmark", "example", "ngram")]
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         self._index = self._source().load()
@@ -102,10 +102,10 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         sources = [index.found_in(gram)[0] if gram >= 0 else (None, None) for gram in firsts]
         texts = [index.text_of(gram) if gram >= 0 else None for gram in firsts]
         flagged = with_column(table, self._columns[0], counts)
-        for column, said in zip(
+        for column, column_values in zip(
             self._columns[1:], ([name for name, _ in sources], [id_ for _, id_ in sources], texts), strict=True
         ):
-            flagged = with_text(flagged, column, said)
+            flagged = with_text(flagged, column, column_values)
         if self.action == "flag":
             return task.with_data(flagged)
         dropped = counts >= self.min_matches
@@ -134,8 +134,8 @@ class TaskDecontamination(BarrierStage[DocumentBatch]):
         min_ngram_size: an example shorter than ``max_ngram_size`` is one n-gram if it has at least this many words.
         report_path: a file for what was found: a line of JSON for each n-gram with ``ngram``, ``count``, ``ignored``
             (too common) and ``examples``, the most frequent first.
-        storage_options: of fsspec, for the benchmarks and the report.
-        name: of the stage.
+        storage_options: storage options of fsspec, for the benchmarks and the report.
+        name: name of the stage.
 
     Pieces repeat the other columns of their document.
 
@@ -290,17 +290,17 @@ class RemoveMatches(ProcessingStage[DocumentBatch, DocumentBatch]):
             spans.extend(pieces)
         if not matters.any():
             return task.with_data(task.data)
-        left = _without_rows(task, table, table, reasons, self.name)
-        whole = rows_at(table, np.array(parents, np.int64))
-        texts = stretches_of(text_column(whole, self.text_field), column, parents, spans)
-        return replace(left, data=with_shorter_texts(whole, self.text_field, texts))
+        remaining = _without_rows(task, table, table, reasons, self.name)
+        source_rows = rows_at(table, np.array(parents, np.int64))
+        texts = stretches_of(text_column(source_rows, self.text_field), column, parents, spans)
+        return replace(remaining, data=with_shorter_texts(source_rows, self.text_field, texts))
 
 
 def _firsts(matches: Matches) -> npt.NDArray[np.int64]:
     """Return the first n-gram found in each text; -1 if there is none."""
     firsts = np.full(len(matches.bounds) - 1, -1)
-    found = np.diff(matches.bounds) > 0
-    firsts[found] = matches.grams[matches.bounds[:-1][found]]
+    has_match = np.diff(matches.bounds) > 0
+    firsts[has_match] = matches.grams[matches.bounds[:-1][has_match]]
     return firsts
 
 
@@ -315,10 +315,10 @@ def _without_rows(task: DocumentBatch, table: Any, flagged: Any, reasons: Sequen
     """Keep the rows without a reason; reject the others as they are in `flagged`, by reason."""
     rejections = []
     for reason in sorted(set(reasons) - {""}):
-        dropped = rows_at(flagged, np.flatnonzero([given == reason for given in reasons]))
+        dropped = rows_at(flagged, np.flatnonzero([row_reason == reason for row_reason in reasons]))
         rejections.append(Rejection(stage, reason, dropped.num_rows, dropped.nbytes, dropped))
-    left = table if not rejections else rows_at(table, np.flatnonzero([not given for given in reasons]))
-    return replace(task, data=left, rejections=tuple(rejections))
+    remaining = table if not rejections else rows_at(table, np.flatnonzero([not row_reason for row_reason in reasons]))
+    return replace(task, data=remaining, rejections=tuple(rejections))
 
 
 def _without(settings: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -334,5 +334,5 @@ def _write(folder: Directory, name: str, array: npt.NDArray[np.int64]) -> None:
 def _read(folder: Directory, name: str) -> npt.NDArray[np.int64]:
     data = folder.read(name)
     assert data is not None, f"{name} is not there"
-    found: npt.NDArray[np.int64] = np.load(io.BytesIO(data), allow_pickle=False)
-    return found
+    array: npt.NDArray[np.int64] = np.load(io.BytesIO(data), allow_pickle=False)
+    return array

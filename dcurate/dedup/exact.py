@@ -41,8 +41,8 @@ class ExactDuplicates(SearchForDuplicates):
         fields: compare these columns instead, such as ``["url"]``; rows that are null in all of them are kept.
         normalize: differences to ignore when texts are compared: ``"case"``, ``"whitespace"`` (how much there is, and
             of what kind), ``"unicode"`` (its normal form NFKC). Texts themselves stay as they are.
-        keep: which of several copies to keep: ``"first"`` in the order of the source, ``"longest"``,
-            ``Highest("score")``, ``Lowest("perplexity")`` or ``Preferred("source", ["books", "web"])``.
+        keep: rule for the copy to keep: ``"first"`` in the order of the source, ``"longest"``, ``Highest("score")``,
+            ``Lowest("perplexity")`` or ``Preferred("source", ["books", "web"])``.
         action: ``"drop"`` the others; ``"flag"`` to keep all rows and add the columns ``duplicate_group`` (the number
             of the first document of the group) and ``is_duplicate``; ``"identify"`` to have a row for each member of a
             group of two or more instead of the documents, with ``id``, ``group_id``, ``group_size``, ``kept``,
@@ -50,7 +50,7 @@ class ExactDuplicates(SearchForDuplicates):
         id_field: the column with ids, by which `dcurate.trace` names the document that was kept instead of one that was
             dropped. Without it ``"identify"`` gives ids as `AddId` makes them, and reports name a row and its batch.
         report_path: a folder for Parquet files of the rows that ``action="identify"`` gives.
-        name: of the stage.
+        name: name of the stage.
 
     The result is the same for any number of workers and any partitioning of the files. Contents are compared by a
     128-bit hash (XXH3). Rows are spilled to disk beside the output, and hashes are shuffled by range, so that memory
@@ -98,8 +98,11 @@ class ExactDuplicates(SearchForDuplicates):
 
     def inputs(self) -> Spec:
         compared = [self.text_field] if self.fields is None else list(self.fields)
-        others = [*keep_of(self.keep, self.name).columns(self.text_field), *([self.id_field] if self.id_field else [])]
-        return [], list(dict.fromkeys([*compared, *others]))
+        auxiliary_columns = [
+            *keep_of(self.keep, self.name).columns(self.text_field),
+            *([self.id_field] if self.id_field else []),
+        ]
+        return [], list(dict.fromkeys([*compared, *auxiliary_columns]))
 
     def outputs(self) -> Spec:
         if self.action == "identify":

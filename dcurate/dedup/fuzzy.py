@@ -48,7 +48,7 @@ class FuzzyDuplicates(NearDuplicateStage):
         clustering: ``"star"``: each dropped document is a verified duplicate of a kept one, and no two kept documents
             are duplicates of each other; ``"connected"``: a group is a connected component of the pairs, so a chain of
             small changes may join documents that share little.
-        keep, action, id_field, report_path, name: as in `ExactDuplicates`.
+        keep, action, id_field, report_path, name: the same settings as in `ExactDuplicates`.
         index_path: a folder that remembers documents from run to run: those of this run are compared with all that
             earlier runs have seen, without their texts, and are duplicates of these rather than the other way round.
         source_field: the column with the source of each document: groups with more than 1 % of a source are reported,

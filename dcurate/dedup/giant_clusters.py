@@ -35,7 +35,7 @@ class GiantCluster:
     Args:
         group_id: the number of its first document.
         documents: how many of the source are in it.
-        share: of the documents of the source.
+        share: share of the documents of the source.
         source: None for the whole dataset.
         sample_text: what its documents say, as far as it is known.
 
@@ -51,10 +51,10 @@ class GiantCluster:
     sample_text: str | None = None
 
     def __str__(self) -> str:
-        whole = "all" if self.source is None else f"source {self.source!r}"
+        population = "all" if self.source is None else f"source {self.source!r}"
         text = "" if self.sample_text is None else f" {self.sample_text!r}"
         return (
-            f"group {self.group_id} holds {self.documents:,} documents, {100 * self.share:.3g} % of {whole}; "
+            f"group {self.group_id} holds {self.documents:,} documents, {100 * self.share:.3g} % of {population}; "
             f"are these duplicates?{text}"
         )
 
@@ -70,20 +70,20 @@ def large_groups(
         least: how many.
 
     Examples:
-        >>> found = large_groups(np.array([7, 7, 7, 9]), np.array([0, 2, 2, 0]), least=2)
-        >>> list(zip(*map(np.ndarray.tolist, found)))
+        >>> groups = large_groups(np.array([7, 7, 7, 9]), np.array([0, 2, 2, 0]), least=2)
+        >>> list(zip(*map(np.ndarray.tolist, groups)))
         [(7, -1, 3), (7, 2, 2)]
     """
     known, sizes = np.unique(groups, return_counts=True)
     large = known[sizes >= least]
-    whole = LargeGroups(large, np.full(len(large), WHOLE), sizes[sizes >= least])
+    overall = LargeGroups(large, np.full(len(large), WHOLE), sizes[sizes >= least])
     if sources is None or not len(large):
-        return whole
+        return overall
     inside = np.isin(groups, large) & (sources >= 0)
     pairs, counts = np.unique(np.stack([groups[inside], sources[inside]]), axis=1, return_counts=True)
     enough = counts >= least
-    found = LargeGroups(pairs[0][enough], pairs[1][enough], counts[enough])
-    return LargeGroups(*(np.concatenate(columns) for columns in zip(whole, found, strict=True)))
+    by_source = LargeGroups(pairs[0][enough], pairs[1][enough], counts[enough])
+    return LargeGroups(*(np.concatenate(columns) for columns in zip(overall, by_source, strict=True)))
 
 
 def giant_clusters_of(
@@ -98,9 +98,9 @@ def giant_clusters_of(
         share: what is too much.
 
     Examples:
-        >>> found = large_groups(np.repeat([7, 9], [300, 120]), np.repeat([0, 1], [300, 120]))
-        >>> for one in giant_clusters_of([found], 20_000, {"books": 18_000, "news": 2_000}):
-        ...     print(one.group_id, one.source, one.share)
+        >>> groups = large_groups(np.repeat([7, 9], [300, 120]), np.repeat([0, 1], [300, 120]))
+        >>> for giant in giant_clusters_of([groups], 20_000, {"books": 18_000, "news": 2_000}):
+        ...     print(giant.group_id, giant.source, giant.share)
         9 news 0.06
         7 books 0.016666666666666666
         7 None 0.015
@@ -109,8 +109,8 @@ def giant_clusters_of(
     totals = {WHOLE: documents, **dict(enumerate((sources or {}).values()))}
     giants = [
         GiantCluster(group, count, count / totals[source], None if source == WHOLE else names[source])
-        for each in found
-        for group, source, count in zip(*(column.tolist() for column in each), strict=True)
+        for groups in found
+        for group, source, count in zip(*(column.tolist() for column in groups), strict=True)
         if count > share * totals[source]
     ]
     return sorted(giants, key=lambda giant: (-giant.share, giant.group_id, giant.source or ""))

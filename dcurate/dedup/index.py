@@ -58,11 +58,11 @@ class SeenDocuments(HidesSecrets):
 
     def seen(self, generation: Directory) -> list[tuple[str, int]]:
         """The files of all other generations in the order in which they came, and how many documents each holds."""
-        found = []
+        seen_files = []
         for name, files in self._manifest()["generations"].items():
             if name != _name(generation):
-                found += [(self.folder.path(f"{name}/{file}"), documents) for file, documents in files]
-        return found
+                seen_files += [(self.folder.path(f"{name}/{file}"), documents) for file, documents in files]
+        return seen_files
 
     def commit(self, generation: Directory, files: Sequence[tuple[str, int]]) -> None:
         """Add a generation: names of its files, and how many documents each holds."""
@@ -77,9 +77,9 @@ class SeenDocuments(HidesSecrets):
             return {"format": _FORMAT, "parameters": wanted, "generations": {}}
         manifest: dict[str, Any] = orjson.loads(data)
         before = manifest["parameters"]
-        other = [name for name in wanted if before.get(name) != wanted[name]]
-        if other:
-            differences = ", ".join(f"{name}={before.get(name)!r} and not {wanted[name]!r}" for name in other)
+        changed = [name for name in wanted if before.get(name) != wanted[name]]
+        if changed:
+            differences = ", ".join(f"{name}={before.get(name)!r} and not {wanted[name]!r}" for name in changed)
             raise PipelineError(
                 f"the index {self.url!r} was made with {differences}; use the same settings, or name another index_path"
             )

@@ -200,7 +200,7 @@ def with_ranks(entries: Any, rule: Keep, table: Any, text_field: str, rows: Any 
 
     Args:
         entries: a table with an entry for each of some rows.
-        rule: that ranks them.
+        rule: rule that ranks them.
         table: the rows.
         text_field: the column of texts.
         rows: numbers of the rows of the entries; all by default.

@@ -92,15 +92,15 @@ class ForestReader(SourceStage[FileGroup, DocumentBatch]):
         return {}
 
     def process(self, task: FileGroup) -> DocumentBatch:
-        whole = Edges(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        forest = Edges(np.zeros(0, np.int64), np.zeros(0, np.int64))
         folder = Directory(self.url, self.options)
         waiting: list[Edges] = []
         for edges in chain.from_iterable(edges_in(folder, name) for name in self.groups[partition_of(task)]):
             waiting.append(edges)
-            if sum(len(each.left) for each in waiting) >= len(whole.left):
-                whole, waiting = merge_forests([whole, *waiting]), []
-        whole = merge_forests([whole, *waiting])
-        return DocumentBatch(data=table_of({LEFT: whole.left, RIGHT: whole.right}), key=task.key)
+            if sum(len(pending.left) for pending in waiting) >= len(forest.left):
+                forest, waiting = merge_forests([forest, *waiting]), []
+        forest = merge_forests([forest, *waiting])
+        return DocumentBatch(data=table_of({LEFT: forest.left, RIGHT: forest.right}), key=task.key)
 
 
 def edges_in(folder: Directory, name: str) -> Iterator[Edges]:
@@ -154,11 +154,11 @@ class LabelWriter(ChunkWriter):
             for name in values(table, "name"):
                 for edges in edges_in(source, name):
                     forest.add(edges.left, edges.right)
-            for place, found in enumerate(forest.components()):
-                if len(found.members):
+            for place, block in enumerate(forest.components()):
+                if len(block.members):
                     columns = {
-                        KEY: scale_keys(found.members, self.documents),
-                        NUMBER: found.members,
-                        LABEL: found.labels,
+                        KEY: scale_keys(block.members, self.documents),
+                        NUMBER: block.members,
+                        LABEL: block.labels,
                     }
                     yield self.ranges(table_of(columns), key.child(place), KEY)

@@ -60,7 +60,7 @@ class Search:
     Args:
         threshold: pairs that are at least so similar are duplicates.
         minhash: signatures, and what they are made of.
-        bands: which signatures are compared.
+        bands: bands of the signatures that are compared.
         verification: ``"exact"`` compares the shingles of each candidate, ``"estimated"`` its signatures, ``"none"``
             takes it for a duplicate.
 
@@ -70,8 +70,8 @@ class Search:
     Examples:
         >>> from dcurate.frames.text import column_of
         >>> texts = column_of([b"one two three four five six", b"One, two, three, four, five: six!", b"seven"])
-        >>> found = Search.at(0.8).pairs(texts)
-        >>> found.left.tolist(), found.right.tolist(), found.similarity.tolist()
+        >>> pairs = Search.at(0.8).pairs(texts)
+        >>> pairs.left.tolist(), pairs.right.tolist(), pairs.similarity.tolist()
         ([0], [1], [1.0])
     """
 
@@ -154,5 +154,5 @@ class Search:
         keys = self.bands.keys(signatures[rows])
         order = np.argsort(keys, axis=None, kind="stable")
         documents = rows[order // self.bands.bands]
-        found = candidate_pairs(keys.ravel()[order], documents, documents.astype(np.uint32))
-        return found.left, found.right
+        pairs = candidate_pairs(keys.ravel()[order], documents, documents.astype(np.uint32))
+        return pairs.left, pairs.right

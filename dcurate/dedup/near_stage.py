@@ -72,8 +72,8 @@ class NearDuplicateStage(SearchForDuplicates):
 
     def needed(self) -> list[str]:
         """The columns that decide which rows stay."""
-        others = [name for name in (self.id_field, self.source_field) if name is not None]
-        return list(dict.fromkeys([self.compared, *self.chosen.columns(self.compared), *others]))
+        metadata_columns = [name for name in (self.id_field, self.source_field) if name is not None]
+        return list(dict.fromkeys([self.compared, *self.chosen.columns(self.compared), *metadata_columns]))
 
     def inputs(self) -> Spec:
         return [], self.needed()
@@ -145,7 +145,7 @@ class EntryWriter(SpillWriter):
         spilled: the columns of rows to write; all by default.
         index: where the entries and features of the documents are remembered.
         id_field: the column with ids, for the index.
-        action: of the stage.
+        action: action of the stage.
         source_field: the column with the source of each document, if there is one.
     """
 

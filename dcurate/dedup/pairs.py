@@ -51,9 +51,9 @@ class FindPairs(ProcessingStage[DocumentBatch, DocumentBatch]):
         pairs = candidate_pairs(numbers(table, KEY), documents, numbers(table, CONTENT))
         new = pairs.right >= self.first
         left, right = pairs.left[new], pairs.right[new]
-        found = task.with_data(table_of({KEY: scale_keys(left, int(row_offsets[-1])), LEFT: left, RIGHT: right}))
-        found.found = {"large buckets": pairs.short} if pairs.short else {}
-        return found
+        result = task.with_data(table_of({KEY: scale_keys(left, int(row_offsets[-1])), LEFT: left, RIGHT: right}))
+        result.found = {"large buckets": pairs.short} if pairs.short else {}
+        return result
 
 
 @dataclass

@@ -81,8 +81,8 @@ def connected(pairs: Any) -> Any:
 
 def labelled(pairs: Any) -> Any:
     """The documents of pairs, each with its partition and the first document that it is connected to."""
-    found = components(numbers(pairs, LEFT), numbers(pairs, RIGHT))
-    return table_of({PARTITION: found.members >> _ROW_BITS, NUMBER: found.members, LABEL: found.labels})
+    membership = components(numbers(pairs, LEFT), numbers(pairs, RIGHT))
+    return table_of({PARTITION: membership.members >> _ROW_BITS, NUMBER: membership.members, LABEL: membership.labels})
 
 
 def gathered(fuzzy: FuzzyDuplicates, table: Any, labels: Any) -> Any:
@@ -149,6 +149,6 @@ def _places(documents: Ints, high: npt.NDArray[np.uint64]) -> Any:
     return table_of({PARTITION: documents >> _ROW_BITS, ROW: documents & (2**_ROW_BITS - 1), HIGH: high})
 
 
-def _ordered(table: Any, by: str, other: str) -> tuple[Ints, Ints]:
+def _ordered(table: Any, by: str, column: str) -> tuple[Ints, Ints]:
     order = np.argsort(numbers(table, by))
-    return numbers(table, by)[order], numbers(table, other)[order]
+    return numbers(table, by)[order], numbers(table, column)[order]

@@ -63,11 +63,11 @@ def similar_pairs(bounds: Ints, values: npt.NDArray[np.uint32], least: float) ->
     sizes = np.diff(bounds)
     order = np.argsort(sizes, kind="stable")
     sets = arranged(frozen(bounds, np.int64), frozen(ranks, np.uint32), frozen(order, np.int64))
-    one, other, shared = similar_sets(
+    first, second, shared = similar_sets(
         frozen(sets[0], np.int64), frozen(sets[1], np.uint32), singles, different, least
     ).T
-    one, other = order[one], order[other]
-    left, right = np.minimum(one, other), np.maximum(one, other)
+    first, second = order[first], order[second]
+    left, right = np.minimum(first, second), np.maximum(first, second)
     similarity = shared / (sizes[left] + sizes[right] - shared)
     placed = np.lexsort((right, left))
     return Pairs(left[placed], right[placed], similarity[placed])
@@ -158,21 +158,21 @@ def score_pairs(left: Ints, right: Ints, truth: Pairs, threshold: float) -> Pair
         >>> scores.precision, scores.recall, scores.recall_above
         (0.5, 0.5, 1.0)
     """
-    found = np.isin(_codes(truth.left, truth.right), _codes(left, right))
+    is_found = np.isin(_codes(truth.left, truth.right), _codes(left, right))
     similarity = truth.similarity + _SLACK
     duplicate, above = similarity >= threshold, similarity >= threshold + MARGIN
     edges = (*BANDS, np.inf)
     bands = []
     for low, high in pairwise(edges):
         within = (similarity >= low) & (similarity < high)
-        bands.append(Band(low, min(high, 1.0), int(within.sum()), int((found & within).sum())))
+        bands.append(Band(low, min(high, 1.0), int(within.sum()), int((is_found & within).sum())))
     return PairScores(
         threshold,
         int(duplicate.sum()),
         len(left),
-        int((found & duplicate).sum()),
+        int((is_found & duplicate).sum()),
         int(above.sum()),
-        int((found & above).sum()),
+        int((is_found & above).sum()),
         tuple(bands),
     )
 

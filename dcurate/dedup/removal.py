@@ -38,7 +38,7 @@ class TextDuplicatesRemovalStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         drop_id_field: whether the documents that stay lose their column of ids.
         found_url: a folder for notes of which ids were found, for `ids_found`.
         storage_options: fsspec's, for that folder.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         DataError: ids are text on one side and numbers on the other, so that none could be equal.
@@ -89,12 +89,12 @@ class TextDuplicatesRemovalStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         self._sorted = self._sorted or self._ids.opened()
         table = task.to_arrow()
         try:
-            found = self._sorted.find(id_keys(table, self.id_field), table.num_rows)
+            matches = self._sorted.find(id_keys(table, self.id_field), table.num_rows)
         except DataError as error:
             raise DataError(f"ids of {task.key} in column {self.id_field!r}: {error}") from error
         if self.found_url is not None and task.key is not None:
-            _note(Directory(self.found_url, self.storage_options or {}), task.key, found.places, len(self._sorted))
-        kept = task.keep(~found.rows, self.name, REASON)
+            _note(Directory(self.found_url, self.storage_options or {}), task.key, matches.places, len(self._sorted))
+        kept = task.keep(~matches.rows, self.name, REASON)
         return replace(kept, data=kept.to_arrow().drop_columns([self.id_field])) if self.drop_id_field else kept
 
     @property

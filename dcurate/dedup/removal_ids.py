@@ -41,9 +41,9 @@ class RemovalIds(HidesSecrets):
     """The ids in a column of Parquet files.
 
     Args:
-        path: of files, directories or globs; a directory that dcurate wrote no file to has no ids.
+        path: path of files, directories or globs; a directory that dcurate wrote no file to has no ids.
         id_field: the column; of text or of whole numbers, in any order, each any number of times.
-        read_kwargs: as for `ParquetReader`.
+        read_kwargs: settings of the reader, as in `ParquetReader`.
     """
 
     path: str | list[str]
@@ -105,9 +105,9 @@ class RemovalIds(HidesSecrets):
         with ExitStack() as stack:
             parts = [stack.enter_context(open(folder / f"part-{number}", "w+b")) for number in range(1 << bits)]
             for batch in filter(None, map(reader.process, groups)):
-                found = id_keys(batch.to_arrow(), self.id_field)
-                kind = found.kind if kind == NONE else kind
-                _share_out(found.keys, parts, bits)
+                ids = id_keys(batch.to_arrow(), self.id_field)
+                kind = ids.kind if kind == NONE else kind
+                _share_out(ids.keys, parts, bits)
             _put_together(parts, folder)
         for number in range(1 << bits):
             (folder / f"part-{number}").unlink()
@@ -151,14 +151,14 @@ class SortedIds:
         keys = ids.keys[order]
         places = np.searchsorted(self._high, keys[:, 0])
         here = np.zeros(len(keys), np.bool_)
-        left = np.arange(len(keys))
-        while len(left):  # once, but for two ids that share 64 bits
-            left = left[places[left] < len(self)]
-            left = left[self._high[places[left]] == keys[left, 0]]
-            same = self._low[places[left]] == keys[left, 1]
-            here[left[same]] = True
-            left = left[~same]
-            places[left] += 1
+        pending = np.arange(len(keys))
+        while len(pending):  # once, but for two ids that share 64 bits
+            pending = pending[places[pending] < len(self)]
+            pending = pending[self._high[places[pending]] == keys[pending, 0]]
+            same = self._low[places[pending]] == keys[pending, 1]
+            here[pending[same]] = True
+            pending = pending[~same]
+            places[pending] += 1
         marks[ids.rows[order[here]]] = True
         return IdMatches(marks, np.unique(places[here]))
 

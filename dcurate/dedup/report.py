@@ -127,13 +127,13 @@ class DedupReport:
     def stage(self) -> str:
         """The stage that is recommended, as it is written in Python."""
         search, shingles = self.recommended.search, self.recommended.search.minhash.shingles
-        given = {
+        settings = {
             "threshold": (f"{self.threshold!r}", "0.8"),
             "shingles": (f"Shingles({shingles.size}, {shingles.unit!r})", "Shingles(5, 'words')"),
             "num_hashes": (f"{search.minhash.num_hashes}", f"{_USUAL}"),
             "verification": (f"{search.verification!r}", "'exact'"),
         }
-        unusual = [f"{name}={value}" for name, (value, usual) in given.items() if value != usual]
+        unusual = [f"{name}={value}" for name, (value, usual) in settings.items() if value != usual]
         return f"FuzzyDuplicates({', '.join(unusual)})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def dedup_report(
     exact = [setting for setting in settings if setting.search.verification == "exact"]
     most = max(exact, key=lambda setting: setting.scores.recall or setting.expected())
     thresholds = sorted({*THRESHOLDS, threshold})
-    removals = {(each, how): sample.removal(each, how) for each in thresholds for how in ("connected", "star")}
+    removals = {(level, how): sample.removal(level, how) for level in thresholds for how in ("connected", "star")}
     return DedupReport(
         source=", ".join(paths),
         whole=read.whole,
@@ -240,5 +240,5 @@ def _tried(sample: SimilaritySample, threshold: float, shingles: Shingles) -> It
     signatures = {hashes: MinHash(shingles, hashes).signatures(sample.texts) for hashes in dict(TRIED)}
     for hashes, verification in TRIED:
         search = Search.at(threshold, MinHash(shingles, hashes), verification)
-        found = search.pairs(sample.texts, signatures[hashes])
-        yield Setting(search, score_pairs(found.left, found.right, sample.truth, threshold), found.candidates)
+        pairs = search.pairs(sample.texts, signatures[hashes])
+        yield Setting(search, score_pairs(pairs.left, pairs.right, sample.truth, threshold), pairs.candidates)

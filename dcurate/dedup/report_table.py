@@ -94,17 +94,21 @@ def _titled(title: str, *heads: str) -> Table:
 
 def _removals(report: DedupReport) -> Table:
     table = _titled("what would be removed", "documents", "share", "groups", "largest", "chained")
-    for one in report.removals:
-        chained = None if one.scores.removed_rightly is None else 1 - one.scores.removed_rightly
-        largest = f"{one.sizes[0]:,}" if one.groups else ""
-        share = percent(one.removed / report.sample.documents)
-        name = f"from {one.threshold:g} on, {one.clustering}"
-        table.add_row(name, f"{one.removed:,}", share, f"{one.groups:,}", largest, percent(chained))
+    for removal in report.removals:
+        chained = None if removal.scores.removed_rightly is None else 1 - removal.scores.removed_rightly
+        largest = f"{removal.sizes[0]:,}" if removal.groups else ""
+        share = percent(removal.removed / report.sample.documents)
+        name = f"from {removal.threshold:g} on, {removal.clustering}"
+        table.add_row(name, f"{removal.removed:,}", share, f"{removal.groups:,}", largest, percent(chained))
     return table
 
 
 def _sizes(report: DedupReport) -> Table:
-    sizes = next(one.sizes for one in report.removals if (one.threshold, one.clustering) == (report.threshold, "star"))
+    sizes = next(
+        removal.sizes
+        for removal in report.removals
+        if (removal.threshold, removal.clustering) == (report.threshold, "star")
+    )
     heads = ["2", *(f"{low} to {high - 1}" for low, high in pairwise(_SIZES[1:])), f"{_SIZES[-1]} or more"]
     bounds = [*_SIZES, float("inf")]
     table = _titled("sizes of groups", *heads)

@@ -64,10 +64,10 @@ class Members:
     """Documents that belong to groups of two or more, as arrays of equal length.
 
     Args:
-        numbers: of the documents.
+        numbers: numbers of the documents.
         groups: the number of the first document of the group of each.
         sizes: how many documents that group has.
-        kept: which stay.
+        kept: whether each document stays.
         keepers: the place in these arrays of the document of the group that is kept.
         similarity: to the one that stays; NaN if it was not worked out.
         sources: the number of the source of each, in the order of `SpilledRows.sources`; None without sources.
@@ -129,7 +129,7 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
         report_path: a folder for the groups as Parquet.
         text_field: the column of texts.
         stage: the name of the stage that a person wrote.
-        name: of the round.
+        name: name of the round.
         when_known: called when all duplicates are known.
         hidden: columns that were added for the search, and are left out in the end.
     """
@@ -172,9 +172,9 @@ class ApplyClusters(BarrierStage[DocumentBatch]):
             ]
         edges = self.spilled.edges()
 
-        def marked(found: ShuffleIndex) -> list[Stage]:
+        def marked(key_files: ShuffleIndex) -> list[Stage]:
             kind = DropMarked if self.action == "drop" else FlagMarked
-            marks = found.partitions(edges, _KEY, f"{self.name}_of_splits")
+            marks = key_files.partitions(edges, _KEY, f"{self.name}_of_splits")
             mark = kind(marks, self.spilled.documents, self.reason, self.hidden, name=self.stage)
             return [self.spilled.reader(f"{self.stage}_from_disk"), mark]
 
@@ -288,9 +288,9 @@ def naming_twins(batch: DocumentBatch, places: Ints, members: Any, column: str) 
 
     Args:
         batch: rows that stay, with one rejection.
-        places: of the dropped rows in the batch before.
+        places: places of the dropped rows in the batch before.
         members: a row for each of these.
-        column: of the ids of the documents that were kept.
+        column: column with the ids of the documents that were kept.
     """
     if not batch.rejections or column not in members.column_names:
         return batch
@@ -305,6 +305,6 @@ def members_of(table: Any, marks: ShufflePartitions, documents: int) -> tuple[In
     """Return the places of group members in a spilled split, and the members."""
     if not table.num_rows:
         return np.zeros(0, np.int64), table
-    own = numbers(table, DOC_ID)
-    found = marks.read(marks.partition_with(int(scale_keys(own[:1], documents)[0])))
-    return (numbers(found, DOC_ID) - own[0] if found.num_rows else np.zeros(0, np.int64)), found
+    doc_ids = numbers(table, DOC_ID)
+    members = marks.read(marks.partition_with(int(scale_keys(doc_ids[:1], documents)[0])))
+    return (numbers(members, DOC_ID) - doc_ids[0] if members.num_rows else np.zeros(0, np.int64)), members

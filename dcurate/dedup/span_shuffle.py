@@ -108,8 +108,8 @@ class SpanShuffle(BarrierStage[DocumentBatch]):
             MarkSpans(spilled, self, name=f"{self.name}_marks"),
         ]
 
-    def _found(self, what: str) -> dict[str, Any]:
-        return {"finder": self.finder(), "text_field": self.text_field, "name": f"{self.name}_{what}"}
+    def _found(self, step: str) -> dict[str, Any]:
+        return {"finder": self.finder(), "text_field": self.text_field, "name": f"{self.name}_{step}"}
 
 
 def at_least(stage: str, setting: str, value: object, least: int) -> None:
@@ -299,11 +299,11 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Cut surplus copies out of documents, and drop documents that become too short.
 
     Args:
-        marks: which copies go, by document.
+        marks: copies that go, by document.
         documents: how many there are in the whole dataset.
         finder: finds the spans once more.
         least: words and characters that a document needs from which something was cut.
-        report: of the most frequent spans.
+        report: report of the most frequent spans.
     """
 
     marks: ShufflePartitions
@@ -321,28 +321,28 @@ class CutSpans(ProcessingStage[DocumentBatch, DocumentBatch]):
         self.finder.spans(column_of([b"One line."]))
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        whole = task.to_arrow()
-        table = whole.drop_columns([DOC_ID])
+        rows = task.to_arrow()
+        table = rows.drop_columns([DOC_ID])
         if not table.num_rows:
             return task.with_data(table)
-        own = numbers(whole, DOC_ID)
-        marks = self.marks.read(self.marks.partition_with(int(scale_keys(own[:1], self.documents)[0])))
+        doc_ids = numbers(rows, DOC_ID)
+        marks = self.marks.read(self.marks.partition_with(int(scale_keys(doc_ids[:1], self.documents)[0])))
         if not marks.num_rows and self.report is None:
             return task.with_data(table)
         column = text_column(table, self.text_field)
         spans = self.finder.spans(column)
         if self.report is not None:
             assert task.key is not None
-            self.report.write(task.key, column, own, spans)
+            self.report.write(task.key, column, doc_ids, spans)
         if not marks.num_rows:
             return task.with_data(table)
         keys, first = np.unique(numbers(marks, _SPAN), return_index=True)
         checks, texts, allowed = (numbers(marks, name)[first] for name in (_CHECK, DOC_ID, _ALLOWED))
-        surplus_spans = surplus(spans, Copies(keys, checks, texts - own[0], allowed))
+        surplus_spans = surplus(spans, Copies(keys, checks, texts - doc_ids[0], allowed))
         cut = stretches_of(*column, spans, surplus_spans, self.finder.fit)
-        left = self._left(task, table, column, cut)
+        remaining = self._left(task, table, column, cut)
         return replace(
-            left, found={"copies": int(surplus_spans.sum()), "bytes cut": int((cut.stops - cut.starts).sum())}
+            remaining, found={"copies": int(surplus_spans.sum()), "bytes cut": int((cut.stops - cut.starts).sum())}
         )
 
     def _left(self, task: DocumentBatch, table: Any, column: TextColumn, cut: Stretches) -> DocumentBatch:

@@ -53,7 +53,7 @@ class SpanDuplicates(SpanShuffle):
             ``too short``; documents left with only whitespace are always dropped, as ``nothing left``.
         report_path: a folder for Parquet files of the 1,000 spans of which most copies go: ``text``, ``copies``,
             ``removed``, and ``document``, the number of the first document that holds it.
-        name: of the stage.
+        name: name of the stage.
 
     Spans are compared by 96-bit hashes, which are shuffled in ranges, so that memory does not grow with the dataset.
     With ``with_(resources=Resources(gpus=0.25))`` they are first found on GPUs, bit for bit the same (untested on one).

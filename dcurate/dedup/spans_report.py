@@ -29,8 +29,8 @@ def write_tops(
     """Write the spans of one partition that are cut out most often.
 
     Args:
-        folder: of the round in which hashes were written.
-        key: of the range.
+        folder: folder of the round in which hashes were written.
+        key: key of the range.
         counts: for each span the copies that go, all copies, and the first document, of shape (spans, 3).
         spans: their hashes.
     """
@@ -46,7 +46,7 @@ class SpanReport(HidesSecrets):
 
     Args:
         path: the folder of the report.
-        options: of fsspec, for both folders.
+        options: storage options of fsspec, for both folders.
         url: the folder of the round in which hashes were written.
     """
 

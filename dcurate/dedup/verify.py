@@ -96,8 +96,8 @@ class NearDuplicates(ABC):
     @property
     def columns(self) -> list[str]:
         """The columns of the rows that are read."""
-        others = [name for name in (self.id_field, self.source_field) if name is not None]
-        return list(dict.fromkeys([*self.compared, *self.keep.columns(self.text_field), *others]))
+        metadata_columns = [name for name in (self.id_field, self.source_field) if name is not None]
+        return list(dict.fromkeys([*self.compared, *self.keep.columns(self.text_field), *metadata_columns]))
 
     @property
     @abstractmethod
@@ -123,7 +123,7 @@ class NearDuplicates(ABC):
         """Return the comparison of candidates.
 
         Args:
-            table: of candidates, with their features.
+            table: table of candidates, with their features.
             order: their places in it, in the order of their numbers.
         """
 
@@ -131,9 +131,9 @@ class NearDuplicates(ABC):
         """Make groups of the candidates, which are known by their places in the order of their numbers.
 
         Args:
-            ranks: of each candidate.
+            ranks: rank of each candidate.
             pairs: those that are similar enough.
-            similarity: of each pair.
+            similarity: similarity of each pair.
         """
         return clustered(np.arange(len(ranks)), ranks, *pairs, similarity, how=self.clustering)
 
@@ -235,26 +235,26 @@ class CandidateWriter(ChunkWriter):
         assert self.near is not None
         assert self.labels is not None
         assert self.pairs is not None
-        own = numbers(table, DOC_ID)
-        part = self.labels.partition_with(int(scale_keys(own[:1], self.near.spilled.documents)[0]))
+        doc_ids = numbers(table, DOC_ID)
+        part = self.labels.partition_with(int(scale_keys(doc_ids[:1], self.near.spilled.documents)[0]))
         labels = self.labels.read(part)
         if not labels.num_rows:
             return
-        found, names = numbers(labels, LABELLED), numbers(labels, LABEL)
-        yield self.ranges(self._candidates(table, key, found - own[0], names), key, _KEY, SETS)
+        labelled, names = numbers(labels, LABELLED), numbers(labels, LABEL)
+        yield self.ranges(self._candidates(table, key, labelled - doc_ids[0], names), key, _KEY, SETS)
         pairs = self.pairs.read(part)
         if pairs.num_rows:
             left, right = pairs_once(numbers(pairs, LEFT), numbers(pairs, RIGHT))
-            keys = component_keys(names[np.searchsorted(found, left)])
+            keys = component_keys(names[np.searchsorted(labelled, left)])
             yield self.ranges(table_of({_KEY: keys, LEFT: left, RIGHT: right}), key, _KEY, PAIRS)
 
     def _candidates(self, table: Any, key: BatchKey, rows: Ints, names: Ints) -> Any:
         """Return a row for each candidate: component, rank, id and features."""
         near = self.near
         assert near is not None
-        own = numbers(table, DOC_ID)
-        made = table_of({_KEY: component_keys(names), LABELLED: own[rows], LABEL: names})
-        if own[0] < near.spilled.first:
+        doc_ids = numbers(table, DOC_ID)
+        made = table_of({_KEY: component_keys(names), LABELLED: doc_ids[rows], LABEL: names})
+        if doc_ids[0] < near.spilled.first:
             made = with_rank(made, near.keep, -np.inf)
             known = rows_at(table, rows)
             for column in set(known.column_names) - {DOC_ID}:
@@ -324,7 +324,7 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
         similarity = groups.similarity.copy()
         unknown = np.flatnonzero(np.isnan(similarity))
         similarity[unknown] = compare(groups.member[unknown], groups.kept_member[unknown])
-        found = Members(
+        group_members = Members(
             numbers=members[groups.member],
             groups=members[groups.group],
             sizes=groups.size,
@@ -333,16 +333,18 @@ class CompareCandidates(ProcessingStage[DocumentBatch, DocumentBatch]):
             similarity=similarity,
             sources=_sources(table, order[groups.member]),
         )
-        members_found = found.table(ids_at(table, order[groups.member]), self.near.spilled.documents)
-        return rows_at(members_found, np.flatnonzero(found.kept | (found.numbers >= self.near.spilled.first)))
+        members_found = group_members.table(ids_at(table, order[groups.member]), self.near.spilled.documents)
+        return rows_at(
+            members_found, np.flatnonzero(group_members.kept | (group_members.numbers >= self.near.spilled.first))
+        )
 
 
 def _sources(table: Any, rows: Ints) -> Ints | None:
     """Return the source numbers of candidates; -1 for documents of earlier runs."""
     if _SOURCE not in table.column_names:
         return None
-    found = numbers(table, _SOURCE)[rows]
-    return np.where(np.isnan(found), -1, found).astype(np.int64)
+    sources = numbers(table, _SOURCE)[rows]
+    return np.where(np.isnan(sources), -1, sources).astype(np.int64)
 
 
 @dataclass(frozen=True)

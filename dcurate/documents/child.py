@@ -56,7 +56,7 @@ def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[di
     output, used = options.get("output", "text"), data
     cut = truncation(data)
     try:
-        found = _extracted(data, chosen, extract)
+        extracted = _extracted(data, chosen, extract)
     except MediaError as error:
         if error.fault.reason not in _BROKEN:
             raise
@@ -66,27 +66,29 @@ def _read(data: bytes, options: Mapping[str, Any], extract: Extract) -> tuple[di
                 raise MediaError("no pages", "its page tree is empty") from None
             raise _fault(data, cut, error.fault) from None
         try:
-            found, used = _extracted(repaired, chosen, extract), repaired
+            extracted, used = _extracted(repaired, chosen, extract), repaired
         except MediaError:
             raise _fault(data, cut, error.fault) from None
-    if not any(page["width"] or page["height"] for page in found["pages"]):
-        raise MediaError("damaged", f"none of its {len(found['pages']):,} pages can be loaded")
-    if cut and not any(page["characters"] or page["image_share"] for page in found["pages"]):
+    if not any(page["width"] or page["height"] for page in extracted["pages"]):
+        raise MediaError("damaged", f"none of its {len(extracted['pages']):,} pages can be loaded")
+    if cut and not any(page["characters"] or page["image_share"] for page in extracted["pages"]):
         raise _fault(data, cut)
-    losses = DocumentLosses(found["losses"])
+    losses = DocumentLosses(extracted["losses"])
     losses.add("end", bool(cut))
     pictures = list[bytes]()
     if output == "interleaved":
-        figures = found.get("figures") or ()
+        figures = extracted.get("figures") or ()
         pictures = figure_pictures(used, figures[:MOST_FIGURES])
-        beyond = max(0, len(figures) - MOST_FIGURES) + sum(page.get("figures_left_out", 0) for page in found["pages"])
+        beyond = max(0, len(figures) - MOST_FIGURES) + sum(
+            page.get("figures_left_out", 0) for page in extracted["pages"]
+        )
         losses.add("figures", beyond + undrawn(figures, pictures))
-    needed = {*(options.get("signals") or found["pages"][0]), *(["markdown"] if output == "interleaved" else [])}
-    pages = [{name: page[name] for name in page if name in needed} for page in found["pages"]]
-    whole = {name: found[name] for name in found if name in _WHOLE or name == output}
+    needed = {*(options.get("signals") or extracted["pages"][0]), *(["markdown"] if output == "interleaved" else [])}
+    pages = [{name: page[name] for name in page if name in needed} for page in extracted["pages"]]
+    kept = {name: extracted[name] for name in extracted if name in _WHOLE or name == output}
     if output == "markdown":
-        whole["page_spans"] = _spans([page["markdown"] for page in found["pages"]])
-    return {**whole, "pages": pages, "truncated": cut, "losses": losses.rows()}, pictures
+        kept["page_spans"] = _spans([page["markdown"] for page in extracted["pages"]])
+    return {**kept, "pages": pages, "truncated": cut, "losses": losses.rows()}, pictures
 
 
 def _spans(texts: Sequence[str]) -> list[list[int]]:

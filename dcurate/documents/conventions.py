@@ -13,9 +13,9 @@ class PageAnswer(NamedTuple):
     """What a vision model read on a page.
 
     Args:
-        text: of the page, as Markdown.
+        text: text of the page, as Markdown.
         turn: degrees by which the picture should be turned with the clock and sent again; 0 if it is upright.
-        language: as the model names it; empty if it does not.
+        language: language of the page, as the model names it; empty if it does not.
     """
 
     text: str
@@ -99,8 +99,8 @@ def read_nemotron_parse(answer: str) -> PageAnswer:
     if not blocks and answer.strip(" </s>\n"):
         raise RequestError("the answer has no block with a class", "unreadable answer", again=True)
     parts = []
-    for found, name in blocks:
-        text = found.replace("<tbc>", "").strip()
+    for block, name in blocks:
+        text = block.replace("<tbc>", "").strip()
         if not text or name in _LEFT_OUT:
             continue
         mark = _HEADINGS.get(name, "")

@@ -235,14 +235,14 @@ class PdfExtract(FileExtract):
             for row, ref in enumerate(refs)
         ]
 
-    def _with_columns(self, rows: pa.Table, found: Sequence[Mapping[str, Any]]) -> pa.Table:
+    def _with_columns(self, rows: pa.Table, records: Sequence[Mapping[str, Any]]) -> pa.Table:
         """The rows with what was found in their files, in place of columns of the same names."""
         columns = pa.schema([(self.text_field, pa.string()), *DOCUMENT])
-        table = pa.Table.from_pylist(list(found), columns)
+        table = pa.Table.from_pylist(list(records), columns)
         if "truncated" in rows.column_names and pa.types.is_string(rows["truncated"].type):
             known = rows["truncated"].to_pylist()  # by the crawler
-            said = [was or now for was, now in zip(known, table["truncated"].to_pylist(), strict=True)]
-            table = with_columns(table, pa.table({"truncated": pa.array(said, pa.string())}))
+            truncated = [was or now for was, now in zip(known, table["truncated"].to_pylist(), strict=True)]
+            table = with_columns(table, pa.table({"truncated": pa.array(truncated, pa.string())}))
         return with_columns(rows.drop_columns([name for name in (BYTES,) if name in rows.column_names]), table)
 
 

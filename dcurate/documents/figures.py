@@ -71,8 +71,8 @@ def turned(box: Box, rotation: int, width: float, height: float) -> tuple[float,
     Args:
         box: left, top, right and bottom, before the rotation.
         rotation: degrees, clockwise.
-        width: of the page as it is shown.
-        height: of the page as it is shown.
+        width: width of the page as it is shown.
+        height: height of the page as it is shown.
 
     Examples:
         >>> turned((10, 20, 30, 60), 90, 800, 600)

@@ -24,7 +24,7 @@ def interleaved_table(rows: pa.Table, found: Sequence[ChildAnswer], ids: Sequenc
     Args:
         rows: a row for each PDF.
         found: what was extracted of each, with pictures of its figures as blobs.
-        ids: of the documents.
+        ids: identifiers of the documents.
     """
     refs = refs_of(rows) if REF in rows.column_names else [None] * rows.num_rows
     records: list[dict[str, Any]] = []
@@ -34,10 +34,10 @@ def interleaved_table(rows: pa.Table, found: Sequence[ChildAnswer], ids: Sequenc
         records += interleaved_rows(sample, answer.value, answer.blobs, source)
         origin += [row] * (len(records) - len(origin))
     table = rows_of(records, [pa.field(PAGE, pa.int32())])
-    others = rows.drop_columns([name for name in (*table.column_names, REF, BYTES) if name in rows.column_names])
-    repeated = others.take(pa.array(origin, pa.int64()))
-    for name in others.column_names:
-        table = table.append_column(others.schema.field(name), repeated[name])
+    carried = rows.drop_columns([name for name in (*table.column_names, REF, BYTES) if name in rows.column_names])
+    repeated = carried.take(pa.array(origin, pa.int64()))
+    for name in carried.column_names:
+        table = table.append_column(carried.schema.field(name), repeated[name])
     return table
 
 

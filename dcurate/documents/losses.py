@@ -107,6 +107,6 @@ def remarks_on_losses(stage: str, found: Mapping[str, int]) -> list[str]:
     documents = found.get(_DOCUMENTS, 0)
     if not documents:
         return []
-    lost = [f"{count:,} {KINDS[what]}" for what in KINDS if (count := found.get(_LOST + what, 0))]
+    lost = [f"{count:,} {KINDS[loss]}" for loss in KINDS if (count := found.get(_LOST + loss, 0))]
     are = "document is" if documents == 1 else "documents are"
     return [f"{stage}: {documents:,} {are} not whole; lost are {'; '.join(lost)}. The column losses says where"]

@@ -19,7 +19,7 @@ def limited_memory(size: int, more: int = 0) -> Iterator[None]:
     """Let a file take memory by its size, below the limit of the process: a bomb ends before it fills that.
 
     Args:
-        size: of the file in bytes.
+        size: size of the file in bytes.
         more: bytes beyond what its size gives it.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)

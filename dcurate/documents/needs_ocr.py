@@ -69,15 +69,15 @@ class NeedsOcr(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
         columns = (column_of(table, name).to_pylist() for name in (self.text_field, "pages", "page_spans"))
-        found = [
+        routed = [
             _routed(text or "", pages or [], spans or [], self.otherwise)
             for text, pages, spans in zip(*columns, strict=True)
         ]
-        shares = [sum(page["route"] != TEXT for page in pages) / len(pages) if pages else None for pages in found]
+        shares = [sum(page["route"] != TEXT for page in pages) / len(pages) if pages else None for pages in routed]
         routes = [self.otherwise if (share or 0) > self.max_share else TEXT for share in shares]
         added = pa.table(
             {
-                "pages": pa.array(found, pa.list_(PAGE)),
+                "pages": pa.array(routed, pa.list_(PAGE)),
                 "ocr_share": pa.array(shares, pa.float64()),
                 "route": pa.array(routes, pa.string()),
             }
@@ -90,9 +90,9 @@ def _routed(
 ) -> list[dict[str, Any]]:
     """The pages of a document with the way of each."""
     data = text.encode()
-    found = []
+    routed = []
     for number, page in enumerate(pages):
         span = spans[number] if number < len(spans) else {"start": 0, "stop": len(data) if len(pages) == 1 else 0}
         route = decide(page, data[span["start"] : span["stop"]].decode(errors="ignore"), otherwise)
-        found.append({**page, "route": route.way, "route_reason": route.reason, "ocr_need": route.need})
-    return found
+        routed.append({**page, "route": route.way, "route_reason": route.reason, "ocr_need": route.need})
+    return routed

@@ -101,5 +101,5 @@ def _is_odd(word: str) -> bool:
     letters = [character for character in word if character.isalpha()]
     if not letters:
         return len(word) > 1 and not any(map(str.isdigit, word)) and len(set(word)) > 1
-    inner = sum(one.islower() and after.isupper() for one, after in pairwise(letters))
+    inner = sum(before.islower() and after.isupper() for before, after in pairwise(letters))
     return inner > 1 or (len(word) > 2 and _ODD.search(word) is not None and not _ABBREVIATED.fullmatch(word))

@@ -58,7 +58,7 @@ def with_page_tree(data: bytes) -> bytes | None:
     data = data[: table.start()] if table else data  # half of a table or trailer would swallow what follows
     closed = b"\nendstream\nendobj\n" if data.rfind(b"endstream") < data.rfind(b"stream") - 3 else b"\nendobj\n"
     parts = [data, closed]
-    parts += [b"%d 0 obj\n%b\nendobj\n" % each for each in unpacked.items() if each[0] not in objects]
+    parts += [b"%d 0 obj\n%b\nendobj\n" % entry for entry in unpacked.items() if entry[0] not in objects]
     kids = b" ".join(b"%d 0 R" % page for page in pages)
     parts.append(b"%d 0 obj\n<</Type/Pages/Count %d/Kids[%b]>>\nendobj\n" % (root, len(pages), kids))
     parts.append(b"%d 0 obj\n<</Type/Catalog/Pages %d 0 R>>\nendobj\n" % (root + 1, root))
@@ -76,45 +76,45 @@ def has_no_pages(data: bytes) -> bool:
     """
     trees = [body for _, body in _objects(data) if _TREE.search(body)]
     kids = [_KIDS.search(body) for body in trees]
-    return bool(trees) and not any(found is None or found[1].strip() for found in kids)
+    return bool(trees) and not any(match is None or match[1].strip() for match in kids)
 
 
 def _objects(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Number and dictionary of each object, up to its stream."""
     number, begin, place = 0, -1, 0
-    while found := _MARK.search(data, place):
-        place = found.end()
+    while mark := _MARK.search(data, place):
+        place = mark.end()
         if begin >= 0:
-            yield number, data[begin : min(found.start(), begin + _HEAD)]
-        number, begin = (int(found[1]), found.end()) if found[1] and int(found[1]) < _NUMBERS else (0, -1)
-        if found[0].startswith(b"stream"):
+            yield number, data[begin : min(mark.start(), begin + _HEAD)]
+        number, begin = (int(mark[1]), mark.end()) if mark[1] and int(mark[1]) < _NUMBERS else (0, -1)
+        if mark[0].startswith(b"stream"):
             end = data.find(b"endstream", place)
             place = len(data) if end < 0 else end + len(b"endstream")
 
 
 def _unpacked(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Number and text of each object that is in an object stream."""
-    left, place = MOST_UNPACKED, 0
-    while left > 0 and (found := _PACKED.search(data, place)):
-        begin = data.rfind(b"obj", max(0, found.start() - 4096), found.start())
-        stream = _STREAM.search(data, found.end(), found.end() + 4096)
-        place = found.end()
+    budget, place = MOST_UNPACKED, 0
+    while budget > 0 and (packed := _PACKED.search(data, place)):
+        begin = data.rfind(b"obj", max(0, packed.start() - 4096), packed.start())
+        stream = _STREAM.search(data, packed.end(), packed.end() + 4096)
+        place = packed.end()
         if begin < 0 or not stream:
             continue
         end = data.find(b"endstream", stream.end())
         place = len(data) if end < 0 else end
         counts = [number.search(data, begin, stream.start()) for number in _COUNTS]
         try:
-            content = zlib.decompressobj().decompress(data[stream.end() : place], left)
+            content = zlib.decompressobj().decompress(data[stream.end() : place], budget)
         except zlib.error:
             continue
-        left -= len(content)
+        budget -= len(content)
         if all(counts):
-            yield from _members(content, *(int(each[1]) for each in counts if each))
+            yield from _members(content, *(int(match[1]) for match in counts if match))
 
 
 def _members(content: bytes, count: int, first: int) -> Iterator[tuple[int, bytes]]:
-    heads = [int(each) for each in content[:first].split()[: 2 * count] if each.isdigit() and len(each) < 10]
+    heads = [int(digits) for digits in content[:first].split()[: 2 * count] if digits.isdigit() and len(digits) < 10]
     numbers, places = heads[::2], [first + place for place in heads[1::2]]
     end = first
     for number, start, stop in zip(numbers, places, [*places[1:], len(content)], strict=False):
@@ -143,4 +143,4 @@ def _in_order(bodies: dict[int, bytes]) -> list[int]:
 
 
 def _references(text: bytes) -> list[int]:
-    return [int(each[1]) for each in _REFERENCE.finditer(text)]
+    return [int(match[1]) for match in _REFERENCE.finditer(text)]

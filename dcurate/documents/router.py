@@ -63,7 +63,7 @@ def decide(page: Mapping[str, Any], text: str, otherwise: str = OCR) -> Route:
         page: signals of the page as `dcurate.documents.pdf.extract_pdf` gives them; `characters`, `image_share`,
             `text_over_image`, `broken_share`, `noise_share` and `by_shapes` are used. A page that was read by the
             shapes of its glyphs has its text, although that of the file is of no use.
-        text: of the page.
+        text: text of the page.
         otherwise: where pages go whose text is not in the file.
 
     Examples:
@@ -103,10 +103,10 @@ def no_language(text: str) -> float | None:
     """
     sample = _sampled(text)
     eastern = [character for run in _EASTERN.findall(sample) for character in run if character.isalpha()]
-    other = _EASTERN.sub(" ", sample) if eastern else sample
-    latin = _LATIN.findall(other)
-    rest = _LATIN.sub(" ", other)
-    parts = [_unlike(words) for words in (" ".join(latin), " ".join(rest.split())) if words]
+    non_eastern = _EASTERN.sub(" ", sample) if eastern else sample
+    latin = _LATIN.findall(non_eastern)
+    non_latin = _LATIN.sub(" ", non_eastern)
+    parts = [_unlike(words) for words in (" ".join(latin), " ".join(non_latin.split())) if words]
     if len(eastern) >= FEW_LETTERS:
         usual = sum(map(_everyday().__contains__, eastern)) / len(eastern)
         parts.append((len(eastern), _ramp(usual, *EVERYDAY)))

@@ -92,21 +92,21 @@ def set_aside(
         if reasons[which] < MOST_OF_A_REASON and len(chosen) < _TRIED:
             reasons[which] += 1
             chosen.append(row)
-    found = [
+    documents = [
         SetAside(_named(row), row.get("_dcurate_stage", ""), row.get("_dcurate_reason", ""), row.get(FAULT) or "")
         for row in chosen
     ]
-    return _drawn(found, [Ref(**row[REF]) for row in chosen], draw)[:MOST] if found else []
+    return _drawn(documents, [Ref(**row[REF]) for row in chosen], draw)[:MOST] if documents else []
 
 
-def _drawn(found: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]:
+def _drawn(documents: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]:
     if missing(draw.libraries):
-        return found
+        return documents
     until, shown = time.monotonic() + _ALL_S, list[SetAside]()
     with Sandbox(draw.function, {"side": SIDE}, timeout_s=_TIMEOUT_S, memory_bytes=2**29) as sandbox:
-        for one, ref in zip(found, refs, strict=True):
-            answer, picture = None, SetAside(*_words(one))
-            if time.monotonic() < until and not one.reason.startswith(_DANGEROUS):
+        for document, ref in zip(documents, refs, strict=True):
+            answer, picture = None, SetAside(*_words(document))
+            if time.monotonic() < until and not document.reason.startswith(_DANGEROUS):
                 try:
                     data = fetch(pa.table({REF: ref_array([ref])}), limit=_LARGEST)[0]
                     answer = sandbox.call(data, _TIMEOUT_S) if isinstance(data, bytes) else None
@@ -114,13 +114,13 @@ def _drawn(found: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]
                     answer = None
             if isinstance(answer, ChildAnswer):
                 value = answer.value
-                picture = SetAside(*_words(one), answer.blobs[0], int(value["width"]), int(value["height"]))
+                picture = SetAside(*_words(document), answer.blobs[0], int(value["width"]), int(value["height"]))
             shown.append(picture)
-    return sorted(shown, key=lambda one: not one.picture)
+    return sorted(shown, key=lambda document: not document.picture)
 
 
-def _words(one: SetAside) -> tuple[str, str, str, str]:
-    return one.name, one.stage, one.reason, one.detail
+def _words(document: SetAside) -> tuple[str, str, str, str]:
+    return document.name, document.stage, document.reason, document.detail
 
 
 def _named(row: Mapping[str, Any]) -> str:

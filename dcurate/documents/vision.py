@@ -150,7 +150,7 @@ class VisionExtract(GenerateStage):
                 )
             self._answer(table, asked)
         for page in asked:
-            place = next(place for place, one in enumerate(pages[page.row]) if one["number"] == page.number)
+            place = next(place for place, candidate in enumerate(pages[page.row]) if candidate["number"] == page.number)
             if page.answer is None:
                 pages[page.row][place].update(route=ASIDE, route_reason=f"vision model: {page.failure}")
             else:
@@ -209,16 +209,16 @@ class VisionExtract(GenerateStage):
             by_row.setdefault(page.row, []).append(page)
         for row, of in by_row.items():
             data = fetch(table.slice(row, 1), storage_options=self.storage_options or {})[0]
-            found: Any = data
+            drawn: Any = data
             if isinstance(data, bytes):
                 turns = {page.number: page.turn for page in of}
-                found = self._sandbox.call(wanted(data, [page.number for page in of], turns))
+                drawn = self._sandbox.call(wanted(data, [page.number for page in of], turns))
             pictures = (
-                dict(zip(found.value["pages"], found.blobs, strict=True)) if isinstance(found, ChildAnswer) else {}
+                dict(zip(drawn.value["pages"], drawn.blobs, strict=True)) if isinstance(drawn, ChildAnswer) else {}
             )
             for page in of:
                 page.picture = pictures.get(page.number, b"")
-                page.failure = found.reason if isinstance(found, MediaFault) else "not drawn"
+                page.failure = drawn.reason if isinstance(drawn, MediaFault) else "not drawn"
 
     def _question(self, page: _Page) -> Request:
         prompt = str(self.prompt)
@@ -232,8 +232,8 @@ class VisionExtract(GenerateStage):
 def _parts(text: str, pages: Sequence[Any], spans: Sequence[Mapping[str, int]]) -> list[str]:
     """The text of each page."""
     data = text.encode()
-    found = [data[span["start"] : span["stop"]].decode(errors="ignore") for span in spans]
-    return found + [""] * (len(pages) - len(found))
+    parts = [data[span["start"] : span["stop"]].decode(errors="ignore") for span in spans]
+    return parts + [""] * (len(pages) - len(parts))
 
 
 def _joined(parts: Sequence[str]) -> tuple[str, list[dict[str, int]]]:

@@ -175,8 +175,8 @@ class RunAccounting:
             return
         made = [0, *(stage.output_bytes for stage in flow.operators)]
         samples = [
-            OperatorSample(one.name, stage.limit.slots, len(stage.running), stage.items_waiting, nbytes)
-            for one, stage, nbytes in zip(self.job.plan.operators, flow.operators, made, strict=False)
+            OperatorSample(operator.name, stage.limit.slots, len(stage.running), stage.items_waiting, nbytes)
+            for operator, stage, nbytes in zip(self.job.plan.operators, flow.operators, made, strict=False)
         ]
         self.emit(Sampled(time.time(), tuple(samples), sum(made), int(flow.budget_bytes)))
 
@@ -227,14 +227,14 @@ class RunAccounting:
     def task_done(self, operator: int, summary: Mapping[str, Any], splits: Sequence[int]) -> None:
         """Count a finished task: ``summary`` is that of its `TaskResult`, ``splits`` the split number of each input."""
         name = self.job.plan.operators[operator].name
-        for place, (number, each) in enumerate(zip(splits, summary["stats"], strict=True)):
+        for place, (number, input_stats) in enumerate(zip(splits, summary["stats"], strict=True)):
             split = self._open[number]
             split.files.extend(summary["files"][place])
             split.unread = split.unread or summary["unread"][place]
             self.quarantined.update(summary["quarantined"][place])
-            stats = [StageStats.from_dict(values) for values in each]
-            for one in stats:
-                split.stats.setdefault(one.name, StageStats(one.name)).add(one)
+            stats = [StageStats.from_dict(values) for values in input_stats]
+            for stage in stats:
+                split.stats.setdefault(stage.name, StageStats(stage.name)).add(stage)
             self.emit(TaskDone(time.time(), name, split.key, tuple(stats), summary["seconds"] / len(splits)))
 
     def split_finished(self, number: int) -> None:
@@ -258,8 +258,8 @@ class RunAccounting:
         self._outputs ^= _digest(key, *names, *(f"{stats['name']} {stats['rows_out']}" for stats in last))
 
     def _count(self, stats: Iterable[StageStats]) -> None:
-        for one in stats:
-            self._totals.setdefault(one.name, StageStats(one.name)).add(one)
+        for stage in stats:
+            self._totals.setdefault(stage.name, StageStats(stage.name)).add(stage)
 
     def close(self, error: str = "") -> None:
         """End the run, with or without an error, and flush the ledger."""

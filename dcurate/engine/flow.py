@@ -121,9 +121,9 @@ class InFlightLimit:
     def record(self, seconds: float, items: int = 1) -> None:
         """Learn from a task of a number of items that took some seconds in its slot."""
         self._taken += 1
-        each, weight = seconds / items, 1 / min(self._taken, MEAN_OVER)
-        self.mean_s += (each - self.mean_s) * weight
-        self._mean_square += (each**2 - self._mean_square) * weight
+        per_item, weight = seconds / items, 1 / min(self._taken, MEAN_OVER)
+        self.mean_s += (per_item - self.mean_s) * weight
+        self._mean_square += (per_item**2 - self._mean_square) * weight
 
     @property
     def batch_per_task(self) -> int:
@@ -143,8 +143,8 @@ class InFlightLimit:
     @property
     def max_queue(self) -> int:
         """Inputs that may wait before the operator, so that its slots stay busy while the rates of others vary."""
-        each = WAIT_S / self.mean_s if self.mean_s else MIN_QUEUE_PER_SLOT
-        wanted = int(max(1, self.slots) * min(MAX_QUEUE_PER_SLOT, max(MIN_QUEUE_PER_SLOT, each)))
+        per_slot = WAIT_S / self.mean_s if self.mean_s else MIN_QUEUE_PER_SLOT
+        wanted = int(max(1, self.slots) * min(MAX_QUEUE_PER_SLOT, max(MIN_QUEUE_PER_SLOT, per_slot)))
         return max(min(wanted, MAX_QUEUE), 2 * self.size * self.batch_per_task)
 
     @property
@@ -199,7 +199,7 @@ class Flow:
     """The state of a run.
 
     Args:
-        batch_sizes: of each operator, how many items one call takes.
+        batch_sizes: number of items that one call takes, for each operator.
         budget_bytes: for all batches between operators and before the consumer, together.
         delivers: whether the outputs of the last operator go to a consumer.
         barrier: whether an operator starts only when the one before it has finished everything (batch mode).
@@ -242,7 +242,7 @@ class Flow:
         Args:
             task: its id.
             sizes: bytes of the outputs of each input.
-            seconds: that it took.
+            seconds: duration of the task.
         """
         state = self.operators[operator]
         done = state.running.pop(task)
@@ -336,10 +336,10 @@ class Flow:
     @staticmethod
     def _unpair(state: OperatorState, task: int) -> int | None:
         """Forget that a task is, or has, a speculative copy; return the id of the other."""
-        other = state.speculative.pop(task, None)
-        if other is not None:
-            del state.speculative[other]
-        return other
+        counterpart = state.speculative.pop(task, None)
+        if counterpart is not None:
+            del state.speculative[counterpart]
+        return counterpart
 
     def _add(self, ref: OutputRef, split: int, nbytes: int) -> OutputRef:
         self._batches[ref] = (split, nbytes)
@@ -414,14 +414,16 @@ class Flow:
         used = state.output_bytes + expected
         if used <= share:
             return True
-        over = sum(max(0.0, other.output_bytes - share) for other in self.operators if other is not state)
+        over = sum(
+            max(0.0, other_state.output_bytes - share) for other_state in self.operators if other_state is not state
+        )
         return used - share + over <= self.budget_bytes / 2
 
     def _pull(self) -> None:
         first = self.operators[0]
-        each = first.batch_size * first.limit.batch_per_task
+        per_task = first.batch_size * first.limit.batch_per_task
         held = len(first.waiting) + sum(len(task.inputs) for task in first.running.values())
-        low = held <= first.limit.refill_threshold * each
+        low = held <= first.limit.refill_threshold * per_task
         if low and first.limit.slots and not self.exhausted and not self._pulling:
             self._pulling = True
-            self._instructions.append(Pull(first.limit.size * each - held))
+            self._instructions.append(Pull(first.limit.size * per_task - held))

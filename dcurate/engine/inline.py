@@ -110,7 +110,7 @@ class InlineBackend:
         raise AssertionError("one task at a time is never copied")
 
     def wait(self) -> list[TaskFinished | TaskDied]:
-        furthest = max(self.tasks, key=lambda each: (each[0].operator, -each[0].id))
+        furthest = max(self.tasks, key=lambda pair: (pair[0].operator, -pair[0].id))
         self.tasks.remove(furthest)
         task, splits = furthest
         inputs = [self.outputs[ref] for ref in task.inputs] if splits is None else splits

@@ -25,8 +25,8 @@ class ThroughputTracker:
     def __init__(self, operators: Sequence[str], priors: Mapping[str, Mapping[str, float]]) -> None:
         self.operators = list(operators)
         known = [priors.get(name, {}) for name in operators]
-        self.rates = [Rate(one["seconds"], one["cv"]) if one else Rate() for one in known]
-        self.ratios = [Ratio(one["ratio"]) if one else Ratio() for one in known]
+        self.rates = [Rate(prior["seconds"], prior["cv"]) if prior else Rate() for prior in known]
+        self.ratios = [Ratio(prior["ratio"]) if prior else Ratio() for prior in known]
         self._first: dict[int, float] = {}
         self._reported: tuple[Any, ...] = ()
         self._reported_at = -MIN_INTERVAL_S

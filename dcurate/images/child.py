@@ -18,6 +18,6 @@ def look_at(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], li
         MediaError: it cannot be decoded.
     """
     picture = decode(data, SHORT_SIDE, max_pixels=options["max_pixels"])
-    found, hashes = measured_picture(picture)
+    measured, hashes = measured_picture(picture)
     shares = shares_of(picture, options["qr"], options["text"], options["text_models"])
-    return {"truncated": picture.truncated, "shares": shares}, [found.tobytes(), hashes, pixel_hash(picture)]
+    return {"truncated": picture.truncated, "shares": shares}, [measured.tobytes(), hashes, pixel_hash(picture)]

@@ -90,10 +90,10 @@ def hashes_of(thumbnail: Floats) -> Hashes:
         >>> hashes_of(ramp).dhash.hex(), hashes_of(np.ascontiguousarray(ramp[:, ::-1])).dhash.hex()
         ('ffffffffffffffff', '0000000000000000')
     """
-    waves, found = np.empty((WAVES, PADDED), np.float32), np.empty(56, np.uint8)
+    waves, packed = np.empty((WAVES, PADDED), np.float32), np.empty(56, np.uint8)
     transform(np.ascontiguousarray(thumbnail, np.float32), *COSINES, waves)
-    detail = hash_bits(np.ascontiguousarray(thumbnail, np.float32), waves, found)
-    bits = found.tobytes()
+    detail = hash_bits(np.ascontiguousarray(thumbnail, np.float32), waves, packed)
+    bits = packed.tobytes()
     return Hashes(bits[:8], bits[8:16], bits[16:24], bits[24:], int(detail))
 
 

@@ -57,7 +57,7 @@ class ImageInfo(PictureStage):
         prefix: comes before the name of every column.
         max_file_bytes: a larger file goes to quarantine as ``too large``, and is not read.
         storage_options: for fsspec.
-        name: of the stage.
+        name: name of the stage.
 
     Examples:
         >>> import io

@@ -84,9 +84,9 @@ class PictureStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         table, values = batch.to_arrow(), list(zip(*rows, strict=True))
         for place, (name, kind) in enumerate(self.columns.items()):
             column = pa.array(values[place] if values else [], kind, from_pandas=True)
-            whole = self.prefix + name
-            if whole in table.column_names:
-                table = table.set_column(table.column_names.index(whole), whole, column)
+            column_name = self.prefix + name
+            if column_name in table.column_names:
+                table = table.set_column(table.column_names.index(column_name), column_name, column)
             else:
-                table = table.append_column(whole, column)
+                table = table.append_column(column_name, column)
         return replace(batch.with_data(table), rejections=batch.rejections)

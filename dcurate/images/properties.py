@@ -60,8 +60,8 @@ def date_of(exif: bytes) -> str | None:
     """When a picture was taken, else changed, by its EXIF block: ``2021-05-06T07:08:09``; None if it does not say."""
     if not exif:
         return None
-    found = exif_values(exif)
-    match = _DATE.match(str(found.get(_TAKEN) or found.get(_CHANGED) or ""))
+    tags = exif_values(exif)
+    match = _DATE.match(str(tags.get(_TAKEN) or tags.get(_CHANGED) or ""))
     return f"{match[1]}-{match[2]}-{match[3]}T{match[4]}" if match else None
 
 

@@ -17,8 +17,8 @@ def qr_share(pixels: npt.NDArray[np.uint8], *, unread: bool = False) -> float:
         unread: whether codes count that are found and cannot be read.
     """
     zxing: Any = importlib.import_module("zxingcpp")
-    found = zxing.read_barcodes(pixels, formats=zxing.BarcodeFormat.QRCode, return_errors=unread)
-    area: float = sum(_area(code.position) for code in found)
+    codes = zxing.read_barcodes(pixels, formats=zxing.BarcodeFormat.QRCode, return_errors=unread)
+    area: float = sum(_area(code.position) for code in codes)
     return float(min(1.0, area / (pixels.shape[0] * pixels.shape[1])))
 
 
@@ -26,5 +26,5 @@ def _area(position: Any) -> float:
     """The area of a quadrangle by its corners."""
     corners = [position.top_left, position.top_right, position.bottom_right, position.bottom_left]
     pairs = zip(corners, corners[1:] + corners[:1], strict=True)
-    doubled: float = sum(one.x * two.y - two.x * one.y for one, two in pairs)
+    doubled: float = sum(start.x * end.y - end.x * start.y for start, end in pairs)
     return abs(doubled) / 2

@@ -80,7 +80,7 @@ class ImageSignals(PictureStage):
         timeout_s: seconds of CPU time for a picture in the sandbox, and ten times as many by the clock.
         memory_bytes: memory of the sandbox.
         storage_options: for fsspec.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: a limit of no pixels, or of no seconds.
@@ -200,15 +200,15 @@ class ImageSignals(PictureStage):
             picture = decode(data, SHORT_SIDE, max_pixels=self.max_pixels)
         except MediaError as error:
             return error.fault
-        found, hashes = measured_picture(picture, self.hashes)
+        measured, hashes = measured_picture(picture, self.hashes)
         pixels = pixel_hash(picture) if self.hashes else b""
         shares = shares_of(picture, self.qr, self.text, self.text_models)
-        return self._row(found, hashes, pixels, picture.truncated, shares)
+        return self._row(measured, hashes, pixels, picture.truncated, shares)
 
     def _row(
-        self, found: npt.NDArray[np.float64], hashes: bytes, pixels: bytes, truncated: bool, shares: Sequence[float]
+        self, measured: npt.NDArray[np.float64], hashes: bytes, pixels: bytes, truncated: bool, shares: Sequence[float]
     ) -> Sequence[Any]:
-        values: list[Any] = found.tolist()
+        values: list[Any] = measured.tolist()
         detail = values.pop()
         values[_GRAY] = values[_GRAY] > 0
         values += [truncated, *shares]
@@ -220,15 +220,15 @@ class ImageSignals(PictureStage):
 
 def measured_picture(picture: Picture, hashed: bool = True) -> tuple[npt.NDArray[np.float64], bytes]:
     """Return the signals of a picture, in the order of `dcurate.kernels.pictures.MEASURED`, and its hashes."""
-    found, hashes = np.empty(len(MEASURED)), np.empty(HASH_BYTES if hashed else 0, np.uint8)
-    measure(picture.pixels, 8 // picture.scale, COSINES, found, hashes)
-    return found, hashes.tobytes()
+    measured, hashes = np.empty(len(MEASURED)), np.empty(HASH_BYTES if hashed else 0, np.uint8)
+    measure(picture.pixels, 8 // picture.scale, COSINES, measured, hashes)
+    return measured, hashes.tobytes()
 
 
 def shares_of(picture: Picture, qr: bool, text: bool, text_models: str | None) -> list[float]:
     """Return the shares of the area in QR codes and in lines of text, as far as they are wanted."""
-    found = [qr_share(picture.pixels)] if qr else []
-    return [*found, text_share(picture.pixels, text_models)] if text else found
+    shares = [qr_share(picture.pixels)] if qr else []
+    return [*shares, text_share(picture.pixels, text_models)] if text else shares
 
 
 def warm_up() -> None:

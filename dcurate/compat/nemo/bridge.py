@@ -81,8 +81,8 @@ def engine_spec(stage: Any, spec: StageSpec) -> StageSpec:
 def _for_xenna(stage: Any, per_node: Any) -> int | None:
     """The slots on each host that the settings for Xenna ask for."""
     slots = whole_slots(per_node, stage.name)
-    own = None if isinstance(stage, ours.Stage) else stage.num_workers_per_node()
-    for name, value in (("num_workers_per_node()", own), ("num_workers()", stage.num_workers())):
+    worker_count = None if isinstance(stage, ours.Stage) else stage.num_workers_per_node()
+    for name, value in (("num_workers_per_node()", worker_count), ("num_workers()", stage.num_workers())):
         if None not in (slots, value):
             raise ValueError(
                 f"Stage {stage.name} sets both {name} and xenna_stage_spec()['{_PER_NODE}']. Use only one worker "
@@ -95,7 +95,7 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
     """A stage that a person wrote for NeMo Curator.
 
     Args:
-        stage: of the person.
+        stage: stage that a person wrote.
     """
 
     overwrite = True
@@ -134,8 +134,10 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         return bool(self.stage.ray_stage_spec().get("is_fanout_stage") or self.stage.is_source_stage)
 
     def settings(self) -> dict[str, Any]:
-        own = {name: value for name, value in vars(self.stage).items() if name[:1] != "_" and name not in HOW_IT_RUNS}
-        return {"stage": type(self.stage), **own}
+        fields = {
+            name: value for name, value in vars(self.stage).items() if name[:1] != "_" and name not in HOW_IT_RUNS
+        }
+        return {"stage": type(self.stage), **fields}
 
     def setup_on_node(self, node_info: Any = None, worker_metadata: Any = None) -> None:
         self.stage.setup_on_node(_node(node_info), _worker(worker_metadata))
@@ -157,13 +159,13 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         return self.process_batch([task])[0]
 
     def process_batch(self, tasks: list[Batch]) -> Sequence[Any]:
-        given, start = [nemo_task(task) for task in tasks], time.perf_counter()
+        nemo_tasks, start = [nemo_task(task) for task in tasks], time.perf_counter()
         figures = RunningPerfStats(
             self.name,
             input_data_size_mb=sum(task.nbytes for task in tasks) / 2**20,
-            num_items_processed=sum(task.num_items for task in given),
+            num_items_processed=sum(task.num_items for task in nemo_tasks),
         )
-        answers = self._answers(tasks, given)
+        answers = self._answers(tasks, nemo_tasks)
         figures.process_time = time.perf_counter() - start
         figures.custom_metrics = dict(vars(self.stage).get("_custom_metrics") or {})
         for answer in answers:
@@ -171,10 +173,12 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
                 _add_figures(batch, figures)
         return answers
 
-    def _answers(self, tasks: list[Batch], given: list[Task[Any]]) -> list[Any]:
+    def _answers(self, tasks: list[Batch], nemo_tasks: list[Task[Any]]) -> list[Any]:
         if type(self.stage).process_batch is ProcessingStage.process_batch:
-            return [self._answer(task, self._process(one)) for task, one in zip(tasks, given, strict=True)]
-        results = list(self.stage.process_batch(given) or ())
+            return [
+                self._answer(task, self._process(converted)) for task, converted in zip(tasks, nemo_tasks, strict=True)
+            ]
+        results = list(self.stage.process_batch(nemo_tasks) or ())
         if len(results) == len(tasks):
             return [self._answer(task, result) for task, result in zip(tasks, results, strict=True)]
         answers: list[Any] = [self._answer(tasks[0], results, is_of_batch=False)]
@@ -188,8 +192,8 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
     def _answer(self, batch: Batch, result: Any, is_of_batch: bool = True) -> Any:
         """The answer to the engine for what the stage returned for a batch, or for several of which it is one."""
         if isinstance(result, list | tuple):
-            made = [self._answer(batch, one, is_of_batch) for one in result]
-            return [one for one in made if one is not None]
+            made = [self._answer(batch, output, is_of_batch) for output in result]
+            return [answered for answered in made if answered is not None]
         if result is None or isinstance(result, NoneTask):
             return None
         if isinstance(result, FailedTask):
@@ -231,8 +235,8 @@ def engine_stages(stages: Sequence[Any]) -> list[ours.Stage]:
     made: list[ours.Stage] = []
     for number, stage in enumerate(stages):
         form = getattr(stage, "engine_form", None)
-        own = form(made, number == len(stages) - 1) if form is not None else None
-        made.append(engine_stage(stage) if own is None else with_settings(own, stage))
+        replacement = form(made, number == len(stages) - 1) if form is not None else None
+        made.append(engine_stage(stage) if replacement is None else with_settings(replacement, stage))
     _keep_lines(made)
     return made
 
@@ -272,8 +276,8 @@ def engine_stage(stage: Any) -> ours.Stage:
     """The stage that the engine runs for one that has no other form in dcurate."""
     if not isinstance(stage, ours.Stage) or _processes_tasks(stage):
         return ForeignStage(stage)
-    own = copy.copy(stage)
-    object.__setattr__(own, "resources", engine_resources(stage.resources))
+    copied = copy.copy(stage)
+    object.__setattr__(copied, "resources", engine_resources(stage.resources))
     if hasattr(stage, "xenna_stage_spec"):
-        object.__setattr__(own, "spec", engine_spec(stage, stage.spec))
-    return own
+        object.__setattr__(copied, "spec", engine_spec(stage, stage.spec))
+    return copied

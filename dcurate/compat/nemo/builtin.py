@@ -38,22 +38,22 @@ class BuiltIn(StageMethods):
 
     def settings(self) -> dict[str, Any]:
         """The attributes that decide the rows of the stage."""
-        own: dict[str, Any] = super().settings()  # type: ignore[misc]
-        return {name: value for name, value in own.items() if name not in (*HOW_IT_RUNS, "verbose")}
+        fields: dict[str, Any] = super().settings()  # type: ignore[misc]
+        return {name: value for name, value in fields.items() if name not in (*HOW_IT_RUNS, "verbose")}
 
-    def with_(self, *given: Any, **settings: Any) -> Any:
+    def with_(self, *args: Any, **settings: Any) -> Any:
         """A copy of the stage with some settings changed, by NeMo Curator's names or by dcurate's."""
         base: Any = super()
         if isinstance(self, ours.CompositeStage):
-            changed = base.with_(*given, **settings)
+            changed = base.with_(*args, **settings)
             object.__setattr__(self, "_with", changed._with)
             return self
-        settings |= dict(zip(("name", "resources", "batch_size"), given, strict=False))
+        settings |= dict(zip(("name", "resources", "batch_size"), args, strict=False))
         ours_alone = [name for name in SPEC_FIELDS if name != "num_workers_per_node"]
-        own = {name: settings.pop(name) for name in ours_alone if name in settings}
-        stage: Any = base.with_(**own) if own else copy.deepcopy(self)
+        spec_settings = {name: settings.pop(name) for name in ours_alone if name in settings}
+        stage: Any = base.with_(**spec_settings) if spec_settings else copy.deepcopy(self)
         resources = settings.get("resources")
-        if resources is not None and stage.spec.gpu_optional and "gpu_optional" not in own:
+        if resources is not None and stage.spec.gpu_optional and "gpu_optional" not in spec_settings:
             stage = base.with_(gpu_optional=False)
         return changed_stage(stage, settings)
 
@@ -91,9 +91,9 @@ def _raise_as_nemo(made: Any) -> None:
     begin = made.__init__
 
     @wraps(begin)
-    def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
+    def __init__(self: Any, *args: Any, **named: Any) -> None:  # noqa: N807
         with as_nemo_raises():
-            begin(self, *given, **named)
+            begin(self, *args, **named)
 
     made.__init__ = __init__
 
@@ -128,7 +128,7 @@ class Filter(_Telling, built_in(dcurate.Filter, __name__)):  # type: ignore[misc
     """`dcurate.Filter`, which can tell how many rows it keeps.
 
     Args:
-        filter_fn, filter_field, invert, name: as of `dcurate.Filter`.
+        filter_fn, filter_field, invert, name: the same settings as in `dcurate.Filter`.
         verbose: whether the number of rows that are kept is logged for each batch.
     """
 
@@ -140,7 +140,7 @@ class ScoreFilter(_Telling, built_in(dcurate.ScoreFilter, __name__)):  # type: i
     """`dcurate.ScoreFilter`, which can tell how many rows it keeps.
 
     Args:
-        filter_obj, text_field, score_field, invert, name: as of `dcurate.ScoreFilter`.
+        filter_obj, text_field, score_field, invert, name: the same settings as in `dcurate.ScoreFilter`.
         verbose: whether the number of rows that are kept is logged for each batch; the filter is not merged with others
             then.
     """

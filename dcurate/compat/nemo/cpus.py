@@ -87,12 +87,12 @@ class _Alias(ModuleType):
     """A module whose names come from `_MODULES`."""
 
     def __getattr__(self, name: str) -> Any:
-        names, rest = _MODULES[self.__name__]
+        names, module = _MODULES[self.__name__]
         if name in names:
             return names[name]
-        if rest is None or name.startswith("_") or not hasattr(importlib.import_module(rest), name):
+        if module is None or name.startswith("_") or not hasattr(importlib.import_module(module), name):
             raise AttributeError(_absent(f"{self.__name__}.{name}"), name=name, obj=self)
-        return getattr(importlib.import_module(rest), name)
+        return getattr(importlib.import_module(module), name)
 
     def __reduce__(self) -> Any:
         return _imported, (self.__name__,)
@@ -124,17 +124,17 @@ def _on_cpu(torch: Any) -> None:
 
     def on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
             named.pop("pin_memory", None)
-            return function(*map(replaced, given), **{name: replaced(value) for name, value in named.items()})
+            return function(*map(replaced, args), **{name: replaced(value) for name, value in named.items()})
 
         call.__qualname__ = function.__name__
         if (operation := scripts._find_builtin(function)) is not None:
             scripts._register_builtin(call, operation)
         return call
 
-    def load(file: Any, map_location: Any = None, *given: Any, **named: Any) -> Any:
-        return read(file, "cpu" if map_location is None else replaced(map_location), *given, **named)
+    def load(file: Any, map_location: Any = None, *args: Any, **named: Any) -> Any:
+        return read(file, "cpu" if map_location is None else replaced(map_location), *args, **named)
 
     def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)

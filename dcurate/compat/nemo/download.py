@@ -47,8 +47,8 @@ def _files(task: Any) -> FileGroupTask | None:
     return held if isinstance(held, FileGroupTask) else None
 
 
-def _returned(given: Any, made: FileGroupTask) -> Any:
-    return TaskBatch(task=made) if isinstance(given, TaskBatch) else made
+def _returned(task: Any, made: FileGroupTask) -> Any:
+    return TaskBatch(task=made) if isinstance(task, TaskBatch) else made
 
 
 class DocumentDownloader(dcurate.download.DocumentDownloader):
@@ -147,13 +147,13 @@ class DocumentDownloadStage(_DocumentDownloadStage):  # type: ignore[misc]
 
     def process(self, task: Any) -> Any:
         """The files of a task on disk; those that cannot be downloaded are left out."""
-        given = _files(task)
-        if given is None:
+        file_task = _files(task)
+        if file_task is None:
             return super().process(task)
-        paths = [path for path in map(self.downloader.download, given.data) if path]
-        metadata = {**given._metadata, "source_files": paths}
+        paths = [path for path in map(self.downloader.download, file_task.data) if path]
+        metadata = {**file_task._metadata, "source_files": paths}
         made = FileGroupTask(
-            dataset_name=given.dataset_name, data=paths, _metadata=metadata, _stage_perf=given._stage_perf
+            dataset_name=file_task.dataset_name, data=paths, _metadata=metadata, _stage_perf=file_task._stage_perf
         )
         return _returned(task, made)
 
@@ -187,20 +187,20 @@ class DocumentIterateExtractStage(_DocumentIterateExtractStage):  # type: ignore
 
     def process(self, task: Any) -> Any:
         """The rows of a task's files; files that cannot be read are named in the log."""
-        given = _files(task)
-        if given is None:
+        file_task = _files(task)
+        if file_task is None:
             return super().process(task)
-        batches = super().process(FileGroup(parts=tuple(map(FilePart, given.data))))
+        batches = super().process(FileGroup(parts=tuple(map(FilePart, file_task.data))))
         for lost in batches[-1].rejections:
             for record in lost.data.to_pylist() if lost.fault else ():
                 _log.error("Error iterating %s: %s", record["file"], record["error"])
         frames = [batch.to_pandas() for batch in batches]
         frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
         made = DocumentBatch(
-            dataset_name=given.dataset_name,
+            dataset_name=file_task.dataset_name,
             data=frame,
-            _metadata=dict(given._metadata),
-            _stage_perf=given._stage_perf,
+            _metadata=dict(file_task._metadata),
+            _stage_perf=file_task._stage_perf,
         )
         return made.plain() if isinstance(task, TaskBatch) else made
 
@@ -301,10 +301,10 @@ class DocumentDownloadExtractStage(CompositeStage[EmptyTask, DocumentBatch]):
         cut = [FileCutStage(blocksize).with_(resources=WAITING)] if blocksize is not None else []
         if not self._extracts_apart or self.extractor is None:
             return [urls, download, *cut, reading]
-        whole, reading = reading, copy.copy(reading)
+        combined, reading = reading, copy.copy(reading)
         reading.extractor, reading.name = None, f"iterate_{type(self.iterator).__name__.lower()}"
-        extract = DocumentExtractStage(self.extractor, whole.filename_col or False)
-        extract.resources = whole.resources
+        extract = DocumentExtractStage(self.extractor, combined.filename_col or False)
+        extract.resources = combined.resources
         return [urls, download, *cut, reading, extract]
 
     def get_description(self) -> str:
@@ -338,7 +338,7 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
         **settings: Any,
     ) -> None:
         self.crawl_type, self.start_snapshot, self.end_snapshot = crawl_type, start_snapshot, end_snapshot
-        own = dcurate.download.CommonCrawlDownloadExtractStage(
+        base = dcurate.download.CommonCrawlDownloadExtractStage(
             start_snapshot,
             end_snapshot,
             download_dir,
@@ -353,8 +353,8 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
             add_filename_column,
             **settings,
         )
-        own.extractor = builtin.CommonCrawlHTMLExtractor(html_extraction, html_extraction_kwargs, stop_lists)
-        _take(self, own, extractor_max_calls_per_worker)
+        base.extractor = builtin.CommonCrawlHTMLExtractor(html_extraction, html_extraction_kwargs, stop_lists)
+        _take(self, base, extractor_max_calls_per_worker)
         self._description = f"Common Crawl {crawl_type} pipeline: {start_snapshot} to {end_snapshot}"
 
 
@@ -382,7 +382,7 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
     ) -> None:
         self.language, self.download_dir, self.dump_date = language, download_dir, dump_date
         self.wikidumps_index_prefix, self.verbose, self.log_frequency = wikidumps_index_prefix, verbose, log_frequency
-        own = dcurate.download.WikipediaDownloadExtractStage(
+        base = dcurate.download.WikipediaDownloadExtractStage(
             language,
             download_dir,
             dump_date,
@@ -394,7 +394,7 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
             log_frequency,
             **settings,
         )
-        _take(self, own)
+        _take(self, base)
         self._description = f"Wikipedia {language} pipeline for dump {dump_date or 'latest'}"
 
 
@@ -415,20 +415,20 @@ class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
         verbose: bool = False,
         **settings: Any,
     ) -> None:
-        own = dcurate.download.ArxivDownloadExtractStage(
+        base = dcurate.download.ArxivDownloadExtractStage(
             download_dir, url_limit, record_limit, add_filename_column, log_frequency, verbose, **settings
         )
-        _take(self, own)
+        _take(self, base)
         self._description = "Arxiv pipeline"
 
 
-def _take(stage: DocumentDownloadExtractStage, own: Any, max_calls: int | None = None) -> None:
+def _take(stage: DocumentDownloadExtractStage, base: Any, max_calls: int | None = None) -> None:
     """Make a stage of the parts of dcurate's."""
-    parts = (own.url_generator, own.downloader, own.iterator, own.extractor)
+    parts = (base.url_generator, base.downloader, base.iterator, base.extractor)
     DocumentDownloadExtractStage.__init__(
-        stage, *parts, own.url_limit, own.record_limit, own.add_filename_column, max_calls
+        stage, *parts, base.url_limit, base.record_limit, base.add_filename_column, max_calls
     )
-    stage.name = own.name
+    stage.name = base.name
 
 
 _WITHOUT_LIST = ("THAI", "CHINESE", "JAPANESE")

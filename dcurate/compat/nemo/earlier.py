@@ -38,18 +38,20 @@ def earlier_names(**names: str | None) -> Callable[[Any], Any]:
         begin = kind.__init__
         signature = inspect.signature(begin)
         known = list(signature.parameters.values())
-        taken = {one.name for one in known}
+        taken = {parameter.name for parameter in known}
         renamed = {old: new for old, new in names.items() if old not in taken and (new is None or new in taken)}
         if not any(renamed.values()):
             return kind
 
         @wraps(begin)
-        def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
+        def __init__(self: Any, *args: Any, **named: Any) -> None:  # noqa: N807
             kept = {renamed.get(name, name): value for name, value in named.items()}
-            begin(self, *given, **{name: value for name, value in kept.items() if name is not None})
+            begin(self, *args, **{name: value for name, value in kept.items() if name is not None})
 
-        own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in renamed]
-        vars(__init__)["__signature__"] = signature.replace(parameters=sorted([*known, *own], key=lambda one: one.kind))
+        added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in renamed]
+        vars(__init__)["__signature__"] = signature.replace(
+            parameters=sorted([*known, *added], key=lambda parameter: parameter.kind)
+        )
         kind.__init__ = __init__
         return kind
 

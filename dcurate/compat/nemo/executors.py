@@ -96,36 +96,36 @@ class XennaExecutor(BaseExecutor):
             RuntimeError: a stage failed.
         """
         with as_nemo_raises():
-            own: list[Any] = engine_stages(stages)
+            steps: list[Any] = engine_stages(stages)
             batches: Any = engine_batches(initial_tasks)
-            if batches is None and not isinstance(own[0], SourceStage):
+            if batches is None and not isinstance(steps[0], SourceStage):
                 batches = [TaskBatch(task=EmptyTask(), key=BatchKey("0"))]
-            own = numbered(own, partial(self._counted, batches))
+            steps = numbered(steps, partial(self._counted, batches))
             checkpoint = None
-            if checkpoint_path is not None and not isinstance(own[-1], SinkStage):
-                own.append(checkpoint := CheckpointSink(str(checkpoint_path)))
-            pipeline = Pipeline(name, stages=own)
-            written = WrittenFigures.of(own)
+            if checkpoint_path is not None and not isinstance(steps[-1], SinkStage):
+                steps.append(checkpoint := CheckpointSink(str(checkpoint_path)))
+            pipeline = Pipeline(name, stages=steps)
+            written = WrittenFigures.of(steps)
             observers = None if written is None else [*observers_of(None), written]
             result = pipeline.run(
                 self.dask_executor(), batches, resume=checkpoint_path is not None, observers=observers
             )
             outputs = result.outputs if checkpoint is None else checkpoint.tasks(result)
-        stats = [each for each in stats_of(result.report) if each.stage_name not in _OWN_STAGES]
-        sink = own[-1] if isinstance(own[-1], WritesAsNemo) else None
-        tasks = written_tasks(own[0], sink, outputs) if sink else [nemo_task(batch) for batch in outputs]
+        stats = [figures for figures in stats_of(result.report) if figures.stage_name not in _OWN_STAGES]
+        sink = steps[-1] if isinstance(steps[-1], WritesAsNemo) else None
+        tasks = written_tasks(steps[0], sink, outputs) if sink else [nemo_task(batch) for batch in outputs]
         if written is not None:
             written.add_to(tasks)
         for number, task in enumerate(tasks):
-            own = [StagePerfStats(each.stage_name) for each in stats] if number else stats
-            before = [each for each in task._stage_perf if not isinstance(each, RunningPerfStats)]
-            task._stage_perf = [*before, *own]
+            task_stats = [StagePerfStats(figures.stage_name) for figures in stats] if number else stats
+            before = [figures for figures in task._stage_perf if not isinstance(figures, RunningPerfStats)]
+            task._stage_perf = [*before, *task_stats]
         return tasks
 
     def _counted(self, batches: Sequence[Any] | None, stages: Sequence[Any]) -> Sequence[Any]:
         """Run stages that count rows; return their batches."""
-        given = None if isinstance(stages[0], SourceStage) else batches
-        return Pipeline("count rows", stages=stages).run(self.dask_executor(), given, observers=[]).outputs
+        inputs = None if isinstance(stages[0], SourceStage) else batches
+        return Pipeline("count rows", stages=stages).run(self.dask_executor(), inputs, observers=[]).outputs
 
     def dask_executor(self) -> DaskExecutor:
         """Dcurate's executor with these settings, on the cluster of a `RayClient` that was started."""
@@ -199,12 +199,13 @@ class SlurmRayClient(RayClient):
     """The same as `RayClient`: a Slurm job runs ``dask scheduler`` and ``dask worker`` on its hosts instead.
 
     Args:
-        num_cpus, num_gpus: as of `RayClient`; by default those that Slurm gave the job on this host.
+        num_cpus, num_gpus: numbers of CPUs and GPUs, as in `RayClient`; by default those that Slurm gave the job on
+            this host.
     """
 
     def __init__(self, num_cpus: int | None = None, num_gpus: int | None = None, **settings: Any) -> None:
-        given = _of_slurm("CPUS") if num_cpus is None else num_cpus
-        super().__init__(given, _of_slurm("GPUS") if num_gpus is None else num_gpus, **settings)
+        cpus = _of_slurm("CPUS") if num_cpus is None else num_cpus
+        super().__init__(cpus, _of_slurm("GPUS") if num_gpus is None else num_gpus, **settings)
 
 
 def _of_slurm(kind: str) -> int | None:

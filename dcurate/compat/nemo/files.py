@@ -154,7 +154,7 @@ def check_output_mode(mode: str, fs: Any, path: str, append_mode_implemented: bo
     Args:
         mode: ``"overwrite"`` deletes one that exists, ``"error"`` refuses it, ``"ignore"`` and ``"append"`` keep it.
         fs: the file system.
-        path: of the directory.
+        path: path of the directory.
         append_mode_implemented: whether the writer knows ``"append"``.
 
     Raises:
@@ -202,7 +202,8 @@ def has_extension(path: str, extensions: str | Collection[str] | None) -> bool:
     if extensions is None:
         return True
     wanted = [extensions] if isinstance(extensions, str) else extensions
-    return posixpath.basename(path).casefold().endswith(tuple(f".{one.lstrip('.').casefold()}" for one in wanted))
+    endings = tuple(f".{extension.lstrip('.').casefold()}" for extension in wanted)
+    return posixpath.basename(path).casefold().endswith(endings)
 
 
 def _is_record(path: str) -> bool:
@@ -261,8 +262,8 @@ def get_all_file_paths_and_size_under(  # noqa: PLR0917 - as in NeMo Curator
 
     The other arguments are those of `get_all_file_paths_under`.
     """
-    found = _found(path, recurse_subdirectories, keep_extensions, storage_options, fs)
-    return sorted(found, key=lambda file: file[1] if sort_by_size else file[0])
+    files = _found(path, recurse_subdirectories, keep_extensions, storage_options, fs)
+    return sorted(files, key=lambda file: file[1] if sort_by_size else file[0])
 
 
 def infer_dataset_name_from_path(path: str, *, path_kind: str = "file") -> str:
@@ -278,9 +279,9 @@ def infer_dataset_name_from_path(path: str, *, path_kind: str = "file") -> str:
         >>> infer_dataset_name_from_path("/data/Books/", path_kind="directory")
         'books'
     """
-    protocol, rest = split_protocol(path)
+    protocol, location = split_protocol(path)
     if path_kind == "directory" or protocol is not None:
-        return str(rest).rstrip("/").rpartition("/")[2].lower()
+        return str(location).rstrip("/").rpartition("/")[2].lower()
     return (Path(path).parent.name or Path(path).stem).lower()
 
 
@@ -320,7 +321,7 @@ def write_json_atomically(path: Path, payload: Any, **how: Any) -> None:
     """Write a JSON file, whole or not at all.
 
     Args:
-        path: of the file, whose folder is made if there is none.
+        path: path of the file, whose folder is made if there is none.
         payload: what to write.
         how: `indent`, `separators` and `sort_keys` of `json.dumps`.
     """
@@ -419,13 +420,13 @@ def tar_safe_extract(tar: tarfile.TarFile, path: str) -> None:
     for member in tar.getmembers():
         for name in (member.name, *([member.linkname] if member.issym() or member.islnk() else [])):
             target = os.path.normpath(os.path.join(folder, name))
-            what = "symlink target" if name == member.linkname else "path"
+            role = "symlink target" if name == member.linkname else "path"
             if os.path.isabs(name):
-                raise ValueError(f"Absolute {what} not allowed in {member.name}: {name}")
+                raise ValueError(f"Absolute {role} not allowed in {member.name}: {name}")
             if os.path.commonpath([folder, target]) != folder:
                 outside = (
                     "Path traversal attempt detected"
-                    if what == "path"
+                    if role == "path"
                     else "Symlink target outside extraction directory"
                 )
                 raise ValueError(f"{outside}: {member.name} leads to {name}")
@@ -455,9 +456,9 @@ def check_disallowed_kwargs(
     Raises:
         ValueError: there are some, and `raise_error` is set.
     """
-    found = sorted({*kwargs} & {*disallowed_keys})
-    if found:
-        message = f"Unsupported keys in kwargs: {', '.join(found)}"
+    unsupported = sorted({*kwargs} & {*disallowed_keys})
+    if unsupported:
+        message = f"Unsupported keys in kwargs: {', '.join(unsupported)}"
         if raise_error:
             raise ValueError(message)
         _log.warning(message)
@@ -469,8 +470,8 @@ def pandas_select_columns(df: pd.DataFrame, columns: list[str] | None, file_path
         return df
     if missing := [name for name in columns if name not in df.columns]:
         _log.warning("%s has no columns %s", file_path, missing)
-    there = [name for name in columns if name in df.columns]
-    return df[there] if there else None
+    present = [name for name in columns if name in df.columns]
+    return df[present] if present else None
 
 
 def resolve_filename_column(add_filename_column: bool | str) -> str | None:

@@ -72,9 +72,11 @@ class _Finder(MetaPathFinder, Loader):
             vars(module)["__version__"] = names().known["__version__"].value
 
 
-def _unknown(module: str, name: str, what: str = "") -> str:
+def _unknown(module: str, name: str, prefix: str = "") -> str:
     known = [*names().modules.get(module, ()), *_submodules(module)]
-    return f"{module} has no {what}{name!r} in {' or '.join(names().follows)}" + (nearest(name, known) if known else "")
+    return f"{module} has no {prefix}{name!r} in {' or '.join(names().follows)}" + (
+        nearest(name, known) if known else ""
+    )
 
 
 def _submodules(module: str) -> list[str]:

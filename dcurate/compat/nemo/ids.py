@@ -158,7 +158,7 @@ def numbers_of(span: tuple[int, int], first: int | None, rows: int, what: str) -
     Args:
         span: the first and the last id that the group was given.
         first: the id of the first row, if it is another one.
-        rows: that the group has now.
+        rows: number of rows that the group has now.
         what: the group, for errors.
 
     Raises:

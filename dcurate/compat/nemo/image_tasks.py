@@ -26,8 +26,8 @@ class ImageObject:
     is first looked at, and its file is written as it was unless they were changed.
 
     Args:
-        image_path: of its file: the shard and the name in it.
-        image_id: of the shard and the sample.
+        image_path: path of its file: the shard and the name in it.
+        image_id: id made of the shard and the sample.
         metadata: its JSON, its caption as ``caption``, and its name as ``key``.
         image_data: pixels, height x width x 3, RGB.
         embedding: a vector.

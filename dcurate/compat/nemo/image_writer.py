@@ -99,8 +99,8 @@ class ImageWriterStage(ProcessingStage[ImageBatch, FileGroupTask]):
         keys = Counter(_key(picture) for picture in pictures)
         with folder.writing(f"{name}.tar") as file:
             for number, picture in enumerate(pictures, start):
-                own = picture.image_id or f"{number:06d}"
-                members, member_name = _members(picture, own, keys[_key(picture)] > 1)
+                stem = picture.image_id or f"{number:06d}"
+                members, member_name = _members(picture, stem, keys[_key(picture)] > 1)
                 is_read = picture.picture is not None and picture.picture.member is not None
                 for member, data in members:
                     header = header_of(stored(member) if is_read else member, len(data))
@@ -109,7 +109,7 @@ class ImageWriterStage(ProcessingStage[ImageBatch, FileGroupTask]):
                         at += len(part)
                 rows.append(
                     {
-                        "image_id": own,
+                        "image_id": stem,
                         "tar_file": path,
                         "member_name": member_name,
                         "original_path": picture.image_path,
@@ -128,32 +128,32 @@ class ImageWriterStage(ProcessingStage[ImageBatch, FileGroupTask]):
 
 def _key(picture: ImageObject) -> str:
     """The key of the sample that a picture belongs to, or its id."""
-    own = picture.picture
-    return picture.image_id if own is None or own.member is None else sample_of(own.member)[0]
+    ref = picture.picture
+    return picture.image_id if ref is None or ref.member is None else sample_of(ref.member)[0]
 
 
-def _members(picture: ImageObject, own: str, is_taken: bool) -> tuple[list[tuple[str, bytes]], str]:
+def _members(picture: ImageObject, stem: str, is_taken: bool) -> tuple[list[tuple[str, bytes]], str]:
     """The members to write for a picture, and the name of the one with the picture."""
 
     def named(member: str) -> str:
-        return f"{own}.{sample_of(member)[1]}" if is_taken else member
+        return f"{stem}.{sample_of(member)[1]}" if is_taken else member
 
     file = picture.picture
     if file is None or file.member is None:
         data, ending = _encoded(picture)
-        return [(f"{own}{ending}", data)], f"{own}{ending}"
+        return [(f"{stem}{ending}", data)], f"{stem}{ending}"
     refs = list(dict.fromkeys(picture.members))
-    found: list[tuple[str, bytes]] = []
+    contents: list[tuple[str, bytes]] = []
     for ref, content in zip(refs, files_at(refs), strict=True):
         if isinstance(content, MediaFault):
             raise DataError(f"{ref.member} of {ref.path} cannot be read: {content.reason} {content.detail}")
-        found.append((str(ref.member), content))
+        contents.append((str(ref.member), content))
     if picture.is_untouched:
-        return [(named(name), data) for name, data in found], named(file.member)
+        return [(named(name), data) for name, data in contents], named(file.member)
     data, ending = _encoded(picture)
     changed = f"{sample_of(file.member)[0]}{ending}"
-    rest = [(named(name), held) for name, held in found if name != file.member]
-    return [(named(changed), data), *rest], named(changed)
+    unchanged = [(named(name), held) for name, held in contents if name != file.member]
+    return [(named(changed), data), *unchanged], named(changed)
 
 
 def _encoded(picture: ImageObject) -> tuple[bytes, str]:

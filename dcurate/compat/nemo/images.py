@@ -75,7 +75,7 @@ class ImageReaderStage(ProcessingStage[FileGroupTask, ImageBatch]):
     def _pictures(self, path: str) -> Iterator[ImageObject]:
         reader = WebDatasetReader(path)
         shard = path.rpartition("/")[2].partition(".")[0]
-        others = 0
+        without_picture = 0
         for split in reader.splits():
             made = reader.process(split)
             for batch in made if isinstance(made, list) else [made] if made is not None else []:
@@ -85,14 +85,14 @@ class ImageReaderStage(ProcessingStage[FileGroupTask, ImageBatch]):
                     if kind_of(row["file_name"] or "") == "image":
                         yield _picture(path, shard, row)
                     else:
-                        others += 1
-        if others:
-            _log.warning("%s: %d samples have no picture", path, others)
+                        without_picture += 1
+        if without_picture:
+            _log.warning("%s: %d samples have no picture", path, without_picture)
 
 
 def _picture(path: str, shard: str, row: dict[str, Any]) -> ImageObject:
-    said = orjson.loads(row["json"]) if _is_json(row.get("json")) else None
-    about = dict(said) if isinstance(said, dict) else {}
+    parsed = orjson.loads(row["json"]) if _is_json(row.get("json")) else None
+    about = dict(parsed) if isinstance(parsed, dict) else {}
     if row.get("txt") is not None:
         about.setdefault("caption", row["txt"])
     about.setdefault("key", row[KEY])
@@ -119,7 +119,7 @@ class ImageDuplicatesRemovalStage(ProcessingStage[ImageBatch, ImageBatch]):
         removal_parquets_dir: the folder of the files.
         duplicate_id_field: the column with the ids.
         verbose: whether their number is logged.
-        name: of the stage.
+        name: name of the stage.
         num_workers_per_node: slots on each host, by its place in 26.07; later ``with_`` takes it.
     """
 

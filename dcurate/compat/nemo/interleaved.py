@@ -148,8 +148,8 @@ class InterleavedBatch(Task[Any]):
 
 def storage_options(task: Any = None, io_kwargs: Any = None) -> dict[str, Any]:
     """The options for fsspec: those that a reader left in the task, else those of a writer."""
-    given = task._metadata.get("source_storage_options") if task is not None else None
-    return dict(given or (io_kwargs or {}).get("storage_options") or {})
+    options = task._metadata.get("source_storage_options") if task is not None else None
+    return dict(options or (io_kwargs or {}).get("storage_options") or {})
 
 
 def materialize_task_binary_content(
@@ -172,11 +172,11 @@ def materialize_task_binary_content(
     names = ("binary_content", "materialize_error", "source_ref")
     data, errors, texts = (table[name].to_pylist() for name in names)
     emptied = table if only_missing_binary else table.set_column(5, "binary_content", pa.nulls(len(data), pa.binary()))
-    for row, found in bytes_of(emptied, rows, storage_options=storage_options(task, io_kwargs)):
-        if isinstance(found, bytes):
-            data[row], errors[row] = found, None
+    for row, outcome in bytes_of(emptied, rows, storage_options=storage_options(task, io_kwargs)):
+        if isinstance(outcome, bytes):
+            data[row], errors[row] = outcome, None
         else:
-            errors[row] = _error(found, texts[row])
+            errors[row] = _error(outcome, texts[row])
     for name, values in (("binary_content", data), ("materialize_error", errors)):
         place = table.schema.get_field_index(name)
         table = table.set_column(place, table.schema.field(name), pa.array(values, table.schema.field(name).type))
@@ -325,7 +325,7 @@ class InterleavedCLIPScoreFilterStage(BaseInterleavedFilterStage):
     """Keep images that go with any of the texts of their sample, by OpenAI's CLIP ViT-L/14. Untested on a GPU.
 
     Args:
-        model_dir: as of `ImageEmbeddingStage`.
+        model_dir: folder of the model, as in `ImageEmbeddingStage`.
         min_score: the least cosine of both embeddings.
     """
 

@@ -33,8 +33,8 @@ class _InterleavedReader(webdataset.InterleavedWebdatasetReader):
     """dcurate's reader, in which a sample is called after its file unless a field says otherwise."""
 
     def _id(self, record: dict[str, Any], key: str) -> str:
-        given = record.get(self.sample_id_field) if self.sample_id_field else None
-        return key.rpartition("/")[2] if given is None else str(given)
+        sample_id = record.get(self.sample_id_field) if self.sample_id_field else None
+        return key.rpartition("/")[2] if sample_id is None else str(sample_id)
 
     def _sample(self, document: Any, archive: Any) -> Any:
         made = super()._sample(document, archive)
@@ -94,7 +94,7 @@ def resolve_schema(schema: Any, overrides: dict[str, Any] | None) -> Any:
         _log.warning("schema_overrides ignored because schema= is given; use one of the two")
     if schema is not None or not overrides:
         return schema
-    fields = {one.name: one for one in SCHEMA}
+    fields = {column.name: column for column in SCHEMA}
     for name, kind in overrides.items():
         fields[name] = fields[name].with_type(kind) if name in fields else pa.field(name, kind)
     return pa.schema(list(fields.values()))
@@ -103,8 +103,8 @@ def resolve_schema(schema: Any, overrides: dict[str, Any] | None) -> Any:
 def align_table(table: pa.Table, target: pa.Schema) -> pa.Table:
     """Make a table fit a schema: columns that it does not have are null, others are left out."""
     columns = [
-        table[one.name].cast(one.type) if one.name in table.column_names else pa.nulls(len(table), one.type)
-        for one in target
+        table[column.name].cast(column.type) if column.name in table.column_names else pa.nulls(len(table), column.type)
+        for column in target
     ]
     return pa.table(columns, schema=target)
 
@@ -199,8 +199,8 @@ class InterleavedWebdatasetReaderStage(BaseInterleavedReader):
                 texts = pa.array([as_column(value) for value in table[name].to_pylist()], pa.string())
                 table = table.set_column(table.schema.get_field_index(name), name, texts)
         taken = {*RESERVED, *self.per_image_fields, *self.per_text_fields, self.sample_id_field or ""}
-        found = dict.fromkeys(name for record in records for name in record if name not in taken)
-        for name in found if self.fields is None else self.fields:
+        metadata_names = dict.fromkeys(name for record in records for name in record if name not in taken)
+        for name in metadata_names if self.fields is None else self.fields:
             values = [record.get(name) for record in records]
             values = [as_column(value) if isinstance(value, dict | list) else value for value in values]
             try:
@@ -301,10 +301,10 @@ class InterleavedWebdatasetReader(CompositeStage[EmptyTask, InterleavedBatch]):
 
     def decompose(self) -> list[Any]:
         """Return the stage that lists and the stage that reads."""
-        known = {one.name for one in dataclasses.fields(InterleavedWebdatasetReaderStage)} - {"name"}
-        given: dict[str, Any] = {name: value for name, value in vars(self).items() if name in known}
-        given |= {name: tuple(given[name]) for name in ("json_extensions", "image_extensions")}
-        return [_partitioning(self), InterleavedWebdatasetReaderStage(**given)]
+        known = {setting.name for setting in dataclasses.fields(InterleavedWebdatasetReaderStage)} - {"name"}
+        settings: dict[str, Any] = {name: value for name, value in vars(self).items() if name in known}
+        settings |= {name: tuple(settings[name]) for name in ("json_extensions", "image_extensions")}
+        return [_partitioning(self), InterleavedWebdatasetReaderStage(**settings)]
 
 
 @dataclass

@@ -32,13 +32,13 @@ class BaseInterleavedWriter(FileStage[InterleavedBatch], ABC):
 
     Args:
         path: the directory to write to; it is made, or emptied, when the writer is.
-        file_extension: of the files.
+        file_extension: extension of the files.
         write_kwargs: for the function that writes, and ``storage_options``.
         materialize_on_write: whether images are fetched.
         mode: what to do about an existing directory.
         on_materialize_error: what to do about an image that cannot be had: ``"error"``, ``"warn"``, ``"drop_row"`` or
             ``"drop_sample"``; what is dropped is logged.
-        schema: as of the readers, as is ``schema_overrides``.
+        schema: schema of the table, as in the readers; ``schema_overrides`` is the same as there, too.
     """
 
     path: str
@@ -97,9 +97,9 @@ class InterleavedParquetWriterStage(BaseInterleavedWriter):
 
     def write_data(self, task: InterleavedBatch, file_path: str) -> None:
         """Write the rows of a batch to a file."""
-        given = {name: value for name, value in self._kwargs.items() if name not in ("index", "engine")}
+        options = {name: value for name, value in self._kwargs.items() if name not in ("index", "engine")}
         with self._opened(file_path) as file:
-            pq.write_table(self._filled(task), file, **{"compression": "snappy", "row_group_size": 128_000, **given})
+            pq.write_table(self._filled(task), file, **{"compression": "snappy", "row_group_size": 128_000, **options})
 
 
 @dataclass

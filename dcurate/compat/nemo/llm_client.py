@@ -48,8 +48,8 @@ class AsyncLLMClient(dcurate.llm.AsyncLLMClient):
         try:
             return await super()._tried(request)
         except Exception as error:  # of a person's client
-            said = f"{type(error).__name__} {error}".lower()
-            reason = "rate limit" if _has(said, _RATE) else "connection" if _has(said, _CONNECTION) else None
+            message = f"{type(error).__name__} {error}".lower()
+            reason = "rate limit" if _has(message, _RATE) else "connection" if _has(message, _CONNECTION) else None
             if reason is None:
                 raise
             failure = RequestError(str(error) or type(error).__name__, reason, again=True)
@@ -108,7 +108,10 @@ class AsksModel:
 
     def _ask(self, messages: Sequence[Messages], configs: Sequence[GenerationConfig]) -> list[Answer | RequestError]:
         """The answer to each conversation, or its error."""
-        requests = [Request(each, self.model_name, config) for each, config in zip(messages, configs, strict=True)]
+        requests = [
+            Request(conversation, self.model_name, config)
+            for conversation, config in zip(messages, configs, strict=True)
+        ]
         outcomes = self._open().ask(requests)
         return [outcome for outcome in outcomes if outcome is not None]
 

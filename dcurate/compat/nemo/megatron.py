@@ -105,5 +105,5 @@ def get_args(args: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Merge the files in a folder."""
-    given = get_args(args)
-    merge_file_prefixes(given.input_dir, given.output_prefix)
+    options = get_args(args)
+    merge_file_prefixes(options.input_dir, options.output_prefix)

@@ -210,7 +210,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def collect_outputs(self, processed_outputs: list[Mapping[str, Any]]) -> Any:
         """Join the results of all batches."""
-        return {name: np.concatenate([each[name] for each in processed_outputs]) for name in processed_outputs[0]}
+        return {name: np.concatenate([output[name] for output in processed_outputs]) for name in processed_outputs[0]}
 
     def create_output_dataframe(self, df_cpu: pd.DataFrame, collected_output: Any) -> pd.DataFrame:
         """Add the results to the rows."""
@@ -257,9 +257,11 @@ class VLLMEmbeddingModelStage(CompositeStage[DocumentBatch, DocumentBatch]):
     """Add a column of embeddings by a model that dcurate runs with Torch, on a GPU if there is one: not with vLLM.
 
     Args:
-        model_identifier, text_field, embedding_field, max_chars, cache_dir, hf_token: as of `EmbeddingCreatorStage`.
+        model_identifier, text_field, embedding_field, max_chars, cache_dir, hf_token: the same settings as in
+            `EmbeddingCreatorStage`.
         metadata_fields: the columns that stay besides the embeddings; all by default.
-        model_inference_batch_size: of vLLM, as are `vllm_init_kwargs`, `pretokenize` and `verbose`; nothing here.
+        model_inference_batch_size: setting of vLLM, as are `vllm_init_kwargs`, `pretokenize` and `verbose`; without
+            effect here.
         embedding_output_dtype: ``"float32"`` or ``"float16"``.
     """
 

@@ -185,8 +185,8 @@ class PartitionSource(SourceStage[Batch, Batch]):
         return None
 
     def settings(self) -> dict[str, Any]:
-        own = vars(self.stage)
-        return {name: own[name] for name in ("files_per_partition", "blocksize") if name in own}
+        attributes = vars(self.stage)
+        return {name: attributes[name] for name in ("files_per_partition", "blocksize") if name in attributes}
 
     def process(self, task: Batch) -> Batch:
         return task

@@ -21,7 +21,7 @@ class StagePerfStats:
     """What a stage did.
 
     Args:
-        stage_name: of the stage.
+        stage_name: name of the stage.
         process_time: seconds in its code.
         actor_idle_time: seconds without work.
         input_data_size_mb: size of its input, in MiB.
@@ -102,7 +102,7 @@ class WrittenFigures:
     A writer of dcurate passes on the names of files alone.
 
     Args:
-        names: of figures that stages log, and that tasks have in ``_metadata``.
+        names: names of figures that stages log, and that tasks have in ``_metadata``.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -142,21 +142,28 @@ class TaskPerfUtils:
     @staticmethod
     def collect_stage_metrics(tasks: Any) -> dict[str, dict[str, npt.NDArray[np.float64]]]:
         """The figures of all tasks in arrays, by stage and name."""
-        found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        shared = {id(perf): perf for each in _by_pipeline(tasks).values() for task in each for perf in task._stage_perf}
+        samples: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        shared = {
+            id(perf): perf
+            for pipeline_tasks in _by_pipeline(tasks).values()
+            for task in pipeline_tasks
+            for perf in task._stage_perf
+        }
         for perf in shared.values():
             for name, value in perf.items():
-                found[perf.stage_name][name].append(float(value))
-        return {stage: {name: np.array(values) for name, values in each.items()} for stage, each in found.items()}
+                samples[perf.stage_name][name].append(float(value))
+        return {
+            stage: {name: np.array(values) for name, values in metrics.items()} for stage, metrics in samples.items()
+        }
 
     @staticmethod
     def aggregate_task_metrics(tasks: Any, prefix: str | None = None) -> dict[str, Any]:
         """The sum, mean and standard deviation of each figure, named after pipeline, stage and figure."""
         named: dict[str, Any] = {}
         pipelines = _by_pipeline(tasks)
-        for pipeline, each in pipelines.items():
+        for pipeline, pipeline_tasks in pipelines.items():
             before = [prefix, pipeline if prefix or len(pipelines) > 1 else None]
-            for stage, figures in TaskPerfUtils.collect_stage_metrics(each).items():
+            for stage, figures in TaskPerfUtils.collect_stage_metrics(pipeline_tasks).items():
                 for name, values in figures.items():
                     key = "_".join(filter(None, (*before, stage, name)))
                     for kind in ("sum", "mean", "std"):
@@ -168,9 +175,9 @@ class TaskPerfUtils:
         """The sum of a figure over the stages whose name begins with a prefix."""
         figures = TaskPerfUtils.collect_stage_metrics(tasks)
         return sum(
-            float(each[stat].sum())
-            for stage, each in figures.items()
-            if stage.startswith(stage_prefix) and stat in each
+            float(metrics[stat].sum())
+            for stage, metrics in figures.items()
+            if stage.startswith(stage_prefix) and stat in metrics
         )
 
 
@@ -187,5 +194,8 @@ def _by_pipeline(tasks: Any) -> dict[str, list[Any]]:
     inner = held.get("pipeline_tasks")
     if isinstance(inner, Mapping):
         return _by_pipeline(inner)
-    lists = {str(name): [each] if isinstance(each, Task) else list(each or ()) for name, each in held.items()}
+    lists = {
+        str(name): [pipeline_tasks] if isinstance(pipeline_tasks, Task) else list(pipeline_tasks or ())
+        for name, pipeline_tasks in held.items()
+    }
     return lists or {"": []}

@@ -109,8 +109,8 @@ class SourceReader(FileReader):
         Raises:
             PipelineError: an argument that can be had in neither way.
         """
-        given = stage.read_kwargs or {}
-        for name, value in given.items():
+        read_kwargs = stage.read_kwargs or {}
+        for name, value in read_kwargs.items():
             if cls._arguments is not None and name not in cls._arguments:
                 raise PipelineError(f"{stage.name}: read_kwargs {name!r} is no argument of pandas.read_json")
             if (name, value) == ("lines", False) or (name == "chunksize" and value is not None):
@@ -121,21 +121,25 @@ class SourceReader(FileReader):
             and type(sources[0]) is FilePartitioningStage
             and sources[0].limit != 0
             and not stage.allow_empty
-            and all(name in cls._same and is_in(value, cls._same[name]) for name, value in given.items())
+            and all(name in cls._same and is_in(value, cls._same[name]) for name, value in read_kwargs.items())
         )
 
     @classmethod
     def of(cls, stage: Any, partition: FilePartitioningStage) -> Self:
         """The source for two stages."""
-        given = stage.read_kwargs or {}
+        read_kwargs = stage.read_kwargs or {}
         known = parquet.READ_KWARGS if issubclass(cls, parquet.ParquetReader) else ()
         source = cls(
             partition.file_paths,
             partition.files_per_partition,
             None if partition.blocksize is None else partition._bytes,
-            stage.fields or given.get("columns"),
-            {name: value for name, value in given.items() if name in known and name not in ("engine", "dtype_backend")},
-            {**(partition.storage_options or {}), **(given.get("storage_options") or {})} or None,
+            stage.fields or read_kwargs.get("columns"),
+            {
+                name: value
+                for name, value in read_kwargs.items()
+                if name in known and name not in ("engine", "dtype_backend")
+            },
+            {**(partition.storage_options or {}), **(read_kwargs.get("storage_options") or {})} or None,
             limit=partition.limit or None,
         )
         source._partition, source._dataset = partition, _Shared()
@@ -157,20 +161,22 @@ class SourceReader(FileReader):
         return "".join(self._dataset)
 
     def _files(self) -> list[files.SourceFile]:
-        found = super()._files()
+        source_files = super()._files()
         if not isinstance(self.file_paths, str):  # of folders in a list, only the files directly in them
             folders = [f"{full_address(*self._store(str(path))).rstrip('/')}/" for path in self.file_paths]
-            found = [file for file in found if not any(_is_below(file.path, folder) for folder in folders)]
-        self._dataset[:] = [infer_dataset_name_from_path(file.path) for file in found[:1]]
-        return found
+            source_files = [
+                file for file in source_files if not any(_is_below(file.path, folder) for folder in folders)
+            ]
+        self._dataset[:] = [infer_dataset_name_from_path(file.path) for file in source_files[:1]]
+        return source_files
 
     def _partitioning(self) -> Partitioning:
         return replace(super()._partitioning(), packs_small=False)  # one task a file, as NeMo Curator makes
 
     def settings(self) -> dict[str, Any]:
-        own = {**super().settings(), "ids": self._new_ids is not None}
-        del own["kind"]
-        return own
+        settings = {**super().settings(), "ids": self._new_ids is not None}
+        del settings["kind"]
+        return settings
 
     def columns(self) -> list[str] | None:
         known = super().columns()
@@ -183,11 +189,11 @@ class SourceReader(FileReader):
 
     def groups(self) -> list[FileGroup]:
         """The groups of files by NeMo Curator's rule, by which the registry of ids knows them."""
-        found = {file.path: file for file in self._files()}
-        self._shape(list(found.values()))
+        by_path = {file.path: file for file in self._files()}
+        self._shape(list(by_path.values()))
         made = []
-        for paths in self._partition.groups([(file.path, file.size) for file in found.values()]):
-            members = [found[path] for path in paths]
+        for paths in self._partition.groups([(file.path, file.size) for file in by_path.values()]):
+            members = [by_path[path] for path in paths]
             parts = tuple(FilePart(file.path, size=file.size, version=file.version) for file in members)
             made.append(FileGroup(key=BatchKey(group_name([file.name for file in members])), parts=parts))
         return made[: self._partition.limit or None]
@@ -246,16 +252,16 @@ class JsonlSource(SourceReader, jsonl.JsonlReader):
 
     @classmethod
     def of(cls, stage: Any, partition: FilePartitioningStage) -> Self:
-        own = super().of(stage, partition)
-        own._chosen, own.fields = own.fields, None
-        return own
+        source = super().of(stage, partition)
+        source._chosen, source.fields = source.fields, None
+        return source
 
     _chosen: list[str] | None = None
 
     def settings(self) -> dict[str, Any]:
-        own = super().settings()
-        own.pop("keeps_values", None)
-        return {**own, "fields": self._chosen}
+        settings = super().settings()
+        settings.pop("keeps_values", None)
+        return {**settings, "fields": self._chosen}
 
     def columns(self) -> list[str] | None:
         known = super().columns()
@@ -273,10 +279,10 @@ class JsonlSource(SourceReader, jsonl.JsonlReader):
     def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
         if self._chosen is not None:
             return None
-        own = super().keeping_lines(columns)
-        if own is not None:
-            own._lines_for_writer = True
-        return own
+        reader = super().keeping_lines(columns)
+        if reader is not None:
+            reader._lines_for_writer = True
+        return reader
 
     def process(self, task: FileGroup) -> document.DocumentBatch | None:
         reader = self if self._lines_for_writer else self._reading_lines(False)
@@ -296,15 +302,15 @@ class JsonlSource(SourceReader, jsonl.JsonlReader):
 
     def _reading_lines(self, wanted: bool) -> Self:
         """The reader, which keeps the lines of rows or does not."""
-        own = copy.copy(self)
+        reader = copy.copy(self)
         if wanted:
             chosen = None if self._chosen is None else tuple(self._chosen)
-            own._keeps_lines, own.fields = True, None
-            own._read_only = own._read_only if self._lines_for_writer else chosen
+            reader._keeps_lines, reader.fields = True, None
+            reader._read_only = reader._read_only if self._lines_for_writer else chosen
         elif self._chosen is not None:
             known = self._known().types
-            own.fields = [name for name in self._chosen if name in known]
-        return own
+            reader.fields = [name for name in self._chosen if name in known]
+        return reader
 
     def _read(self, task: FileGroup) -> document.DocumentBatch | None:
         return super().process(task)
@@ -315,17 +321,17 @@ class JsonlSource(SourceReader, jsonl.JsonlReader):
 
     def _of_chosen_columns(self, table: pa.Table) -> pa.Table:
         """The rows, with lines of the chosen columns alone, their values as they are written in the file."""
-        found = None if self._chosen is None or LINE not in table.column_names else lines_of(table)
-        if found is None:
+        raw_lines = None if self._chosen is None or LINE not in table.column_names else lines_of(table)
+        if raw_lines is None:
             return table
-        data, names = found[1], [name for name in table.column_names if name != LINE]
+        data, names = raw_lines[1], [name for name in table.column_names if name != LINE]
         rows, keys = scan(data, names, DEEPEST), [orjson.dumps(name) + b":" for name in names]
         spans = zip(rows.kinds.tolist(), rows.value_starts.tolist(), rows.value_stops.tolist(), strict=True)
         members = (
             [key + data[start:stop] for key, kind, start, stop in zip(keys, *of_row, strict=True) if kind != ABSENT]
             for of_row in spans
         )
-        lines = [b"{" + b",".join(each) + b"}\n" for each in members]
+        lines = [b"{" + b",".join(row_members) + b"}\n" for row_members in members]
         return with_lines(without_lines(table), pa.array(lines, pa.large_binary()), names)
 
     def _complaint(self, name: str, piece: Any, bad: BadLine) -> str:
@@ -352,4 +358,4 @@ class ParquetSource(SourceReader, parquet.ParquetReader):
         return self._finished(super().process(task), task)
 
     def _rows_in(self, part: FilePart) -> int:
-        return sum(stop - start for start, stop in (each.rows or (0, 0) for each in self._counted(part)))
+        return sum(stop - start for start, stop in (counted.rows or (0, 0) for counted in self._counted(part)))

@@ -225,19 +225,19 @@ class _Reader(CompositeStage[EmptyTask, DocumentBatch]):
         Raises:
             NotImplementedError: the files are to become something else than documents.
         """
-        own: Any = self
-        if own.task_type != "document":
-            raise NotImplementedError(f"Converting DocumentBatch to {own.task_type} is not supported yet.")
+        reader: Any = self
+        if reader.task_type != "document":
+            raise NotImplementedError(f"Converting DocumentBatch to {reader.task_type} is not supported yet.")
         return [
             FilePartitioningStage(
                 self.file_paths,
                 self.files_per_partition,
                 self.blocksize,
-                own.file_extensions,
+                reader.file_extensions,
                 (self.read_kwargs or {}).get("storage_options"),
             ),
             self._stage(
-                self.fields, self.read_kwargs or {}, _generate_ids=own._generate_ids, _assign_ids=own._assign_ids
+                self.fields, self.read_kwargs or {}, _generate_ids=reader._generate_ids, _assign_ids=reader._assign_ids
             ),
         ]
 

@@ -30,7 +30,9 @@ def stripped(stage: Any, *names: str) -> None:
 
 def is_in(value: Any, values: Sequence[Any] | None) -> bool:
     """Whether an argument is one of some values, by identity or as text; None for any value."""
-    return values is None or any(value is one or (isinstance(value, str) and value == one) for one in values)
+    return values is None or any(
+        value is candidate or (isinstance(value, str) and value == candidate) for candidate in values
+    )
 
 
 def records(frame: Any) -> list[dict[str, Any]]:

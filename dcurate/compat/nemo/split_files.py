@@ -30,8 +30,8 @@ def _as_remote(function: Callable[..., None]) -> Any:
     In a script that imports Ray the result is an ``ObjectRef``, as `ray.get` takes no other.
     """
 
-    def remote(*given: Any, **settings: Any) -> Any:
-        function(*given, **settings)
+    def remote(*args: Any, **settings: Any) -> Any:
+        function(*args, **settings)
         ray = sys.modules.get("ray")
         return None if ray is None else ray.put(None)
 
@@ -53,12 +53,12 @@ def _groups(parts: Iterable[Part], size: Callable[[Part], int], most: float) -> 
     group: list[Part] = []
     together = 0
     for part in parts:
-        own = size(part)
-        if group and together + own > most:
+        part_size = size(part)
+        if group and together + part_size > most:
             yield group
             group, together = [], 0
         group.append(part)
-        together += own
+        together += part_size
     if group:
         yield group
 
@@ -138,15 +138,15 @@ def parse_args(args: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Split a file, or the files in a folder."""
-    given = parse_args(args)
+    options = parse_args(args)
     files = get_all_file_paths_under(
-        given.input_path, keep_extensions=given.file_type, storage_options=given.storage_options
+        options.input_path, keep_extensions=options.file_type, storage_options=options.storage_options
     )
     if not files:
-        _log.error("no %s files at %s", given.file_type, given.input_path)
+        _log.error("no %s files at %s", options.file_type, options.input_path)
         return
-    fs, folder = url_to_fs(given.output_path, **(given.storage_options or {}))
+    fs, folder = url_to_fs(options.output_path, **(options.storage_options or {}))
     fs.makedirs(folder, exist_ok=True)
-    split = split_parquet_file_by_size if given.file_type == "parquet" else split_jsonl_file_by_size
+    split = split_parquet_file_by_size if options.file_type == "parquet" else split_jsonl_file_by_size
     for file in files:
-        split(file, given.output_path, given.target_size_mb, given.storage_options)
+        split(file, options.output_path, options.target_size_mb, options.storage_options)

@@ -112,7 +112,7 @@ def check_sizing(stage: Any) -> None:
         TypeError: a number of slots on each host is not a number.
         ValueError: several settings say it, or a number is out of range.
     """
-    given = {
+    sizing = {
         "num_workers()": stage.num_workers(),
         "num_workers_per_node()": get_stage_num_workers_per_node(stage),
         "actor-pool sizing keys (min/max/initial_workers)": get_configured_actor_pool_sizing_keys(
@@ -120,10 +120,10 @@ def check_sizing(stage: Any) -> None:
         )
         or None,
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    if len(given) > 1:
+    sizing = {name: value for name, value in sizing.items() if value is not None}
+    if len(sizing) > 1:
         raise ValueError(
-            f"Stage {stage.name} sets multiple worker-sizing options ({', '.join(given)}); use only one of "
+            f"Stage {stage.name} sets multiple worker-sizing options ({', '.join(sizing)}); use only one of "
             "num_workers, num_workers_per_node, or actor-pool sizing keys."
         )
 
@@ -207,13 +207,13 @@ class StageMeta(ABCMeta):
             _STAGE_REGISTRY[name] = cls
         return cls
 
-    def __call__(cls, *given: Any, **named: Any) -> Any:
+    def __call__(cls, *args: Any, **named: Any) -> Any:
         """Make a stage.
 
         Raises:
             ValueError: several of its settings say how many slots it has.
         """
-        stage = super().__call__(*given, **named)
+        stage = super().__call__(*args, **named)
         check_sizing(stage)
         return stage
 
@@ -247,8 +247,8 @@ class StageMethods:
 
     def get_config(self) -> dict[str, Any]:
         """The name, resources and batch size of the stage."""
-        own = {name: getattr(self, name) for name in ("name", "resources", "batch_size")}
-        return own | {"supports_batch_processing": self.supports_batch_processing()}
+        config = {name: getattr(self, name) for name in ("name", "resources", "batch_size")}
+        return config | {"supports_batch_processing": self.supports_batch_processing()}
 
     def supports_batch_processing(self) -> bool:
         """Whether the class has a ``process_batch`` of its own."""
@@ -383,25 +383,25 @@ class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = vars(cls)
+        namespace = vars(cls)
         for name in ("num_workers", "num_workers_per_node"):
-            if (name in own and not callable(own[name])) or (
-                name not in own and name in own.get("__annotations__", {})
+            if (name in namespace and not callable(namespace[name])) or (
+                name not in namespace and name in namespace.get("__annotations__", {})
             ):
                 raise TypeError(
                     f"{cls.__name__} must not define '{name}' as a stage attribute. Override {name}() "
                     "for backend worker sizing, or use a different field name for stage-specific worker counts."
                 )
         for name in ("name", "resources", "batch_size", "runtime_env"):
-            if isinstance(own.get(name), property):
+            if isinstance(namespace.get(name), property):
                 raise TypeError(
                     f"{cls.__name__} must not define '{name}' as a @property. Use a plain class attribute or "
                     "dataclass field instead, so that ProcessingStage.with_() can override it."
                 )
-            if callable(own.get(f"_{name}")):
+            if callable(namespace.get(f"_{name}")):
                 raise TypeError(f"{cls.__name__} must not override '_{name}'")
-            if name != "runtime_env" and f"_{name}" in own:  # where version 25.09 has these settings
-                setattr(cls, name, own[f"_{name}"])
+            if name != "runtime_env" and f"_{name}" in namespace:  # where version 25.09 has these settings
+                setattr(cls, name, namespace[f"_{name}"])
 
     @abstractmethod
     def process(self, task: X) -> Y | list[Y] | None:
@@ -476,8 +476,8 @@ class ProcessingStage(StageMethods, ABC, Generic[X, Y], metaclass=StageMeta):
     def _log_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Add metrics of the stage to those of the run."""
         logged = self.__dict__.setdefault("_custom_metrics", {})
-        given: Mapping[str, Any] = metrics
-        for name, value in given.items():
+        figures: Mapping[str, Any] = metrics
+        for name, value in figures.items():
             if isinstance(value, int | float):
                 logged[name] = float(value)
             else:
@@ -575,9 +575,9 @@ def processing_stage(
 
         def process(self: Any, task: Any) -> Any:
             result = function(task)
-            for one in result if isinstance(result, list) else [result]:
-                if isinstance(one, Task) and not isinstance(one, NoneTask):
-                    one._metadata, one._stage_perf = dict(task._metadata), list(task._stage_perf)
+            for output in result if isinstance(result, list) else [result]:
+                if isinstance(output, Task) and not isinstance(output, NoneTask):
+                    output._metadata, output._stage_perf = dict(task._metadata), list(task._stage_perf)
             return result
 
         settings = {"name": str(name), "resources": wanted, "batch_size": batch_size, "_fn": staticmethod(function)}

@@ -61,10 +61,10 @@ class BaseSyntheticStage(_GenerateStage):  # type: ignore[misc]
         prompt: the user message, with ``{document}`` for the text.
         input_field: the column with the text.
         output_field: the column for the answer.
-        client: that asks the model.
-        model_name: as the endpoint calls it.
+        client: client that asks the model.
+        model_name: name of the model at the endpoint.
         generation_config: how to answer.
-        name: of the stage.
+        name: name of the stage.
     """
 
     name: str = "NemotronCCBaseStage"
@@ -156,11 +156,11 @@ class QAMultilingualSyntheticStage(AsksModel, ProcessingStage[EmptyTask, Documen
     Args:
         prompt: with ``{language}`` for the language.
         languages: to draw from.
-        client: that asks the model.
-        model_name: as the endpoint calls it.
+        client: client that asks the model.
+        model_name: name of the model at the endpoint.
         num_samples: how many texts.
         generation_config: how to answer; each sample has a seed of its own.
-        name: of the stage.
+        name: name of the stage.
     """
 
     prompt: str

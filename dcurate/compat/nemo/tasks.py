@@ -27,7 +27,7 @@ class Task(ABC, Generic[T]):
     """A unit of work that travels between stages.
 
     Args:
-        dataset_name: of the dataset that it belongs to.
+        dataset_name: name of the dataset that it belongs to.
         data: what it holds.
         task_id: set by the engine at each stage; the path from the source's split to this task.
     """
@@ -125,10 +125,10 @@ class DocumentBatch(document.DocumentBatch, Task[Any]):
     __repr__ = Task.__repr__
 
     def __getattr__(self, name: str) -> Any:
-        given = self.__dict__.get("_given")
-        if name != "data" or given is None:
+        stored = self.__dict__.get("_given")
+        if name != "data" or stored is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.data = values.seen(given)
+        self.data = values.seen(stored)
         return self.data
 
     @property

@@ -14,7 +14,7 @@ def tell(message: str, *values: Any) -> None:
 
     Args:
         message: with a placeholder such as ``%s`` for each value.
-        values: of the placeholders.
+        values: values of the placeholders.
     """
     if _log.isEnabledFor(logging.INFO):
         _log.info(message, *values)

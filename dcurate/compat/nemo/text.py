@@ -129,8 +129,8 @@ def get_words(text: str) -> tuple[list[str], list[int]]:
         >>> get_words("One, two!")
         (['one', 'two'], [0, 4])
     """
-    found = [*re.finditer(r"[^ ]+", remove_punctuation(text.lower()))]
-    return [word[0].strip() for word in found], [word.start() for word in found]
+    matches = [*re.finditer(r"[^ ]+", remove_punctuation(text.lower()))]
+    return [word[0].strip() for word in matches], [word.start() for word in matches]
 
 
 def remove_punctuation(str_in: str) -> str:
@@ -163,8 +163,8 @@ def get_docstrings(source: Any, module: str = "<string>") -> list[str]:
 
     `module` is for NeMo Curator's signature.
     """
-    found = parse_docstrings(source.read() if hasattr(source, "read") else source)
-    ordered = sorted(found, key=lambda item: (NODE_TYPES[type(item[0])], item[1] or ""))
+    docstrings = parse_docstrings(source.read() if hasattr(source, "read") else source)
+    ordered = sorted(docstrings, key=lambda item: (NODE_TYPES[type(item[0])], item[1] or ""))
     return [docstring for _, _, docstring in ordered if docstring]
 
 
@@ -185,17 +185,17 @@ def get_comments_and_docstring(
         comments: whether to return comments, too.
         clean_comments: whether to remove each ``#``.
     """
-    docstrings, found = None, ""
+    docstrings, comment_text = None, ""
     try:
         docstrings = "\n".join(get_docstrings(source))
     except (SyntaxError, ValueError, RecursionError):
         warnings.warn("the program cannot be parsed: no docstring is returned", stacklevel=2)
     try:
-        found = get_comments(source, clean_comments) if comments else ""
+        comment_text = get_comments(source, clean_comments) if comments else ""
     except (SyntaxError, tokenize.TokenError):
         warnings.warn("the program cannot be tokenized: no comment is returned", stacklevel=2)
         return docstrings, None
-    return docstrings, found
+    return docstrings, comment_text
 
 
 def get_language_name(lang_code: str) -> str:

@@ -56,12 +56,12 @@ def _in_lines(table: pa.Table) -> Iterator[tuple[str, list[Any]]]:
     rows = scan(data, names, DEEPEST)
     for key, name in enumerate(names):
         kinds = rows.kinds[:, key]
-        other = (kinds != ABSENT) & (kinds != NULL)
+        non_text = (kinds != ABSENT) & (kinds != NULL)
         is_text = _is_text(table.schema.field(name).type)
-        other &= (kinds != TEXT) & (kinds != ESCAPED_TEXT) if is_text else True
-        if other.any():
+        non_text &= (kinds != TEXT) & (kinds != ESCAPED_TEXT) if is_text else True
+        if non_text.any():
             values = table.column(name).to_pylist() if is_text else [None] * table.num_rows
-            for row in np.flatnonzero(other).tolist():
+            for row in np.flatnonzero(non_text).tolist():
                 values[row] = json_lines.parsed(data[rows.value_starts[row, key] : rows.value_stops[row, key]])
             yield name, values
 
@@ -70,7 +70,7 @@ def returned(frame: pd.DataFrame, types: pa.Schema | None, source: pa.Table | No
     """Return the rows of a frame for the engine: the frame itself, or an Arrow table with the lines of its rows.
 
     Args:
-        frame: as a person's stage returned it.
+        frame: frame that a person's stage returned.
         types: the types of the columns before.
         source: the rows that the stage was given, with their lines; None if they had none.
 

@@ -138,9 +138,9 @@ class BaseWriter(FileStage[DocumentBatch], ABC):
 
     def _is_changed(self, cls: type[BaseWriter]) -> bool:
         """Whether a person's class writes in another way."""
-        own = type(self)
+        subclass = type(self)
         return any(
-            getattr(own, name) is not getattr(cls, name)
+            getattr(subclass, name) is not getattr(cls, name)
             for name in ("write_data", "process", "process_batch", "get_file_extension", "setup", "teardown")
         )
 
@@ -164,8 +164,8 @@ class JsonlWriter(BaseWriter):
 
     def engine_form(self, before: list[Any], is_last: bool) -> Any:
         """Return dcurate's writer that takes the place of this one at the end of a pipeline."""
-        given = self.write_kwargs or {}
-        taken = all(name in _SAME_JSONL and is_in(value, _SAME_JSONL[name]) for name, value in given.items())
+        write_kwargs = self.write_kwargs or {}
+        taken = all(name in _SAME_JSONL and is_in(value, _SAME_JSONL[name]) for name, value in write_kwargs.items())
         return _JsonlSink.of(self) if is_last and taken and not self._is_changed(JsonlWriter) else None
 
 
@@ -187,13 +187,13 @@ class ParquetWriter(BaseWriter):
 
     def engine_form(self, before: list[Any], is_last: bool) -> Any:
         """Return dcurate's writer that takes the place of this one at the end of a pipeline."""
-        given = self.write_kwargs or {}
-        taken = given.get("index") in _INDEX and given.get("engine", "auto") in _ENGINES
+        write_kwargs = self.write_kwargs or {}
+        taken = write_kwargs.get("index") in _INDEX and write_kwargs.get("engine", "auto") in _ENGINES
         if (
             not is_last
             or not taken
             or self._is_changed(ParquetWriter)
-            or any(name in given for name in _PANDAS_PARQUET)
+            or any(name in write_kwargs for name in _PANDAS_PARQUET)
         ):
             return None
         try:
@@ -215,8 +215,8 @@ def written_tasks(source: Any, sink: WritesAsNemo, outputs: Iterable[Any]) -> li
     """The tasks for the files that a run wrote: one for each, as each batch is written to a file of its own.
 
     Args:
-        source: that the run began with, which knows the name of the dataset.
-        sink: that wrote the files.
+        source: source that the run began with, which knows the name of the dataset.
+        sink: sink that wrote the files.
         outputs: groups of files.
     """
     about = {"format": sink._extension}
@@ -237,15 +237,15 @@ class _JsonlSink(WritesAsNemo, jsonl.JsonlWriter):
     def of(cls, stage: BaseWriter) -> Self:
         """The sink for a writer."""
         ending = ending_of(f"a.{stage.file_extension}")
-        own = cls(
+        sink = cls(
             stage.path,
             fields=stage.fields,
             mode="append" if stage.mode == "append" else "ignore",
             compression=_COMPRESSIONS.get(ending),
             storage_options=stage.storage_options or None,
         )
-        own._extension = stage.file_extension
-        return own
+        sink._extension = stage.file_extension
+        return sink
 
     def _chosen(self, table: pa.Table) -> pa.Table:
         if self.fields is None or LINE not in table.column_names:
@@ -262,19 +262,19 @@ class _ParquetSink(WritesAsNemo, parquet.ParquetWriter):
     @classmethod
     def of(cls, stage: BaseWriter) -> Self:
         """The sink for a writer."""
-        given = dict(stage.write_kwargs or {})
+        write_kwargs = dict(stage.write_kwargs or {})
         taken = ("index", "engine", "storage_options", "compression", "partition_cols")
-        own = cls(
+        sink = cls(
             stage.path,
-            {name: value for name, value in given.items() if name not in taken},
+            {name: value for name, value in write_kwargs.items() if name not in taken},
             stage.fields,
             "append" if stage.mode == "append" else "ignore",
-            given.get("compression", "snappy"),
-            partition_cols=given.get("partition_cols"),
+            write_kwargs.get("compression", "snappy"),
+            partition_cols=write_kwargs.get("partition_cols"),
             storage_options=stage.storage_options or None,
         )
-        own._extension = stage.file_extension
-        return own
+        sink._extension = stage.file_extension
+        return sink
 
     def process(self, task: document.DocumentBatch) -> FileGroup:
         is_lined = isinstance(task.data, pa.Table) and LINE in task.data.column_names

@@ -37,11 +37,11 @@ _READERS = 16
 
 def ranks_in(table: Any) -> list[npt.NDArray[np.float64]]:
     """The ranks of the rows of a table, an array for each rule."""
-    number, found = 0, []
+    number, ranks = 0, []
     while rank_column(number) in table.column_names:
-        found.append(numbers(table, rank_column(number)))
+        ranks.append(numbers(table, rank_column(number)))
         number += 1
-    return found
+    return ranks
 
 
 def in_order(table: Any) -> Ints:
@@ -63,10 +63,10 @@ class ClusterWriter(ChunkWriter):
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
         order = in_order(table)
         vectors, members = vectors_in(table, VECTOR)[order], rows_at(table.drop_columns([VECTOR]), order)
-        own = numbers(members, CENTROID)
-        members = with_column(members, KEY, scale_keys(own, self.clusters))
-        members = with_column(members, PLACE, np.arange(len(own)))
-        yield self.ranges(members, key, KEY, MEMBERS, counts=np.bincount(own, minlength=self.clusters))
+        centroids = numbers(members, CENTROID)
+        members = with_column(members, KEY, scale_keys(centroids, self.clusters))
+        members = with_column(members, PLACE, np.arange(len(centroids)))
+        yield self.ranges(members, key, KEY, MEMBERS, counts=np.bincount(centroids, minlength=self.clusters))
         yield matrix_file(self, vectors, key)
 
 
@@ -149,11 +149,11 @@ class RowsOnDisk:
     """Vectors in files, read when they are wanted.
 
     Args:
-        folder: of the files.
-        names: of the files.
+        folder: folder of the files.
+        names: names of the files.
         files: the number of the file of each row.
-        places: of each row in its file.
-        dimensions: of each vector.
+        places: place of each row in its file.
+        dimensions: length of each vector.
     """
 
     folder: Directory
@@ -173,13 +173,13 @@ class RowsOnDisk:
         Raises:
             DataError: a file cannot be read.
         """
-        found = np.empty((stop - start, self.dimensions), np.float32)
+        matrix = np.empty((stop - start, self.dimensions), np.float32)
         order = np.argsort(self.files[start:stop], kind="stable")
         edges = np.flatnonzero(np.diff(self.files[start:stop][order])) + 1
         with ThreadPoolExecutor(1 if self.folder.local else _READERS) as pool:
             for rows, vectors in pool.map(self._of_file, np.split(order + start, edges) if len(order) else ()):
-                found[rows - start] = vectors
-        return found
+                matrix[rows - start] = vectors
+        return matrix
 
     def _of_file(self, rows: Ints) -> tuple[Ints, Matrix]:
         """Rows of one file with their vectors; in the order of ranks, as rows of a cluster are in the file."""

@@ -60,15 +60,15 @@ class FindCentroids(ProcessingStage[DocumentBatch, DocumentBatch]):
         vectors = vectors_in(task.to_arrow(), VECTOR)
         with one_blas_thread():
             choice = np.ascontiguousarray(vectors[:: self.every])
-            found = kmeans.first
-            if found is None:
-                found = seeds(choice, kmeans.clusters, kmeans.seed, kmeans.spread_out, library)
+            centroids = kmeans.first
+            if centroids is None:
+                centroids = seeds(choice, kmeans.clusters, kmeans.seed, kmeans.spread_out, library)
             rows = held(vectors, library) if kmeans.rounds else vectors
             for _ in range(kmeans.rounds):
-                found, still = moved(found, sums_of(rows, found, kmeans.block, library), kmeans.tolerance)
+                centroids, still = moved(centroids, sums_of(rows, centroids, kmeans.block, library), kmeans.tolerance)
                 if still:
                     break
-        return task.with_data(table_of_vectors(VECTOR, found))
+        return task.with_data(table_of_vectors(VECTOR, centroids))
 
 
 @dataclass
@@ -86,9 +86,9 @@ class AddUp(ProcessingStage[DocumentBatch, DocumentBatch]):
         library = array_library(self.resources.requires_gpu)
         centroids, vectors = self.centroids.read(), vectors_in(task.to_arrow(), VECTOR)
         with one_blas_thread():
-            found = sums_of(vectors, centroids, len(vectors), library)
-        table = with_column(table_of_vectors(_TOTALS, found.totals), _COUNTS, found.counts)
-        return task.with_data(with_column(table, _SQUARES, found.squares))
+            sums = sums_of(vectors, centroids, len(vectors), library)
+        table = with_column(table_of_vectors(_TOTALS, sums.totals), _COUNTS, sums.counts)
+        return task.with_data(with_column(table, _SQUARES, sums.squares))
 
 
 @dataclass
@@ -183,9 +183,9 @@ def _only_matrix(written: SpilledRows) -> Matrix:
 
 def _total(written: SpilledRows) -> Sums:
     """The sums of all blocks, added up in their order."""
-    whole: Sums | None = None
+    total: Sums | None = None
     for table in _tables(written):
         block = Sums(vectors_in(table, _TOTALS), numbers(table, _COUNTS), numbers(table, _SQUARES))
-        whole = block if whole is None else whole.with_block(block)
-    assert whole is not None, "a sample has rows"
-    return whole
+        total = block if total is None else total.with_block(block)
+    assert total is not None, "a sample has rows"
+    return total

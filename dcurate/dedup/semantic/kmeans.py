@@ -111,15 +111,15 @@ def _compared(vectors: Any, centroids: Matrix, library: Any) -> Iterator[tuple[A
 
 def sums_of(vectors: Matrix, centroids: Matrix, block: int, library: Any = np) -> Sums:
     """Add up the rows by nearest centroid, `block` rows at a time; they may be `held`."""
-    whole = Sums(np.zeros(centroids.shape), np.zeros(len(centroids), np.int64), np.zeros(len(centroids)))
+    total = Sums(np.zeros(centroids.shape), np.zeros(len(centroids), np.int64), np.zeros(len(centroids)))
     for start in range(0, len(vectors), block):
         rows = vectors[start : start + block]
         if library is np:
             block_sums = _sums(rows, *nearest(rows, centroids), len(centroids))
         else:
             block_sums = _gpu_sums(rows, centroids, library)
-        whole = whole.with_block(block_sums)
-    return whole
+        total = total.with_block(block_sums)
+    return total
 
 
 def _gpu_sums(vectors: Any, centroids: Matrix, library: Any) -> Sums:
@@ -137,8 +137,8 @@ def _gpu_sums(vectors: Any, centroids: Matrix, library: Any) -> Sums:
         library.add.at(totals, best, (rows.astype(np.float64) * scale).astype(np.int64).view(np.uint64))
         library.add.at(squares, best, (nearness.astype(np.float64) * (scale / 4)).astype(np.int64).view(np.uint64))
         library.add.at(counts, best, library.ones(len(rows), np.uint64))
-    whole = on_host(totals).view(np.int64) / scale
-    return Sums(whole, on_host(counts).astype(np.int64), on_host(squares).view(np.int64) / (scale / 4))
+    host_totals = on_host(totals).view(np.int64) / scale
+    return Sums(host_totals, on_host(counts).astype(np.int64), on_host(squares).view(np.int64) / (scale / 4))
 
 
 def _sums(vectors: Matrix, labels: Labels, squares: Matrix, clusters: int) -> Sums:
@@ -173,12 +173,12 @@ def seeds(vectors: Matrix, clusters: int, seed: int, spread_out: bool, library: 
     draw = np.random.Generator(np.random.PCG64(seed))
     if not spread_out:
         return vectors[np.sort(draw.permutation(len(vectors))[:clusters])]
-    there = held(vectors, library)
+    device_vectors = held(vectors, library)
     chosen = draw.integers(len(vectors), size=1)
     squares = np.full(len(vectors), 4.0)
     latest = chosen
     while len(chosen) < clusters:
-        squares = np.minimum(squares, nearest(there, vectors[latest], library)[1])
+        squares = np.minimum(squares, nearest(device_vectors, vectors[latest], library)[1])
         squares[squares < _NOTHING] = 0
         squares[latest] = 0
         few = min(clusters - len(chosen), max(1, clusters // _TURNS))
@@ -192,17 +192,17 @@ def _drawn(weights: Floats, chosen: Ints, few: int, draw: np.random.Generator) -
     waits = draw.exponential(size=len(weights))
     weighty = np.flatnonzero(weights)
     waits = waits[weighty] / weights[weighty]
-    found = weighty[np.argsort(waits, kind="stable")[:few]]
-    if len(found) < few:
-        rest = np.setdiff1d(np.arange(len(weights)), np.concatenate([chosen, found]))
-        found = np.concatenate([found, rest[: few - len(found)]])
-    return found
+    drawn = weighty[np.argsort(waits, kind="stable")[:few]]
+    if len(drawn) < few:
+        remaining = np.setdiff1d(np.arange(len(weights)), np.concatenate([chosen, drawn]))
+        drawn = np.concatenate([drawn, remaining[: few - len(drawn)]])
+    return drawn
 
 
 def distances(vectors: Matrix, centroids: Matrix, labels: Labels) -> tuple[Matrix, Matrix]:
     """Return the Euclidean and the cosine distance of each row to its centroid."""
-    rows, own = frozen(vectors, np.float32), frozen(labels, np.int32)
-    squares, products = held_against(rows, own, frozen(centroids, np.float32))
+    rows, assigned = frozen(vectors, np.float32), frozen(labels, np.int32)
+    squares, products = held_against(rows, assigned, frozen(centroids, np.float32))
     lengths = np.sqrt((centroids.astype(np.float64) ** 2).sum(axis=1))[labels]
     cosine = 1 - np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
     return np.sqrt(squares).astype(np.float32), cosine.astype(np.float32)

@@ -28,7 +28,7 @@ class Ranking:
     Args:
         by: ``"hard"``: the farthest from the centroid first, ``"easy"``: the nearest first, ``"random"``; or nothing.
         rules: by these instead, the first of them first.
-        metric: which distance to the centroid counts: ``"cosine"`` or ``"l2"``.
+        metric: distance to the centroid that counts: ``"cosine"`` or ``"l2"``.
         seed: for ``"random"``.
     """
 

@@ -46,7 +46,7 @@ class SemanticSearch:
     """A search for semantic duplicates, after the rows of the dataset were written.
 
     Args:
-        name: of the stage that a person wrote.
+        name: name of the stage that a person wrote.
         spilled: the rows.
         vectors: their embeddings.
         kmeans: how clusters are found.

@@ -43,10 +43,10 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Adds the highest similarity of each row with any that comes before it in its cluster.
 
     Args:
-        search: of which it is a part.
-        folder: of the files of vectors.
-        names: of the files.
-        tasks: which rows each batch is about.
+        search: search that the stage is a part of.
+        folder: folder of the files of vectors.
+        names: names of the files.
+        tasks: rows that each batch is about.
     """
 
     search: SemanticSearch
@@ -93,9 +93,9 @@ class CompareClusters(ProcessingStage[DocumentBatch, DocumentBatch]):
                 return rows.read(first + begin, first + end)
 
             if start < stop:
-                own = slice(start - asked.start, stop - asked.start)
-                found = most_similar(read, (start - first, stop - first), search.block, portion, library)
-                scores[own], places[own] = found[0], found[1] + first
+                section = slice(start - asked.start, stop - asked.start)
+                best = most_similar(read, (start - first, stop - first), search.block, portion, library)
+                scores[section], places[section] = best[0], best[1] + first
         return scores, places
 
 
@@ -217,14 +217,14 @@ class FlagSimilar(MarkSimilar):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
-        places, found = self.found(table)
+        places, results = self.found(table)
         unknown = np.ones(table.num_rows, np.bool_)
         unknown[places] = False
         table = table.drop_columns([DOC_ID])
         again, scores, clusters = (np.zeros(len(unknown), kind) for kind in (np.bool_, np.float32, np.int32))
         if len(places):
-            again[places], scores[places] = numbers(found, DUPLICATE), numbers(found, SCORE)
-            clusters[places] = numbers(found, CENTROID)
+            again[places], scores[places] = numbers(results, DUPLICATE), numbers(results, SCORE)
+            clusters[places] = numbers(results, CENTROID)
         table = with_column(table, DUPLICATE, again)
         for name, column in ((SCORE, scores), (CENTROID, clusters)):
             table = with_column(table, name, np.ma.array(column, mask=unknown))
@@ -254,14 +254,14 @@ def most_similar(
         ([0.0, 0.0, 1.0, 0.800000011920929], [0, 1, 0, 1])
     """
     start, stop = rows
-    own = library.asarray(read(start, stop))
-    scores, places = library.asarray(np.zeros(len(own), np.float32)), library.asarray(np.arange(start, stop))
+    queries = library.asarray(read(start, stop))
+    scores, places = library.asarray(np.zeros(len(queries), np.float32)), library.asarray(np.arange(start, stop))
     for first in [*range(0, start, portion), start]:
-        others = own if first == start else library.asarray(read(first, min(first + portion, start)))
+        candidates = queries if first == start else library.asarray(read(first, min(first + portion, start)))
         for at in range(0, stop - start, block):
-            these, best = own[at : at + block], (scores[at : at + block], places[at : at + block])
-            for before in range(0, min(len(others), start + at + 1 - first), block):
-                products = these @ others[before : before + block].T
+            these, best = queries[at : at + block], (scores[at : at + block], places[at : at + block])
+            for before in range(0, min(len(candidates), start + at + 1 - first), block):
+                products = these @ candidates[before : before + block].T
                 if first + before == start + at:  # a block with itself: only what comes before a row counts
                     products *= library.tri(len(these), k=-1, dtype=np.float32)
                 _take(products, first + before, best, library)
@@ -271,8 +271,8 @@ def most_similar(
 def _take(products: Any, first: int, best: tuple[Any, Any], library: Any) -> None:
     """Update the highest product of each row."""
     scores, places = best
-    found = products.argmax(axis=1)
-    highest = library.take_along_axis(products, found[:, None], axis=1)[:, 0]
+    winners = products.argmax(axis=1)
+    highest = library.take_along_axis(products, winners[:, None], axis=1)[:, 0]
     better = highest > scores
     scores[:] = library.where(better, highest, scores)
-    places[:] = library.where(better, found + first, places)
+    places[:] = library.where(better, winners + first, places)

@@ -49,8 +49,8 @@ class EmbeddingWriter(SpillWriter):
         ranking: what its rules say is written as well.
         with_rows: whether the rows are needed again.
         with_ids: whether ids are.
-        action: of the stage.
-        columns: of the rows, written with the embeddings.
+        action: action of the stage.
+        columns: columns of the rows that are written with the embeddings.
     """
 
     embedding_field: str = "embeddings"
@@ -64,22 +64,22 @@ class EmbeddingWriter(SpillWriter):
     name: str = "embedding_writer"
 
     def inputs(self) -> Spec:
-        others = [*self.ranking.columns(self.text_field), *([self.id_field] if self.id_field else [])]
-        return [], list(dict.fromkeys([self.embedding_field, *others, *self.columns]))
+        auxiliary_columns = [*self.ranking.columns(self.text_field), *([self.id_field] if self.id_field else [])]
+        return [], list(dict.fromkeys([self.embedding_field, *auxiliary_columns, *self.columns]))
 
     def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        found = embeddings(table, self.embedding_field)
+        embedded = embeddings(table, self.embedding_field)
         yield self.rows(table if self.with_rows else nulls(table.num_rows), key)
-        entries = table_of({_ROW: found.rows})
+        entries = table_of({_ROW: embedded.rows})
         for number, ranks in enumerate(self.ranking.of_rows(table, self.text_field)):
-            entries = with_column(entries, rank_column(number), ranks[found.rows])
+            entries = with_column(entries, rank_column(number), ranks[embedded.rows])
         if self.with_ids:
-            entries = identified(entries, table, self.id_field, key, found.rows, action=self.action)
+            entries = identified(entries, table, self.id_field, key, embedded.rows, action=self.action)
         for name in self.columns:
-            entries = with_values(entries, name, rows_at(only(table, [name]), found.rows), name)
+            entries = with_values(entries, name, rows_at(only(table, [name]), embedded.rows), name)
         slices = (entries.slice(start, _ENTRIES) for start in range(0, entries.num_rows, _ENTRIES))
-        yield self.chunks(slices, key, ENTRIES, dimensions=np.array([found.vectors.shape[1]]))
-        yield matrix_file(self, found.vectors, key)
+        yield self.chunks(slices, key, ENTRIES, dimensions=np.array([embedded.vectors.shape[1]]))
+        yield matrix_file(self, embedded.vectors, key)
 
 
 def matrix_file(writer: ChunkWriter, vectors: Matrix, key: BatchKey) -> FilePart:
@@ -94,11 +94,11 @@ class Vectors:
     """The files that an `EmbeddingWriter` wrote, in the order of the source; vectors are numbered in that order.
 
     Args:
-        folder: of the round.
-        names: of the files, without folder and ending.
+        folder: folder of the round.
+        names: names of the files, without folder and ending.
         starts: the number of the first vector of each file, and of all vectors.
         row_offsets: the number of the first document of each file.
-        dimensions: of every vector.
+        dimensions: length of every vector.
     """
 
     folder: Directory
@@ -189,10 +189,10 @@ class SampleReader(SourceStage[FileGroup, DocumentBatch]):
     """Reads a sample of the vectors, in blocks of `rows`.
 
     Args:
-        vectors: of which it is drawn.
+        vectors: vectors from which the sample is drawn.
         wanted: how many.
         seed: other seeds give other samples.
-        rows: of a block.
+        rows: number of rows in a block.
         every: read only every n-th row of a block, beginning with the first.
     """
 
@@ -220,9 +220,9 @@ class SampleReader(SourceStage[FileGroup, DocumentBatch]):
 
     def _read(self, parts: Sequence[FilePart], rows: Ints) -> Matrix:
         options, dimensions = dict(self.vectors.folder.options), self.vectors.dimensions
-        found = np.empty((len(rows), dimensions), np.float32)
+        sample = np.empty((len(rows), dimensions), np.float32)
         for part in parts:
             begin = int(part.version.split()[0])
-            own = slice(*np.searchsorted(rows, [begin + part.start, begin + (part.stop or 0)]).tolist())
-            found[own] = read_vector_rows(part.path, options, dimensions, rows[own] - begin)
-        return found
+            selected = slice(*np.searchsorted(rows, [begin + part.start, begin + (part.stop or 0)]).tolist())
+            sample[selected] = read_vector_rows(part.path, options, dimensions, rows[selected] - begin)
+        return sample

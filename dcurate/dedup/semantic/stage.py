@@ -38,11 +38,11 @@ class SemanticDuplicates(SearchForDuplicates):
             or holds a null, NaN or infinite number is never a duplicate.
         n_clusters: number of clusters; fewer if there are fewer embeddings.
         eps: see above, from 0 to below 1; None if nothing is to be a duplicate, for a report.
-        which_to_keep: which row comes first in a cluster and is kept: ``"hard"``: the farthest from the centroid,
-            ``"easy"``: the nearest to it, ``"random"``, ``"first"`` in the order of the source, ``"longest"`` text,
-            ``Highest("score")``, ``Lowest("perplexity")``, ``Preferred("source", ["books", "web"])``, or a list of such
-            rules, of which later ones break ties. Remaining ties go to the first in the source.
-        distance_metric: which distance to the centroid ``"hard"`` and ``"easy"`` mean, ``"cosine"`` or ``"l2"``.
+        which_to_keep: rule for the row that comes first in a cluster and is kept: ``"hard"``: the farthest from the
+            centroid, ``"easy"``: the nearest to it, ``"random"``, ``"first"`` in the order of the source, ``"longest"``
+            text, ``Highest("score")``, ``Lowest("perplexity")``, ``Preferred("source", ["books", "web"])``, or a list
+            of such rules, of which later ones break ties. Remaining ties go to the first in the source.
+        distance_metric: distance to the centroid that ``"hard"`` and ``"easy"`` mean, ``"cosine"`` or ``"l2"``.
         random_state: seed of the sample, of the seeds of k-means, and of ``"random"``.
         max_iter: steps of k-means at most.
         tol: k-means ends when the mean square of the movement of centroids is at most this share of the mean squared
@@ -56,13 +56,13 @@ class SemanticDuplicates(SearchForDuplicates):
             ``centroid`` (the number of the cluster), the last two null without an embedding; ``"identify"`` to have a
             row for each duplicate instead of the documents: ``id``, ``max_id`` (the id of what it is most similar to),
             ``cosine_sim_score``, ``centroid``.
-        id_field: as of `ExactDuplicates`; ids need not be unique.
+        id_field: column with ids, as in `ExactDuplicates`; ids need not be unique.
         text_field: the column that ``"longest"`` looks at.
         report_path: a folder for Parquet files with a row for each embedding, cluster by cluster in their order:
             ``id``, ``centroid``, ``l2_dist_to_cent``, ``cosine_dist_to_cent``, ``cosine_sim_score``, ``max_id``,
             ``is_duplicate``.
         blocksize: target bytes of embeddings in memory at a time, as a number or text.
-        name: of the stage.
+        name: name of the stage.
 
     The result is the same for any number of workers and any partitioning of the files. Rows and embeddings are spilled
     to disk beside the output; memory is bounded by ``blocksize``, the centroids, and a few dozen bytes for each row of
@@ -101,8 +101,8 @@ class SemanticDuplicates(SearchForDuplicates):
         check_action(self.name, self.action)
         self._ranking()
         parse_bytes(self.blocksize, f"{self.name}: blocksize")
-        for what in ("n_clusters", "max_iter", "max_samples_per_batch", "pairwise_batch_size"):
-            _check_count(self.name, what, getattr(self, what))
+        for setting in ("n_clusters", "max_iter", "max_samples_per_batch", "pairwise_batch_size"):
+            _check_count(self.name, setting, getattr(self, setting))
         if isinstance(self.random_state, bool) or not isinstance(self.random_state, int) or self.random_state < 0:
             raise PipelineError(f"{self.name}: random_state={self.random_state!r} must be a whole number, 0 or more")
         if self.init not in _INITS:
@@ -187,6 +187,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_count(stage: str, what: str, number: object) -> None:
+def _check_count(stage: str, setting: str, number: object) -> None:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise PipelineError(f"{stage}: {what}={number!r} must be a whole number of at least 1")
+        raise PipelineError(f"{stage}: {setting}={number!r} must be a whole number of at least 1")

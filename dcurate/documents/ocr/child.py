@@ -24,6 +24,6 @@ def read_pdf_with_ocr(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str
     Raises:
         MediaError: the file cannot be read; with its reason.
     """
-    others = {name: value for name, value in options.items() if name != "ocr"}
+    pdf_options = {name: value for name, value in options.items() if name != "ocr"}
     extract = partial(extract_pdf, revise=OcrPages(**(options.get("ocr") or {})))
-    return read_pdf(data, others, extract, MEMORY)
+    return read_pdf(data, pdf_options, extract, MEMORY)

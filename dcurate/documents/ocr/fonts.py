@@ -35,8 +35,8 @@ def read_broken_fonts(document: pdfium.PdfDocument, pages: list[PdfPage], option
     nonsense, failed, read = _is_nonsense(pages), 0, list(pages)
     for number, page in enumerate(pages):
         if failed < _TRIES and (nonsense or _is_broken(page)):
-            found = read_by_shapes(document, page, options)
-            read[number], failed = found or page, 0 if found else failed + 1
+            by_shapes = read_by_shapes(document, page, options)
+            read[number], failed = by_shapes or page, 0 if by_shapes else failed + 1
     return read
 
 
@@ -47,15 +47,15 @@ def read_by_shapes(document: pdfium.PdfDocument, page: PdfPage, options: PdfOpti
     except pdfium.PdfiumError:
         return None
     with closing(drawn), more_memory(DRAWING):
-        found = decipher(drawn, shown_box(drawn.raw))
-        if found is None:
+        deciphered = decipher(drawn, shown_box(drawn.raw))
+        if deciphered is None:
             return None
         drawings = read_drawings(drawn.raw, options.max_objects_per_page)
         drawings = drawings._replace(areas=np.zeros((0, 6), np.float64), texts=np.zeros((0, 2), np.int64))
-        laid = lay_out(drawn.raw, page.number, found.characters, drawings, options)
+        laid = lay_out(drawn.raw, page.number, deciphered.characters, drawings, options)
     if (no_language("\n".join(laid.lines)) or 0.0) > MOST_NONSENSE:
         return None
-    laid.signals, laid.figures, laid.links = _signals(page, found), page.figures, page.links
+    laid.signals, laid.figures, laid.links = _signals(page, deciphered), page.figures, page.links
     return laid
 
 
@@ -67,8 +67,8 @@ def shown_box(page: object) -> list[float]:
     return [box.left, box.bottom, box.right, box.top]
 
 
-def _signals(page: PdfPage, found: Deciphered) -> dict[str, object]:
-    return {**page.signals, "by_shapes": round(1 - found.difference, 4)}
+def _signals(page: PdfPage, deciphered: Deciphered) -> dict[str, object]:
+    return {**page.signals, "by_shapes": round(1 - deciphered.difference, 4)}
 
 
 def _is_broken(page: PdfPage) -> bool:

@@ -58,9 +58,9 @@ class Deciphered(NamedTuple):
     """A page read by the shapes of its glyphs.
 
     Args:
-        characters: as the layout of pages takes them.
-        script: of most of its letters; one of `SCRIPTS`.
-        difference: of its glyphs from letters, on average; 0 is none.
+        characters: recognised characters, in the form that the layout of pages takes.
+        script: script of most of the letters; one of `SCRIPTS`.
+        difference: average difference of the glyphs from letters; 0 is none.
     """
 
     characters: Characters
@@ -73,7 +73,7 @@ def look(ink: npt.NDArray[np.floating[Any]], size: float, baseline: float) -> Gl
 
     Args:
         ink: 0 to 1, float32 (height, width).
-        size: of the font in pixels.
+        size: size of the font in pixels.
         baseline: row of the baseline in `ink`.
     """
     rows, columns = np.flatnonzero((ink > 0.35).any(1)), np.flatnonzero((ink > 0.35).any(0))
@@ -95,8 +95,8 @@ class _Atlas(NamedTuple):
     def differences(self, glyph: Glyph) -> npt.NDArray[np.float32]:
         """How much a glyph differs from each entry."""
         apart = np.abs(self.shapes - np.array(glyph.shape, np.float32)) @ np.array(_WEIGHTS[1:], np.float32)
-        found: npt.NDArray[np.float32] = np.abs(self.pictures - glyph.picture).mean(1) * _WEIGHTS[0] + apart
-        return found
+        differences: npt.NDArray[np.float32] = np.abs(self.pictures - glyph.picture).mean(1) * _WEIGHTS[0] + apart
+        return differences
 
 
 SCRIPTS = ("", "Latn", "Grek", "Cyrl")
@@ -135,11 +135,11 @@ def decipher(page: pdfium.PdfPage, box: Sequence[float]) -> Deciphered | None:
     read = _characters(page)
     bitmap = page.render(scale=scale, grayscale=True)  # the array shares its memory
     ink = bitmap.to_numpy().reshape(bitmap.height, bitmap.width)
-    counts = Counter(each.key for each in read)
+    counts = Counter(character.key for character in read)
     places: defaultdict[tuple[int, int], list[_Read]] = defaultdict(list)
-    for each in read:
-        if len(places[each.key]) < _INSTANCES:
-            places[each.key].append(each)
+    for character in read:
+        if len(places[character.key]) < _INSTANCES:
+            places[character.key].append(character)
     glyphs = {key: _glyph(ink, of, scale, box) for key, of in places.items()}
     chosen = _chosen({key: glyph for key, glyph in glyphs.items() if glyph is not None}, counts)
     if chosen is None:
@@ -151,7 +151,7 @@ def decipher(page: pdfium.PdfPage, box: Sequence[float]) -> Deciphered | None:
 def _characters(page: pdfium.PdfPage) -> list[_Read]:
     """The characters that the page has, those that pdfium takes for control characters, too."""
     textpage = page.get_textpage()
-    text, found, space = textpage.raw, list[_Read](), True
+    text, characters, space = textpage.raw, list[_Read](), True
     values = [ctypes.c_double() for _ in range(4)]
     x, y, loose = ctypes.c_double(), ctypes.c_double(), raw.FS_RECTF()
     for number in range(min(raw.FPDFText_CountChars(text), _MOST)):
@@ -167,32 +167,37 @@ def _characters(page: pdfium.PdfPage) -> list[_Read]:
         size = abs(loose.top - loose.bottom) or 1.0
         em = raw.FPDFText_GetFontSize(text, number) or size
         key = font, raw.FPDFText_GetUnicode(text, number)
-        found.append(_Read(key, loose.left, loose.right, -y.value, em, (left, bottom, right, top), space))
+        characters.append(_Read(key, loose.left, loose.right, -y.value, em, (left, bottom, right, top), space))
         space = False
     textpage.close()
-    return found
+    return characters
 
 
 def _glyph(ink: npt.NDArray[np.uint8], of: Sequence[_Read], scale: float, box: Sequence[float]) -> Glyph | None:
     """The mean look of some instances of a glyph."""
     looks = []
-    for each in of:
-        left, bottom, right, top = each.box
+    for character in of:
+        left, bottom, right, top = character.box
         x0, x1 = (left - box[0]) * scale, (right - box[0]) * scale
         y0, y1 = (box[3] - top) * scale, (box[3] - bottom) * scale
         rows = slice(max(int(np.floor(y0)), 0), max(int(np.ceil(y1)), 0))
         cut = ink[rows, max(round(x0), 0) : max(round(x1), 0)]
-        found = (
-            look(1 - cut.astype(np.float32) / 255, each.size * scale, (box[3] + each.base) * scale - rows.start)
+        glyph = (
+            look(
+                1 - cut.astype(np.float32) / 255, character.size * scale, (box[3] + character.base) * scale - rows.start
+            )
             if cut.size
             else None
         )
-        if found is not None:
-            looks.append(found)
+        if glyph is not None:
+            looks.append(glyph)
     if not looks:
         return None
-    shape = np.mean([each.shape for each in looks], axis=0)
-    return Glyph(np.mean([each.picture for each in looks], axis=0), (float(shape[0]), float(shape[1]), float(shape[2])))
+    shape = np.mean([glyph.shape for glyph in looks], axis=0)
+    return Glyph(
+        np.mean([glyph.picture for glyph in looks], axis=0),
+        (float(shape[0]), float(shape[1]), float(shape[2])),
+    )
 
 
 def _chosen(
@@ -212,16 +217,16 @@ def _chosen(
     if not total:
         return None
     costs = [
-        sum(counts[key] * min(found[script][0], found[0][0]) for key, found in best.items()) / total
+        sum(counts[key] * min(candidates[script][0], candidates[0][0]) for key, candidates in best.items()) / total
         for script in range(1, len(SCRIPTS))
     ]
     script = 1 + int(np.argmin(costs))
     if costs[script - 1] > _MOST_DIFFERENT:
         return None
     names = {}
-    for key, found in best.items():
-        own, latin = min(found[script], found[0]), found[1]
-        names[key] = latin[1] if latin[0] < own[0] - _MARGIN else own[1]
+    for key, candidates in best.items():
+        closest, latin = min(candidates[script], candidates[0]), candidates[1]
+        names[key] = latin[1] if latin[0] < closest[0] - _MARGIN else closest[1]
     return names, SCRIPTS[script], round(costs[script - 1], 4)
 
 
@@ -239,7 +244,7 @@ def mended(word: str, before: str = "") -> str:
     """Decide by the rest of a word what glyphs are that two scripts share, or letters and digits.
 
     Args:
-        word: as its glyphs were read.
+        word: word as its glyphs were read.
         before: the word before it.
 
     Examples:
@@ -248,7 +253,7 @@ def mended(word: str, before: str = "") -> str:
         >>> mended("О,1"), mended("ООО", "10"), mended("3аседания"), mended("°С")
         ('0,1', '000', 'Заседания', '°C')
     """
-    found = ""
+    mended_word = ""
     as_digits = word.translate(_DIGITS)
     numeric = not any(map(str.isalpha, as_digits)) and (
         any(map(str.isdecimal, word)) or ("00" in as_digits and before[-1:].isdecimal())
@@ -257,27 +262,27 @@ def mended(word: str, before: str = "") -> str:
         return as_digits
     word = _DIGIT_FIRST.sub(lambda match: match[0].translate(_CAPITALS), word)
     for at, character in enumerate(word):
-        near = found[-1:] + word[at + 1 : at + 2]
+        near = mended_word[-1:] + word[at + 1 : at + 2]
         digit = character.translate(_DIGITS)
         is_digit = digit != character and any(map(str.isdecimal, near)) and not any(map(str.islower, near))
-        found += digit if is_digit else character
-    latin = found.translate(_LATIN)
+        mended_word += digit if is_digit else character
+    latin = mended_word.translate(_LATIN)
     letters = [character for character in latin if character.isalpha()]
-    has_latin = any(character < "\u0250" and character.isalpha() for character in found) or "°" in found
-    return latin if has_latin and all(character < "\u0250" for character in letters) else found
+    has_latin = any(character < "\u0250" and character.isalpha() for character in mended_word) or "°" in mended_word
+    return latin if has_latin and all(character < "\u0250" for character in letters) else mended_word
 
 
 def _placed(read: Sequence[_Read], names: dict[tuple[int, int], int]) -> Characters:
     words, places, flags, space = list[str](), [], [], True
-    for each in read:
-        if each.key not in names:  # no ink
+    for glyph in read:
+        if glyph.key not in names:  # no ink
             space = True
             continue
-        if space or each.space:
+        if space or glyph.space:
             words.append("")
-        words[-1] += chr(names[each.key])
-        places.append((each.left, each.right, each.base, each.size))
-        flags.append(space or each.space)
+        words[-1] += chr(names[glyph.key])
+        places.append((glyph.left, glyph.right, glyph.base, glyph.size))
+        flags.append(space or glyph.space)
         space = False
     read_words = [mended(word, before) for before, word in pairwise(["", *words])]
     codes = [ord(character) for word in read_words for character in word]

@@ -31,7 +31,7 @@ class Line(NamedTuple):
 
     Args:
         text: its characters.
-        confidences: of each character, 0 to 1.
+        confidences: confidence of each character, 0 to 1.
         starts, stops: where each character begins and ends along the line, as a share of its width.
     """
 
@@ -101,7 +101,7 @@ def decode(answer: Floats, characters: Sequence[str], filled: float = 1.0) -> Li
     confidences = [round(float(answer[begin:end, best[begin]].max()), 4) for begin, end in runs]
     # The model marks the middle of a character; one ends where the next begins.
     middles = [(begin + end) / 2 for begin, end in runs]
-    bounds = [(one + after) / 2 for one, after in pairwise(middles)]
+    bounds = [(middle + after) / 2 for middle, after in pairwise(middles)]
     if runs:
         bounds = [min(runs[0][0], middles[0] - 0.5), *bounds, max(runs[-1][1], middles[-1] + 0.5)]
     shares = [min(bound / steps / filled, 1.0) for bound in bounds]

@@ -52,9 +52,9 @@ class PageText(NamedTuple):
     """What was read on a page.
 
     Args:
-        boxes: of the lines, in pixels of the page when it is upright and straight.
+        boxes: boxes of the lines, in pixels of the page when it is upright and straight.
         lines: what was read in each; in order from the top, columns are not separated here.
-        width, height: of the picture when it is upright, in pixels.
+        width, height: size of the picture when it is upright, in pixels.
         turned: degrees by which the picture had to be turned clockwise to be upright: 0, 90, 180 or 270.
         skew_degrees: the angle of its lines against the horizontal after that, clockwise.
     """
@@ -122,7 +122,7 @@ class PageOcr:
         models: a folder with the two models; None for those of an installed package.
         side: pictures are scaled to this length of their longer side before lines are looked for, in pixels. Lines are
             read from the picture as it is.
-        threads: of each model.
+        threads: number of threads of each model.
 
     Raises:
         ResourceError: there are no models.
@@ -165,10 +165,10 @@ detector and a reader of PP-OCR in ONNX format
             boxes, turned = [_half_turned(box, picture) for box in boxes][::-1], (turned + 180) % 360
         skew = _skew(boxes)
         pairs = zip(boxes, self._read(picture, boxes), strict=True)
-        found = [(_straightened(box, skew, picture), line) for box, line in pairs if _is_text(line)]
+        text_lines = [(_straightened(box, skew, picture), line) for box, line in pairs if _is_text(line)]
         return PageText(
-            [box for box, _ in found],
-            [line for _, line in found],
+            [box for box, _ in text_lines],
+            [line for _, line in text_lines],
             picture.width,
             picture.height,
             turned,
@@ -186,7 +186,7 @@ detector and a reader of PP-OCR in ONNX format
         upright = [crop(picture, box) for box in widest]
         if _sure(read_lines(self._reader, self._characters, upright)) > 0.9:
             return False
-        flipped = [each.transpose(Image.Transpose.ROTATE_180) for each in upright]
+        flipped = [image.transpose(Image.Transpose.ROTATE_180) for image in upright]
         lines = read_lines(self._reader, self._characters, [*upright, *flipped])
         return _sure(lines[len(upright) :]) > _sure(lines[: len(upright)]) + 0.05
 
@@ -207,16 +207,16 @@ def _alike(heights: Sequence[float]) -> list[float]:
         >>> _alike([30, 31, 60, 32])
         [31.0, 31.0, 60.0, 31.0]
     """
-    found = [0.0] * len(heights)
+    smoothed = [0.0] * len(heights)
     ordered = sorted(range(len(heights)), key=lambda place: heights[place])
     start = 0
     for at in range(1, len(ordered) + 1):
         if at == len(ordered) or heights[ordered[at]] > _SPREAD * heights[ordered[start]]:
             middle = float(np.median([heights[place] for place in ordered[start:at]]))
             for place in ordered[start:at]:
-                found[place] = middle
+                smoothed[place] = middle
             start = at
-    return found
+    return smoothed
 
 
 def _is_upright_text(boxes: Sequence[Box]) -> bool:

@@ -89,19 +89,19 @@ class OcrPages:
             if by_shapes is not None:
                 route = route._replace(reason=f"{route.reason}, read by the shapes of glyphs")
                 return _routed(by_shapes, route, {"ocr_confidence": by_shapes.signals["by_shapes"]})
-            found = reader(self.models).read(pixels)
+            page_text = reader(self.models).read(pixels)
             laid = lay_out(
                 drawn.raw,
                 page.number,
-                placed(found, shown_box(drawn.raw), page.rotate),
+                placed(page_text, shown_box(drawn.raw), page.rotate),
                 _rules_only(read_drawings(drawn.raw, options.max_objects_per_page)),
                 options,
             )
         laid.signals, laid.figures, laid.links = page.signals, page.figures, page.links
-        extra = {"ocr_confidence": found.confidence, "skew_degrees": found.skew_degrees}
+        extra = {"ocr_confidence": page_text.confidence, "skew_degrees": page_text.skew_degrees}
         text = "\n".join(laid.lines)
-        unsure = found.confidence < LEAST_CONFIDENCE or (no_language(text) or 0.0) > MOST_NONSENSE
-        if found.lines and (unsure or closest_language(text) in UNREAD):
+        unsure = page_text.confidence < LEAST_CONFIDENCE or (no_language(text) or 0.0) > MOST_NONSENSE
+        if page_text.lines and (unsure or closest_language(text) in UNREAD):
             return _routed(_emptied(laid), Route(self.hard, f"{route.reason}, OCR cannot read it", route.need), extra)
         return _routed(laid, route, extra)
 
@@ -137,7 +137,7 @@ def placed(found: PageText, box: list[float], rotate: int) -> Characters:
 
     Args:
         found: what was read.
-        box: of the part of the page that was drawn: left, bottom, right, top.
+        box: edges of the part of the page that was drawn: left, bottom, right, top.
         rotate: degrees by which the page is turned with the clock to be shown.
     """
     turn = ((rotate + found.turned) // 90) % 4
@@ -160,6 +160,6 @@ def _emptied(page: PdfPage) -> PdfPage:
 
 
 def _routed(page: PdfPage, route: Route, extra: Mapping[str, Any] | None = None) -> PdfPage:
-    said = {"route": route.way, "route_reason": route.reason, "ocr_need": route.need}
-    page.signals = {**page.signals, **said, **(extra or {})}
+    signals = {"route": route.way, "route_reason": route.reason, "ocr_need": route.need}
+    page.signals = {**page.signals, **signals, **(extra or {})}
     return page

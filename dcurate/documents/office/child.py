@@ -29,10 +29,10 @@ def read_office(data: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     output = options.get("output", "text")
     chosen = {name: value for name, value in options.items() if name != "output"}
     with limited_memory(len(data), _MEMORY):
-        found = extract_office(data, chosen)
-    text = found["text"].encode()
-    lengths = [len(text[start:stop].decode()) for start, stop in found["page_spans"]]
-    spans = found["page_spans"] if output == "text" else []
-    kept = {name: found[name] for name in ("kind", "title", "author", "language", "n_pages", "losses")}
+        extracted = extract_office(data, chosen)
+    text = extracted["text"].encode()
+    lengths = [len(text[start:stop].decode()) for start, stop in extracted["page_spans"]]
+    spans = extracted["page_spans"] if output == "text" else []
+    kept = {name: extracted[name] for name in ("kind", "title", "author", "language", "n_pages", "losses")}
     pages = [{"number": number, "characters": count} for number, count in enumerate(lengths, 1)]
-    return {**kept, "text": found[output], "pages": pages, "page_spans": spans}
+    return {**kept, "text": extracted[output], "pages": pages, "page_spans": spans}

@@ -74,7 +74,9 @@ def extract_epub(package: Package, max_characters: int = 100_000_000) -> dict[st
     """
     _refuse_encrypted(package)
     container = package.xml("META-INF/container.xml")
-    path = next((attribute(each, "full-path") or "" for each in container.iter() if local(each) == "rootfile"), "")
+    path = next(
+        (attribute(rootfile, "full-path") or "" for rootfile in container.iter() if local(rootfile) == "rootfile"), ""
+    )
     root = package.xml(member_path("", path))
     folder = posixpath.dirname(path)
     items: dict[str, tuple[str, str, str]] = {}
@@ -118,7 +120,7 @@ def _refuse_encrypted(package: Package) -> None:
     root = package.optional_xml("META-INF/encryption.xml")
     for data in root.iter() if root is not None else ():
         if local(data) == "EncryptedData":
-            method = next((attribute(each, "Algorithm") for each in data if local(each) == "EncryptionMethod"), None)
+            method = next((attribute(child, "Algorithm") for child in data if local(child) == "EncryptionMethod"), None)
             if method not in _FONT_OBFUSCATION:
                 raise MediaError("encrypted", "chapters are under rights management (DRM)")
 
@@ -147,7 +149,9 @@ def add_html(blocks: Blocks, data: bytes) -> None:
     root = None
     with suppress(etree.ParserError, etree.XMLSyntaxError, ValueError, LookupError):
         root = html.document_fromstring(data, parser=parser)
-    limits = [each.message for each in parser.error_log.filter_from_fatals() if each.type_name == "ERR_RESOURCE_LIMIT"]
+    limits = [
+        error.message for error in parser.error_log.filter_from_fatals() if error.type_name == "ERR_RESOURCE_LIMIT"
+    ]
     if limits:
         raise MediaError("damaged", f"a chapter cannot be parsed: {limits[0]}"[:200])
     if root is None:
@@ -232,14 +236,14 @@ class _Html:
             if local(item).lower() in ("ul", "ol"):
                 self._inner_list(item, level, depth)
                 continue
-            inner = [each for each in item if local(each).lower() in ("ul", "ol")]
-            for each in inner:
-                each.getparent().remove(each)
+            inner = [sublist for sublist in item if local(sublist).lower() in ("ul", "ol")]
+            for sublist in inner:
+                sublist.getparent().remove(sublist)
             text, markdown = self._apart(item, depth)
             number += bool(text.strip())
             self._blocks.item(text, markdown, level, number if ordered else None)
-            for each in inner:
-                self._inner_list(each, level, depth)
+            for sublist in inner:
+                self._inner_list(sublist, level, depth)
 
     def _inner_list(self, element: Any, level: int, depth: int) -> None:
         if depth < _MAX_DEPTH:
@@ -250,7 +254,7 @@ class _Html:
     def _table(self, table: Any, depth: int) -> None:
         rows = []
         for row in _rows(table):
-            cells = [each for each in row if local(each).lower() in ("td", "th")]
+            cells = [cell for cell in row if local(cell).lower() in ("td", "th")]
             rows.append([self._apart(cell, depth)[0] for cell in cells])
         if max(map(len, rows), default=0) > 1:
             self._blocks.table(rows)

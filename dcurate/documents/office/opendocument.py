@@ -45,10 +45,10 @@ def extract_opendocument(package: Package, kind: str, max_characters: int = 100_
         MediaError: "encrypted", "damaged", "external entities", "too much text".
     """
     manifest = package.optional_xml("META-INF/manifest.xml")
-    if manifest is not None and any(local(each) == "encryption-data" for each in manifest.iter()):
+    if manifest is not None and any(local(element) == "encryption-data" for element in manifest.iter()):
         raise MediaError("encrypted", "the file needs a password")
     root = package.xml("content.xml")
-    body = next((each for each in root.iter() if local(each) == "body"), None)
+    body = next((element for element in root.iter() if local(element) == "body"), None)
     if body is None or len(body) == 0:
         raise MediaError("damaged", "content.xml has no body")
     reader = _OpenDocument(Blocks(max_characters), _lists(root), package.losses)
@@ -56,9 +56,9 @@ def extract_opendocument(package: Package, kind: str, max_characters: int = 100_
     fields: dict[str, str] = {}
     meta = package.optional_xml("meta.xml")
     names = {"title": "title", "initial-creator": "author", "creator": "author", "language": "language"}
-    for each in meta.iter() if meta is not None else ():
-        if local(each) in names and (each.text or "").strip():
-            fields.setdefault(names[local(each)], each.text.strip())
+    for element in meta.iter() if meta is not None else ():
+        if local(element) in names and (element.text or "").strip():
+            fields.setdefault(names[local(element)], element.text.strip())
     fields["title"] = fields.get("title") or reader.title
     return document(kind, reader.blocks, headers_footers=_margins(package), **fields)
 
@@ -117,7 +117,7 @@ class _OpenDocument:
                 text, markdown = self._inline(frame)
                 self.title = self.title or text.strip()
                 self.blocks.heading(2, text, markdown)
-        for frame in [each for each in page if not is_title(each)]:
+        for frame in [element for element in page if not is_title(element)]:
             self.walk([frame] if local(frame) == "notes" else frame, depth + 1)
 
     def _list(self, element: Any, level: int, style: str, depth: int) -> None:
@@ -128,20 +128,20 @@ class _OpenDocument:
         for item in element:
             if local(item) not in ("list-item", "list-header"):
                 continue
-            for position, each in enumerate(item):
-                name = local(each)
+            for position, child in enumerate(item):
+                name = local(child)
                 if name == "list":
-                    self._list(each, level + 1, attribute(each, "style-name") or style, depth + 1)
+                    self._list(child, level + 1, attribute(child, "style-name") or style, depth + 1)
                 elif name in ("p", "h") and position == 0:
-                    text, markdown = self._inline(each)
+                    text, markdown = self._inline(child)
                     if name == "h":
-                        self.blocks.heading(_level(each, "outline-level"), text, markdown)
+                        self.blocks.heading(_level(child, "outline-level"), text, markdown)
                     elif text.strip():
                         number += 1
                         place = number if (style, level + 1) in self._numbered else None
                         self.blocks.item(text, markdown, level, place)
                 elif name == "p":
-                    self.blocks.paragraph(*self._inline(each))
+                    self.blocks.paragraph(*self._inline(child))
 
     def _table(self, table: Any, depth: int) -> None:
         if attribute(table, "display") == "false":
@@ -158,7 +158,9 @@ class _OpenDocument:
             for cell in row:
                 if local(cell) not in ("table-cell", "covered-table-cell"):
                     continue
-                text = " ".join(" ".join(self._inline(each)[0].split()) for each in cell if local(each) not in _SKIPPED)
+                text = " ".join(
+                    " ".join(self._inline(child)[0].split()) for child in cell if local(child) not in _SKIPPED
+                )
                 times, more = _repeats(cell, "number-columns-repeated", bool(text.strip()))
                 self._losses.add("repeated cells", more, attribute(table, "name") or "")
                 values.extend([text.strip()] * times)
@@ -219,7 +221,7 @@ class _OpenDocument:
 
     def _note(self, note: Any, markdown: list[str]) -> None:
         self._notes += 1
-        body = next((each for each in note if local(each) == "note-body"), None)
+        body = next((child for child in note if local(child) == "note-body"), None)
         if body is not None:
             markdown.append(f"[^{self._notes}]")
             mark = str(self._notes)
@@ -255,24 +257,24 @@ def _repeats(element: Any, name: str, filled: bool) -> tuple[int, int]:
 
 def _lists(root: Any) -> set[tuple[str, int]]:
     """Styles and levels of lists that are numbered."""
-    found = set()
+    numbered = set()
     for style in root.iter():
         if local(style) == "list-style":
             for level in style:
                 if local(level) == "list-level-style-number" and attribute(level, "num-format"):
-                    found.add((attribute(style, "name") or "", _level(level, "level")))
-    return found
+                    numbered.add((attribute(style, "name") or "", _level(level, "level")))
+    return numbered
 
 
 def _margins(package: Package) -> list[str]:
     root = package.optional_xml("styles.xml")
-    found: dict[str, None] = {}
+    margins: dict[str, None] = {}
     for element in root.iter() if root is not None else ():
         if local(element) in ("header", "footer", "header-left", "footer-left", "header-first", "footer-first"):
             text = " ".join(" ".join(element.itertext()).split())
             if text:
-                found.setdefault(text)
-    return list(found)
+                margins.setdefault(text)
+    return list(margins)
 
 
 def _level(element: Any, name: str) -> int:

@@ -158,14 +158,14 @@ def relationships(package: Package, part: str) -> Relations:
     """
     folder, name = posixpath.split(part)
     path = posixpath.join(folder, "_rels", f"{name}.rels")
-    found = {}
+    relations = {}
     for relation in package.xml(path) if path in package else ():
         target = relation.get("Target", "")
         outside = relation.get("TargetMode") == "External"
         if not outside:
             target = member_path(folder, target.replace("\\", "/"))
-        found[relation.get("Id", "")] = (relation.get("Type", "").rsplit("/", 1)[-1], target, outside)
-    return found
+        relations[relation.get("Id", "")] = (relation.get("Type", "").rsplit("/", 1)[-1], target, outside)
+    return relations
 
 
 def main_part(package: Package, default: str) -> str:
@@ -231,8 +231,8 @@ def core_properties(package: Package, part: str = "docProps/core.xml") -> dict[s
     """Title, author and language of an OOXML file."""
     root = package.optional_xml(part)
     names = {"title": "title", "creator": "author", "language": "language"}
-    found = {}
+    properties = {}
     for element in root if root is not None else ():
         if local(element) in names and (element.text or "").strip():
-            found[names[local(element)]] = element.text.strip()
-    return found
+            properties[names[local(element)]] = element.text.strip()
+    return properties

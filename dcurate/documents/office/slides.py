@@ -46,7 +46,7 @@ def extract_pptx(package: Package, max_characters: int = 100_000_000, notes: boo
     root = package.xml(main)
     blocks = Blocks(max_characters)
     margins: dict[str, None] = {}
-    slides = [attribute_of_relation(each) for each in root.iter() if local(each) == "sldId"]
+    slides = [attribute_of_relation(element) for element in root.iter() if local(element) == "sldId"]
     if not slides and not parts:
         raise MediaError("damaged", f"{main} names no slides")
     first = None
@@ -59,10 +59,10 @@ def extract_pptx(package: Package, max_characters: int = 100_000_000, notes: boo
             first = first or title
             if notes:
                 _speaker_notes(package, target, blocks)
-    found = core_properties(package)
-    if found.get("title") in (None, "PowerPoint Presentation"):
-        found["title"] = first or ""
-    return document("pptx", blocks, headers_footers=list(margins), **found)
+    properties = core_properties(package)
+    if properties.get("title") in (None, "PowerPoint Presentation"):
+        properties["title"] = first or ""
+    return document("pptx", blocks, headers_footers=list(margins), **properties)
 
 
 def _slide(package: Package, part: str, slide: Any, blocks: Blocks, margins: dict[str, None]) -> str:
@@ -136,7 +136,7 @@ def _shape(package: Package, part: str, shape: Any, links: Relations, blocks: Bl
     kind = _placeholder(shape)
     for paragraph in _paragraphs(shape):
         text, markdown = _paragraph(paragraph, links, blocks)
-        properties = next((each for each in paragraph if local(each) == "pPr"), None)
+        properties = next((child for child in paragraph if local(child) == "pPr"), None)
         level, bullet = _bullet(properties)
         if bullet or (bullet is None and kind in _LISTS):
             blocks.item(text, markdown, level)
@@ -149,7 +149,7 @@ def _bullet(properties: Any) -> tuple[int, bool | None]:
     if properties is None:
         return 0, None
     level = properties.get("lvl", "0")
-    names = {local(each) for each in properties}
+    names = {local(child) for child in properties}
     bullet = False if "buNone" in names else True if names & {"buChar", "buAutoNum", "buBlip"} else None
     return (int(level) if level.isascii() and level.isdigit() and len(level) < 3 else 0), bullet
 
@@ -179,8 +179,8 @@ def add_drawing(package: Package, part: str, element: Any, links: Relations, blo
 
 
 def _diagram(root: Any | None, blocks: Blocks) -> None:
-    for point in (each for each in root.iter() if local(each) == "pt") if root is not None else ():
-        blocks.item(" ".join(_paragraph(each, {}, None)[0] for each in _paragraphs(point)))
+    for point in (element for element in root.iter() if local(element) == "pt") if root is not None else ():
+        blocks.item(" ".join(_paragraph(paragraph, {}, None)[0] for paragraph in _paragraphs(point)))
 
 
 def shape_text(shape: Any) -> str:
@@ -192,13 +192,13 @@ def _chart(root: Any | None, blocks: Blocks) -> None:
     """The numbers of a chart as a table: categories down, series across."""
     if root is None:
         return
-    for title in (each for each in root.iter() if local(each) == "title"):
-        blocks.paragraph(" ".join(_paragraph(each, {}, None)[0] for each in _paragraphs(title)))
+    for title in (element for element in root.iter() if local(element) == "title"):
+        blocks.paragraph(" ".join(_paragraph(paragraph, {}, None)[0] for paragraph in _paragraphs(title)))
         break
     columns: list[tuple[str, dict[int, str]]] = []
     names: dict[int, str] = {}
-    for series in (each for each in root.iter() if local(each) == "ser"):
-        parts = {local(each): _points(each) for each in series}
+    for series in (element for element in root.iter() if local(element) == "ser"):
+        parts = {local(child): _points(child) for child in series}
         names.update(parts.get("cat", {}))
         columns.append((" ".join(parts.get("tx", {}).values()), parts.get("val", {})))
     if columns:
@@ -210,13 +210,13 @@ def _chart(root: Any | None, blocks: Blocks) -> None:
 
 
 def _points(parent: Any) -> dict[int, str]:
-    found = {}
-    for point in (each for each in parent.iter() if local(each) == "pt"):
-        value = next((each.text for each in point if local(each) == "v"), None)
+    values = {}
+    for point in (element for element in parent.iter() if local(element) == "pt"):
+        value = next((child.text for child in point if local(child) == "v"), None)
         place = point.get("idx", "")
         if value and place.isascii() and place.isdigit() and len(place) < 9:
-            found[int(place)] = value
-    return found
+            values[int(place)] = value
+    return values
 
 
 def _paragraphs(shape: Any) -> Iterator[Any]:
@@ -224,8 +224,8 @@ def _paragraphs(shape: Any) -> Iterator[Any]:
 
 
 def _lines(shape: Any, links: Relations, blocks: Blocks | None) -> tuple[str, str]:
-    found = [_paragraph(each, links, blocks) for each in _paragraphs(shape)]
-    return "\n".join(text for text, _ in found).strip(), "\n".join(markdown for _, markdown in found).strip()
+    lines = [_paragraph(paragraph, links, blocks) for paragraph in _paragraphs(shape)]
+    return "\n".join(text for text, _ in lines).strip(), "\n".join(markdown for _, markdown in lines).strip()
 
 
 def _paragraph(paragraph: Any, links: Relations, blocks: Blocks | None) -> tuple[str, str]:

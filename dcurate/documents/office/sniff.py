@@ -88,7 +88,7 @@ def _archive(package: Package) -> str:
 
 
 def _ooxml(package: Package) -> str:
-    kinds = [each.get("ContentType", "") for each in package.xml("[Content_Types].xml")]
+    kinds = [element.get("ContentType", "") for element in package.xml("[Content_Types].xml")]
     for kind in kinds:
         if kind.endswith("main+xml") or kind.endswith("sheet.binary.macroEnabled.main"):
             if "sheet.binary" in kind:

@@ -69,16 +69,16 @@ class _Word:
 
     def extract(self) -> dict[str, Any]:
         root = self._package.xml(self._main)
-        body = next((each for each in root if local(each) == "body"), None)
+        body = next((child for child in root if local(child) == "body"), None)
         if body is None:
             raise MediaError("damaged", f"{self._main} has no body")
         for element in _content(body):
             self._block(element)
         self._package.losses.add("embedded documents", sum(1 for _ in body.iter("{*}altChunk", "{*}subDoc")))
         self._notes()
-        found = core_properties(self._package)
-        title = found.pop("title", None) or self._first_title(body)
-        return document("docx", self._blocks, title=title, headers_footers=self._margins(), **found)
+        properties = core_properties(self._package)
+        title = properties.pop("title", None) or self._first_title(body)
+        return document("docx", self._blocks, title=title, headers_footers=self._margins(), **properties)
 
     def _block(self, element: Any, depth: int = 0) -> None:
         if local(element) == "tbl":
@@ -103,15 +103,15 @@ class _Word:
                 if depth < _MAX_DEPTH:
                     self._block(inner, depth + 1)
                 else:
-                    for each in _deep(inner, "p"):
-                        self._blocks.paragraph(*self._inline(each)[:2])
+                    for paragraph in _deep(inner, "p"):
+                        self._blocks.paragraph(*self._inline(paragraph)[:2])
 
     def _table(self, table: Any, depth: int) -> None:
         rows = []
         for row in _named(table, "tr"):
             cells: list[str] = []
             for cell in _named(row, "tc"):
-                properties = next((each for each in cell if local(each) == "tcPr"), None)
+                properties = next((child for child in cell if local(child) == "tcPr"), None)
                 span, merged = _span(properties)
                 cells.append("" if merged else self._cell_text(cell))
                 cells.extend([""] * (span - 1))
@@ -189,26 +189,26 @@ class _Word:
         return target if outside and kind == "hyperlink" else ""
 
     def _is_hidden(self, run: Any) -> bool:
-        properties = next((each for each in run if local(each) == "rPr"), None)
-        for each in properties if properties is not None else ():
-            if local(each) == "vanish":
-                return attribute(each, "val") not in ("0", "false")
-            if local(each) == "rStyle" and attribute(each, "val") in self._hidden:
+        properties = next((child for child in run if local(child) == "rPr"), None)
+        for child in properties if properties is not None else ():
+            if local(child) == "vanish":
+                return attribute(child, "val") not in ("0", "false")
+            if local(child) == "rStyle" and attribute(child, "val") in self._hidden:
                 return True
         return False
 
     def _heading_level(self, paragraph: Any) -> int:
-        for each in _properties(paragraph):
-            level = whole_number(attribute(each, "val") or "9") if local(each) == "outlineLvl" else None
+        for child in _properties(paragraph):
+            level = whole_number(attribute(child, "val") or "9") if local(child) == "outlineLvl" else None
             if level is not None:
                 return level + 1 if level < 9 else 0
         return self._headings.get(_style(paragraph), 0)
 
     def _list_place(self, paragraph: Any) -> tuple[str, int] | None:
         place = self._style_lists.get(_style(paragraph))
-        for each in _properties(paragraph):
-            if local(each) == "numPr":
-                values = {local(one): attribute(one, "val") or "0" for one in each}
+        for child in _properties(paragraph):
+            if local(child) == "numPr":
+                values = {local(setting): attribute(setting, "val") or "0" for setting in child}
                 place = values.get("numId", place[0] if place else "0"), _whole(values.get("ilvl", "0"))
         return None if place is None or place[0] == "0" else place
 
@@ -229,7 +229,7 @@ class _Word:
         root = self._package.optional_xml(self._part("styles", "word/styles.xml"))
         for style in root if root is not None else ():
             name = attribute(style, "styleId") or ""
-            values = {local(each): attribute(each, "val") or "" for each in style.iter()}
+            values = {local(element): attribute(element, "val") or "" for element in style.iter()}
             called = values.get("name", "")
             level = _named_level(called) or (_whole(values.get("outlineLvl", "9")) + 1) % 10
             if level:
@@ -244,8 +244,8 @@ class _Word:
                 based[name] = values["basedOn"]
         for name in based:
             chain = _chain(based, name)
-            headings.setdefault(name, next((headings[each] for each in chain if each in headings), 0))
-            place = next((lists[each] for each in chain if each in lists), None)
+            headings.setdefault(name, next((headings[ancestor] for ancestor in chain if ancestor in headings), 0))
+            place = next((lists[ancestor] for ancestor in chain if ancestor in lists), None)
             if place:
                 lists.setdefault(name, place)
         return headings, lists, hidden
@@ -259,10 +259,10 @@ class _Word:
                 levels = kinds.setdefault(attribute(element, "abstractNumId") or "", {})
                 for level in element:
                     if local(level) == "lvl":
-                        form = next((attribute(each, "val") for each in level if local(each) == "numFmt"), "bullet")
+                        form = next((attribute(child, "val") for child in level if local(child) == "numFmt"), "bullet")
                         levels[_whole(attribute(level, "ilvl") or "0")] = form not in _BULLETS
             elif local(element) == "num":
-                abstract = next((attribute(each, "val") for each in element if local(each) == "abstractNumId"), "")
+                abstract = next((attribute(child, "val") for child in element if local(child) == "abstractNumId"), "")
                 for level, is_number in kinds.get(abstract or "", {}).items():
                     numbered[attribute(element, "numId") or "", level] = is_number
         return numbered
@@ -279,18 +279,18 @@ class _Word:
                 root = self._package.optional_xml(f"word/{kind}s.xml")
             for note in root if root is not None else ():
                 if local(note) == kind and attribute(note, "type") in (None, "normal"):
-                    text = " ".join(self._inline(each)[0] for each in _deep(note, "p"))
+                    text = " ".join(self._inline(paragraph)[0] for paragraph in _deep(note, "p"))
                     self._blocks.note(mark + (attribute(note, "id") or ""), text)
 
     def _margins(self) -> list[str]:
-        found: list[str] = []
+        texts: list[str] = []
         for relation, (kind, *_) in self._links.items():
             if kind not in ("header", "footer"):
                 continue
             root = self._package.part("parts", partial(linked_xml, self._package, self._main, self._links, relation))
             if root is not None:
-                found.extend(" ".join(self._inline(each)[0].split()) for each in _deep(root, "p"))
-        return list(dict.fromkeys(text for text in found if text))
+                texts.extend(" ".join(self._inline(paragraph)[0].split()) for paragraph in _deep(root, "p"))
+        return list(dict.fromkeys(text for text in texts if text))
 
     def _first_title(self, body: Any) -> str | None:
         for element in _content(body):
@@ -307,11 +307,11 @@ def _named_level(style: str) -> int:
 
 def _chain(based: dict[str, str], name: str) -> list[str]:
     """The styles that a style is based on, nearest first."""
-    found: list[str] = []
-    while name in based and len(found) < 20:
+    chain: list[str] = []
+    while name in based and len(chain) < 20:
         name = based[name]
-        found.append(name)
-    return found
+        chain.append(name)
+    return chain
 
 
 def _content(parent: Any) -> Iterator[Any]:
@@ -342,20 +342,20 @@ def _deep(parent: Any, name: str) -> Iterator[Any]:
 
 
 def _properties(paragraph: Any) -> Any:
-    return next((each for each in paragraph if local(each) == "pPr"), ())
+    return next((child for child in paragraph if local(child) == "pPr"), ())
 
 
 def _style(paragraph: Any) -> str:
-    return next((attribute(each, "val") or "" for each in _properties(paragraph) if local(each) == "pStyle"), "")
+    return next((attribute(child, "val") or "" for child in _properties(paragraph) if local(child) == "pStyle"), "")
 
 
 def _span(properties: Any) -> tuple[int, bool]:
     span, merged = 1, False
-    for each in properties if properties is not None else ():
-        if local(each) == "gridSpan":
-            span = min(max(_whole(attribute(each, "val") or "1"), 1), 100)
-        elif local(each) == "vMerge":
-            merged = attribute(each, "val") in (None, "continue")
+    for child in properties if properties is not None else ():
+        if local(child) == "gridSpan":
+            span = min(max(_whole(attribute(child, "val") or "1"), 1), 100)
+        elif local(child) == "vMerge":
+            merged = attribute(child, "val") in (None, "continue")
     return span, merged
 
 

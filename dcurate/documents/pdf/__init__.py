@@ -138,8 +138,8 @@ def _losses(document: pdfium.PdfDocument, pages: Sequence[PdfPage], options: Pdf
         where, signals = f"page {page.number + 1:,}", page.signals
         losses.add("unreadable pages", bool(signals.get("unread")), where)
         losses.add("pages set aside", signals.get("route") == ASIDE, where)
-        for what, name in _COUNTED.items():
-            losses.add(what, signals.get(name) or 0, where)
+        for loss, name in _COUNTED.items():
+            losses.add(loss, signals.get(name) or 0, where)
     if options.forms:
         losses.add("forms", document.get_formtype() == raw.FORMTYPE_XFA_FULL)
     return losses.rows()

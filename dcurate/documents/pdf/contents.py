@@ -31,23 +31,23 @@ def clean_contents(lines: list[str], table: npt.NDArray[np.float32]) -> None:
 
     Args:
         lines: text of each line.
-        table: of the lines; see `dcurate.kernels.pdf.lines`.
+        table: table of the lines; see `dcurate.kernels.pdf.lines`.
     """
-    found: list[tuple[int, str, str]] = []
+    entries: list[tuple[int, str, str]] = []
     for number, line in enumerate(lines):
         parts = _LEADER.split(line)
         if len(parts) == 2 and parts[0]:
             table[number, GAP] = APART
-            found.append((number, parts[0], parts[1]))
-    values = [value for _, _, tail in found if (value := whole_number(tail)) is not None]
+            entries.append((number, parts[0], parts[1]))
+    values = [value for _, _, tail in entries if (value := whole_number(tail)) is not None]
     rising = sum(after >= before for before, after in pairwise(values))
     is_contents = len(values) >= _LINES and rising >= 0.9 * (len(values) - 1)
-    for number, head, tail in found:
+    for number, head, tail in entries:
         lines[number] = head if is_contents and _NUMBER.fullmatch(f" {tail}") else f"{head} {tail}".strip()
     if not is_contents:
         return
-    edge = float(np.median([table[number, TO] for number, _, _ in found]))
-    led = {number for number, _, _ in found}
+    edge = float(np.median([table[number, TO] for number, _, _ in entries]))
+    led = {number for number, _, _ in entries}
     for number, line in enumerate(lines):
         if number not in led and table[number, GAP] >= 1.0 and abs(float(table[number, TO]) - edge) < 3:
             lines[number] = _NUMBER.sub("", line)

@@ -163,7 +163,7 @@ def with_notes(characters: Characters, notes: list[PageNote], turn: int) -> Char
     """The characters of a page with those of notes, each in a black text object of a font without a name.
 
     Args:
-        characters: of the page.
+        characters: characters of the page.
         notes: on it.
         turn: quarter turns against the clock that they have on the page.
     """

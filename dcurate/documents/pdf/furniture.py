@@ -53,7 +53,7 @@ def find_furniture(pages: Sequence[PdfPage]) -> list[tuple[int, int]]:
     and apart from it. Lines that run at right angles to the others are compared with those of all pages that run their
     way, and only in the outer margin.
     """
-    whole, pages = pages, list(map(_upright, pages))
+    original, pages = pages, list(map(_upright, pages))
     ends = [_ends(number, page) for number, page in enumerate(pages)]
     bodies = list(map(_body, pages))
     slots: dict[tuple[int, int], list[End]] = defaultdict(list)
@@ -80,15 +80,15 @@ def find_furniture(pages: Sequence[PdfPage]) -> list[tuple[int, int]]:
     )
     if len(pages) < _RISING:
         offsets.update(list(offsets))
-    found: list[tuple[int, int]] = []
+    furniture: list[tuple[int, int]] = []
     for page, of_page in zip(pages, ends, strict=True):
         high = page.frame.box[3] - page.frame.box[2]
         mine = {end.line for end in of_page if (end.page, end.line) in chosen}
         mine.update(end.line for end in of_page if end.away <= _NUMBERS * high and _is_number(end, page, offsets))
         mine |= _alone(page, of_page, mine)
         mine = _outermost(of_page, mine)
-        found.extend((of_page[0].page, line) for line in sorted(mine) if len(mine) < len(page.lines))
-    return found + _sideways(whole, pages, ends, least)
+        furniture.extend((of_page[0].page, line) for line in sorted(mine) if len(mine) < len(page.lines))
+    return furniture + _sideways(original, pages, ends, least)
 
 
 def _upright(page: PdfPage) -> PdfPage:
@@ -100,19 +100,19 @@ def _upright(page: PdfPage) -> PdfPage:
 
 
 def _sideways(
-    whole: Sequence[PdfPage], pages: Sequence[PdfPage], ends: Sequence[Sequence[End]], least: int
+    original: Sequence[PdfPage], pages: Sequence[PdfPage], ends: Sequence[Sequence[End]], least: int
 ) -> list[tuple[int, int]]:
     """Headers, footers and page numbers that run at right angles to most of their page.
 
     Args:
-        whole: the pages.
+        original: the pages.
         pages: the same without such lines.
-        ends: of `pages`.
+        ends: outermost lines of each of `pages`.
         least: pages that must have a line.
     """
     # For lines of a page that run one way: the number of the first, a page of only them, and those in its outer margin.
     outer: list[tuple[int, PdfPage, list[End]]] = []
-    for number, page in enumerate(whole):
+    for number, page in enumerate(original):
         for first, stop, turn, top, bottom in page.sideways:
             lines = slice(first, stop)
             frame = PageFrame(turn, (0.0, 0.0, top, bottom))
@@ -174,9 +174,9 @@ def _headings(pages: Sequence[PdfPage], ends: Sequence[Sequence[End]], bodies: S
 
     Titles of slides are at one height too, but larger than the text.
     """
-    found: set[tuple[int, int]] = set()
+    headings: set[tuple[int, int]] = set()
     if len(pages) < _PAGES:
-        return found
+        return headings
     slots: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for page, of_page, body in zip(pages, ends, bodies, strict=True):
         for side in (0, 1):
@@ -191,8 +191,8 @@ def _headings(pages: Sequence[PdfPage], ends: Sequence[Sequence[End]], bodies: S
                 slots[side, round(mine[0].away / _SLOT)].extend((end.page, end.line) for end in outer)
     for entries in slots.values():
         if 2 * len({page for page, _ in entries}) >= len(pages):
-            found.update(entries)
-    return found
+            headings.update(entries)
+    return headings
 
 
 def _ends(number: int, page: PdfPage) -> list[End]:
@@ -231,16 +231,16 @@ def _alone(page: PdfPage, ends: Sequence[End], known: set[int]) -> set[int]:
     lengths = page.places[:, 1] - page.places[:, 0]
     sizes, heights = page.table[:, SIZE], page.table[:, BASE]
     body = float(np.average(sizes, weights=np.maximum(lengths, 1)))
-    others = np.ones(len(heights), np.bool_)
-    others[list(known)] = False
-    found = set()
+    unknown = np.ones(len(heights), np.bool_)
+    unknown[list(known)] = False
+    alone = set()
     for end in outer:
         inward = (heights - heights[end.line]) * (1 if end.side == 0 else -1)
-        inner = others & (inward > 2)
-        level = others & (np.abs(inward) <= 2)
-        if not inner.any() or (others & (inward < -2)).any() or level.sum() > 3:
+        inner = unknown & (inward > 2)
+        level = unknown & (np.abs(inward) <= 2)
+        if not inner.any() or (unknown & (inward < -2)).any() or level.sum() > 3:
             continue
         gap, size = float(inward[inner].min()), float(sizes[end.line])
         if size <= 0.93 * body and gap >= 1.9 * body and lengths[end.line] <= 120:
-            found.add(end.line)
-    return found
+            alone.add(end.line)
+    return alone

@@ -18,7 +18,7 @@ def links_of(document: Any, page: Any, box: list[float]) -> list[dict[str, Any]]
     """Addresses outside the document that a page links to, with boxes in points from its top left."""
     if not raw.FPDFPage_GetAnnotCount(page):
         return []
-    found: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
     position, link, rect = ctypes.c_int(0), raw.FPDF_LINK(), raw.FS_RECTF()
     for _ in range(_MOST):
         if not raw.FPDFLink_Enumerate(page, position, link):
@@ -34,8 +34,8 @@ def links_of(document: Any, page: Any, box: list[float]) -> list[dict[str, Any]]
         if raw.FPDFLink_GetAnnotRect(link, rect):
             left, top = box[0], box[3]
             bbox = [rect.left - left, top - rect.top, rect.right - left, top - rect.bottom]
-            found.append({"url": buffer.value.decode("utf-8", "replace"), "bbox": bbox})
-    return found
+            links.append({"url": buffer.value.decode("utf-8", "replace"), "bbox": bbox})
+    return links
 
 
 def fields_of(document: pdfium.PdfDocument) -> dict[str, str]:
@@ -43,9 +43,9 @@ def fields_of(document: pdfium.PdfDocument) -> dict[str, str]:
     if document.get_formtype() not in {raw.FORMTYPE_ACRO_FORM, raw.FORMTYPE_XFA_FOREGROUND}:
         return {}
     document.init_forms()
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     if document.formenv is None:
-        return found
+        return fields
     form = document.formenv.raw
     for number in range(len(document)):
         page = document[number]
@@ -54,13 +54,13 @@ def fields_of(document: pdfium.PdfDocument) -> dict[str, str]:
             if annotation and raw.FPDFAnnot_GetSubtype(annotation) == _WIDGET:
                 name = _text(raw.FPDFAnnot_GetFormFieldName, form, annotation)
                 if name:
-                    found[name] = _text(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+                    fields[name] = _text(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
             if annotation:
                 raw.FPDFPage_CloseAnnot(annotation)
         page.close()
-        if len(found) >= _MOST_FIELDS:
+        if len(fields) >= _MOST_FIELDS:
             break
-    return found
+    return fields
 
 
 def _text(read: Any, form: Any, annotation: Any) -> str:

@@ -98,7 +98,7 @@ def read_drawings(page: Any, most: int) -> Drawings:
 @cache
 def _font_calls() -> tuple[Callable[..., int], Callable[..., int]]:
     """Functions of pdfium that give the name and the flags of a font by its address."""
-    name, flags = (_address_of_call(one) for one in (raw.FPDFFont_GetBaseFontName, raw.FPDFFont_GetFlags))
+    name, flags = (_address_of_call(call) for call in (raw.FPDFFont_GetBaseFontName, raw.FPDFFont_GetFlags))
     return (
         ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)(name),
         ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(flags),

@@ -50,7 +50,7 @@ class PdfPage:
 
     Args:
         number: from 0.
-        width: of the page as it is shown, in points.
+        width: width of the page as it is shown, in points.
         height: the same.
         rotate: degrees by which viewers turn it with the clock.
         frame: how it was turned so that most of its text is upright.
@@ -58,7 +58,7 @@ class PdfPage:
         lines: text of each line, in the order of reading.
         letters: code points of all lines.
         places: where each line begins and ends in ``letters``.
-        table: of the lines; see `dcurate.kernels.pdf.lines`.
+        table: table of the lines; see `dcurate.kernels.pdf.lines`.
         tables: by the line in whose place they stand.
         links: addresses that the page links to, with the box of each in points from the top left.
         figures: boxes of pictures, the same.
@@ -112,7 +112,7 @@ def read_page(document: Any, number: int, options: PdfOptions, form: Any = None)
     Args:
         document: pdfium's handle.
         number: from 0.
-        options: of the extraction.
+        options: options of the extraction.
         form: pdfium's handle of the document's forms; None if it has none.
     """
     page = raw.FPDF_LoadPage(document, number)
@@ -128,11 +128,11 @@ def read_page(document: Any, number: int, options: PdfOptions, form: Any = None)
         notes, beyond = notes_of(page, form) if options.forms else ([], 0)
         if notes:
             characters = with_notes(characters, notes, main_turn(characters, raw.FPDFPage_GetRotation(page)))
-        found = lay_out(page, number, characters, drawings, options)
-        found.signals["fields_left_out"] = beyond
+        laid = lay_out(page, number, characters, drawings, options)
+        laid.signals["fields_left_out"] = beyond
         if options.links:
-            found.links = links_of(document, page, _box(page, options.crop).edges)
-        return found
+            laid.links = links_of(document, page, _box(page, options.crop).edges)
+        return laid
     finally:
         if textpage:
             raw.FPDFText_ClosePage(textpage)
@@ -147,12 +147,12 @@ def lay_out(page: Any, number: int, characters: Characters, drawings: Drawings, 
     view = _view(runs[0].characters, drawings, box, runs[0].turn, styles)
     sideways: list[SidewaysLines] = []
     for run in runs[1:]:
-        other = _view(run.characters, drawings, box, run.turn, styles)
+        run_view = _view(run.characters, drawings, box, run.turn, styles)
         if run.sideways:
-            view, lines = _with_sideways(view, other)
+            view, lines = _with_sideways(view, run_view)
             sideways.extend(lines)
         else:
-            view = _with_lines(view, other)
+            view = _with_lines(view, run_view)
     made = PdfPage(
         number,
         float(raw.FPDF_GetPageWidthF(page)),
@@ -212,29 +212,29 @@ def _view(characters: Characters, drawings: Drawings, box: PageBox, turn: int, s
     return View(frame, areas, figures, _layout(characters, visible, rules, styles))
 
 
-def _with_lines(view: View, other: View) -> View:
+def _with_lines(view: View, added: View) -> View:
     """A view with the lines of another one after its own, as far from its ends as they are from those of theirs."""
-    layout, more, table = view.layout, other.layout, other.layout.table.copy()
+    layout, more, table = view.layout, added.layout, added.layout.table.copy()
     if not len(table):
         return view
-    (top, bottom), (low, high) = view.frame.box[2:], other.frame.box[2:]
+    (top, bottom), (low, high) = view.frame.box[2:], added.frame.box[2:]
     table[:, BASE] = top + (table[:, BASE] - low) * ((bottom - top) / max(high - low, 1.0))
-    return view._replace(figures=view.figures + other.figures, layout=_joined(layout, more, table))
+    return view._replace(figures=view.figures + added.figures, layout=_joined(layout, more, table))
 
 
-def _with_sideways(view: View, other: View) -> tuple[View, list[SidewaysLines]]:
+def _with_sideways(view: View, added: View) -> tuple[View, list[SidewaysLines]]:
     """A view with the lines of another one, which runs another way, after its own; and which they are.
 
     They are below all others, so that no word goes on from one way to the other. The figures stay: what is asked for
     by a router is that of most of the text.
     """
-    layout, more, table = view.layout, other.layout, other.layout.table.copy()
+    layout, more, table = view.layout, added.layout, added.layout.table.copy()
     if not len(table):
         return view, []
     down = float(layout.table[:, BASE].max(initial=0) - min(0, table[:, BASE].min()))
     table[:, BASE] += down
-    top, bottom = other.frame.box[2:]
-    first, turn = len(layout.lines), other.frame.turn
+    top, bottom = added.frame.box[2:]
+    first, turn = len(layout.lines), added.frame.turn
     lines = SidewaysLines(first, first + len(more.lines), turn, top + down, bottom + down)
     return view._replace(layout=_joined(layout, more, table)), [lines]
 
@@ -247,22 +247,22 @@ def _joined(layout: OrderedLines, more: OrderedLines, table: npt.NDArray[np.floa
         np.concatenate([layout.letters, more.letters]),
         np.concatenate([layout.places, more.places + len(layout.letters)]),
         np.concatenate([layout.table, table]),
-        layout.tables | {line + len(layout.lines): one for line, one in more.tables.items()},
+        layout.tables | {line + len(layout.lines): pdf_table for line, pdf_table in more.tables.items()},
     )
 
 
 def _figures(drawings: Drawings, box: list[float], number: int) -> list[dict[str, Any]]:
     """Pictures that are no dots, lines or backgrounds."""
     left, bottom, right, top = box
-    found = []
+    figures = []
     pictures = drawings.areas[drawings.areas[:, 5] == -1]
     for x0, y0, x1, y1, _, _ in pictures[:_MOST_FIGURES].tolist():
         wide, high = min(x1, right) - max(x0, left), min(y1, top) - max(y0, bottom)
         if min(wide, high) >= _FIGURE:
-            found.append(
+            figures.append(
                 {"page": number + 1, "bbox": [round(v, 2) for v in (x0 - left, top - y1, x1 - left, top - y0)]}
             )
-    return found
+    return figures
 
 
 def _layout(
@@ -280,21 +280,21 @@ def _layout(
         spans, boxes, rtl = spans[numbers == 0], boxes[numbers == 0], rtl[numbers == 0]
     sizes = spans[:, 1] - spans[:, 0]
     mirrored = bool(rtl.any()) and float((rtl * sizes).sum()) > 0.5 * float(sizes.sum())
-    found: list[PdfTable | None] = []
+    grid_tables: list[PdfTable | None] = []
     if grids:
         owner = cells[kept[spans[:, 0]]]
         inside = owner > 0
         within = spans[inside], boxes[inside], rtl[inside], owner[inside], mirrored, styles
         texts = _cell_texts(codes, kept, words, *within)
-        found = filled(grids, texts)
+        grid_tables = filled(grids, texts)
         # What is inside a grid that is no table is text as any other.
         begin = 1
-        for grid, table in zip(grids, found, strict=True):
+        for grid, table in zip(grids, grid_tables, strict=True):
             if table is None:
                 inside &= (owner < begin) | (owner >= begin + grid.roots.size)
             begin += grid.roots.size
         spans, boxes, rtl = spans[~inside], boxes[~inside], rtl[~inside]
-    placed = [table for table in found if table]
+    placed = [table for table in grid_tables if table]
     count = len(spans)
     more = [[table.box[0], table.box[1], table.box[2] + 1, 10.0] for table in placed]
     if len(rules):
@@ -307,15 +307,15 @@ def _layout(
     letters, places, table, parts = make_lines(order, line_of, leaves, spans, kept, words, codes, boxes, rtl, styles)
     text = letters.tobytes().decode("utf-32-le", "replace")
     lines = [text[start:stop] for start, stop in places.tolist()]
-    tables = {int(line_of[np.flatnonzero(order == count + at)[0]]): one for at, one in enumerate(placed)}
+    tables = {int(line_of[np.flatnonzero(order == count + at)[0]]): pdf_table for at, pdf_table in enumerate(placed)}
     if has_leaders(text):
         clean_contents(lines, table)
     several = table[:, SEGMENTS] > 1
     if (several[1:] & several[:-1]).any():
         extents = np.stack([line_of, boxes[order, 0], boxes[order, 1]], axis=1)[parts[:, 1] > parts[:, 0]]
         words_of = [text[start:stop] for start, stop in parts.tolist() if stop > start]
-        for first, last, one in aligned(lines, table, extents, words_of):
-            tables[first] = one
+        for first, last, pdf_table in aligned(lines, table, extents, words_of):
+            tables[first] = pdf_table
             for line in range(first, last + 1):
                 lines[line] = ""
                 places[line, 1] = places[line, 0]
@@ -345,15 +345,15 @@ def _cell_texts(codes: Any, kept: Any, words: Any, *segments: Any) -> dict[int, 
     joints = find_joints(letters, places, table, np.zeros(len(places), np.uint8)).tolist()
     text = letters.tobytes().decode("utf-32-le", "replace")
     cell_of = dict(zip(line_of.tolist(), owner[order].tolist(), strict=True))
-    found: dict[int, list[str]] = {}
+    cell_parts: dict[int, list[str]] = {}
     for line, (start, stop) in enumerate(places.tolist()):
-        parts = found.setdefault(cell_of[line], [])
+        parts = cell_parts.setdefault(cell_of[line], [])
         if parts and joints[line] == HYPHEN:
             parts[-1] = parts[-1][:-1]
         elif parts and joints[line] != DIRECT:
             parts.append(" ")
         parts.append(text[start:stop])
-    return {cell: "".join(parts) for cell, parts in found.items()}
+    return {cell: "".join(parts) for cell, parts in cell_parts.items()}
 
 
 def _box(page: Any, crop: bool) -> PageBox:

@@ -131,12 +131,12 @@ def _indents(page: PdfPage) -> dict[int, str]:
     least: dict[float, float] = {}
     for leaf, begin in zip(table[:, LEAF].tolist(), table[:, FROM].tolist(), strict=True):
         least[leaf] = min(begin, least.get(leaf, begin))
-    found = {}
+    indents = {}
     for line, leaf, begin, size in zip(chosen.tolist(), *table[:, [LEAF, FROM, SIZE]].T.tolist(), strict=True):
         spaces = round((begin - least[leaf]) / (_EM * max(size, 1.0)))
         if 0 < spaces <= 80:
-            found[line] = " " * spaces
-    return found
+            indents[line] = " " * spaces
+    return indents
 
 
 def page_text(blocks: Sequence[Block]) -> str:
@@ -191,24 +191,24 @@ def _rounded(sizes: np.ndarray) -> list[float]:
 
 def page_markdown(page: PdfPage, blocks: Sequence[Block], sizes: Sizes) -> str:
     """A page as Markdown: headings, lists, code, tables."""
-    found: list[str] = []
+    rendered: list[str] = []
     code: list[str] = []
     for block in blocks:
         if not block.table and all(page.table[line, MONO] > _MOST for line in block.lines):
             code.append(block.text)
             continue
         if code:
-            found.append(_fenced(code))
+            rendered.append(_fenced(code))
             code = []
         if block.table:
-            found.append(_piped(block.table))
+            rendered.append(_piped(block.table))
         elif level := sizes.level(page, block):
-            found.append(f"{'#' * level} {' '.join(block.text.split())}")
+            rendered.append(f"{'#' * level} {' '.join(block.text.split())}")
         else:
-            found.append("\n".join(map(_listed, block.text.split("\n"))))
+            rendered.append("\n".join(map(_listed, block.text.split("\n"))))
     if code:
-        found.append(_fenced(code))
-    return "\n\n".join(found)
+        rendered.append(_fenced(code))
+    return "\n\n".join(rendered)
 
 
 def _listed(line: str) -> str:

@@ -48,8 +48,8 @@ def runs_of(characters: Characters, box: list[float]) -> list[TextRun]:
     degrees of a right angle to it, and upside down.
 
     Args:
-        characters: of the page.
-        box: of the page: left, bottom, right, top.
+        characters: characters of the page.
+        box: edges of the page: left, bottom, right, top.
     """
     turns = characters.objects[:, TURN]
     if not (len(turns) and turns.any()):
@@ -67,11 +67,11 @@ def runs_of(characters: Characters, box: list[float]) -> list[TextRun]:
         counts[UPRIGHT] += counts[_DOWNWARDS]
         counts[_DOWNWARDS] = 0
         chosen = [UPRIGHT if turn == _DOWNWARDS else turn for turn in chosen]
-    others = [turn for turn in (0, 1, 2, _DOWNWARDS, UPRIGHT) if turn not in chosen]
-    others.sort(key=lambda turn: -counts[turn])
+    secondary = [turn for turn in (0, 1, 2, _DOWNWARDS, UPRIGHT) if turn not in chosen]
+    secondary.sort(key=lambda turn: -counts[turn])
     return [
         TextRun(characters, turn, int(counts[turn]), sideways=turn not in chosen)
-        for turn in (chosen[0], *(turn for turn in (*chosen[1:], *others) if counts[turn]))
+        for turn in (chosen[0], *(turn for turn in (*chosen[1:], *secondary) if counts[turn]))
     ]
 
 
@@ -89,11 +89,11 @@ def _skewed(characters: Characters, box: list[float]) -> list[TextRun]:
     skews = angles - quarters * _QUARTER
     quarters &= 3
     upright = characters.objects[:, TURN] == UPRIGHT
-    left = np.where(upright, 0, counts)
+    remaining = np.where(upright, 0, counts)
     directions: list[tuple[int, int, float, npt.NDArray[np.bool_]]] = []
-    while left.any() and len(directions) < _MOST:
-        quarter = int(np.bincount(quarters, left, 4).argmax())
-        weights = np.where(quarters == quarter, left, 0)
+    while remaining.any() and len(directions) < _MOST:
+        quarter = int(np.bincount(quarters, remaining, 4).argmax())
+        weights = np.where(quarters == quarter, remaining, 0)
         places = np.floor(skews / _STEP).astype(np.int64) + 400
         near = np.convolve(np.bincount(places, weights, 801), np.ones(3), "same")
         middle = (int(near.argmax()) - 400 + 0.5) * _STEP
@@ -101,8 +101,8 @@ def _skewed(characters: Characters, box: list[float]) -> list[TextRun]:
         if not members.any():
             break
         skew = _median(skews[members], weights[members])
-        directions.append((int(left[members].sum()), quarter, 0.0 if abs(skew) < _STRAIGHT else skew, members))
-        left = np.where(members, 0, left)
+        directions.append((int(remaining[members].sum()), quarter, 0.0 if abs(skew) < _STRAIGHT else skew, members))
+        remaining = np.where(members, 0, remaining)
     directions.sort(key=lambda direction: -direction[0])
     runs: list[TextRun] = []
     read = np.zeros(len(upright), np.bool_)

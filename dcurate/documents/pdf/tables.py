@@ -75,12 +75,12 @@ def ruled(rules: npt.NDArray[np.float64]) -> list[Grid]:
     of_across, of_down = groups[: len(across)], groups[len(across) :]
     grids = []
     for group in set(of_down.tolist()):
-        mine, others = across[of_across == group], down[of_down == group]
-        if len(mine) < 2 or len(mine) + 2 * len(others) < 4:
+        horizontals, verticals = across[of_across == group], down[of_down == group]
+        if len(horizontals) < 2 or len(horizontals) + 2 * len(verticals) < 4:
             continue
-        if len(mine) * len(others) > _MOST_CELLS:
+        if len(horizontals) * len(verticals) > _MOST_CELLS:
             continue
-        grid = Grid(*make_grid(mine, others, _NEAR))
+        grid = Grid(*make_grid(horizontals, verticals, _NEAR))
         rows, columns = grid.roots.shape
         if rows >= 2 and columns >= 2 and rows * columns <= _MOST_CELLS:
             grids.append(grid)
@@ -91,9 +91,9 @@ def ruled(rules: npt.NDArray[np.float64]) -> list[Grid]:
 def _inside_another(grid: Grid, grids: list[Grid]) -> bool:
     a, b, c, d = grid.box
     return any(
-        other is not grid and o[0] - 1 <= a and b <= o[1] + 1 and o[2] - 1 <= c and d <= o[3] + 1
-        for other in grids
-        if (o := other.box)
+        candidate is not grid and o[0] - 1 <= a and b <= o[1] + 1 and o[2] - 1 <= c and d <= o[3] + 1
+        for candidate in grids
+        if (o := candidate.box)
     )
 
 
@@ -140,7 +140,7 @@ def aligned(
 
     Args:
         lines: text of each line.
-        table: of the lines; see `dcurate.kernels.pdf.lines`.
+        table: table of the lines; see `dcurate.kernels.pdf.lines`.
         parts: for each segment in the order of the lines: its line, from and to across.
         texts: text of each segment.
 
@@ -153,7 +153,7 @@ def aligned(
     for at, line in enumerate(parts[:, 0].astype(np.int64).tolist()):
         of_line.setdefault(line, []).append(at)
     rows: list[Any] = table[:, [SEGMENTS, LEAF, GAP, BASE, SIZE]].tolist()
-    found = []
+    tables = []
     line = looked_at = 0
     while line < len(rows):
         if rows[line][0] < 2 or not _COLUMN_GAP <= rows[line][2] < APART:
@@ -162,12 +162,12 @@ def aligned(
         stop = _run(rows, lines, parts, of_line, line)
         made = _table(range(line, stop + 1), parts, of_line, texts, table) if stop - line + 1 >= _ROWS else None
         if made:
-            found.append((line, stop, made))
+            tables.append((line, stop, made))
             line = stop + 1
         else:
             looked_at += stop - line + 1
             line += 1 if looked_at < _AGAIN else max(1, (stop - line) // 4)
-    return found
+    return tables
 
 
 def _columns(spans: list[tuple[float, float]], gap: float) -> list[tuple[float, float]]:

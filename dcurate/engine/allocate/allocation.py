@@ -50,7 +50,7 @@ class SchedulingUnit:
     """What slots are allocated to: an operator, or several CPU operators that share slots.
 
     Args:
-        name: of the unit.
+        name: name of the unit.
         cpus: cores per slot.
         gpus: share of one GPU per slot, or a whole number of GPUs of one host.
         gpu_memory: bytes per slot on its GPU; for a slot on several GPUs, on all of them together.

@@ -63,13 +63,14 @@ def assign_slots(
     by_name = {pool.name: pool for pool in pools}
     assigner = _SlotAssigner(workers, {pool.name: pool.members[0].operator for pool in pools}, current, recycling)
     locations = sorted(
-        (location for location, slots in allocation.items() if slots > 0), key=lambda one: (one.unit, one.gpus)
+        (location for location, slots in allocation.items() if slots > 0),
+        key=lambda location: (location.unit, location.gpus),
     )
     for on_gpus in (True, False):
         here = [location for location in locations if bool(location.gpus) is on_gpus]
-        left = {location: assigner.keep_current(location, allocation[location]) for location in here}
+        remaining = {location: assigner.keep_current(location, allocation[location]) for location in here}
         for location in here:
-            assigner.fill(location, left[location])
+            assigner.fill(location, remaining[location])
     return _by_operator(by_name, assigner.assigned)
 
 
@@ -96,9 +97,9 @@ class _SlotAssigner:
     def _able(self, location: SlotLocation) -> list[str]:
         here = self.by_host.get(location.host, ())
         if not location.gpus:
-            return [one.address for one in here if one.address in self.on_cpus]
-        own = [one.address for one in here if one.gpus and one.gpus[0][0] == location.gpus[0]]
-        return own or [one.address for one in here if set(location.gpus) <= {name for name, _ in one.gpus}]
+            return [worker.address for worker in here if worker.address in self.on_cpus]
+        owners = [worker.address for worker in here if worker.gpus and worker.gpus[0][0] == location.gpus[0]]
+        return owners or [worker.address for worker in here if set(location.gpus) <= {name for name, _ in worker.gpus}]
 
     def _assign(self, address: str, location: SlotLocation, slots: int) -> int:
         claims = self.assigned.setdefault(address, {})
@@ -146,7 +147,7 @@ def _by_operator(pools: Mapping[str, SlotPoolSpec], assigned: Mapping[str, Mappi
     for claims in assigned.values():
         for name, claim in claims.items():
             totals[name] = totals.get(name, 0) + claim.slots
-    left = {
+    remaining = {
         member.operator: pools[name].slots_of(member, total)
         for name, total in totals.items()
         for member in pools[name].members
@@ -155,8 +156,8 @@ def _by_operator(pools: Mapping[str, SlotPoolSpec], assigned: Mapping[str, Mappi
     for address, claims in assigned.items():
         for name, claim in claims.items():
             for member in pools[name].members:
-                slots = min(claim.slots, left[member.operator])
-                left[member.operator] -= slots
+                slots = min(claim.slots, remaining[member.operator])
+                remaining[member.operator] -= slots
                 if slots:
                     assignment.setdefault(address, {})[member.operator] = SlotClaim(slots, claim.gpus)
     return assignment

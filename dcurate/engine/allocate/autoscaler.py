@@ -71,9 +71,9 @@ def desired_workers(
     slots = {unit.name: _needed(unit, best.throughput) for unit in working}
     numbers = _fewest(working, slots, shapes, state) or most
     if state.work_left_s is not None and state.work_left_s <= state.start_s:
-        there = {kind: min(number, state.numbers.get(kind, 0)) for kind, number in numbers.items()}
+        present = {kind: min(number, state.numbers.get(kind, 0)) for kind, number in numbers.items()}
         one_each = _one_each(working, shapes, state) or numbers
-        return {kind: max(number, one_each[kind]) for kind, number in there.items()}
+        return {kind: max(number, one_each[kind]) for kind, number in present.items()}
     return numbers
 
 
@@ -90,16 +90,18 @@ def workers_at(shapes: Mapping[str, Shape], numbers: Mapping[str, int]) -> list[
         >>> workers_at({"gpu": Shape(cpus=4, gpus=1, gpu_memory=8e9, max_slots=2)}, {"gpu": 1})[0].gpus
         (('gpu-0/0', 8000000000.0),)
     """
-    found = []
+    workers = []
     for kind, shape in shapes.items():
         for number in range(numbers.get(kind, 0)):
             name = f"{kind}-{number}"
             gpus = [(f"{name}/{gpu}", shape.gpu_memory) for gpu in range(shape.gpus)]
-            for own in range(max(1, shape.gpus)):
-                seen = (*gpus[own:], *gpus[:own])
-                cpus = float(shape.cpus) if own == 0 else 0.0
-                found.append(WorkerState(f"{name}/{own}", f"+{shape.host or name}", shape.max_slots, cpus, seen, kind))
-    return found
+            for process in range(max(1, shape.gpus)):
+                seen = (*gpus[process:], *gpus[:process])
+                cpus = float(shape.cpus) if process == 0 else 0.0
+                workers.append(
+                    WorkerState(f"{name}/{process}", f"+{shape.host or name}", shape.max_slots, cpus, seen, kind)
+                )
+    return workers
 
 
 def _hosts(shapes: Mapping[str, Shape], numbers: Mapping[str, int], base: Sequence[WorkerState]) -> list[Host]:
@@ -148,15 +150,21 @@ def _at_least(
 ) -> int:
     """A lower bound of the workers of a kind, counting each resource as one pool."""
     slots = {unit.name: unit.fixed or 0 for unit in units}
-    rest = _hosts(shapes, {**numbers, kind: 0}, base)
-    one = _hosts({kind: shapes[kind]}, {kind: 1}, ())[0]
+    other_hosts = _hosts(shapes, {**numbers, kind: 0}, base)
+    worker_host = _hosts({kind: shapes[kind]}, {kind: 1}, ())[0]
     shortages = [
-        (sum(unit.cpus * slots[unit.name] for unit in units) - sum(host.cpus for host in rest), one.cpus),
         (
-            sum(slots[unit.name] for unit in units if not unit.on_gpu) - sum(host.max_slots for host in rest),
-            one.max_slots,
+            sum(unit.cpus * slots[unit.name] for unit in units) - sum(host.cpus for host in other_hosts),
+            worker_host.cpus,
         ),
-        (sum(unit.gpus * slots[unit.name] for unit in units) - sum(len(host.gpus) for host in rest), len(one.gpus)),
+        (
+            sum(slots[unit.name] for unit in units if not unit.on_gpu) - sum(host.max_slots for host in other_hosts),
+            worker_host.max_slots,
+        ),
+        (
+            sum(unit.gpus * slots[unit.name] for unit in units) - sum(len(host.gpus) for host in other_hosts),
+            len(worker_host.gpus),
+        ),
     ]
     needed = [math.ceil(shortage / brings - TOLERANCE) for shortage, brings in shortages if brings]
     return min(numbers[kind], shapes[kind].clamped(max([0, *needed])))

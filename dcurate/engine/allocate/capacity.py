@@ -37,20 +37,22 @@ class Capacity:
                 self._filled[name] = self._bins.empty(host_class)
                 self._gpus[name] = {gpu: position for position, gpu in enumerate(gpus)}
         limits = {unit.name: (unit.fixed, unit.max_slots, UNLIMITED) for unit in self.units.values()}
-        self._most = {name: min(one for one in some if one is not None) for name, some in limits.items()}
+        self._most = {name: min(limit for limit in some if limit is not None) for name, some in limits.items()}
         self._names = list(self._hosts)
         self._next = dict.fromkeys(self.units, 0)
 
     def take(self, location: SlotLocation, slots: int = 1) -> int:
         """Place up to `slots` slots at a location; return how many fit."""
-        one, item = self._filled.get(location.host), self._items.get(location.unit)
-        gpus = gpu_positions(item, location.gpus, self._gpus[location.host]) if one and item else None
-        if one is None or item is None or gpus is None:
+        host_bin, item = self._filled.get(location.host), self._items.get(location.unit)
+        gpus = gpu_positions(item, location.gpus, self._gpus[location.host]) if host_bin and item else None
+        if host_bin is None or item is None or gpus is None:
             return 0
-        count = min(slots, self._bins.fits_at(one, item, gpus), self._most[location.unit] - self.counts[location.unit])
+        count = min(
+            slots, self._bins.fits_at(host_bin, item, gpus), self._most[location.unit] - self.counts[location.unit]
+        )
         if count <= 0:
             return 0
-        self._filled[location.host] = self._bins.put(one, item, gpus, count)
+        self._filled[location.host] = self._bins.put(host_bin, item, gpus, count)
         self.taken[location] += count
         self.counts[location.unit] += count
         return count

@@ -54,7 +54,7 @@ def explain_infeasible(units: Sequence[SchedulingUnit], hosts: Sequence[Host]) -
         return None
     for number in packer.hardest_first:
         item, unit = problem.bins.items[number], problem.units[number]
-        if need[number] and not any(problem.bins.fits(one, item) for one in problem.start):
+        if need[number] and not any(problem.bins.fits(host_bin, item) for host_bin in problem.start):
             return _sentence(unit, "", _shortage(unit, item, problem.start, on_empty=True))
     layout, missing = packer.closest(need)[0]
     number = next(number for number in packer.hardest_first if missing[number])
@@ -66,8 +66,8 @@ def _sentence(unit: SchedulingUnit, after: str, shortage: Shortage) -> str:
     return f"operator {unit.name!r} needs {shortage.needed} a slot, but {after}{shortage.left}; {shortage.advice}"
 
 
-def _count_of(number: float, what: str) -> str:
-    return f"{number:g} {what}{'s' if number > 1 else ''}"
+def _count_of(number: float, noun: str) -> str:
+    return f"{number:g} {noun}{'s' if number > 1 else ''}"
 
 
 def _gb(amount: float) -> str:
@@ -87,13 +87,17 @@ def _shortage(unit: SchedulingUnit, item: Item, layout: Layout, on_empty: bool) 
         shortage = _gpu_shortage(unit, item, layout, on_empty)
         if shortage is not None:
             return shortage
-    cores = max(one.cpus for one in layout if _gpus_fit(one, item, check_slots=True)) / MILLION
+    cores = max(host_bin.cpus for host_bin in layout if _gpus_fit(host_bin, item, check_slots=True)) / MILLION
     if cores * MILLION < item.cpus:
         host = "host with free GPU capacity" if item.on_gpu else "host"
-        left = f"no {host} has more than {_count_of(cores, 'CPU')}" if cores else f"no CPU is left on any {host}"
+        availability = (
+            f"no {host} has more than {_count_of(cores, 'CPU')}" if cores else f"no CPU is left on any {host}"
+        )
         advice = " or use larger hosts" if on_empty else ", use execution_mode='batch', or a larger cluster"
         fewer = "ask for fewer with .with_(resources=Resources(cpus=...))"
-        return Shortage(_count_of(unit.cpus, "CPU"), left + (" left" if cores and not on_empty else ""), fewer + advice)
+        return Shortage(
+            _count_of(unit.cpus, "CPU"), availability + (" left" if cores and not on_empty else ""), fewer + advice
+        )
     return Shortage(
         "a thread of a worker process",
         "none is left on a host with CPUs enough",
@@ -103,12 +107,12 @@ def _shortage(unit: SchedulingUnit, item: Item, layout: Layout, on_empty: bool) 
 
 def _gpu_shortage(unit: SchedulingUnit, item: Item, layout: Layout, on_empty: bool) -> Shortage | None:
     """What is missing for a slot on the GPUs; None if there are GPUs for it."""
-    gpus = sum(len(one.gpus) * hosts for one, hosts in layout.items())
+    gpus = sum(len(host_bin.gpus) * hosts for host_bin, hosts in layout.items())
     amount = _count_of(unit.gpus or 1, "GPU") + (" of one host" if item.num_gpus > 1 else "")
     if not gpus:
         return Shortage(amount, "the workers have none", "use a cluster with GPUs")
     no_memory = item._replace(memory=0)
-    if not any(_gpus_fit(one, no_memory, check_slots=False) for one in layout):
+    if not any(_gpus_fit(host_bin, no_memory, check_slots=False) for host_bin in layout):
         advice = "use fewer or smaller GPU stages, execution_mode='batch', or a cluster with more GPUs"
         if on_empty:
             advice = (
@@ -116,8 +120,8 @@ def _gpu_shortage(unit: SchedulingUnit, item: Item, layout: Layout, on_empty: bo
             )
         return Shortage(amount, _gpus_left(item, layout, gpus, on_empty), advice)
     memory = _gb(unit.gpu_memory) + " of GPU memory" + (f" on {amount}" if item.num_gpus > 1 else "")
-    if not any(_gpus_fit(one, item, check_slots=False) for one in layout):
-        most = max(_memory_left(one, item) for one in layout)
+    if not any(_gpus_fit(host_bin, item, check_slots=False) for host_bin in layout):
+        most = max(_memory_left(host_bin, item) for host_bin in layout)
         return Shortage(
             memory,
             f"no GPU has more than {_gb(most)}{'' if on_empty else ' left'}",
@@ -125,7 +129,7 @@ def _gpu_shortage(unit: SchedulingUnit, item: Item, layout: Layout, on_empty: bo
             if on_empty
             else "use fewer or smaller models, execution_mode='batch', or a cluster with more or larger GPUs",
         )
-    if not any(_gpus_fit(one, item, check_slots=True) for one in layout):
+    if not any(_gpus_fit(host_bin, item, check_slots=True) for host_bin in layout):
         return Shortage(
             "a thread of a worker process on its GPU",
             "none is left on a GPU with enough free capacity",
@@ -137,31 +141,31 @@ def _gpu_shortage(unit: SchedulingUnit, item: Item, layout: Layout, on_empty: bo
 def _gpus_left(item: Item, layout: Layout, gpus: int, on_empty: bool) -> str:
     of_all = f"of the {_count_of(gpus, 'GPU')} of the workers"
     if item.num_gpus:
-        free = max(sum(not gpu.slot_counts for gpu in one.gpus) for one in layout)
+        free = max(sum(not gpu.slot_counts for gpu in host_bin.gpus) for host_bin in layout)
         if free and (on_empty or item.num_gpus > 1):
             return f"no host has more than {free}" + ("" if on_empty else f" free {of_all}")
         return f"no whole one is left {of_all}"
-    most = max(gpu.share for one in layout for gpu in one.gpus) / MILLION
+    most = max(gpu.share for host_bin in layout for gpu in host_bin.gpus) / MILLION
     return f"no more than {most:g} of one is left {of_all}" if most else f"nothing is left {of_all}"
 
 
-def _gpus_fit(one: Bin, item: Item, check_slots: bool) -> bool:
+def _gpus_fit(host_bin: Bin, item: Item, check_slots: bool) -> bool:
     """Whether the GPUs of a host have capacity for a slot, ignoring CPUs."""
     if not item.on_gpu:
         return True
     if item.num_gpus:
-        free = [gpu for gpu in one.gpus if gpu.free_for(item)]
+        free = [gpu for gpu in host_bin.gpus if gpu.free_for(item)]
         return len(free) >= item.num_gpus and (not check_slots or any(gpu.free_slots for gpu in free))
-    return any((gpu if check_slots else gpu._replace(free_slots=1)).fits(item) > 0 for gpu in one.gpus)
+    return any((gpu if check_slots else gpu._replace(free_slots=1)).fits(item) > 0 for gpu in host_bin.gpus)
 
 
-def _memory_left(one: Bin, item: Item) -> int:
+def _memory_left(host_bin: Bin, item: Item) -> int:
     """The most memory on a GPU of a host that fits apart from memory, or on the least of several whole ones."""
     if item.num_gpus:
-        free = sorted((gpu.memory for gpu in one.gpus if not gpu.slot_counts), reverse=True)
+        free = sorted((gpu.memory for gpu in host_bin.gpus if not gpu.slot_counts), reverse=True)
         return free[item.num_gpus - 1] if len(free) >= item.num_gpus else 0
     slim = item._replace(memory=0)
-    return max((gpu.memory for gpu in one.gpus if gpu._replace(free_slots=1).fits(slim)), default=0)
+    return max((gpu.memory for gpu in host_bin.gpus if gpu._replace(free_slots=1).fits(slim)), default=0)
 
 
 # Changes
@@ -186,41 +190,41 @@ def explain_changes(move: AllocationChange, spare: Allocation) -> tuple[Change, 
     beyond = count_slots(spare)
     before, after = move.snapshot.counts, Counter(move.counts) + Counter(beyond)
     changes = []
-    for each in move.snapshot.units:
-        name = each.name
+    for measured in move.snapshot.units:
+        name = measured.name
         if before.get(name, 0) != after.get(name, 0) or move.dropped[name]:
-            why = _why(move, each, beyond.get(name, 0))
+            why = _why(move, measured, beyond.get(name, 0))
             sentence = f"{name} {before.get(name, 0)} -> {after.get(name, 0)} slots: {why}"
             changes.append(Change(name, before.get(name, 0), after.get(name, 0), sentence))
     return tuple(changes)
 
 
-def _why(move: AllocationChange, each: Measured, beyond: int) -> str:
+def _why(move: AllocationChange, measured: Measured, beyond: int) -> str:
     snapshot, counts = move.snapshot, move.counts
     slots_before = snapshot.counts
-    before, after = slots_before.get(each.name, 0), counts.get(each.name, 0)
+    before, after = slots_before.get(measured.name, 0), counts.get(measured.name, 0)
     if after < before:
-        if each.finished:
+        if measured.finished:
             return "nothing left to do"
-        takers = [name for name in move.gained if name != each.name and not snapshot.cheap(name)]
-        takers = takers or [name for name in move.gained if name != each.name]
+        takers = [name for name in move.gained if name != measured.name and not snapshot.cheap(name)]
+        takers = takers or [name for name in move.gained if name != measured.name]
         return f"gives capacity to {' and '.join(takers[:3])}" if takers else "its host has less capacity"
-    if after == before and move.dropped[each.name]:
-        return f"{move.dropped[each.name]} of them elsewhere, so that others fit"
+    if after == before and move.dropped[measured.name]:
+        return f"{move.dropped[measured.name]} of them elsewhere, so that others fit"
     if after == before and beyond:
         return "idle capacity, so that uneven durations do not hold others up"
-    if not before and not each.known(snapshot.now):
+    if not before and not measured.known(snapshot.now):
         return "to learn how long it takes"
     was, will = snapshot.splits_a_second(slots_before), snapshot.splits_a_second(counts)
     stay = AllocationChange(snapshot, snapshot.current)
     slowest = [unit.name for unit in snapshot.working if unit.rate(before) <= stay.throughput * 1.001]
-    if was == 0 or will in (was, inf) or each.name not in slowest:
+    if was == 0 or will in (was, inf) or measured.name not in slowest:
         return f"to keep up with {_number(will)} splits/s" if will not in (0, inf) else "as requested"
     if snapshot.work_known:
         return f"bottleneck of what is left, done in {_seconds(move)} rather than {_seconds(stay)} s"
     why = f"bottleneck, +{_number(will - was)} splits/s"
     paid = move.paid_back_in(stay)
-    return why if each.cheap or paid == inf else f"{why}, setup {each.setup:.0f} s paid back in {paid:.0f} s"
+    return why if measured.cheap or paid == inf else f"{why}, setup {measured.setup:.0f} s paid back in {paid:.0f} s"
 
 
 def _seconds(move: AllocationChange) -> str:

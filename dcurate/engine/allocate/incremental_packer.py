@@ -30,7 +30,7 @@ class IncrementalPacker:
     """Current slots, and how they can become other counts without moving any.
 
     Args:
-        bins: of the units.
+        bins: bins of the units.
         layout: the current slots; each host class has one bin.
     """
 
@@ -54,16 +54,16 @@ class IncrementalPacker:
         surplus = [max(0, count - want) for want, count in zip(wanted, self.counts, strict=True)]
         best = None
         for layout, missing in self.packer.closest(shortage, len(HEURISTICS) if hard else 3)[:3]:
-            left = self._evict(layout, missing, list(surplus))
-            if best is None or sum(left[1]) < sum(best[1]):
-                best = left
+            evicted = self._evict(layout, missing, list(surplus))
+            if best is None or sum(evicted[1]) < sum(best[1]):
+                best = evicted
             if not any(best[1]):
                 break
         assert best is not None
         layout, missing = best
         if hard and any(missing) and any(surplus):
-            others = self._evict_others(layout, missing, wanted)
-            layout, missing = (layout, missing) if others is None else (others, [0] * len(shortage))
+            alternative = self._evict_others(layout, missing, wanted)
+            layout, missing = (layout, missing) if alternative is None else (alternative, [0] * len(shortage))
         return self._restore_all(layout), missing
 
     def _evict_others(self, layout: Layout, missing: Sequence[int], wanted: Sequence[int]) -> Layout | None:
@@ -87,18 +87,20 @@ class IncrementalPacker:
             known: dict[Bin, _Eviction | None] = {}
             while missing[unit] and plans_left > 0:
                 best: tuple[int, Bin, _Eviction] | None = None
-                for one in emptiest_first(layout)[:MAX_HOSTS]:
-                    plan = known.get(one)
-                    if one not in known or (plan and any(surplus[i] < slots for i, slots in plan.dropped.items())):
-                        plan = known[one] = self._clear_for(one, item, surplus)
+                for host_bin in emptiest_first(layout)[:MAX_HOSTS]:
+                    plan = known.get(host_bin)
+                    if host_bin not in known or (plan and any(surplus[i] < slots for i, slots in plan.dropped.items())):
+                        plan = known[host_bin] = self._clear_for(host_bin, item, surplus)
                         plans_left -= 1
                     if plan and (best is None or plan.slots < best[0]):
-                        best = plan.slots, one, plan
+                        best = plan.slots, host_bin, plan
                 if best is None:
                     break
-                _, one, plan = best
-                hosts = min(layout[one], missing[unit], *(surplus[i] // slots for i, slots in plan.dropped.items()))
-                replace_hosts(layout, one, self.bins.place(plan.one, item, 1), hosts)
+                _, host_bin, plan = best
+                hosts = min(
+                    layout[host_bin], missing[unit], *(surplus[i] // slots for i, slots in plan.dropped.items())
+                )
+                replace_hosts(layout, host_bin, self.bins.place(plan.one, item, 1), hosts)
                 missing[unit] -= hosts
                 for i, slots in plan.dropped.items():
                     surplus[i] -= slots * hosts
@@ -121,16 +123,16 @@ class IncrementalPacker:
         layout, missing, tries = dict(layout), list(missing), TRIES
         while any(missing):
             plans: list[tuple[int, int, Bin, Item, _Eviction]] = []
-            for one in emptiest_first(layout)[:MAX_HOSTS]:
+            for host_bin in emptiest_first(layout)[:MAX_HOSTS]:
                 for item in self.bins.items:
                     free = [0 if fast or unit == item.unit else PLENTY for unit, fast in enumerate(stays)]
-                    plan = self._clear_for(one, item, free) if missing[item.unit] else None
+                    plan = self._clear_for(host_bin, item, free) if missing[item.unit] else None
                     if plan:
-                        plans.append((plan.slots, len(plans), one, item, plan))
-            for _, _, one, item, plan in sorted(plans, key=lambda plan: plan[:2])[:tries]:
+                        plans.append((plan.slots, len(plans), host_bin, item, plan))
+            for _, _, host_bin, item, plan in sorted(plans, key=lambda plan: plan[:2])[:tries]:
                 tries -= 1
                 after = dict(layout)
-                replace_hosts(after, one, self.bins.place(plan.one, item, 1))
+                replace_hosts(after, host_bin, self.bins.place(plan.one, item, 1))
                 placed = place([plan.dropped.get(unit, 0) for unit in range(len(missing))], after)
                 if placed is not None:
                     layout = placed
@@ -146,39 +148,39 @@ class IncrementalPacker:
         for unit, count in enumerate(slots):
             item = self.bins.items[unit]
             for _ in range(count):
-                found = next(
+                vacancy = next(
                     (
-                        (one, group.gpus)
-                        for one in layout
-                        for group in self._dropped_groups(one)
-                        if group.unit == unit and self.bins.fits_at(one, item, group.gpus)
+                        (host_bin, group.gpus)
+                        for host_bin in layout
+                        for group in self._dropped_groups(host_bin)
+                        if group.unit == unit and self.bins.fits_at(host_bin, item, group.gpus)
                     ),
                     None,
                 )
-                if found is None:
+                if vacancy is None:
                     return None
-                replace_hosts(layout, found[0], self.bins.put(found[0], item, found[1]))
+                replace_hosts(layout, vacancy[0], self.bins.put(vacancy[0], item, vacancy[1]))
         return layout
 
-    def _dropped_groups(self, one: Bin) -> tuple[SlotGroup, ...]:
+    def _dropped_groups(self, host_bin: Bin) -> tuple[SlotGroup, ...]:
         """Return the current slots that were dropped on a host."""
-        if one not in self._dropped:
-            here = {group[:2]: group.slots for group in one.groups()}
-            before = self.packer.base[one.host_class].groups()
+        if host_bin not in self._dropped:
+            here = {group[:2]: group.slots for group in host_bin.groups()}
+            before = self.packer.base[host_bin.host_class].groups()
             gone = [group._replace(slots=group.slots - here.get(group[:2], 0)) for group in before]
-            self._dropped[one] = tuple(group for group in gone if group.slots > 0)
-        return self._dropped[one]
+            self._dropped[host_bin] = tuple(group for group in gone if group.slots > 0)
+        return self._dropped[host_bin]
 
-    def _clear_for(self, one: Bin, item: Item, surplus: Sequence[int]) -> _Eviction | None:
+    def _clear_for(self, host_bin: Bin, item: Item, surplus: Sequence[int]) -> _Eviction | None:
         """Drop only what must go from a host to fit a slot; None if that is impossible."""
         bins, items = self.bins, self.bins.items
-        if bins.fits(one, item):
-            return _Eviction(one, {})
-        left, empty, gone = list(surplus), one, []
-        for group in sorted(one.groups(), key=lambda group: _eviction_cost(one, group, surplus)):
-            slots = min(group.slots, left[group.unit])
+        if bins.fits(host_bin, item):
+            return _Eviction(host_bin, {})
+        droppable, empty, gone = list(surplus), host_bin, []
+        for group in sorted(host_bin.groups(), key=lambda group: _eviction_cost(host_bin, group, surplus)):
+            slots = min(group.slots, droppable[group.unit])
             if slots:
-                left[group.unit] -= slots
+                droppable[group.unit] -= slots
                 empty = bins.put(empty, items[group.unit], group.gpus, -slots)
                 gone.append(group._replace(slots=slots))
         if not bins.fits(empty, item):
@@ -195,36 +197,36 @@ class IncrementalPacker:
         )
         for group in gone:
             empty = self._restore_up_to(empty, group, item)
-        before, after = one.slots(), empty.slots()
+        before, after = host_bin.slots(), empty.slots()
         dropped = {unit: slots - after.get(unit, 0) for unit, slots in before.items()}
         return _Eviction(empty, {unit: slots for unit, slots in dropped.items() if slots})
 
-    def _restore_up_to(self, one: Bin, group: SlotGroup, item: Item | None = None) -> Bin:
+    def _restore_up_to(self, host_bin: Bin, group: SlotGroup, item: Item | None = None) -> Bin:
         """Put back as many slots of a group as leave capacity for a slot of an item."""
-        mine, left, step = self.bins.items[group.unit], group.slots, group.slots
+        mine, remaining, step = self.bins.items[group.unit], group.slots, group.slots
         while step:
-            fits = step <= left and step <= self.bins.fits_at(one, mine, group.gpus)
-            new = self.bins.put(one, mine, group.gpus, step) if fits else None
+            fits = step <= remaining and step <= self.bins.fits_at(host_bin, mine, group.gpus)
+            new = self.bins.put(host_bin, mine, group.gpus, step) if fits else None
             if new is not None and (item is None or self.bins.fits(new, item)):
-                one, left = new, left - step
+                host_bin, remaining = new, remaining - step
             else:
                 step //= 2
-        return one
+        return host_bin
 
     def _restore_all(self, layout: Layout) -> Layout:
         """Put every dropped slot back that still fits."""
         restored: Layout = {}
-        for one, hosts in layout.items():
-            new = one
-            for group in self._dropped_groups(one):
+        for host_bin, hosts in layout.items():
+            new = host_bin
+            for group in self._dropped_groups(host_bin):
                 new = self._restore_up_to(new, group)
             restored[new] = restored.get(new, 0) + hosts
         return restored
 
 
-def _eviction_cost(one: Bin, group: SlotGroup, surplus: Sequence[int]) -> tuple[int, int]:
+def _eviction_cost(host_bin: Bin, group: SlotGroup, surplus: Sequence[int]) -> tuple[int, int]:
     """How little it helps to drop slots: on GPUs where others stay, and where there are many."""
-    slot_counts = one.gpus[group.gpus[0]].slot_counts if group.gpus else ()
+    slot_counts = host_bin.gpus[group.gpus[0]].slot_counts if group.gpus else ()
     return sum(slots for unit, slots in slot_counts if not surplus[unit]), sum(slots for _, slots in slot_counts)
 
 

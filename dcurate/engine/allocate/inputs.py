@@ -114,20 +114,24 @@ class AllocatorInput:
     @cached_property
     def by_name(self) -> dict[str, Measured]:
         """The units by name."""
-        return {each.name: each for each in self.units}
+        return {measured.name: measured for measured in self.units}
 
     @cached_property
     def learning(self) -> bool:
         """Whether a unit that could be known soon is not: then no fair share can be computed."""
         return any(
-            not (each.finished or each.known(self.now) or (self._ready_counts.get(each.name, 0) and not each.running))
-            for each in self.units
+            not (
+                measured.finished
+                or measured.known(self.now)
+                or (self._ready_counts.get(measured.name, 0) and not measured.running)
+            )
+            for measured in self.units
         )
 
     @cached_property
     def work_known(self) -> bool:
         """Whether the remaining work of every unit is known."""
-        return all(each.finished or each.left is not None for each in self.units)
+        return all(measured.finished or measured.left is not None for measured in self.units)
 
     @cached_property
     def solvable(self) -> tuple[SchedulingUnit, ...]:
@@ -135,25 +139,25 @@ class AllocatorInput:
 
         If the remaining work is known, weights are items left, and throughput is shares of that work per second.
         """
-        return tuple(self._solvable(each) for each in self.units)
+        return tuple(self._solvable(measured) for measured in self.units)
 
-    def _solvable(self, each: Measured) -> SchedulingUnit:
-        weight = each.left if self.work_known else each.weight
-        if each.finished:
-            return replace(each.unit, weight=0.0, seconds=each.estimate, fixed=None, fixed_per_host=None)
-        if not each.known(self.now) or not weight:
-            return replace(each.unit, weight=1.0, seconds=0.0)
-        return replace(each.unit, weight=weight, seconds=each.estimate)
+    def _solvable(self, measured: Measured) -> SchedulingUnit:
+        weight = measured.left if self.work_known else measured.weight
+        if measured.finished:
+            return replace(measured.unit, weight=0.0, seconds=measured.estimate, fixed=None, fixed_per_host=None)
+        if not measured.known(self.now) or not weight:
+            return replace(measured.unit, weight=1.0, seconds=0.0)
+        return replace(measured.unit, weight=weight, seconds=measured.estimate)
 
     @cached_property
     def working(self) -> tuple[SchedulingUnit, ...]:
         """The units that still have work, for the solver."""
-        return tuple(unit for unit, each in zip(self.solvable, self.units, strict=True) if not each.finished)
+        return tuple(unit for unit, measured in zip(self.solvable, self.units, strict=True) if not measured.finished)
 
     def cheap(self, name: str) -> bool:
         """Whether slots of a unit can be stopped without regret, or are not needed any more."""
-        each = self.by_name.get(name)
-        return each is None or each.finished or each.cheap
+        measured = self.by_name.get(name)
+        return measured is None or measured.finished or measured.cheap
 
     @cached_property
     def _ready_counts(self) -> dict[str, int]:
@@ -161,10 +165,14 @@ class AllocatorInput:
 
     def error(self, name: str) -> float:
         """Relative standard error of a unit's estimate, including what its running calls may add."""
-        each = self.by_name[name]
-        weight = each.samples + PRIOR_WEIGHT * each.cached
+        measured = self.by_name[name]
+        weight = measured.samples + PRIOR_WEIGHT * measured.cached
         running = max(0, self._ready_counts.get(name, 0) - 1)
-        return 2 * each.wobble + each.cv * sqrt(1 / weight + (each.cv * running / weight) ** 2) if weight else 1.0
+        return (
+            2 * measured.wobble + measured.cv * sqrt(1 / weight + (measured.cv * running / weight) ** 2)
+            if weight
+            else 1.0
+        )
 
     @cached_property
     def requested(self) -> Allocation:
@@ -174,11 +182,11 @@ class AllocatorInput:
     @cached_property
     def current(self) -> Allocation:
         """Those of them that fit on the hosts: of costly slots first those that are being set up."""
-        there = {host.name for host in self.hosts}
-        every = Counter({location: slots for location, slots in self.requested.items() if location.host in there})
-        if place_all(Capacity(self.hosts, (each.unit for each in self.units)), every) == every:
+        host_names = {host.name for host in self.hosts}
+        every = Counter({location: slots for location, slots in self.requested.items() if location.host in host_names})
+        if place_all(Capacity(self.hosts, (measured.unit for measured in self.units)), every) == every:
             return every
-        capacity = Capacity(self.hosts, (each.unit for each in self.units))
+        capacity = Capacity(self.hosts, (measured.unit for measured in self.units))
         return place_all(capacity, self._costly(self.setting_up), self._costly(every), every)
 
     @cached_property
@@ -214,9 +222,9 @@ class AllocatorInput:
     def splits_a_second(self, counts: dict[str, int]) -> float:
         """Source splits per second for these numbers of slots, of the known units; infinite if none is known."""
         rates = (
-            counts.get(each.name, 0) / (each.estimate * each.weight)
-            for each in self.units
-            if not each.finished and each.estimate * each.weight > 0
+            counts.get(measured.name, 0) / (measured.estimate * measured.weight)
+            for measured in self.units
+            if not measured.finished and measured.estimate * measured.weight > 0
         )
         return min(rates, default=inf)
 
@@ -226,7 +234,7 @@ class AllocationChange:
     """The change from the current allocation to another.
 
     Args:
-        snapshot: of the run.
+        snapshot: snapshot of the run.
         after: number of slots of each unit at each location.
     """
 

@@ -32,7 +32,7 @@ def host_classes(hosts: Iterable[Host]) -> list[HostClass]:
         [2, 1]
     """
     kinds: dict[tuple[float, int, tuple[tuple[float, int], ...], bool], list[HostId]] = {}
-    for host in sorted(hosts, key=lambda one: one.name):
+    for host in sorted(hosts, key=lambda host: host.name):
         gpus = sorted(host.gpus, key=lambda gpu: (gpu.memory or PLENTY, gpu.max_slots, gpu.name))
         kind = (host.cpus, host.max_slots, tuple([(gpu.memory, gpu.max_slots) for gpu in gpus]), host.shared)
         kinds.setdefault(kind, []).append((host.name, tuple([gpu.name for gpu in gpus])))
@@ -68,31 +68,31 @@ def load_current(
     fillings: dict[Bin, list[HostId]] = {}
     for kind in kinds:
         for name, names in kind.hosts:
-            one, known = bins.empty(kind), {gpu: position for position, gpu in enumerate(names)}
+            host_bin, known = bins.empty(kind), {gpu: position for position, gpu in enumerate(names)}
             for index, taken, slots in sorted(on_host.get(name, ())):
                 item = bins.items[index]
                 gpus = gpu_positions(item, taken, known)
-                if gpus is not None and (fits := min(slots, bins.fits_at(one, item, gpus))) > 0:
-                    one = bins.put(one, item, gpus, fits)
-            one, ordered = _normalize_gpus(bins, one, names)
-            fillings.setdefault(one, []).append((name, ordered))
+                if gpus is not None and (fits := min(slots, bins.fits_at(host_bin, item, gpus))) > 0:
+                    host_bin = bins.put(host_bin, item, gpus, fits)
+            host_bin, ordered = _normalize_gpus(bins, host_bin, names)
+            fillings.setdefault(host_bin, []).append((name, ordered))
     layout: Layout = {}
-    for number, (one, hosts) in enumerate(fillings.items()):
-        layout[bins.make(HostClass(number, one.host_class.resources, hosts), *one.state[1:])] = len(hosts)
+    for number, (host_bin, hosts) in enumerate(fillings.items()):
+        layout[bins.make(HostClass(number, host_bin.host_class.resources, hosts), *host_bin.state[1:])] = len(hosts)
     return layout
 
 
-def _normalize_gpus(bins: Bins, one: Bin, names: tuple[str, ...]) -> tuple[Bin, tuple[str, ...]]:
+def _normalize_gpus(bins: Bins, host_bin: Bin, names: tuple[str, ...]) -> tuple[Bin, tuple[str, ...]]:
     """Order GPUs of the same kind by their slots, so that hosts with equal fillings are equal."""
-    multi_gpu_index = {gpu: number for number, (_, taken) in enumerate(one.multi_gpu) for gpu in taken}
-    empty, fills = one.host_class.gpus, one.gpus
+    multi_gpu_index = {gpu: number for number, (_, taken) in enumerate(host_bin.multi_gpu) for gpu in taken}
+    empty, fills = host_bin.host_class.gpus, host_bin.gpus
     order = sorted(
         range(len(fills)), key=lambda gpu: (empty[gpu], fills[gpu].slot_counts, multi_gpu_index.get(gpu, -1))
     )
     now = {gpu: position for position, gpu in enumerate(order)}
-    multi_gpu = tuple(sorted((unit, tuple(now[gpu] for gpu in taken)) for unit, taken in one.multi_gpu))
+    multi_gpu = tuple(sorted((unit, tuple(now[gpu] for gpu in taken)) for unit, taken in host_bin.multi_gpu))
     gpus = tuple(fills[gpu] for gpu in order)
-    normal = bins.make(one.host_class, one.cpus, one.free_slots, gpus, one.slot_counts, multi_gpu)
+    normal = bins.make(host_bin.host_class, host_bin.cpus, host_bin.free_slots, gpus, host_bin.slot_counts, multi_gpu)
     return normal, tuple(names[gpu] for gpu in order)
 
 
@@ -103,20 +103,20 @@ def drop_surplus(bins: Bins, layout: Layout, limits: Sequence[int | None]) -> La
     for index, limit in enumerate(limits):
         extra = counts[index] - limit if limit is not None else 0
         while extra > 0:
-            one, group = min(
-                ((one, group) for one in layout for group in one.groups() if group.unit == index),
-                key=lambda found: _drop_order(*found),
+            host_bin, group = min(
+                ((host_bin, group) for host_bin in layout for group in host_bin.groups() if group.unit == index),
+                key=lambda candidate: _drop_order(*candidate),
             )
             slots = min(group.slots, extra)
-            hosts = min(layout[one], extra // slots)
-            replace_hosts(layout, one, bins.put(one, bins.items[index], group.gpus, -slots), hosts)
+            hosts = min(layout[host_bin], extra // slots)
+            replace_hosts(layout, host_bin, bins.put(host_bin, bins.items[index], group.gpus, -slots), hosts)
             extra -= hosts * slots
     return layout
 
 
-def _drop_order(one: Bin, group: SlotGroup) -> tuple[bool, int, int]:
-    shared = bool(group.gpus) and len(one.gpus[group.gpus[0]].slot_counts) > 1
-    return shared, sum(one.slots().values()), one.host_class.number
+def _drop_order(host_bin: Bin, group: SlotGroup) -> tuple[bool, int, int]:
+    shared = bool(group.gpus) and len(host_bin.gpus[group.gpus[0]].slot_counts) > 1
+    return shared, sum(host_bin.slots().values()), host_bin.host_class.number
 
 
 # From bins to locations
@@ -134,11 +134,11 @@ def to_allocation(layout: Layout, units: Sequence[SchedulingUnit]) -> Allocation
     """Convert a layout to locations, on the hosts of each class in their order."""
     allocation: Allocation = Counter()
     used: dict[HostClass, int] = {}
-    for one, hosts in layout.items():
-        begin = used.get(one.host_class, 0)
-        used[one.host_class] = begin + hosts
-        for host, gpus in one.host_class.hosts[begin : begin + hosts]:
-            allocation.update(allocation_on(one, units, host, gpus))
+    for host_bin, hosts in layout.items():
+        begin = used.get(host_bin.host_class, 0)
+        used[host_bin.host_class] = begin + hosts
+        for host, gpus in host_bin.host_class.hosts[begin : begin + hosts]:
+            allocation.update(allocation_on(host_bin, units, host, gpus))
     return allocation
 
 
@@ -151,9 +151,9 @@ def align_to_current(units: Sequence[SchedulingUnit], layout: Layout, current_la
     """
     allocation: Allocation = Counter()
     now: dict[HostResources, list[tuple[Bin, list[HostId]]]] = {}
-    for one in current_layout:
-        now.setdefault(one.host_class.resources, []).append((one, list(one.host_class.hosts)))
-    left = dict(layout)
+    for host_bin in current_layout:
+        now.setdefault(host_bin.host_class.resources, []).append((host_bin, list(host_bin.host_class.hosts)))
+    remaining = dict(layout)
     pairs: list[tuple[int, bool, int, int, Bin, int]] = []
     for new in layout:
         counts = new.slots()
@@ -164,10 +164,10 @@ def align_to_current(units: Sequence[SchedulingUnit], layout: Layout, current_la
             pairs.append((-same, new.gpus != old.gpus, more, len(pairs), new, number))
     for *_, new, number in sorted(pairs, key=lambda pair: pair[:4]):
         old, hosts = now[new.host_class.resources][number]
-        order = _gpu_order(new, old) if left[new] and hosts else ()
-        while left[new] and hosts:
+        order = _gpu_order(new, old) if remaining[new] and hosts else ()
+        while remaining[new] and hosts:
             host, gpus = hosts.pop(0)
-            left[new] -= 1
+            remaining[new] -= 1
             allocation.update(allocation_on(new, units, host, [gpus[number] for number in order]))
     return allocation
 
@@ -177,7 +177,7 @@ def _gpu_order(new: Bin, old: Bin) -> list[int]:
     order: dict[int, int] = {}
     free = list(old.multi_gpu)
     for index, taken in new.multi_gpu:
-        same = next((one for one in free if one[0] == index), None)
+        same = next((slot for slot in free if slot[0] == index), None)
         if same is not None and all(
             new.host_class.gpus[a] == old.host_class.gpus[b] for a, b in zip(taken, same[1], strict=True)
         ):

@@ -99,7 +99,7 @@ def with_slots(slot_counts: SlotCounts, index: int, slots: int) -> SlotCounts:
     """Add slots of one item, or remove them if negative."""
     counts = dict(slot_counts)
     counts[index] = counts.get(index, 0) + slots
-    return tuple(sorted(one for one in counts.items() if one[1]))
+    return tuple(sorted(pair for pair in counts.items() if pair[1]))
 
 
 #: Name of a host, and names of its GPUs.
@@ -223,8 +223,8 @@ def replace_hosts(layout: Layout, old: Bin, new: Bin, hosts: int = 1) -> None:
 def total_slots(layout: Layout, items: int) -> list[int]:
     """Count the slots of each item."""
     counts = [0] * items
-    for one, hosts in layout.items():
-        for index, _, slots in one.groups():
+    for host_bin, hosts in layout.items():
+        for index, _, slots in host_bin.groups():
             counts[index] += slots * hosts
     return counts
 
@@ -273,29 +273,29 @@ class Bins:
             new = one.place_cache[key] = self._place(one, item, slots)
         return new
 
-    def _place(self, one: Bin, item: Item, slots: int) -> Bin:
+    def _place(self, host_bin: Bin, item: Item, slots: int) -> Bin:
         if not item.on_gpu:
-            return self.put(one, item, (), slots)
+            return self.put(host_bin, item, (), slots)
         if item.num_gpus:
             for _ in range(slots):
-                one = self.put(one, item, _choose_gpus(one, item))
-            return one
+                host_bin = self.put(host_bin, item, _choose_gpus(host_bin, item))
+            return host_bin
         while slots:
             best, gpu, fits = None, 0, 0
-            for number, fill in enumerate(one.gpus):
+            for number, fill in enumerate(host_bin.gpus):
                 here = min(slots, fill.fits(item))
                 if not here:
                     continue
-                memory = one.host_class.gpus[number].memory
-                left = (fill.share - here * item.share) / MILLION
+                memory = host_bin.host_class.gpus[number].memory
+                leftover = (fill.share - here * item.share) / MILLION
                 if item.memory and memory < PLENTY:
-                    left += (fill.memory - here * item.memory) / memory
-                rank = (not fill.slot_counts, left)
+                    leftover += (fill.memory - here * item.memory) / memory
+                rank = (not fill.slot_counts, leftover)
                 if best is None or rank < best:
                     best, gpu, fits = rank, number, here
-            one = self.put(one, item, (gpu,), fits)
+            host_bin = self.put(host_bin, item, (gpu,), fits)
             slots -= fits
-        return one
+        return host_bin
 
     def put(self, one: Bin, item: Item, gpus: tuple[int, ...], slots: int = 1) -> Bin:
         """Return a host with more slots, or fewer if negative, on the GPUs at these positions, or on its CPUs."""
@@ -305,29 +305,29 @@ class Bins:
             new = one.place_cache[key] = self._put(one, item, gpus, slots)
         return new
 
-    def _put(self, one: Bin, item: Item, gpus: tuple[int, ...], slots: int) -> Bin:
-        host_class, cpus, free_slots, fills, slot_counts, multi_gpu = one.state
+    def _put(self, host_bin: Bin, item: Item, gpus: tuple[int, ...], slots: int) -> Bin:
+        host_class, cpus, free_slots, fills, slot_counts, multi_gpu = host_bin.state
         if not gpus or host_class.resources.shared:
             free_slots -= slots
         if not gpus:
             slot_counts = with_slots(slot_counts, item.unit, slots)
         elif not item.num_gpus:
             fill = fills[gpus[0]].place(item, slots)
-            fills = _with_gpus(one, gpus, fill if fill.slot_counts else None)
+            fills = _with_gpus(host_bin, gpus, fill if fill.slot_counts else None)
         elif slots > 0:
-            fills = _with_gpus(one, gpus, GpuState(0, 0, 0, ((item.unit, 0),)))
+            fills = _with_gpus(host_bin, gpus, GpuState(0, 0, 0, ((item.unit, 0),)))
             multi_gpu = tuple(sorted((*multi_gpu, (item.unit, gpus))))
         else:
-            fills = _with_gpus(one, gpus, None)
+            fills = _with_gpus(host_bin, gpus, None)
             multi_gpu = tuple(slot for slot in multi_gpu if slot != (item.unit, gpus))
         return self.make(host_class, cpus - slots * item.cpus, free_slots, fills, slot_counts, multi_gpu)
 
 
-def _with_gpus(one: Bin, gpus: tuple[int, ...], fill: GpuState | None) -> tuple[GpuState, ...]:
+def _with_gpus(host_bin: Bin, gpus: tuple[int, ...], fill: GpuState | None) -> tuple[GpuState, ...]:
     """The GPUs of a host, of which some are filled otherwise, or empty."""
-    fills = list(one.gpus)
+    fills = list(host_bin.gpus)
     for gpu in gpus:
-        fills[gpu] = fill or one.host_class.gpus[gpu]
+        fills[gpu] = fill or host_bin.host_class.gpus[gpu]
     return tuple(fills)
 
 
@@ -347,10 +347,10 @@ def _fits_on(host: Bin, item: Item) -> int:
     return min(limit, sum(gpu.fits(item) for gpu in host.gpus))
 
 
-def _choose_gpus(one: Bin, item: Item) -> tuple[int, ...]:
+def _choose_gpus(host_bin: Bin, item: Item) -> tuple[int, ...]:
     """Choose whole GPUs for a slot: with no more memory than needed, and few with free processes."""
-    free = [number for number, gpu in enumerate(one.gpus) if gpu.free_for(item)]
-    first = next(number for number in free if one.gpus[number].free_slots > 0)
-    rest = [number for number in free if number != first]
-    rest.sort(key=lambda number: (one.gpus[number].free_slots > 0, one.gpus[number].memory, number))
-    return (first, *rest[: item.num_gpus - 1])
+    free = [number for number, gpu in enumerate(host_bin.gpus) if gpu.free_for(item)]
+    first = next(number for number in free if host_bin.gpus[number].free_slots > 0)
+    remaining = [number for number in free if number != first]
+    remaining.sort(key=lambda number: (host_bin.gpus[number].free_slots > 0, host_bin.gpus[number].memory, number))
+    return (first, *remaining[: item.num_gpus - 1])

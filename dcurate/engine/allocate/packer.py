@@ -38,13 +38,13 @@ class Packer:
     """Packs slots on hosts that may be partly filled; slots that are there are not moved.
 
     Args:
-        bins: of the units.
+        bins: bins of the units.
         start: the hosts.
     """
 
     def __init__(self, bins: Bins, start: Layout, effort: int = EFFORT) -> None:
         self.bins, self.items, self.start, self.effort = bins, bins.items, start, effort
-        self.base = {one.host_class: one for one in start}
+        self.base = {host_bin.host_class: host_bin for host_bin in start}
         self._item_orders = item_orders(self.items, start)
         self._first = HEURISTICS[0]
 
@@ -56,7 +56,7 @@ class Packer:
     def passes_relaxation(self, need: Sequence[int], layout: Layout) -> bool:
         """Whether the slots would fit if all hosts were one, and each unit's slots if it were alone."""
         if any(
-            slots and sum(self.bins.fits(one, item) * hosts for one, hosts in layout.items()) < slots
+            slots and sum(self.bins.fits(host_bin, item) * hosts for host_bin, hosts in layout.items()) < slots
             for item, slots in zip(self.items, need, strict=True)
         ):
             return False
@@ -66,11 +66,11 @@ class Packer:
             free_slots += slots * (not item.on_gpu)
             share += slots * item.gpu_total
             memory += slots * item.memory * max(item.num_gpus, 1)
-        for one, hosts in layout.items():
-            cpus -= one.cpus * hosts
-            free_slots -= one.free_slots * hosts
-            share -= sum(gpu.share for gpu in one.gpus) * hosts
-            memory -= sum(gpu.memory for gpu in one.gpus) * hosts
+        for host_bin, hosts in layout.items():
+            cpus -= host_bin.cpus * hosts
+            free_slots -= host_bin.free_slots * hosts
+            share -= sum(gpu.share for gpu in host_bin.gpus) * hosts
+            memory -= sum(gpu.memory for gpu in host_bin.gpus) * hosts
         return max(cpus, free_slots, share, memory) <= 0
 
     def pack(self, need: Sequence[int], tries: int = FAST_HEURISTICS, layout: Layout | None = None) -> Layout | None:
@@ -97,7 +97,7 @@ class Packer:
                 for item, slots in zip(self.items, missing, strict=True)
             )
             tried.append((shortage, len(tried), packed, missing))
-        return [(packed, missing) for _, _, packed, missing in sorted(tried, key=lambda one: one[:2])]
+        return [(packed, missing) for _, _, packed, missing in sorted(tried, key=lambda result: result[:2])]
 
     def greedy(
         self, need: Sequence[int], order: Sequence[int], choice: str, scale: IntegerScale, start: Layout
@@ -109,26 +109,26 @@ class Packer:
         """
         layout, missing = dict(start), [0] * len(need)
         for number in order:
-            item, left = self.items[number], need[number]
+            item, remaining = self.items[number], need[number]
             rank = RANKS[choice if item.on_gpu else "cpu"]
-            fills = self._fill_rules(need, item, choice) if left else []
-            while left and fills:
+            fills = self._fill_rules(need, item, choice) if remaining else []
+            while remaining and fills:
                 best: tuple[tuple[float, float, int], Bin, Bin, int] | None = None
                 self.effort -= len(layout)
-                for one in layout:
-                    slots, new = fills[0](one, left)
+                for host_bin in layout:
+                    slots, new = fills[0](host_bin, remaining)
                     if slots:
-                        ranked = (*rank(one, new, item, scale), one.host_class.number)
+                        ranked = (*rank(host_bin, new, item, scale), host_bin.host_class.number)
                         if best is None or ranked < best[0]:
-                            best = ranked, one, new, slots
+                            best = ranked, host_bin, new, slots
                 if best is None:
                     del fills[0]
                     continue
-                _, one, new, slots = best
-                hosts = min(layout[one], left // slots)
-                replace_hosts(layout, one, new, hosts)
-                left -= hosts * slots
-            missing[number] = left
+                _, host_bin, new, slots = best
+                hosts = min(layout[host_bin], remaining // slots)
+                replace_hosts(layout, host_bin, new, hosts)
+                remaining -= hosts * slots
+            missing[number] = remaining
         return layout, missing
 
     def _fill_rules(self, need: Sequence[int], item: Item, choice: str) -> list[Fill]:
@@ -138,13 +138,13 @@ class Packer:
             limit = 1 + need[item.unit] // (MOST_ROUNDS * max(1, sum(self.start.values())))
         sums = subset_sums_for(self.items, need, item, self.start) if choice == "min_waste" else None
 
-        def full(one: Bin, left: int) -> tuple[int, Bin]:
-            slots = min(bins.fits(one, item), left, limit)
-            return slots, bins.place(one, item, slots) if slots else one
+        def full(host_bin: Bin, remaining: int) -> tuple[int, Bin]:
+            slots = min(bins.fits(host_bin, item), remaining, limit)
+            return slots, bins.place(host_bin, item, slots) if slots else host_bin
 
-        def spared(one: Bin, left: int) -> tuple[int, Bin]:
-            slots = min(bins.fits(one, item), left)
-            return min_waste(bins, one, item, slots, sums) if slots and sums else (0, one)
+        def spared(host_bin: Bin, remaining: int) -> tuple[int, Bin]:
+            slots = min(bins.fits(host_bin, item), remaining)
+            return min_waste(bins, host_bin, item, slots, sums) if slots and sums else (0, host_bin)
 
         return [spared, full] if sums else [full]
 
@@ -199,10 +199,10 @@ class Packer:
                     return None
                 packed = self._repack(hosts, item)
                 if packed is not None:
-                    for one in hosts:
-                        replace_hosts(layout, one, self.base[one.host_class])
-                    for one, count in packed.items():
-                        replace_hosts(layout, self.base[one.host_class], one, count)
+                    for host_bin in hosts:
+                        replace_hosts(layout, host_bin, self.base[host_bin.host_class])
+                    for host_bin, count in packed.items():
+                        replace_hosts(layout, self.base[host_bin.host_class], host_bin, count)
                     missing[item.unit] -= 1
                     break
             else:
@@ -213,14 +213,14 @@ class Packer:
         """Two or three hosts that together might fit a missing slot; those with most left first."""
         for count in (2, 3):
             for hosts in itertools.combinations_with_replacement(emptiest_first(layout), count):
-                if any(hosts.count(one) > layout[one] for one in hosts):
+                if any(hosts.count(host_bin) > layout[host_bin] for host_bin in hosts):
                     continue
                 self.effort -= 1
                 if self.effort <= 0:
                     return
-                cpus, free_gpu = sum(one.cpus for one in hosts), sum(one.free_gpu for one in hosts)
+                cpus, free_gpu = sum(host_bin.cpus for host_bin in hosts), sum(host_bin.free_gpu for host_bin in hosts)
                 for item in self.items:
-                    able = not item.on_gpu or any(one.gpus for one in hosts)
+                    able = not item.on_gpu or any(host_bin.gpus for host_bin in hosts)
                     if missing[item.unit] and able and cpus >= item.cpus and free_gpu >= item.gpu_total:
                         yield hosts, item
 
@@ -229,10 +229,10 @@ class Packer:
         need = [0] * len(self.items)
         need[item.unit] = 1
         start: Layout = {}
-        for one in hosts:
-            base = self.base[one.host_class]
+        for host_bin in hosts:
+            base = self.base[host_bin.host_class]
             start[base] = start.get(base, 0) + 1
-            for index, slots in one.slots().items():
+            for index, slots in host_bin.slots().items():
                 need[index] += slots
             for index, slots in base.slots().items():
                 need[index] -= slots
@@ -252,10 +252,10 @@ class Packer:
         slots = [self.items[index] for index in self._item_orders[0] for _ in range(need[index])]
         if not slots:
             return start, True
-        left = [list(need)]
+        remaining = [list(need)]
         for item in slots:
-            left.append(list(left[-1]))
-            left[-1][item.unit] -= 1
+            remaining.append(list(remaining[-1]))
+            remaining[-1][item.unit] -= 1
         failed: set[tuple[int, frozenset[tuple[Bin, int]]]] = set()
         line = [(start, self._moves(start, slots[0]))]
         while line:
@@ -277,7 +277,7 @@ class Packer:
             self.effort -= 20
             if budget <= 0:
                 return None, False
-            if self.passes_relaxation(left[depth], layout):
+            if self.passes_relaxation(remaining[depth], layout):
                 line.append((layout, self._moves(layout, slots[depth])))
             else:
                 failed.add(position)
@@ -286,20 +286,24 @@ class Packer:
     def _moves(self, layout: Layout, item: Item) -> Iterator[tuple[Bin, Bin]]:
         """Yield the possible positions of a slot, without equal ones, the tightest first."""
         moves = []
-        for one in layout:
-            if not self.bins.fits(one, item):
+        for host_bin in layout:
+            if not self.bins.fits(host_bin, item):
                 continue
             if item.num_gpus or not item.on_gpu:
-                new = self.bins.place(one, item, 1)
-                moves.append(((False, 0, new.cpus + new.free_gpu, one.host_class.number), one, new))
+                new = self.bins.place(host_bin, item, 1)
+                moves.append(((False, 0, new.cpus + new.free_gpu, host_bin.host_class.number), host_bin, new))
                 continue
             seen = set()
-            for gpu, fill in enumerate(one.gpus):
+            for gpu, fill in enumerate(host_bin.gpus):
                 if fill.fits(item) and fill not in seen:
                     seen.add(fill)
-                    new = self.bins.put(one, item, (gpu,))
+                    new = self.bins.put(host_bin, item, (gpu,))
                     moves.append(
-                        ((not fill.slot_counts, fill.share, new.cpus + new.free_gpu, one.host_class.number), one, new)
+                        (
+                            (not fill.slot_counts, fill.share, new.cpus + new.free_gpu, host_bin.host_class.number),
+                            host_bin,
+                            new,
+                        )
                     )
         moves.sort(key=lambda move: move[0])
         return iter([(old, new) for _, old, new in moves])
@@ -307,4 +311,4 @@ class Packer:
 
 def emptiest_first(layout: Layout) -> list[Bin]:
     """Sort hosts by what is left of them, the most first."""
-    return sorted(layout, key=lambda one: (-one.cpus - one.free_gpu, one.host_class.number))
+    return sorted(layout, key=lambda host_bin: (-host_bin.cpus - host_bin.free_gpu, host_bin.host_class.number))

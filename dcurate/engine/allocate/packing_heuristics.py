@@ -87,7 +87,9 @@ class SubsetSums:
 
 def item_orders(items: Sequence[Item], layout: Layout) -> list[list[int]]:
     """Orders of the items by several measures of size, the hardest to place first."""
-    memory = max((gpu.memory for one in layout for gpu in one.host_class.gpus if gpu.memory < PLENTY), default=PLENTY)
+    memory = max(
+        (gpu.memory for host_bin in layout for gpu in host_bin.host_class.gpus if gpu.memory < PLENTY), default=PLENTY
+    )
 
     def size(item: Item) -> float:
         return max(item.share, item.memory * MILLION // memory)
@@ -107,12 +109,12 @@ def item_orders(items: Sequence[Item], layout: Layout) -> list[list[int]]:
 
 def subset_sums_for(items: Sequence[Item], need: Sequence[int], item: Item, layout: Layout) -> SubsetSums | None:
     """Subset sums of the other needed items: of a host's cores, or of a GPU; None if not applicable."""
-    others = [each for each in items if need[each.unit] and each.unit != item.unit]
+    other_items = [candidate for candidate in items if need[candidate.unit] and candidate.unit != item.unit]
     if item.on_gpu:
-        sizes = [each.share for each in others if each.share]
+        sizes = [other_item.share for other_item in other_items if other_item.share]
         return SubsetSums([item.share, *sizes], MILLION, sizes) if item.share and sizes else None
-    sizes = [each.cpus for each in others if each.cpus and not each.on_gpu]
-    largest = max((one.cpus for one in layout), default=0)
+    sizes = [other_item.cpus for other_item in other_items if other_item.cpus and not other_item.on_gpu]
+    largest = max((host_bin.cpus for host_bin in layout), default=0)
     return SubsetSums([item.cpus, *sizes], largest, sizes) if item.cpus and sizes else None
 
 
@@ -124,7 +126,7 @@ def min_waste(bins: Bins, one: Bin, item: Item, slots: int, sums: SubsetSums) ->
     Returns:
         How many slots, and what the host becomes.
     """
-    size, left = item.cpus, one.cpus
+    size, free = item.cpus, one.cpus
     gpus: tuple[int, ...] = ()
     if item.on_gpu:
         fits = [
@@ -136,19 +138,19 @@ def min_waste(bins: Bins, one: Bin, item: Item, slots: int, sums: SubsetSums) ->
             return 0, one
         *_, best = max(fits)
         gpus, fill = (best,), one.gpus[best]
-        size, left, slots = item.share, fill.share, min(slots, fill.fits(item))
+        size, free, slots = item.share, fill.share, min(slots, fill.fits(item))
     elif any(index == item.unit for index, _ in one.slot_counts):
         return 0, one
     fewest = max(1, slots - MAX_FEWER)
-    slots = min(range(slots, fewest - 1, -1), key=lambda count: sums.remainder(left - count * size))
+    slots = min(range(slots, fewest - 1, -1), key=lambda count: sums.remainder(free - count * size))
     return slots, bins.put(one, item, gpus, slots)
 
 
 def scale_of(items: Sequence[Item], need: Sequence[int], layout: Layout) -> IntegerScale:
     """Compute how scarce resources are on these hosts for these numbers of slots."""
     hosts = sum(layout.values())
-    cores = sum(one.cpus * count for one, count in layout.items()) or 1
-    gpus = sum(one.free_gpu * count for one, count in layout.items()) or 1
+    cores = sum(host_bin.cpus * count for host_bin, count in layout.items()) or 1
+    gpus = sum(host_bin.free_gpu * count for host_bin, count in layout.items()) or 1
     asked_cores = sum(item.cpus * slots for item, slots in zip(items, need, strict=True))
     asked_gpus = sum(item.gpu_total * slots for item, slots in zip(items, need, strict=True))
     cores_per_gpu = min((item.cpus / item.gpu_total for item in items if item.gpu_total), default=0.0)
@@ -167,9 +169,9 @@ def _best_fit(_one: Bin, new: Bin, _item: Item, scale: IntegerScale) -> _Rank:
     return new.cpus * scale.cores + new.free_gpu * scale.gpus, 0.0
 
 
-def _dot_product(one: Bin, new: Bin, item: Item, scale: IntegerScale) -> _Rank:
+def _dot_product(host_bin: Bin, new: Bin, item: Item, scale: IntegerScale) -> _Rank:
     """Cores and GPUs left in the proportion that the slot needs them."""
-    cores, gpus = one.cpus * scale.cores, one.free_gpu * scale.gpus
+    cores, gpus = host_bin.cpus * scale.cores, host_bin.free_gpu * scale.gpus
     length = math.hypot(cores, gpus)
     along = cores * item.cpus * scale.cores + gpus * item.gpu_total * scale.gpus
     return -along / length if length else 0.0, new.cpus * scale.cores + new.free_gpu * scale.gpus
@@ -180,10 +182,10 @@ def _worst_fit(_one: Bin, new: Bin, _item: Item, scale: IntegerScale) -> _Rank:
     return -new.cpus * scale.cores, 0.0
 
 
-def _min_stranded(one: Bin, new: Bin, _item: Item, scale: IntegerScale) -> _Rank:
+def _min_stranded(host_bin: Bin, new: Bin, _item: Item, scale: IntegerScale) -> _Rank:
     """Fewest GPUs without cores to go with them."""
     stranded = max(0.0, new.free_gpu * scale.cores_per_gpu - new.cpus) - max(
-        0.0, one.free_gpu * scale.cores_per_gpu - one.cpus
+        0.0, host_bin.free_gpu * scale.cores_per_gpu - host_bin.cpus
     )
     return stranded, new.cpus * scale.cores + new.free_gpu * scale.gpus
 

@@ -30,9 +30,9 @@ class AllocationRules:
         no_gain: a gain below this share is ignored.
         slack: slots of cheap units where nobody else needs the capacity, relative to need.
         uneven: a unit whose durations have a greater coefficient of variation than this is uneven.
-        slack_uneven: as ``slack``, for uneven units.
+        slack_uneven: ``slack`` for uneven units.
         moved: an estimate that has moved by less than this share is unchanged.
-        moved_errors: as is one that has moved by less than this share of its error.
+        moved_errors: an estimate that has moved by less than this share of its error is unchanged, too.
         soon_again_s: seconds to the next decision while rates are awaited.
         later_s: seconds to the next decision otherwise, if nothing happens before.
     """
@@ -91,7 +91,7 @@ def decide(snapshot: AllocatorInput, last: Decision | None = None, rules: Alloca
     """Decide on the allocation of slots.
 
     Args:
-        snapshot: of the run.
+        snapshot: snapshot of the run.
         last: the decision before, so that nothing is computed while nothing changes.
         rules: constants.
 
@@ -133,12 +133,16 @@ def _warm_up(snapshot: AllocatorInput) -> AllocationChange:
     counts = snapshot.counts
     capped = tuple(
         unit
-        if each.finished or unit.fixed is not None or unit.fixed_per_host is not None
+        if measured.finished or unit.fixed is not None or unit.fixed_per_host is not None
         else replace(unit, max_slots=min(unit.max_slots or counts.get(unit.name, 1), counts.get(unit.name, 1)))
-        for unit, each in zip(snapshot.solvable, snapshot.units, strict=True)
+        for unit, measured in zip(snapshot.solvable, snapshot.units, strict=True)
     )
-    found = solve_in_place(capped, snapshot.hosts, snapshot.current) or solve(capped, snapshot.hosts, snapshot.current)
-    return AllocationChange(snapshot, snapshot.current) if found is None else _constrain(snapshot, found.allocation)
+    solution = solve_in_place(capped, snapshot.hosts, snapshot.current) or solve(
+        capped, snapshot.hosts, snapshot.current
+    )
+    return (
+        AllocationChange(snapshot, snapshot.current) if solution is None else _constrain(snapshot, solution.allocation)
+    )
 
 
 # When all are known
@@ -259,7 +263,9 @@ def _worth_it(rules: AllocationRules, move: AllocationChange, best: AllocationCh
 
 def _steady_s(snapshot: AllocatorInput) -> float:
     """Seconds for which estimates may be expected to hold: as long as they have held since one of them changed."""
-    shifts = (each.shifted_at for each in snapshot.units if each.shifted_at is not None and not each.finished)
+    shifts = (
+        measured.shifted_at for measured in snapshot.units if measured.shifted_at is not None and not measured.finished
+    )
     return snapshot.now - max(shifts, default=-inf)
 
 
@@ -283,10 +289,14 @@ def _headroom(rules: AllocationRules, snapshot: AllocatorInput, move: Allocation
     if snapshot.work_known and move.seconds_for(1.0) < rules.later_s:
         return Counter()
     enough: dict[float, list[str]] = {}
-    for each, unit in zip(snapshot.units, snapshot.solvable, strict=True):
-        slack = rules.slack if each.cv < rules.uneven else rules.slack_uneven
-        if each.cheap and each.known(snapshot.now) and unit.rate(counts.get(each.name, 0)) < slack * move.throughput:
-            enough.setdefault(slack, []).append(each.name)
+    for measured, unit in zip(snapshot.units, snapshot.solvable, strict=True):
+        slack = rules.slack if measured.cv < rules.uneven else rules.slack_uneven
+        if (
+            measured.cheap
+            and measured.known(snapshot.now)
+            and unit.rate(counts.get(measured.name, 0)) < slack * move.throughput
+        ):
+            enough.setdefault(slack, []).append(measured.name)
     allocation = move.after
     for slack, names in enough.items():
         allocation = add_slack(snapshot.solvable, snapshot.hosts, allocation, slack, names)
@@ -343,9 +353,9 @@ def _same_shares(
 
 def _next_check_s(rules: AllocationRules, snapshot: AllocatorInput, settled: bool) -> float:
     soon = [
-        SOON_S - (snapshot.now - each.first_sample_at)
-        for each in snapshot.units
-        if each.first_sample_at is not None and not each.finished and not each.known(snapshot.now)
+        SOON_S - (snapshot.now - measured.first_sample_at)
+        for measured in snapshot.units
+        if measured.first_sample_at is not None and not measured.finished and not measured.known(snapshot.now)
     ]
     if soon:
         return min(max(0.01, min(soon)), rules.soon_again_s)

@@ -64,13 +64,13 @@ class Problem:
         Slots that have nothing to do are dropped where they are in the way.
         """
         layout: Layout = {}
-        for one, hosts in load_current(self.bins, self.units, self.host_classes, current).items():
-            pins, new = self.pins_on(one), one
+        for host_bin, hosts in load_current(self.bins, self.units, self.host_classes, current).items():
+            pins, new = self.pins_on(host_bin), host_bin
             for index, unit in enumerate(self.units):
                 if unit.fixed_per_host is None:
                     continue
-                item, shortage = self.bins.items[index], pins.get(index, 0) - one.slots().get(index, 0)
-                for group in one.groups() if shortage < 0 else ():
+                item, shortage = self.bins.items[index], pins.get(index, 0) - host_bin.slots().get(index, 0)
+                for group in host_bin.groups() if shortage < 0 else ():
                     if group.unit == index and shortage < 0:
                         new = self.bins.put(new, item, group.gpus, -min(group.slots, -shortage))
                         shortage += min(group.slots, -shortage)
@@ -81,12 +81,12 @@ class Problem:
             layout[new] = hosts
         return layout
 
-    def _without_idle(self, one: Bin) -> Bin:
+    def _without_idle(self, host_bin: Bin) -> Bin:
         """Remove slots of units that have nothing to do."""
-        for group in one.groups():
+        for group in host_bin.groups():
             if not self.units[group.unit].weight:
-                one = self.bins.put(one, self.bins.items[group.unit], group.gpus, -group.slots)
-        return one
+                host_bin = self.bins.put(host_bin, self.bins.items[group.unit], group.gpus, -group.slots)
+        return host_bin
 
     # What a throughput needs
 
@@ -210,12 +210,15 @@ def _pools(layout: Layout) -> list[tuple[int, Callable[[Item], int]]]:
     """The total of each resource, and what a slot takes of it."""
     hosts = list(layout.items())
     return [
-        (sum(one.cpus * count for one, count in hosts), lambda item: item.cpus),
-        (sum(one.free_slots * count for one, count in hosts), lambda item: int(not item.on_gpu)),
-        (sum(gpu.share * count for one, count in hosts for gpu in one.gpus), lambda item: item.gpu_total),
-        (sum(gpu.free_slots * count for one, count in hosts for gpu in one.gpus), lambda item: int(item.on_gpu)),
+        (sum(host_bin.cpus * count for host_bin, count in hosts), lambda item: item.cpus),
+        (sum(host_bin.free_slots * count for host_bin, count in hosts), lambda item: int(not item.on_gpu)),
+        (sum(gpu.share * count for host_bin, count in hosts for gpu in host_bin.gpus), lambda item: item.gpu_total),
         (
-            sum(gpu.memory * count for one, count in hosts for gpu in one.gpus),
+            sum(gpu.free_slots * count for host_bin, count in hosts for gpu in host_bin.gpus),
+            lambda item: int(item.on_gpu),
+        ),
+        (
+            sum(gpu.memory * count for host_bin, count in hosts for gpu in host_bin.gpus),
             lambda item: item.memory * max(item.num_gpus, 1),
         ),
     ]
@@ -224,18 +227,18 @@ def _pools(layout: Layout) -> list[tuple[int, Callable[[Item], int]]]:
 def _pool_bound(problem: Problem, size: float, taken: Sequence[int]) -> float:
     """The throughput at which a resource is used up, where each unit that is not pinned has at least one slot."""
     rising = []
-    for unit, work, max_slots, one in zip(problem.units, problem.work, problem.max_slots, taken, strict=True):
+    for unit, work, max_slots, per_slot in zip(problem.units, problem.work, problem.max_slots, taken, strict=True):
         if unit.fixed is not None or unit.fixed_per_host is not None:
-            size -= (max_slots or 0) * one
+            size -= (max_slots or 0) * per_slot
         elif unit.weight > 0:
-            size -= one
-            rising.append((1 / work if work > 0 else math.inf, one))
+            size -= per_slot
+            rising.append((1 / work if work > 0 else math.inf, per_slot))
     if size < 0:
         return 0.0
     slope = 0.0
-    for begin, one in sorted(rising):
+    for begin, per_slot in sorted(rising):
         if slope and size / slope <= begin:
             break
-        size += one
-        slope += one / begin
+        size += per_slot
+        slope += per_slot / begin
     return size / slope if slope else math.inf

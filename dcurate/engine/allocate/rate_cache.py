@@ -80,7 +80,7 @@ class RateCache:
     Runs that end at the same time may each miss what the other adds; none can break the file.
 
     Args:
-        path: of the file; by default `cache_file`.
+        path: path of the file; by default `cache_file`.
 
     Examples:
         >>> import tempfile

@@ -76,8 +76,8 @@ class Moments:
         mean = self.mean()
         if mean <= 0 or self.calls < 2:
             return 0.0
-        rest = self.amount2 - 2 * mean * self.amount_items + mean * mean * self.items2
-        return sqrt(max(0.0, rest) / (self.calls - 1)) * self.calls / self.amount
+        residual = self.amount2 - 2 * mean * self.amount_items + mean * mean * self.items2
+        return sqrt(max(0.0, residual) / (self.calls - 1)) * self.calls / self.amount
 
 
 class RateHistory:
@@ -111,7 +111,7 @@ class RateHistory:
     @property
     def calls(self) -> int:
         """Calls since the last change, or in all periods if values are disturbed."""
-        before = sum(one.calls for one in self._periods) if self._disturbed else 0
+        before = sum(period.calls for period in self._periods) if self._disturbed else 0
         return self._closed.calls + self._open.calls + before
 
     @property
@@ -119,7 +119,7 @@ class RateHistory:
         """Relative standard error of the mean over periods; 0 if values are not disturbed."""
         if not self._disturbed:
             return 0.0
-        means = [one.transformed / one.calls for one in (*self._periods, self._closed) if one.calls]
+        means = [period.transformed / period.calls for period in (*self._periods, self._closed) if period.calls]
         return pstdev(means) / sqrt(len(means) - 1) if len(means) > 1 else 0.0
 
     @property
@@ -160,19 +160,19 @@ class RateHistory:
 
     def _changed(self, before: Moments) -> None:
         """Look whether values came back to where they have been, in and around the range of earlier periods."""
-        rest = before.calls < 2 * CALLS_A_SLOT * self.slots  # of the period before, as borders are found roughly
+        is_fragment = before.calls < 2 * CALLS_A_SLOT * self.slots  # of the period before, as borders are found roughly
         if before.amount > PERIOD_S * self.slots:
             self._periods.clear()
-        elif rest and self._periods:
+        elif is_fragment and self._periods:
             self._periods[-1].add(before)
-        elif not rest:
+        elif not is_fragment:
             self._periods.append(before)
-        means = [one.transformed / one.calls for one in self._periods]
+        means = [period.transformed / period.calls for period in self._periods]
         low, high = min(means, default=0.0), max(means, default=0.0)
         beyond = (high - low) / 2
         now = self._closed.transformed / self._closed.calls
         self._disturbed = len(means) > 1 and low - beyond <= now <= high + beyond
-        self.shifts += not self._disturbed and not rest
+        self.shifts += not self._disturbed and not is_fragment
 
     def _find_change(self) -> int:
         """How many of the newest buckets came after a change; 0 if there was none."""
@@ -251,12 +251,12 @@ class Rate:
         """Record a call of some items that took some seconds in its slot, without any waiting.
 
         Args:
-            slots: of the operator now. Of calls that started together the short ones end first; no change is concluded
-                from that.
+            slots: number of slots of the operator now. Of calls that started together the short ones end first; no
+                change is concluded from that.
         """
         self._history.slots = slots
-        each = max(seconds / items, TICK_S)
-        self._history.add(items, each * items, log(each))
+        per_item = max(seconds / items, TICK_S)
+        self._history.add(items, per_item * items, log(per_item))
         if self._prior is not None and self._outdated(self._prior):
             self._prior = None
 
@@ -291,8 +291,8 @@ class Rate:
         total = self._history.total
         if self._prior is None:
             return total.mean() if total.calls else None
-        own = total.calls * total.mean() if total.calls else 0.0
-        return (PRIOR_WEIGHT * self._prior + own) / (PRIOR_WEIGHT + total.calls)
+        measured = total.calls * total.mean() if total.calls else 0.0
+        return (PRIOR_WEIGHT * self._prior + measured) / (PRIOR_WEIGHT + total.calls)
 
     @property
     def cv(self) -> float:
@@ -375,7 +375,7 @@ class Setup:
     """Seconds to set a slot up.
 
     Args:
-        prior: of earlier runs; counts until the first is measured.
+        prior: seconds of a set-up in earlier runs; counts until the first is measured.
 
     Examples:
         >>> setup = Setup(prior=60.0)

@@ -17,7 +17,7 @@ class OperatorRequest:
 
     Args:
         operator: its name.
-        resources: of one slot.
+        resources: resources of one slot.
         num_workers: a fixed number of slots.
         num_workers_per_node: a fixed number of slots on each host.
         max_workers: the largest number of slots.
@@ -44,7 +44,7 @@ class WorkerState:
     """A worker process as it registered.
 
     Args:
-        address: of the Dask worker.
+        address: address of the Dask worker.
         host: the machine it runs on.
         threads: calls that it can run at once.
         cpus: CPU cores that it counts for.

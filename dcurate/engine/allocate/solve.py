@@ -128,12 +128,12 @@ def add_slack(
     while growing:
         index = min(growing, key=lambda index: (counts[index] / work[index], index))
         item, max_slots = bins.items[index], problem.max_slots[index]
-        able = [one for one in layout if bins.fits(one, item)]
+        able = [host_bin for host_bin in layout if bins.fits(host_bin, item)]
         if not able or counts[index] / work[index] >= enough or counts[index] == max_slots:
             growing.remove(index)
             continue
-        one = min(able, key=lambda one: (one.free_gpu, one.cpus, one.host_class.number))
-        replace_hosts(layout, one, bins.place(one, item, 1))
+        host_bin = min(able, key=lambda host_bin: (host_bin.free_gpu, host_bin.cpus, host_bin.host_class.number))
+        replace_hosts(layout, host_bin, bins.place(host_bin, item, 1))
         counts[index] += 1
     with_slots = to_allocation(layout, problem.units)
     with_slots.subtract(to_allocation(before, problem.units))
@@ -262,10 +262,10 @@ def _align(problem: Problem, best: _Packed, current: Mapping[SlotLocation, int])
     shifted = incremental.relocate(layout, missing, [pin is not None for pin in problem.pinned])
     if shifted is not None:
         answers.append(to_allocation(shifted, units))
-    starts = {one.host_class.resources: one.host_class for one in problem.start}
+    starts = {host_bin.host_class.resources: host_bin.host_class for host_bin in problem.start}
     movable: Layout = {}
-    for one, hosts in layout.items():
-        free = bins.make(starts[one.host_class.resources], *one.state[1:])
+    for host_bin, hosts in layout.items():
+        free = bins.make(starts[host_bin.host_class.resources], *host_bin.state[1:])
         movable[free] = movable.get(free, 0) + hosts
     repaired = Packer(bins, problem.start, EFFORT // 4).repair(movable, missing, max_missing=64)
     if repaired is not None:

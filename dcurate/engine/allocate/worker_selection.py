@@ -110,7 +110,7 @@ class WorkerSelector:
         first is selected: after its queued tasks, and after the inputs were fetched.
 
         Args:
-            seconds: of a task of the operator.
+            seconds: duration of a task of the operator.
             holders: workers that hold some of its inputs.
             fetch: seconds that a worker needs to fetch the rest.
             backlog: seconds of work of any kind at a worker; infinite for one that takes none.
@@ -121,7 +121,7 @@ class WorkerSelector:
         if not candidates:
             return None
         emptiest = loads.fill(candidates[0])
-        able_holders = [one for one in holders if one in loads.slots and backlog(one) < float("inf")]
+        able_holders = [holder for holder in holders if holder in loads.slots and backlog(holder) < float("inf")]
 
         def begins_after(worker: str) -> float:
             waits = loads.load[worker] / loads.slots[worker] * seconds

@@ -71,9 +71,9 @@ class InFlight:
     """A task from its submission until nothing needs its outputs.
 
     Args:
-        future: of the result; None once it was split.
+        future: future of the result; None once it was split.
         started: `time.monotonic` when it was submitted.
-        summary: of its `TaskResult`; the worker sends it before Dask reports the end of the task.
+        summary: summary of its `TaskResult`; the worker sends it before Dask reports the end of the task.
         ended: whether the flow knows that the task has ended.
         retries: how often it was retried because its inputs were lost.
         needed: outputs that are still needed.
@@ -124,7 +124,7 @@ class DaskBackend:
         self.client = cluster.client
         self.run = job.run_key
         self.operators = job.plan.operators
-        self._priorities = {task_prefix(self.run, one.name): one.priority for one in self.operators}
+        self._priorities = {task_prefix(self.run, operator.name): operator.priority for operator in self.operators}
         self._priorities[split_prefix(self.run)] = 1 + max(self._priorities.values())
         self.accounting = accounting
         self.flow = flow
@@ -168,9 +168,9 @@ class DaskBackend:
         inputs: list[Sequence[Any]] = []
         picks: list[list[tuple[int, int]]] = []
         for task, splits in tasks:
-            found = [] if splits else [self._in_flight[ref.task].output(ref) for ref in task.inputs]
-            inputs.append(splits or [future for future, _ in found])
-            picks.append([place for _, place in found])
+            outputs = [] if splits else [self._in_flight[ref.task].output(ref) for ref in task.inputs]
+            inputs.append(splits or [future for future, _ in outputs])
+            picks.append([place for _, place in outputs])
         futures = self._map(
             [(task_prefix(self.run, name), task.id) for name, (task, _) in zip(names, tasks, strict=True)],
             [TaskSpec(self.run, name, task.id, task.deaths) for name, (task, _) in zip(names, tasks, strict=True)],
@@ -201,20 +201,20 @@ class DaskBackend:
 
     def _split_outputs(self) -> None:
         """Make each output of a large result a Dask task of its own, so that workers fetch only what they need."""
-        refs = [(one, ref) for one in self._large for ref in sorted(one.needed)]
+        refs = [(in_flight, ref) for in_flight in self._large for ref in sorted(in_flight.needed)]
         self._large.clear()
         if not refs:
             return
-        found = [one.output(ref) for one, ref in refs]
+        outputs = [in_flight.output(ref) for in_flight, ref in refs]
         futures = self._map(
             [(split_prefix(self.run), *ref) for _, ref in refs],
             [None] * len(refs),
-            [[future] for future, _ in found],
-            [[place] for _, place in found],
+            [[future] for future, _ in outputs],
+            [[place] for _, place in outputs],
         )
-        for (one, ref), future in zip(refs, futures, strict=True):
-            one.split[ref] = future
-            one.future = None
+        for (in_flight, ref), future in zip(refs, futures, strict=True):
+            in_flight.split[ref] = future
+            in_flight.future = None
 
     def fetch(self, ref: OutputRef) -> Batch:
         self._split_outputs()
@@ -223,27 +223,27 @@ class DaskBackend:
 
     def release(self, refs: Sequence[OutputRef]) -> None:
         for ref in refs:
-            one = self._in_flight.get(ref.task)
-            if one is None:
+            in_flight = self._in_flight.get(ref.task)
+            if in_flight is None:
                 continue  # a split
-            one.needed.discard(ref)
-            one.split.pop(ref, None)
-            if not one.needed:
+            in_flight.needed.discard(ref)
+            in_flight.split.pop(ref, None)
+            if not in_flight.needed:
                 del self._in_flight[ref.task]
 
     def close(self) -> None:
         """Cancel all tasks."""
-        futures = [future for one in self._in_flight.values() for future in one.futures()]
+        futures = [future for in_flight in self._in_flight.values() for future in in_flight.futures()]
         self._in_flight.clear()
         if futures and self.client.status == "running":
             self.client.cancel(futures, force=True)
 
     def cancel(self, task: int) -> None:
         """Cancel a task; if its worker still runs it, the result is discarded."""
-        one = self._in_flight.pop(task, None)
-        if one is not None:
-            self._large = [each for each in self._large if each is not one]
-            self.client.cancel(list(one.futures()), force=True)
+        in_flight = self._in_flight.pop(task, None)
+        if in_flight is not None:
+            self._large = [large for large in self._large if large is not in_flight]
+            self.client.cancel(list(in_flight.futures()), force=True)
 
     def _speculate(self) -> bool:
         """Run late tasks again on idle slots; return whether there are any."""
@@ -251,8 +251,8 @@ class DaskBackend:
         may = [self.flow.may_speculate(operator) for operator in range(len(self.operators))]
         self._tail = {operator: self._tail.get(operator, now) for operator, able in enumerate(may) if able}
         tasks = {task.id: task for task in self._tail_tasks(now)} if self._tail else {}
-        for one in self.speculation.run(RunView(now, tasks=tuple(tasks.values()))):
-            late = tasks[one.task]
+        for suggestion in self.speculation.run(RunView(now, tasks=tuple(tasks.values()))):
+            late = tasks[suggestion.task]
             if self.flow.speculate(late.id, self._in_flight[late.id].task.operator):
                 copied = True
                 self.accounting.emit(CallCopied(time.time(), late.operator, late.seconds, late.usual_s))
@@ -260,14 +260,14 @@ class DaskBackend:
 
     def _tail_tasks(self, now: float) -> Iterator[TaskView]:
         """Yield the running tasks of operators that have only their last tasks left, and idle slots."""
-        for one in self._in_flight.values():
-            operator = one.task.operator
+        for in_flight in self._in_flight.values():
+            operator = in_flight.task.operator
             rate = self.throughput.rates[operator]
-            if not one.ended and operator in self._tail and rate.seconds is not None:
+            if not in_flight.ended and operator in self._tail and rate.seconds is not None:
                 # Only the time counts in which the task cannot have waited for others.
-                seconds = now - max(self._tail[operator], one.started)
-                usual_s = rate.seconds * len(one.task.inputs)
-                yield TaskView(one.task.id, self.operators[operator].name, seconds, usual_s, rate.cv)
+                seconds = now - max(self._tail[operator], in_flight.started)
+                usual_s = rate.seconds * len(in_flight.task.inputs)
+                yield TaskView(in_flight.task.id, self.operators[operator].name, seconds, usual_s, rate.cv)
 
     # Results
 
@@ -309,30 +309,32 @@ class DaskBackend:
         ended: list[TaskFinished | TaskDied] = []
         for future in self.completed.next_batch(block=False):
             status = future.status
-            one = self._in_flight.get(future.key[1])
-            if one is None or one.ended:
+            in_flight = self._in_flight.get(future.key[1])
+            if in_flight is None or in_flight.ended:
                 continue  # cancelled
-            if status in ("lost", "pending") or (status == "error" and self._inputs_lost(one, future)):
+            if status in ("lost", "pending") or (status == "error" and self._inputs_lost(in_flight, future)):
                 self.completed.add(future)
                 continue
-            one.ended = True
-            task = one.task
+            in_flight.ended = True
+            task = in_flight.task
             if status == "error" and isinstance(future.exception(), KilledWorker):
                 del self._in_flight[task.id]
                 ended.append(TaskDied(task.id, task.operator))
                 continue
             if status != "finished":
                 raise self._failure(future, task)
-            summary = self._summary(one, future)
+            summary = self._summary(in_flight, future)
             ended.append(TaskFinished(task.id, task.operator, summary))
             slots = self.flow.operators[task.operator].limit.slots
             self.throughput.record(task.operator, task, summary, slots)
             sizes = summary["sizes"]
-            one.needed = {OutputRef(task.id, i, n) for i, each in enumerate(sizes) for n in range(len(each))}
-            if not one.needed:
+            in_flight.needed = {
+                OutputRef(task.id, i, n) for i, output_sizes in enumerate(sizes) for n in range(len(output_sizes))
+            }
+            if not in_flight.needed:
                 del self._in_flight[task.id]
-            elif len(one.needed) > 1 and sum(map(sum, sizes)) >= LARGE_BYTES:
-                self._large.append(one)
+            elif len(in_flight.needed) > 1 and sum(map(sum, sizes)) >= LARGE_BYTES:
+                self._large.append(in_flight)
         return ended
 
     def _retry_lost_results(self) -> None:
@@ -341,25 +343,25 @@ class DaskBackend:
         A task that fails for one of its inputs is retried with all of them. But Dask takes it up again, too, when
         another task that needs the same input is retried; then it waits for the others, which stay failed.
         """
-        for one in list(self._in_flight.values()):
-            failed = [future for future in one.futures() if one.ended and future.status == "error"]
+        for in_flight in list(self._in_flight.values()):
+            failed = [future for future in in_flight.futures() if in_flight.ended and future.status == "error"]
             if not failed:
                 continue
-            one.retries += 1
+            in_flight.retries += 1
             error = failed[0].exception()
-            if one.retries > MAX_RETRIES or not (isinstance(error, KilledWorker) or compat.is_lost_result(error)):
-                raise self._failure(failed[0], one.task)
+            if in_flight.retries > MAX_RETRIES or not (isinstance(error, KilledWorker) or compat.is_lost_result(error)):
+                raise self._failure(failed[0], in_flight.task)
             for future in failed:
                 self._retry(future)
 
-    def _inputs_lost(self, one: InFlight, future: Future) -> bool:
+    def _inputs_lost(self, in_flight: InFlight, future: Future) -> bool:
         """Retry a task whose inputs were lost with the worker that recomputed them; return whether it is retried."""
         error = future.exception()
         killed = isinstance(error, KilledWorker) and error.task != future.key
         if not (killed or compat.is_lost_result(error)):
             return False
-        one.retries += 1
-        if one.retries > MAX_RETRIES:
+        in_flight.retries += 1
+        if in_flight.retries > MAX_RETRIES:
             return False
         self._retry(future)
         return True
@@ -377,10 +379,10 @@ class DaskBackend:
         if report is not None and self.client.status == "running":
             compat.send_to_scheduler(self.client, {"op": "dcurate-stats", "run": self.run, "stats": report})
 
-    def _summary(self, one: InFlight, future: Future) -> dict[str, Any]:
+    def _summary(self, in_flight: InFlight, future: Future) -> dict[str, Any]:
         """Return the worker's summary of a task: from the event that precedes the task's end, else from the result."""
         self._drain_events()
-        return one.summary or self._gather(future).summary()
+        return in_flight.summary or self._gather(future).summary()
 
     def _gather(self, future: Future) -> TaskResult:
         """Gather a result; recompute it if its worker died with it, a few times if need be."""
@@ -438,9 +440,9 @@ class DaskBackend:
                     for key in [key for key in self._slots if key[1] == worker]:
                         del self._slots[key]
                     self._count_slots()
-                    left = WorkerLeft(time.time(), worker, event["name"])
+                    departure = WorkerLeft(time.time(), worker, event["name"])
                     lost = WorkerLost(time.time(), worker, event["name"], event["reason"])
-                    self.accounting.emit(left if event["in_order"] else lost)
+                    self.accounting.emit(departure if event["in_order"] else lost)
                     changed = True
                 case {"failed": operator, "error": message}:
                     failure = _failure_of(operator, event.get("policy", ""), message)

@@ -24,23 +24,23 @@ def compile_ahead(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
     Two workers compile the kernels of a group in one process, which is less work; more workers compile them at once. A
     kernel that fails to compile is left to its first use, whose error says which stage it is of.
     """
-    counts = {one: one.missing() for one in {one.name: one for one in kernels}.values()}
-    left = [one for one, count in counts.items() if count]
-    if not left:
+    counts = {kernel: kernel.missing() for kernel in {kernel.name: kernel for kernel in kernels}.values()}
+    pending = [kernel for kernel, count in counts.items() if count]
+    if not pending:
         return
     workers = max(1, len(client.nthreads()))
     groups: dict[str, list[Kernels]] = {}
-    for one in left:
-        groups.setdefault(one.group if one.group and workers <= 2 else one.name, []).append(one)
+    for kernel in pending:
+        groups.setdefault(kernel.group if kernel.group and workers <= 2 else kernel.name, []).append(kernel)
     tasks = sorted(groups.values(), key=_seconds, reverse=True)
-    started, total = time.monotonic(), _seconds(left)
+    started, total = time.monotonic(), _seconds(pending)
 
     def announce() -> None:
-        rest, passed = _seconds(left), time.monotonic() - started
+        remaining_s, passed = _seconds(pending), time.monotonic() - started
         half_done = sum(map(_seconds, tasks[:workers])) / 2  # on average
-        pace = passed / (total - rest + half_done) if rest < total else 1 / workers
-        seconds = max(rest * pace, _seconds(tasks[0]) * pace * workers)
-        accounting.emit(Compiling(time.time(), sum(counts[one] for one in left), seconds))
+        pace = passed / (total - remaining_s + half_done) if remaining_s < total else 1 / workers
+        seconds = max(remaining_s * pace, _seconds(tasks[0]) * pace * workers)
+        accounting.emit(Compiling(time.time(), sum(counts[kernel] for kernel in pending), seconds))
 
     announce()
     futures = {
@@ -49,15 +49,15 @@ def compile_ahead(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
     with suppress(TimeoutError):
         for future in as_completed(futures, loop=client.loop, timeout=LONGEST_S):
             tasks.remove(futures[future])
-            left = list(chain(*tasks))
-            if left:
+            pending = list(chain(*tasks))
+            if pending:
                 announce()
-    number = sum(counts.values()) - sum(counts[one] for one in left)
+    number = sum(counts.values()) - sum(counts[kernel] for kernel in pending)
     accounting.emit(Compiled(time.time(), number, time.monotonic() - started))
 
 
 def _seconds(kernels: Sequence[Kernels]) -> float:
-    return sum(one.seconds for one in kernels)
+    return sum(kernel.seconds for kernel in kernels)
 
 
 def _load(kernels: Sequence[Kernels]) -> None:
@@ -65,9 +65,9 @@ def _load(kernels: Sequence[Kernels]) -> None:
     collects = gc.isenabled()
     gc.disable()
     try:
-        for one in kernels:
+        for kernel in kernels:
             with suppress(Exception):
-                one.load()
+                kernel.load()
     finally:
         if collects:
             gc.enable()

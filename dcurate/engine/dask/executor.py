@@ -61,7 +61,7 @@ class DaskExecutor:
             own such as ``distributed.LocalCluster``, or a connected ``distributed.Client``. An embedded cluster of this
             machine's CPUs (and GPUs) if not given. A `LocalCluster` or `AttachedCluster` that is not open is opened and
             closed around each run; a cluster of Dask's own and a client are left as they are.
-        policies: of your own: objects whose ``run(view)`` yields suggestions, see `dcurate.engine.policies`.
+        policies: your own policies: objects whose ``run(view)`` yields suggestions, see `dcurate.engine.policies`.
 
     Raises:
         PipelineError: an unknown setting, a value out of range, an invalid cluster, or what is not a policy.
@@ -89,8 +89,8 @@ class DaskExecutor:
     def __repr__(self) -> str:
         """Show the settings that are not the usual ones, the cluster, and the policies."""
         usual = ExecutorConfig()
-        given = {name: value for name, value in vars(self.config).items() if value != getattr(usual, name)}
-        shown = {"config": given, "cluster": self.cluster, "policies": list(self.policies)}
+        changed = {name: value for name, value in vars(self.config).items() if value != getattr(usual, name)}
+        shown = {"config": changed, "cluster": self.cluster, "policies": list(self.policies)}
         return f"DaskExecutor({', '.join(f'{name}={value!r}' for name, value in shown.items() if value)})"
 
     @property
@@ -126,7 +126,7 @@ class DaskSession:
 
     Args:
         seen: whether the scheduler's pages or metrics are served.
-        policies: of the user.
+        policies: policies of the user.
     """
 
     cluster: Cluster
@@ -192,15 +192,15 @@ class DaskSession:
             payloads={spec.operator: pickled(spec) for spec in job.operator_specs()},
             sequential=self._sequential,
             lifetimes={
-                one.name: (one.spec.worker_max_lifetime_m, one.spec.worker_restart_interval_m)
-                for one in job.plan.operators
+                operator.name: (operator.spec.worker_max_lifetime_m, operator.spec.worker_restart_interval_m)
+                for operator in job.plan.operators
             },
             interval_s=self.config.autoscale_interval_s,
             worker_timeout_s=self.config.worker_timeout_s,
             scheduler_timeout_s=self.config.scheduler_timeout_s,
-            policies=pickled_policies([one for one in self.policies if not isinstance(one, Speculation)]),
+            policies=pickled_policies([policy for policy in self.policies if not isinstance(policy, Speculation)]),
         )
-        speculation = next((one for one in self.policies if isinstance(one, Speculation)), None)
+        speculation = next((policy for policy in self.policies if isinstance(policy, Speculation)), None)
         self.cluster.settle()
         if isinstance(self.cluster, LocalCluster):
             compile_ahead(self.client, job.kernels, accounting)
@@ -208,9 +208,9 @@ class DaskSession:
         accounting.workers = len(workers)
         cache, keys = RateCache(), _cache_keys(job.plan, workers)
         config = replace(config, priors=_priors(cache, keys))
-        memory = sum(int(one["memory_limit"] or 0) for one in workers)
+        memory = sum(int(worker["memory_limit"] or 0) for worker in workers)
         budget = min(memory, self.cluster.memory or memory) * self.config.memory_share
-        flow = Flow([one.batch_size for one in job.plan.operators], budget, job.delivers, self._sequential)
+        flow = Flow([operator.batch_size for operator in job.plan.operators], budget, job.delivers, self._sequential)
         failures: list[str] = []
         with ExitStack() as stack:
             stack.callback(_forget_run, self.client, job.run_key)
@@ -232,11 +232,13 @@ def _checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
     """The policies, if they are some."""
     if not isinstance(policies, list | tuple):
         raise PipelineError(f"policies={policies!r} is not a list of policies: policies=[...]")
-    for one in policies:
-        if isinstance(one, type):
-            raise PipelineError(f"policies holds the class {one.__name__}; pass an instance of it: {one.__name__}(...)")
-        if not callable(getattr(one, "run", None)):
-            raise PipelineError(f"policies holds {one!r}, which is not a policy: it has no method run(view)")
+    for policy in policies:
+        if isinstance(policy, type):
+            raise PipelineError(
+                f"policies holds the class {policy.__name__}; pass an instance of it: {policy.__name__}(...)"
+            )
+        if not callable(getattr(policy, "run", None)):
+            raise PipelineError(f"policies holds {policy!r}, which is not a policy: it has no method run(view)")
     return tuple(policies)
 
 
@@ -248,29 +250,31 @@ def _requests(plan: Plan, config: ExecutorConfig, gpus: bool) -> list[OperatorRe
     """Build the requests of the operators, with or without GPUs."""
     return [
         OperatorRequest(
-            operator=one.name,
-            resources=one.resources if gpus or not one.spec.gpu_optional else Resources(one.resources.cpus),
-            num_workers=one.num_workers,
-            num_workers_per_node=one.spec.num_workers_per_node,
-            max_workers=min(filter(None, (one.spec.max_workers, config.max_workers_per_stage)), default=None),
-            cheap_setup=one.cheap_setup,
+            operator=operator.name,
+            resources=operator.resources
+            if gpus or not operator.spec.gpu_optional
+            else Resources(operator.resources.cpus),
+            num_workers=operator.num_workers,
+            num_workers_per_node=operator.spec.num_workers_per_node,
+            max_workers=min(filter(None, (operator.spec.max_workers, config.max_workers_per_stage)), default=None),
+            cheap_setup=operator.cheap_setup,
         )
-        for one in plan.operators
+        for operator in plan.operators
     ]
 
 
 def _cache_keys(plan: Plan, workers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the key of each operator in the rate cache, from its stages and the kind of workers."""
-    hardware = repr(sorted({(int(one["nthreads"]), *sorted(one["resources"])) for one in workers}))
+    hardware = repr(sorted({(int(worker["nthreads"]), *sorted(worker["resources"])) for worker in workers}))
     return {
-        one.name: key_of([f"{name} {digest}" for name, digest in fingerprint(one.parts).items()], hardware)
-        for one in plan.operators
+        operator.name: key_of([f"{name} {digest}" for name, digest in fingerprint(operator.parts).items()], hardware)
+        for operator in plan.operators
     }
 
 
 def _priors(cache: RateCache, keys: Mapping[str, str]) -> dict[str, dict[str, float]]:
-    found = {operator: cache.lookup(key) for operator, key in keys.items()}
-    return {operator: asdict(rate) for operator, rate in found.items() if rate is not None}
+    cached = {operator: cache.lookup(key) for operator, key in keys.items()}
+    return {operator: asdict(rate) for operator, rate in cached.items() if rate is not None}
 
 
 def _measured_rates(backend: DaskBackend, keys: Mapping[str, str]) -> dict[str, CachedRate]:
@@ -285,14 +289,14 @@ def _measured_rates(backend: DaskBackend, keys: Mapping[str, str]) -> dict[str, 
 def _workers(client: Client) -> list[WorkerState]:
     """Ask the workers for their info, except those that go away meanwhile."""
     workers = []
-    for address, said in compat.ask_workers(client, describe).items():
-        if isinstance(said, ImportError | AttributeError):
-            raise _too_old(said) from said
-        if isinstance(said, DcurateError):
-            raise said
-        if isinstance(said, dict):
-            one = WorkerInfo.from_dict(said)
-            workers.append(WorkerState(address, one.host, said["threads"], one.cpus, one.gpus, one.kind))
+    for address, answer in compat.ask_workers(client, describe).items():
+        if isinstance(answer, ImportError | AttributeError):
+            raise _too_old(answer) from answer
+        if isinstance(answer, DcurateError):
+            raise answer
+        if isinstance(answer, dict):
+            info = WorkerInfo.from_dict(answer)
+            workers.append(WorkerState(address, info.host, answer["threads"], info.cpus, info.gpus, info.kind))
     return workers
 
 

@@ -13,7 +13,7 @@ def host_samples(workers: Iterable[tuple[WorkerState, Any]]) -> list[dict[str, A
     """Return a `HostSample` of each host as plain values, sorted by name.
 
     Args:
-        workers: of each worker, its info and the scheduler's ``WorkerState``.
+        workers: info and the scheduler's ``WorkerState`` of each worker.
     """
     hosts: dict[str, HostSample] = {}
     gpus: dict[str, dict[str, GpuSample]] = {}

@@ -17,7 +17,7 @@ class RunConfig:
     """What a `SlotManager` needs to know about a run.
 
     Args:
-        requests: of the operators, in order.
+        requests: requests of the operators, in order.
         payloads: each operator's pickled `OperatorSpec`, by name.
         sequential: whether operators run one after the other (batch mode).
         priors: measurements of earlier runs by operator; only ``setup_s`` is used here.
@@ -25,7 +25,7 @@ class RunConfig:
         interval_s: the longest time between two decisions on slots, in seconds.
         worker_timeout_s: how long to wait for workers where there are none, in seconds.
         scheduler_timeout_s: how long the driver waits for a scheduler that does not answer, in seconds.
-        policies: of the user, pickled.
+        policies: policies of the user, pickled.
     """
 
     requests: Sequence[OperatorRequest]
@@ -44,16 +44,16 @@ class Observation:
     """A copy of what changes in a run. Times are of `time.monotonic`, in seconds.
 
     Args:
-        time: of the copy.
+        time: time of the copy.
         started: when the first worker was seen; None if none was.
         workers: the arguments of their `WorkerView`.
-        statistics: of the driver.
+        statistics: statistics of the driver.
         elapsed: seconds of the longest running call, by operator.
         first_sample_at: when the first duration of a call was measured, by operator.
         shifts: how often the seconds of operators have changed for good, and when they did last.
         setups: seconds of a set-up, by operator; None if not known.
         recycled_at: when a worker process of an operator was last recycled.
-        kinds: of workers that can be started.
+        kinds: kinds of workers that can be started.
         starting: number of workers that have not registered yet.
         asked: whether something has asked of late how many workers are wanted.
         workerless_s: how long there has been no worker, in seconds.
@@ -80,9 +80,9 @@ def run_view(config: RunConfig, seen: Observation) -> RunView:
     """Return the view of a run that policies get; the scheduler makes it in a thread."""
     wanted: Counter[str] = Counter()
     ready: Counter[str] = Counter()
-    for one in seen.workers:
-        wanted.update({operator: claim.slots for operator, claim in one[1].items()})
-        ready.update(one[2])
+    for worker in seen.workers:
+        wanted.update({operator: claim.slots for operator, claim in worker[1].items()})
+        ready.update(worker[2])
     operators = {}
     for request in config.requests:
         name, recycled_at = request.operator, seen.recycled_at.get(request.operator)
@@ -104,7 +104,7 @@ def run_view(config: RunConfig, seen: Observation) -> RunView:
         time=seen.time,
         started=seen.time if seen.started is None else seen.started,
         operators=operators,
-        workers={one[0].address: WorkerView(*one) for one in seen.workers},
+        workers={worker[0].address: WorkerView(*worker) for worker in seen.workers},
         kinds=seen.kinds,
         starting=seen.starting,
         asked=seen.asked,

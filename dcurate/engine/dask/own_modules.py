@@ -20,15 +20,15 @@ _INSTALLED = tuple({os.path.realpath(path) + os.sep for path in sysconfig.get_pa
 
 def own_modules() -> dict[str, list[ModuleType]]:
     """Return the modules of this process that no package installed, by their top-level name: scripts' helpers, say."""
-    found: dict[str, list[ModuleType]] = {}
+    modules: dict[str, list[ModuleType]] = {}
     for name, module in list(sys.modules.items()):
         top = name.partition(".")[0]
         path = getattr(module, "__file__", None)
         if top in ("__main__", "dcurate") or not isinstance(path, str) or not path.endswith(".py"):
             continue
         if not os.path.realpath(path).startswith(_INSTALLED):
-            found.setdefault(top, []).append(module)
-    return found
+            modules.setdefault(top, []).append(module)
+    return modules
 
 
 @contextmanager
@@ -37,13 +37,13 @@ def travelling(client: Client) -> Iterator[None]:
 
     The scheduler is asked, too, as policies run there, and workers may be started for this run alone.
     """
-    own = own_modules()
+    modules = own_modules()
     absent: set[str] = set()
-    if own:
-        absent.update(client.run_on_scheduler(missing, list(own)))
-        for names in compat.ask_workers(client, missing, list(own)).values():
+    if modules:
+        absent.update(client.run_on_scheduler(missing, list(modules)))
+        for names in compat.ask_workers(client, missing, list(modules)).values():
             absent.update(names if isinstance(names, list) else ())
-    registered = [module for name in absent for module in own[name]]
+    registered = [module for name in absent for module in modules[name]]
     before = cloudpickle.list_registry_pickle_by_value()
     registered = [module for module in registered if module.__name__ not in before]
     for module in registered:

@@ -43,7 +43,7 @@ class Recycler:
     recycled at a time.
 
     Args:
-        owner: of the slots.
+        owner: owner of the slots.
 
     Attributes:
         recycled_at: when a process of an operator was last recycled, by operator.
@@ -70,7 +70,7 @@ class Recycler:
         if worker not in self.owner.scheduler.workers or worker in self._recycling or worker in self._not_restartable:
             return
         operators = self.owner.operators_on(worker)
-        busy = {operator for other in self._recycling for operator in self._operators.get(other, ())}
+        busy = {operator for address in self._recycling for operator in self._operators.get(address, ())}
         if not busy & set(operators):
             self.recycled_at = self.recycled_at | dict.fromkeys(operators, time.monotonic())
             self._operators[worker] = operators

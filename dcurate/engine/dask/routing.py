@@ -25,7 +25,7 @@ class TaskRouter:
     Dask looks at each worker with free threads, and the event loop is held meanwhile.
 
     Args:
-        scheduler: that the run is on.
+        scheduler: scheduler of the run.
         operators: their names by the first part of their tasks' keys.
         split_prefix: first part of the keys of tasks that take one batch out of a result; they run where that is.
     """
@@ -58,7 +58,7 @@ class TaskRouter:
             operator, task = self.operator_of(key), self.scheduler.tasks[key]
             if operator is None:
                 if self._is_part(key):
-                    holders = [state.address for one in task.dependencies for state in one.who_has or ()]
+                    holders = [state.address for dependency in task.dependencies for state in dependency.who_has or ()]
                     restrictions[key] = holders[0] if holders else None
                 continue
             worker = self._choose(operator, task, backlog)
@@ -85,7 +85,7 @@ class TaskRouter:
         if operator or finish != "processing":
             compat.unrestrict(task)
         if finish == "memory":
-            self.route([one.key for one in task.dependents if one.state == "waiting"])
+            self.route([dependent.key for dependent in task.dependents if dependent.state == "waiting"])
         if operator and finish == "processing" and task.processing_on is not None:
             self._processing[key] = (operator, task.processing_on.address)
             self.selector.add_task(*self._processing[key])
@@ -112,7 +112,7 @@ class TaskRouter:
 
     def _choose(self, operator: str, task: Any, backlog: dict[str, float]) -> str | None:
         inputs = task.dependencies
-        if not all(one.who_has for one in inputs):
+        if not all(dependency.who_has for dependency in inputs):
             return None  # an input is being made again; the scheduler sends the task when it is there
 
         def backlog_of(worker: str) -> float:
@@ -120,6 +120,6 @@ class TaskRouter:
                 backlog[worker] = compat.backlog_seconds(self.scheduler, worker)
             return backlog[worker]
 
-        holders = {state.address for one in inputs for state in one.who_has}
+        holders = {state.address for dependency in inputs for state in dependency.who_has}
         fetch = partial(compat.transfer_seconds, self.scheduler, inputs)
         return self.selector.select_worker(operator, compat.mean_seconds(task, UNKNOWN_S), holders, fetch, backlog_of)

@@ -66,7 +66,7 @@ class SlotManager(SchedulerPlugin):
 
     Args:
         run: id of the run.
-        config: of the run.
+        config: configuration of the run.
         client: id of the Dask client that receives events.
     """
 
@@ -130,7 +130,8 @@ class SlotManager(SchedulerPlugin):
         compat.shorten_message_logs(scheduler, self.client, MESSAGES)
         self._due, self._unreconciled, self._scaled = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._loops = [
-            asyncio.ensure_future(each) for each in (self._run_policies(), self._reconcile_when_due(), self._tick())
+            asyncio.ensure_future(coroutine)
+            for coroutine in (self._run_policies(), self._reconcile_when_due(), self._tick())
         ]
         for loop in self._loops:
             loop.add_done_callback(self._failed)
@@ -153,8 +154,8 @@ class SlotManager(SchedulerPlugin):
             self.router.many_workers = True
             collection_limit.freeze()
             compat.send_to_client_every(scheduler, self.client, CLIENT_INTERVAL_S)
-            for each in scheduler.workers:
-                compat.send_at_once(scheduler, each)
+            for address in scheduler.workers:
+                compat.send_at_once(scheduler, address)
         compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", "run": self.run})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
@@ -174,7 +175,7 @@ class SlotManager(SchedulerPlugin):
         if any(address == worker for address, _ in self.leaving):
             self.leaving = {key for key in self.leaving if key[0] != worker}
             self._unreconciled.set()
-        self.ready = {one: slots for one, slots in self.ready.items() if one[0] != worker}
+        self.ready = {key: slots for key, slots in self.ready.items() if key[0] != worker}
         if not self.recycler.forget(worker):
             status = compat.last_status(scheduler, worker)
             in_order = status in LEAVING
@@ -183,7 +184,9 @@ class SlotManager(SchedulerPlugin):
             self.publish({"lost": worker, "name": name, "in_order": in_order, "reason": reason})
             for operator, claim in claims.items():
                 if claim.slots > ready.get((worker, operator), 0) and not in_order:
-                    works = any(slots for (_, other), slots in self.ready.items() if other == operator)
+                    works = any(
+                        slots for (_, ready_operator), slots in self.ready.items() if ready_operator == operator
+                    )
                     error = self._setup_deaths.count(member.host, operator, works)
                     if error:
                         self.publish({"failed": operator, "error": error, "notes": []})
@@ -229,11 +232,11 @@ class SlotManager(SchedulerPlugin):
     def on_stats(self, stats: Mapping[str, Any], **_: Any) -> None:
         """Handle statistics of the driver."""
         self._statistics, now = stats, time.monotonic()
-        for operator, one in stats["operators"].items():
-            if one["samples"]:
-                self._first_sample_at.setdefault(operator, now - one["since_first"])
-            if one["shifts"] > self._shifts.get(operator, (0, 0.0))[0]:
-                self._shifts = self._shifts | {operator: (one["shifts"], now)}
+        for operator, measurements in stats["operators"].items():
+            if measurements["samples"]:
+                self._first_sample_at.setdefault(operator, now - measurements["since_first"])
+            if measurements["shifts"] > self._shifts.get(operator, (0, 0.0))[0]:
+                self._shifts = self._shifts | {operator: (measurements["shifts"], now)}
         self._due.set()
 
     def on_register(self, worker: str, info: Mapping[str, Any], versions: Mapping[str, str]) -> None:
@@ -245,8 +248,10 @@ class SlotManager(SchedulerPlugin):
             return
         state = self.scheduler.workers.get(worker)
         if state is not None:
-            one = WorkerInfo.from_dict(info)
-            self.members[worker] = WorkerState(worker, one.host, state.nthreads, one.cpus, one.gpus, one.kind)
+            worker_info = WorkerInfo.from_dict(info)
+            self.members[worker] = WorkerState(
+                worker, worker_info.host, state.nthreads, worker_info.cpus, worker_info.gpus, worker_info.kind
+            )
             self._joined[worker] = time.monotonic()
             self._names[worker] = str(state.name)
             self._due.set()
@@ -296,18 +301,18 @@ class SlotManager(SchedulerPlugin):
         return self._scale_to
 
     async def _run_policies(self) -> None:
-        own: list[Policy] = [
+        built_in: list[Policy] = [
             Balancing(),
             Autoscaling(),
             Recycling(),
             StallDetection(),
         ]
         try:
-            given: Sequence[Policy] = pickle.loads(self.config.policies) if self.config.policies else ()
+            user_policies: Sequence[Policy] = pickle.loads(self.config.policies) if self.config.policies else ()
         except Exception as error:
             self.fail(f"the scheduler cannot load the policies ({error}); install their module there", "policies")
             return
-        runner, wait_s = PolicyRunner(given, own), TICK_S
+        runner, wait_s = PolicyRunner(user_policies, built_in), TICK_S
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._due.wait(), wait_s)
@@ -368,7 +373,7 @@ class SlotManager(SchedulerPlugin):
             elapsed=elapsed,
             first_sample_at=dict(self._first_sample_at),
             shifts=self._shifts,
-            setups={name: one.seconds for name, one in self._setups.items()},
+            setups={name: setup.seconds for name, setup in self._setups.items()},
             recycled_at=self.recycler.recycled_at,
             kinds=offered_shapes(scheduler),
             starting=len(scheduler.workers) - len(workers),
@@ -385,11 +390,13 @@ class SlotManager(SchedulerPlugin):
             if text not in self._notices:
                 self._notices.add(text)
                 self.publish({"notice": text})
-        for name, one in outcome.slots.items():
+        for name, suggestion in outcome.slots.items():
             before = sum(claims[name].slots for claims in self.requested.values() if name in claims)
-            if self._pinned.get(name) != one.slots:
-                self._announce(name, before, one.slots, f"{name} {before} -> {one.slots} slots: {one.reason}")
-        self._pinned = {name: one.slots for name, one in outcome.slots.items()}
+            if self._pinned.get(name) != suggestion.slots:
+                self._announce(
+                    name, before, suggestion.slots, f"{name} {before} -> {suggestion.slots} slots: {suggestion.reason}"
+                )
+        self._pinned = {name: suggestion.slots for name, suggestion in outcome.slots.items()}
         if outcome.allocate is not None:
             self.target = outcome.allocate.assignment
             for change in outcome.allocate.changes:
@@ -495,7 +502,7 @@ class SlotManager(SchedulerPlugin):
             if time.monotonic() - self._hosts_sent_at >= max(HOSTS_INTERVAL_S, HOST_S * len(self.members)):
                 self._hosts_sent_at = time.monotonic()
                 workers = self.scheduler.workers
-                known = [(member, workers[one]) for one, member in self.members.items() if one in workers]
+                known = [(member, workers[address]) for address, member in self.members.items() if address in workers]
                 self.publish({"hosts": await in_thread(host_samples, known)})
 
     async def _check_workers(self) -> None:
@@ -526,7 +533,7 @@ class SlotManager(SchedulerPlugin):
 
     def is_draining(self, worker: str) -> bool:
         """Whether slots on a worker are being torn down."""
-        return any(one[0] == worker for one in self.leaving)
+        return any(key[0] == worker for key in self.leaving)
 
     def drain(self, worker: str) -> None:
         """Tear down all slots of a worker."""
@@ -556,10 +563,10 @@ class SlotManager(SchedulerPlugin):
             self.scheduler.log_event(topic(self.run), event)
 
 
-def _dispatch(runs: Mapping[str, SlotManager], kind: str, run: str, **what: Any) -> None:
+def _dispatch(runs: Mapping[str, SlotManager], kind: str, run: str, **message: Any) -> None:
     """Pass a message of a worker or driver to the slot manager of its run, if it has not ended."""
     if run in runs:
-        getattr(runs[run], f"on_{kind}")(**what)
+        getattr(runs[run], f"on_{kind}")(**message)
 
 
 def wanted_workers(scheduler: Scheduler, runs: Mapping[str, SlotManager]) -> int:
@@ -568,8 +575,8 @@ def wanted_workers(scheduler: Scheduler, runs: Mapping[str, SlotManager]) -> int
     Present workers are counted once, however many runs want to keep them; else two runs would double them for ever.
     """
     wanted = [manager.wanted_workers() for manager in runs.values()]
-    present = len(scheduler.workers) if any(each.keeps_present for each in wanted) else 0
-    return max(present, sum(each.workers for each in wanted))
+    present = len(scheduler.workers) if any(demand.keeps_present for demand in wanted) else 0
+    return max(present, sum(demand.workers for demand in wanted))
 
 
 def stop_run(dask_scheduler: Scheduler, name: str) -> None:

@@ -23,8 +23,8 @@ class SetupDeaths:
         """Count a death; return the sentence that the run ends with, or "" if it goes on.
 
         Args:
-            host: of the worker.
-            operator: that it set up.
+            host: host of the worker.
+            operator: operator that the worker was setting up.
             works: whether the operator has a slot anywhere.
 
         Examples:

@@ -306,9 +306,9 @@ class DcurateWorkerPlugin(WorkerPlugin):
         if name in used:
             compat.offer_resource(self.worker, name, 0)
         offered = compat.own_resources(self.worker)
-        ended_runs = [one for one in offered if any(one.endswith(f"-{run}") for run in self.ended_runs)]
-        for one in set(ended_runs) - used:
-            compat.drop_resource(self.worker, one)
+        ended_runs = [resource for resource in offered if any(resource.endswith(f"-{run}") for run in self.ended_runs)]
+        for resource in set(ended_runs) - used:
+            compat.drop_resource(self.worker, resource)
 
 
 def _sendable(failure: CallError, operator: str) -> BaseException:
@@ -337,7 +337,9 @@ def run_call(task_spec: TaskSpec | None, given: Sequence[Any], picks: Sequence[t
         picks: for each result, the position of the batch to take: the input that it was made of, and its number among
             those.
     """
-    inputs = [one.outputs[place][child] for one, (place, child) in zip(given, picks, strict=True)] if picks else given
+    inputs = (
+        [result.outputs[place][child] for result, (place, child) in zip(given, picks, strict=True)] if picks else given
+    )
     if task_spec is None:
         return TaskResult([list(inputs)], [], [], [[batch.nbytes for batch in inputs]])
     worker = get_worker()

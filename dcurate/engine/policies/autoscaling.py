@@ -62,18 +62,18 @@ class Autoscaling:
         workers = [worker.info for worker in view.workers.values()]
         base = tuple(worker for worker in workers if worker.kind not in kinds)
         numbers = Counter(worker.kind for worker in workers)
-        found = measured_pools(view, workers)
-        if found is None:
+        measured = measured_pools(view, workers)
+        if measured is None:
             most = workers_at(kinds, {kind: shape.maximum for kind, shape in kinds.items()})
             requests = [operator.request for operator in view.operators.values()]
             units = [pool.unit() for pool in form_pools(requests, [*base, *most], view.sequential)]
             state = ClusterState(numbers, None, self.start_s, base, {unit.name for unit in units})
         else:
-            now = found[1]
-            left = 1 / now.throughput(count_slots(now.current)) if now.work_known and any(now.current) else None
+            now = measured[1]
+            work_left_s = 1 / now.throughput(count_slots(now.current)) if now.work_known and any(now.current) else None
             unknown = {unit.name for unit in now.units if not unit.finished and not unit.known(now.now)}
             units = list(now.solvable)
-            state = ClusterState(numbers, left, self.start_s, base, unknown)
+            state = ClusterState(numbers, work_left_s, self.start_s, base, unknown)
         return units, state
 
 

@@ -67,20 +67,22 @@ class Balancing(AllocationRules):
             yield LookAgain(last.due - view.time)
             return
         last.pinned = view.pinned
-        workers = [one.info for one in view.workers.values() if (one.paused_s or 0.0) < self.pause_s]
-        found = measured_pools(view, workers)
-        if found is None:
+        workers = [
+            worker_view.info for worker_view in view.workers.values() if (worker_view.paused_s or 0.0) < self.pause_s
+        ]
+        measured = measured_pools(view, workers)
+        if measured is None:
             return
-        pools, snapshot = found
+        pools, snapshot = measured
         decision = self.allocate(pools, snapshot)
         next_check_s = min(decision.next_check_s, self.interval_s or view.interval_s)
         last.due = view.time + next_check_s
-        requested = {worker: dict(one.claims) for worker, one in view.workers.items()}
+        requested = {worker: dict(worker_view.claims) for worker, worker_view in view.workers.items()}
         recycling = {address for address, worker in view.workers.items() if worker.recycling}
         assignment = assign_slots(pools, workers, decision.allocation, requested, recycling)
         explained = {change.unit for change in decision.changes}
-        others = self._other_changes([pool for pool in pools if pool.name not in explained], view, assignment)
-        yield Allocate(assignment, (*decision.changes, *others))
+        other_changes = self._other_changes([pool for pool in pools if pool.name not in explained], view, assignment)
+        yield Allocate(assignment, (*decision.changes, *other_changes))
         yield LookAgain(next_check_s)
 
     def allocate(self, pools: Sequence[SlotPoolSpec], snapshot: AllocatorInput) -> Decision:
@@ -102,11 +104,14 @@ class Balancing(AllocationRules):
                     for name in names
                     if name in claims
                 }
-                for claims_of in ({address: one.claims for address, one in view.workers.items()}, assignment)
+                for claims_of in ({address: worker.claims for address, worker in view.workers.items()}, assignment)
             )
             if before != after:
                 were, are = (
-                    max(sum(claim.slots for (_, name), claim in claims.items() if name == each) for each in names)
+                    max(
+                        sum(claim.slots for (_, name), claim in claims.items() if name == operator)
+                        for operator in names
+                    )
                     for claims in (before, after)
                 )
                 paused = any((view.workers[address].paused_s or 0.0) >= self.pause_s for address, _ in before)
@@ -152,23 +157,23 @@ class Balancing(AllocationRules):
     ) -> tuple[str, Allocation]:
         """Return the slots that a pool has with those that it may take of idle capacity, and why it may."""
         rivals = [
-            other
-            for other in snapshot.units
-            if other is not measured and other.unit.on_gpu == measured.unit.on_gpu and not other.finished
+            rival
+            for rival in snapshot.units
+            if rival is not measured and rival.unit.on_gpu == measured.unit.on_gpu and not rival.finished
         ]
         on_gpu, most = measured.unit.on_gpu, inf
         if self._is_last(measured, rivals, snapshot):
             names = {pool.name, *_may_grow_beside(measured, snapshot)}
             taken = self._beside_others(measured, snapshot)
-            own = Counter({place: slots for place, slots in taken.items() if place.unit in names})
-            return "idle GPUs, and it takes longest to set up", own
+            allowed = Counter({place: slots for place, slots in taken.items() if place.unit in names})
+            return "idle GPUs, and it takes longest to set up", allowed
         if rivals and not all(member.cheap_setup for member in pool.members):
             return "", Counter()
         if not on_gpu:
             most = max(1, sum(_idle_cpus(host, snapshot) for host in snapshot.hosts))
         elif measured.unit.cpus and len(snapshot.units) > 1:
             most = self.early_cpus * sum(host.cpus for host in snapshot.hosts) // measured.unit.cpus
-        trial = Capacity(snapshot.hosts, (one.unit for one in snapshot.units))
+        trial = Capacity(snapshot.hosts, (candidate.unit for candidate in snapshot.units))
         place_all(trial, capacity.taken)
         while trial.counts[pool.name] < most and trial.add(pool.name):
             pass
@@ -180,10 +185,10 @@ class Balancing(AllocationRules):
         if not measured.unit.on_gpu or not coming.get(measured.name) or ready.get(measured.name):
             return False
         since = self._last.setup_since.setdefault(measured.name, snapshot.now)
-        slow_s = max(self.long_setup_s, self.slow_setup * max((other.setup_s or 0.0 for other in rivals), default=0.0))
-        others = rivals or [other for other in snapshot.units if other is not measured and not other.finished]
+        slow_s = max(self.long_setup_s, self.slow_setup * max((rival.setup_s or 0.0 for rival in rivals), default=0.0))
+        peers = rivals or [peer for peer in snapshot.units if peer is not measured and not peer.finished]
         return snapshot.now - since >= slow_s and all(
-            ready.get(other.name) and (other.known(snapshot.now) or not other.running) for other in others
+            ready.get(peer.name) and (peer.known(snapshot.now) or not peer.running) for peer in peers
         )
 
     def _beside_others(self, measured: Measured, snapshot: AllocatorInput) -> Allocation:
@@ -195,17 +200,21 @@ class Balancing(AllocationRules):
             else replace(unit, seconds=0.0, fixed=unit.fixed or max(1, ceil(throughput * unit.seconds * unit.weight)))
             for unit in snapshot.working
         ]
-        found = solve_in_place(units, snapshot.hosts, snapshot.current)
-        return found.allocation if found else Counter()
+        solution = solve_in_place(units, snapshot.hosts, snapshot.current)
+        return solution.allocation if solution else Counter()
 
     def _left_to_others(self, measured: Measured, snapshot: AllocatorInput) -> float:
         """Return the throughput for which the others are left capacity; 0 if none of them is measured."""
-        known = [one for one in snapshot.units if one is not measured and one.known(snapshot.now) and not one.finished]
-        on_gpus = [one.estimate for one in known if one.unit.on_gpu]
+        known = [
+            candidate
+            for candidate in snapshot.units
+            if candidate is not measured and candidate.known(snapshot.now) and not candidate.finished
+        ]
+        on_gpus = [rival.estimate for rival in known if rival.unit.on_gpu]
         if on_gpus:
             slowest = self.times_gpu * max(on_gpus)
         else:
-            slowest = self.times_cpu * max((one.estimate for one in known), default=0.0)
+            slowest = self.times_cpu * max((rival.estimate for rival in known), default=0.0)
         weight = (measured.left if snapshot.work_known else measured.weight) or 1.0
         assumed = [
             replace(unit, seconds=slowest, weight=weight) if unit.name == measured.name else unit
@@ -222,12 +231,12 @@ def _may_grow_beside(last: Measured, snapshot: AllocatorInput) -> Iterator[str]:
 
     Those behind it get nothing to do before it works. What is quick to set up waits until all others are measured.
     """
-    others = [other for other in snapshot.units if other is not last and not other.finished]
+    rivals = [rival for rival in snapshot.units if rival is not last and not rival.finished]
     behind = snapshot.units[snapshot.units.index(last) :]
-    unknown = [other for other in others if not other.known(snapshot.now) and (other.running or other not in behind)]
-    for other in others:
-        if other.known(snapshot.now) and not any(one.cheap <= other.cheap for one in unknown):
-            yield other.name
+    unknown = [rival for rival in rivals if not rival.known(snapshot.now) and (rival.running or rival not in behind)]
+    for rival in rivals:
+        if rival.known(snapshot.now) and not any(unmeasured.cheap <= rival.cheap for unmeasured in unknown):
+            yield rival.name
 
 
 def _slots_of(unit: str, allocation: Allocation) -> Allocation:
@@ -250,14 +259,14 @@ def measured_pools(view: RunView, workers: Sequence[WorkerState]) -> tuple[list[
 def _requests(view: RunView) -> list[OperatorRequest]:
     """The requests of the operators, with the numbers of slots that policies set."""
     return [
-        one.request
-        if one.name not in view.pinned
+        operator.request
+        if operator.name not in view.pinned
         else replace(
-            one.request,
-            num_workers=min(view.pinned[one.name], one.request.max_workers or view.pinned[one.name]),
+            operator.request,
+            num_workers=min(view.pinned[operator.name], operator.request.max_workers or view.pinned[operator.name]),
             num_workers_per_node=None,
         )
-        for one in view.operators.values()
+        for operator in view.operators.values()
     ]
 
 
@@ -268,9 +277,9 @@ def _measured(pool: SlotPoolSpec, view: RunView) -> Measured:
     weights = _weights(view)
     shares = [s * weights[operator.name] for s, operator in zip(seconds, members, strict=True)] if known else []
     total, alone = sum(shares), len(members) == 1
-    left = _items_left(view)
+    items = _items_left(view)
     work_left = (
-        sum(left[operator.name] * s for s, operator in zip(seconds, members, strict=True)) if known and left else None
+        sum(items[operator.name] * s for s, operator in zip(seconds, members, strict=True)) if known and items else None
     )
     firsts = [operator.first_sample_at for operator in members if operator.first_sample_at is not None]
     return Measured(
@@ -283,7 +292,7 @@ def _measured(pool: SlotPoolSpec, view: RunView) -> Measured:
         cached=all(operator.cached for operator in members),
         first_sample_at=max(firsts) if len(firsts) == len(members) else None,
         weight=weights[members[0].name] if alone else 1.0,
-        left=None if work_left is None else left[members[0].name] if alone else work_left / total if total else 0.0,
+        left=None if work_left is None else items[members[0].name] if alone else work_left / total if total else 0.0,
         setup_s=_setup(members),
         waiting=sum(operator.waiting for operator in members),
         running=sum(operator.running for operator in members),
@@ -306,28 +315,28 @@ def _setup(members: Sequence[OperatorView]) -> float | None:
 
 def _is_finished(members: Sequence[OperatorView], view: RunView) -> bool:
     if view.sequential:
-        active = next((one for one in view.operators.values() if not one.finished), None)
+        active = next((operator for operator in view.operators.values() if not operator.finished), None)
         return active not in members
-    return all(one.finished for one in members)
+    return all(operator.finished for operator in members)
 
 
 def _weights(view: RunView) -> dict[str, float]:
     """Items of each operator per source split."""
     weights, weight = {}, 1.0
-    for one in view.operators.values():
-        weights[one.name] = weight
-        weight *= one.outputs_per_input
+    for operator in view.operators.values():
+        weights[operator.name] = weight
+        weight *= operator.outputs_per_input
     return weights
 
 
 def _items_left(view: RunView) -> dict[str, float]:
     """Items that each operator has still to do; empty until the source is exhausted."""
-    left: dict[str, float] = {}
+    remaining: dict[str, float] = {}
     coming = 0.0
-    for one in view.operators.values() if view.exhausted else ():
-        left[one.name] = coming + one.waiting + one.running
-        coming = left[one.name] * one.outputs_per_input
-    return left
+    for operator in view.operators.values() if view.exhausted else ():
+        remaining[operator.name] = coming + operator.waiting + operator.running
+        coming = remaining[operator.name] * operator.outputs_per_input
+    return remaining
 
 
 def _idle_cpus(host: Host, snapshot: AllocatorInput) -> int:

@@ -28,15 +28,17 @@ class Recycling:
             if worker.claims and not worker.recycling:
                 operators = [view.operators[name] for name in worker.claims]
                 reason, interval_s = self._due(worker, operators)
-                if reason and all(one.recycled_s is None or one.recycled_s >= interval_s for one in operators):
+                if reason and all(
+                    operator.recycled_s is None or operator.recycled_s >= interval_s for operator in operators
+                ):
                     yield Recycle(worker.address, reason)
 
     def _due(self, worker: WorkerView, operators: list[OperatorView]) -> tuple[str, float]:
         """Why a process is due, empty if it is not, and the least seconds since the last restart of its operators."""
         age = worker.age_s / 60
-        lives = [one.lifetime_m for one in operators if one.lifetime_m]
+        lives = [operator.lifetime_m for operator in operators if operator.lifetime_m]
         if lives and age >= min(lives):
-            return f"it has lived {age:.3g} minutes", max(one.restart_interval_m for one in operators) * 60
+            return f"it has lived {age:.3g} minutes", max(operator.restart_interval_m for operator in operators) * 60
         recent, limit = worker.grown[-self.checks :], worker.memory_limit
         if limit and len(recent) == self.checks and min(recent) >= self.memory_share * limit:
             return f"its memory grew to {worker.memory / 1e9:.3g} of {limit / 1e9:.3g} GB", self.grown_s

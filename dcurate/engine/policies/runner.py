@@ -60,8 +60,8 @@ class PolicyRunner:
     """Runs policies: those of a user first, so that what they suggest wins, then those of dcurate.
 
     Args:
-        given: of the user. One that is a built-in policy, with other constants, replaces that.
-        built_in: of dcurate.
+        given: policies of the user. One that is a built-in policy, with other constants, replaces that.
+        built_in: policies of dcurate.
 
     Examples:
         >>> from dcurate.engine.policies.view import OperatorView
@@ -75,9 +75,9 @@ class PolicyRunner:
 
     def __init__(self, given: Sequence[Policy], built_in: Sequence[Policy]) -> None:
         self.built_in: list[Policy] = [
-            next((one for one in given if isinstance(one, type(own))), own) for own in built_in
+            next((policy for policy in given if isinstance(policy, type(default))), default) for default in built_in
         ]
-        self.given = [one for one in given if not any(one is own for own in self.built_in)]
+        self.given = [policy for policy in given if not any(policy is chosen for chosen in self.built_in)]
         #: The name of the policy that runs.
         self.running = ""
 
@@ -86,7 +86,7 @@ class PolicyRunner:
         outcome = Outcome()
         for policy in self.given:
             self._run(policy, view, outcome, own=False)
-        view = replace(view, pinned={name: one.slots for name, one in outcome.slots.items()})
+        view = replace(view, pinned={name: suggestion.slots for name, suggestion in outcome.slots.items()})
         for policy in self.built_in:
             self._run(policy, view, outcome, own=True)
         return outcome
@@ -104,17 +104,17 @@ class PolicyRunner:
         if len(suggestions) > limit:
             outcome.error, outcome.policy = f"policy {name} yields more than {limit} suggestions at a time", name
             return
-        for one in suggestions:
-            problem = "" if own else _problem(one, view)
+        for suggestion in suggestions:
+            problem = "" if own else _problem(suggestion, view)
             if problem:
-                outcome.notices.append(f"policy {name}: {problem} {type(one).__name__} is ignored")
+                outcome.notices.append(f"policy {name}: {problem} {type(suggestion).__name__} is ignored")
             else:
-                _add(outcome, one, "" if own else name)
+                _add(outcome, suggestion, "" if own else name)
 
 
-def _problem(one: Suggestion, view: RunView) -> str:
+def _problem(suggestion: Suggestion, view: RunView) -> str:
     """Why a suggestion makes no sense, as a sentence; empty if it does."""
-    match one:
+    match suggestion:
         case SetSlots(operator, slots):
             return _unknown("operator", operator, view.operators) or _not_a_number(slots, "slots", 1)
         case Recycle(worker):
@@ -128,36 +128,36 @@ def _problem(one: Suggestion, view: RunView) -> str:
     return "a policy yields SetSlots, Recycle, Scale, Stop, Notice or LookAgain."
 
 
-def _unknown(what: str, name: str, known: Mapping[str, object]) -> str:
+def _unknown(noun: str, name: str, known: Mapping[str, object]) -> str:
     if isinstance(name, str) and name in known:
         return ""
     near = nearest(str(name), known)
-    return f"there is no {what} {name!r}{near if near.endswith('?') else near + '.'}"
+    return f"there is no {noun} {name!r}{near if near.endswith('?') else near + '.'}"
 
 
-def _not_a_number(value: object, what: str, least: int) -> str:
+def _not_a_number(value: object, noun: str, least: int) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return ""
-    return f"{value!r} {what} are not a whole number, at least {least}."
+    return f"{value!r} {noun} are not a whole number, at least {least}."
 
 
-def _add(outcome: Outcome, one: Suggestion, policy: str) -> None:
+def _add(outcome: Outcome, suggestion: Suggestion, policy: str) -> None:
     """Add a suggestion; of two on the same thing the first counts."""
-    match one:
+    match suggestion:
         case SetSlots(operator, _, reason):
-            outcome.slots.setdefault(operator, replace(one, reason=reason or f"policy {policy} suggests it"))
+            outcome.slots.setdefault(operator, replace(suggestion, reason=reason or f"policy {policy} suggests it"))
         case Recycle(worker, reason):
             outcome.recycle.setdefault(worker, reason or f"policy {policy} suggests it")
         case Scale(kind, workers):
             outcome.scale.setdefault(kind, workers)
         case ScaleTo():
-            outcome.scale_to = one
+            outcome.scale_to = suggestion
         case Stop(error):
             outcome.policy = outcome.policy if outcome.error else policy
             outcome.error = outcome.error or error
         case Notice(text):
             outcome.notices.append(text)
         case Allocate():
-            outcome.allocate = one
+            outcome.allocate = suggestion
         case LookAgain(seconds):
             outcome.again_s = min(outcome.again_s, seconds)

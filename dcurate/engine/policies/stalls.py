@@ -35,8 +35,8 @@ class StallDetection:
                 "worker' and run again with resume=True, or have runs wait longer with worker_timeout_s"
             )
         workers = view.workers.values()
-        if workers and not view.starting and all(self._is_stuck(one.paused_s, one.running) for one in workers):
-            fullest = max(workers, key=lambda one: one.memory)
+        if workers and not view.starting and all(self._is_stuck(worker.paused_s, worker.running) for worker in workers):
+            fullest = max(workers, key=lambda worker: worker.memory)
             yield Stop(
                 f"all workers are paused as their memory is full ({fullest.memory / 1e9:.3g} of "
                 f"{fullest.memory_limit / 1e9:.3g} GB), and no call is under way that would empty it; use a smaller "

@@ -17,14 +17,14 @@ class OperatorView:
     """An operator of a run.
 
     Args:
-        name: of the operator; stages that were fused are one operator.
+        name: name of the operator; stages that were fused are one operator.
         request: what a slot needs, and limits that the user set.
         wanted: slots that workers were asked for.
         ready: slots that are set up.
         waiting: batches that wait for the operator.
         running: batches in running calls.
         elapsed_s: seconds for each batch that the longest running call has taken so far.
-        seconds: of a call, for each batch; None until one has ended.
+        seconds: duration of a call, for each batch; None until one has ended.
         samples: calls that were measured since ``seconds`` changed last.
         cv: coefficient of variation of ``seconds``.
         cached: whether rates of earlier runs count among the measurements.

@@ -84,18 +84,18 @@ def joined(answers: Sequence[Any]) -> Any:
 
     Batches that cannot be joined become a list.
     """
-    left = [answer for answer in answers if answer is not None]
-    if len(left) < 2:
-        return left[0] if left else None
-    kind = type(left[0])
-    if issubclass(kind, Batch) and all(type(answer) is kind for answer in left):
-        whole = kind.joined(left)
-        if whole is not None:
-            whole = copy.copy(whole)
-            whole.rejections = tuple(rejection for answer in left for rejection in answer.rejections)
-            whole.found = dict(sum((Counter(answer.found) for answer in left), Counter()))
-            return whole
-    return [each for answer in left for each in (answer if isinstance(answer, list) else [answer])]
+    present = [answer for answer in answers if answer is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    kind = type(present[0])
+    if issubclass(kind, Batch) and all(type(answer) is kind for answer in present):
+        batch = kind.joined(present)
+        if batch is not None:
+            batch = copy.copy(batch)
+            batch.rejections = tuple(rejection for answer in present for rejection in answer.rejections)
+            batch.found = dict(sum((Counter(answer.found) for answer in present), Counter()))
+            return batch
+    return [result for answer in present for result in (answer if isinstance(answer, list) else [answer])]
 
 
 def recover(
@@ -115,10 +115,10 @@ def recover(
         return [_Bisection(call, part, divide(part, batches[0])).recovered(failure)]
     recovered = []
     for number, batch in enumerate(batches, part.first):
-        own = part._replace(first=number, last=number + 1)
-        answer = call(own, [batch])
+        batch_slice = part._replace(first=number, last=number + 1)
+        answer = call(batch_slice, [batch])
         if isinstance(answer, CallError | Died):
-            recovered.append(_Bisection(call, own, divide(own, batch)).recovered(answer))
+            recovered.append(_Bisection(call, batch_slice, divide(batch_slice, batch)).recovered(answer))
         else:
             recovered.append(Recovered([answer[0]]))
     return recovered
@@ -170,7 +170,7 @@ class _Bisection:
         """Read the rows that pass in one call; if that fails, in the parts in which they passed."""
         if not self.passed:
             return
-        rows = FileRows.joined([self._rows(*each) for each in self.passed])
+        rows = FileRows.joined([self._rows(*span) for span in self.passed])
         together = self.part._replace(start=0, stop=self.batch.num_items)
         answer = self.call(together, [rows]) if self.found.failed else None
         if answer is not None and not isinstance(answer, CallError | Died):
@@ -222,12 +222,12 @@ def first_failing(
     if len(batches) == 1:
         return FirstFailure(0, _first_row(call, part, batches[0], failure, give_up), failure)
     for number, batch in enumerate(batches):
-        own = part._replace(first=part.first + number, last=part.first + number + 1)
+        batch_slice = part._replace(first=part.first + number, last=part.first + number + 1)
         if give_up():
             return None
-        answer = call(own, [batch])
+        answer = call(batch_slice, [batch])
         if isinstance(answer, CallError | Died) and failure.like(answer):
-            return FirstFailure(number, _first_row(call, own, batch, answer, give_up), answer)
+            return FirstFailure(number, _first_row(call, batch_slice, batch, answer, give_up), answer)
     return None
 
 

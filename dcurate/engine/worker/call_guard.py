@@ -122,8 +122,8 @@ _INSTALLED = tuple(
 
 def _nearest(stack: StackSummary) -> FrameSummary:
     """Return the last call in the user's own code, or else the last one."""
-    own = (frame for frame in reversed(stack) if not _is_installed(frame.filename))
-    return next(own, stack[-1])
+    user_frames = (frame for frame in reversed(stack) if not _is_installed(frame.filename))
+    return next(user_frames, stack[-1])
 
 
 def _is_installed(file: str) -> bool:

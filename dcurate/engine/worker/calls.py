@@ -128,11 +128,11 @@ class Calls:
         halves = [] if process is not None else _halves(stage, part, batches)
         if halves:
             answers: list[Any] = []
-            for half, own in halves:
-                found = self.call(stage, half, own)
-                if isinstance(found, CallError | Died):
-                    return found
-                answers += found
+            for half, half_batches in halves:
+                half_answers = self.call(stage, half, half_batches)
+                if isinstance(half_answers, CallError | Died):
+                    return half_answers
+                answers += half_answers
             return answers if len(batches) > 1 else [joined(answers)]
         for wait in (0.0, *gpu_memory.WAITS_S):
             time.sleep(wait)
@@ -141,7 +141,9 @@ class Calls:
                 return again
             error = again.detach().error
             free_gpu_memory()
-        raise too_full(error, f"{failed_on(stage, batches)} of {sum(one.num_items for one in batches)} rows") from error
+        raise too_full(
+            error, f"{failed_on(stage, batches)} of {sum(batch.num_items for batch in batches)} rows"
+        ) from error
 
     def end_if_poisoned(self, doing: str, failure: CallError) -> None:
         """End this process if a CUDA error has left the GPU unusable: all later calls would fail, on any rows.
@@ -181,8 +183,8 @@ class Calls:
 
     def ignores(self, stage: AnyStage) -> bool:
         """Whether rows on which the stage fails are rejected."""
-        own = stage.spec.ignore_failures
-        return not isinstance(stage, SinkStage) and (self.ignore_failures if own is None else own)
+        setting = stage.spec.ignore_failures
+        return not isinstance(stage, SinkStage) and (self.ignore_failures if setting is None else setting)
 
     def _recovered(
         self, number: int, stage: AnyStage, first: int, group: list[Batch], failure: Failure
@@ -255,8 +257,8 @@ def _halves(stage: AnyStage, part: BatchSlice, batches: list[Batch]) -> list[tup
 def _check_rows(stage: AnyStage, batches: list[Batch], answers: Sequence[Any] | Failure) -> None:
     """Refuse more rows from a part of a split than it has: a reader that ignored `rows` would duplicate rows."""
     for batch, answer in zip(batches, () if isinstance(answers, CallError | Died) else answers, strict=False):
-        made = [one for one in (answer if isinstance(answer, list) else [answer]) if isinstance(one, Batch)]
-        rows = sum(one.num_items + sum(rejection.rows for rejection in one.rejections) for one in made)
+        made = [result for result in (answer if isinstance(answer, list) else [answer]) if isinstance(result, Batch)]
+        rows = sum(result.num_items + sum(rejection.rows for rejection in result.rejections) for result in made)
         if isinstance(batch, FileRows) and rows > batch.num_items:
             raise StageError(
                 f"{failed_on(stage, [batch])}: process() made {rows} rows of a part of {batch.num_items}; read the "

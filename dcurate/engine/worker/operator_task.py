@@ -78,7 +78,7 @@ class TaskResult:
             "files": self.files,
             "unread": self.unread,
             "quarantined": self.quarantined,
-            "stats": [[stats.to_dict() for stats in each] for each in self.stats],
+            "stats": [[stats.to_dict() for stats in input_stats] for input_stats in self.stats],
         }
 
 
@@ -169,12 +169,12 @@ def _run_stage(call: _Call, number: int, stage: AnyStage, states: list[InputStat
         rejected += [rejection for result in results for rejection in result.rejections]
         state.stats.extend(_stats(stage, batches, results, rejected, share))
         state.stats[-1].metrics, logged = logged, {}  # of the call as a whole: counted once
-        scored = [one for result in results for one in result.scored]
+        scored = [score for result in results for score in result.scored]
         call.sampler.add(state.stats[-len(stage.parts) :], scored, rejected, state.key)
         if rejected and operator_spec.rejections is not None:
             kept = operator_spec.rejections.keep(state.key, rejecting(operator_spec.operator, stage), rejected)
             state.quarantined += [kept] if kept else []
-        state.unread = state.unread or next((one.reason for one in rejected if one.uncounted), "")
+        state.unread = state.unread or next((rejection.reason for rejection in rejected if rejection.uncounted), "")
         for result in results:
             result.rejections, result.found, result.scored = (), {}, ()
         state.batches = [result for result in results if result.num_items or operator_spec.passes_empty]
@@ -192,16 +192,16 @@ def _keyed(stage: AnyStage, parent: Batch, answer: Any) -> list[Batch]:
                 f"stage {stage.name!r} answered a {type(result).__name__}; answer a batch, "
                 "such as task.with_data(frame), a list of batches, or None"
             )
-        own = copy.copy(result)
-        if isinstance(own, DocumentBatch):
-            data, own.data = own.data, as_frame(own.data)
-            if own.data is None:
+        child = copy.copy(result)
+        if isinstance(child, DocumentBatch):
+            data, child.data = child.data, as_frame(child.data)
+            if child.data is None:
                 raise StageError(
                     f"stage {stage.name!r} answered a batch whose data is a {type(data).__name__}; give it a "
                     "table or a frame: task.with_data(frame)"
                 )
-        own.key = parent.key.child(number) if isinstance(answer, list) and parent.key else parent.key
-        keyed.append(own)
+        child.key = parent.key.child(number) if isinstance(answer, list) and parent.key else parent.key
+        keyed.append(child)
     return keyed
 
 

@@ -66,17 +66,17 @@ class ScoreSampler:
         """Add scores and rejections to the statistics of their stages.
 
         Args:
-            stats: of the stages that processed a batch.
+            stats: statistics of the stages that processed a batch.
             scored: the scores; ``rejections`` are the rejected rows.
-            key: of the batch.
+            key: key of the batch.
         """
         if not scored and not rejections:
             return
         begin = time.perf_counter()
-        stages = {one.name: one for one in stats}
+        stages = {stage.name: stage for stage in stats}
         with self._lock:
             if scored and (self._rows < FREE_ROWS or self._sampling_s < SHARE * self._work_s):
-                self._rows += max(len(one.values) * one.rows_per_value for one in scored)
+                self._rows += max(len(score.values) * score.rows_per_value for score in scored)
                 _count(stages, scored)
             if self.examples:
                 self._add_examples(stages, rejections, key)
@@ -85,16 +85,16 @@ class ScoreSampler:
     def _add_examples(
         self, stages: dict[str, StageStats], rejections: Sequence[Rejection], key: BatchKey | None
     ) -> None:
-        for one in rejections:
-            stage = stages.get(one.stage) or next(iter(stages.values()))
-            place = (stage.name, one.reason)
+        for rejection in rejections:
+            stage = stages.get(rejection.stage) or next(iter(stages.values()))
+            place = (stage.name, rejection.reason)
             wanted = EXAMPLES - self._examples_of[place]
             if wanted <= 0 or (place not in self._examples_of and self._is_full(stage.name)):
                 continue
-            shown = _examples(one, wanted, key)
+            shown = _examples(rejection, wanted, key)
             if shown:
                 self._examples_of[place] += len(shown)
-                stage.examples.setdefault(one.reason, []).extend(shown)
+                stage.examples.setdefault(rejection.reason, []).extend(shown)
 
     def _is_full(self, stage: str) -> bool:
         return sum(name == stage for name, _ in self._examples_of) >= MAX_REASONS
@@ -108,12 +108,12 @@ def _examples(rejection: Rejection, most: int, key: BatchKey | None) -> list[dic
         shown = excerpts(rows, most, rejection.column)
     except DataError:  # columns that Arrow has no type for: they are counted, and not shown
         return []
-    for place, one in enumerate(shown):
-        one.update({name: redacted(value) for name, value in one.items() if isinstance(value, str)})
+    for place, row in enumerate(shown):
+        row.update({name: redacted(value) for name, value in row.items() if isinstance(value, str)})
         if rejection.scores is not None:
-            one["score"] = to_json(rejection.scores[place])
+            row["score"] = to_json(rejection.scores[place])
         if key is not None:
-            one["source"] = key.split
+            row["source"] = key.split
     return shown
 
 
@@ -133,26 +133,26 @@ def to_json(score: Any) -> Any:
 def _count(stages: dict[str, StageStats], scored: Sequence[Scored]) -> None:
     """Add the scores to the statistics of their stages; all numbers of a batch are counted together."""
     numbers: list[tuple[Scored, npt.NDArray[np.float64]]] = []
-    for one in scored:
-        values = _numbers(one.values)
+    for score in scored:
+        values = _numbers(score.values)
         if values is not None:
-            numbers.append((one, values))
-        elif one.stage in stages and all(isinstance(value, str) for value in one.values):
-            _put(stages[one.stage].scores, one, _labels(one.values))
-            if one.dropped is not None and any(one.dropped):
-                gone = [value for value, dropped in zip(one.values, one.dropped, strict=True) if dropped]
-                _put(stages[one.stage].dropped_labels, one, _labels(gone))
+            numbers.append((score, values))
+        elif score.stage in stages and all(isinstance(value, str) for value in score.values):
+            _put(stages[score.stage].scores, score, _labels(score.values))
+            if score.dropped is not None and any(score.dropped):
+                gone = [value for value, dropped in zip(score.values, score.dropped, strict=True) if dropped]
+                _put(stages[score.stage].dropped_labels, score, _labels(gone))
     if not numbers:
         return
     codes = to_code(np.concatenate([values for _, values in numbers]))
     owners = np.repeat(np.arange(len(numbers)), [len(values) for _, values in numbers])
-    found, counts = np.unique(codes + owners * _SPAN, return_counts=True)
-    places = (found + _INFINITE) // _SPAN
+    distinct, counts = np.unique(codes + owners * _SPAN, return_counts=True)
+    places = (distinct + _INFINITE) // _SPAN
     bounds = np.searchsorted(places, np.arange(len(numbers) + 1)).tolist()
-    pairs = list(zip((found - places * _SPAN).tolist(), counts.tolist(), strict=True))
-    for (one, _), start, stop in zip(numbers, bounds, bounds[1:], strict=False):
-        if one.stage in stages:
-            _put(stages[one.stage].scores, one, ((_text(code), count) for code, count in pairs[start:stop]))
+    pairs = list(zip((distinct - places * _SPAN).tolist(), counts.tolist(), strict=True))
+    for (score, _), start, stop in zip(numbers, bounds, bounds[1:], strict=False):
+        if score.stage in stages:
+            _put(stages[score.stage].scores, score, ((_text(code), count) for code, count in pairs[start:stop]))
 
 
 def _labels(values: Iterable[str]) -> list[tuple[str, int]]:

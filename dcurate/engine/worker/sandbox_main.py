@@ -49,7 +49,7 @@ class ReportingCalls(Calls):
     """Calls stages and reports each call first; slices that are known to kill are not tried.
 
     Args:
-        ignore_failures: as for `Calls`.
+        ignore_failures: whether rows on which a stage fails are rejected, as in `Calls`.
         deaths: slices that killed earlier processes.
         report: sends the call that is being made, or None when it has ended.
         traces: file descriptor to which a dying process writes why.

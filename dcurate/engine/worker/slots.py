@@ -215,7 +215,7 @@ class SlotQueue:
         """Set one more slot up.
 
         Args:
-            name: of the slot, as ``setup`` receives it.
+            name: name of the slot, as ``setup`` receives it.
 
         Raises:
             StageError: a stage's set-up raised.
@@ -302,8 +302,10 @@ def _call_hook(stage: AnyStage, name: str, *arguments: object, attempts: int = 1
     """Call a set-up or tear-down method with as many arguments as it takes; return its error, if any."""
     method = getattr(stage, name)
     parameters = signature(method).parameters.values()
-    variadic = any(one.kind is Parameter.VAR_POSITIONAL for one in parameters)
-    takes = sum(one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for one in parameters)
+    variadic = any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in parameters)
+    takes = sum(
+        parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for parameter in parameters
+    )
     failure = attempt(lambda taken: method(*taken), arguments if variadic else arguments[:takes], attempts)
     return failure if isinstance(failure, CallError) else None
 

@@ -38,7 +38,7 @@ class BenchmarkImages:
 
     Args:
         prints: packed one after another.
-        names: of the benchmark and the file of each.
+        names: name of the benchmark and of the file, for each image.
 
     Examples:
         >>> import tempfile
@@ -72,10 +72,10 @@ class BenchmarkImages:
         try:
             for benchmark, paths in benchmarks.items():
                 for name, data in _files(paths, reading):
-                    found = data if isinstance(data, MediaFault) else reader.read([data])[0]
-                    if isinstance(found, MediaFault):
-                        raise DataError(f"{name!r} of benchmark {benchmark!r} cannot be read: {found.reason}")
-                    prints.append(found)
+                    fingerprint = data if isinstance(data, MediaFault) else reader.read([data])[0]
+                    if isinstance(fingerprint, MediaFault):
+                        raise DataError(f"{name!r} of benchmark {benchmark!r} cannot be read: {fingerprint.reason}")
+                    prints.append(fingerprint)
                     names.append((benchmark, name))
         finally:
             reader.close()
@@ -128,10 +128,10 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         benchmarks: files, folders, globs or archives of images, by the name of the benchmark; or `BenchmarkImages`, or
             the folder that `BenchmarkImages.write` wrote: so images are read once and not by every worker.
         action: ``"drop"``, or ``"flag"`` to keep all rows and say which would go.
-        max_distance, threshold, flips, reading: as in `ImageNearDuplicates`.
-        prefix: of the columns with findings: ``benchmark``, ``example`` (the name of its file) and ``similarity``.
-            Rejected rows have them, too.
-        name: of the stage.
+        max_distance, threshold, flips, reading: same settings as in `ImageNearDuplicates`.
+        prefix: prefix of the columns with findings: ``benchmark``, ``example`` (the name of its file) and
+            ``similarity``. Rejected rows have them, too.
+        name: name of the stage.
 
     The reason for a drop names the benchmark, so the report counts by benchmark. A file that cannot be fetched or
     decoded goes to quarantine; a row without a file is kept.
@@ -184,14 +184,14 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         return self._prints.requires()
 
     def settings(self) -> dict[str, Any]:
-        left = ("_prints", "_known", "reading", "benchmarks")
-        settings = {name: value for name, value in super().settings().items() if name not in left}
+        omitted = ("_prints", "_known", "reading", "benchmarks")
+        settings = {name: value for name, value in super().settings().items() if name not in omitted}
         benchmarks = None if isinstance(self.benchmarks, BenchmarkImages) else self.benchmarks
         return {**settings, "benchmarks": benchmarks, "max_pixels": self.reading.max_pixels}
 
     @property
     def _columns(self) -> list[str]:
-        return [f"{self.prefix}{what}" for what in ("benchmark", "example", "similarity")]
+        return [f"{self.prefix}{suffix}" for suffix in ("benchmark", "example", "similarity")]
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         self._prints.setup(worker_metadata)
@@ -213,13 +213,13 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         read = self._prints.process(task)
         table = read.to_arrow()
         rows = rows_with_values(table, [FINGERPRINT])
-        found, similarity = np.full(table.num_rows, -1), np.zeros(table.num_rows)
+        matches, similarity = np.full(table.num_rows, -1), np.zeros(table.num_rows)
         images, known = Fingerprints.of(table[FINGERPRINT]), Fingerprints.of(self._known.prints)
-        found[rows], similarity[rows] = self._found(images, known)
-        names = [self._known.names[place] if place >= 0 else (None, None) for place in found.tolist()]
+        matches[rows], similarity[rows] = self._found(images, known)
+        names = [self._known.names[place] if place >= 0 else (None, None) for place in matches.tolist()]
         table = flagged = table.drop_columns([FINGERPRINT])
-        for column, said in zip(self._columns[:2], zip(*names, strict=True) if names else ([], []), strict=True):
-            flagged = with_text(flagged, column, list(said))
+        for column, values in zip(self._columns[:2], zip(*names, strict=True) if names else ([], []), strict=True):
+            flagged = with_text(flagged, column, list(values))
         flagged = with_column(flagged, self._columns[2], similarity)
         if self.action == "flag":
             return replace(read, data=flagged)
@@ -228,7 +228,9 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
             dropped = rows_at(flagged, np.flatnonzero([name == benchmark for name, _ in names]))
             reason = f"{REASON}: {benchmark}"
             rejections.append(Rejection(self.name, reason, dropped.num_rows, dropped.nbytes, dropped))
-        return replace(read, data=rows_at(table, np.flatnonzero(found < 0)), rejections=(*read.rejections, *rejections))
+        return replace(
+            read, data=rows_at(table, np.flatnonzero(matches < 0)), rejections=(*read.rejections, *rejections)
+        )
 
     def _found(self, images: Fingerprints, known: Fingerprints) -> tuple[Ints, npt.NDArray[np.float64]]:
         """Return the most similar image of a benchmark for each image, -1 if none is a duplicate; and how similar."""
@@ -248,8 +250,8 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
 def _within(hashes: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64], distance: int) -> tuple[Ints, Ints]:
     """Return all pairs of hashes within a distance, by comparing each with each."""
     left, right = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for row, one in enumerate(hashes):
-        apart = np.bitwise_count(known ^ one).sum(axis=1, dtype=np.int64)
+    for row, hash_words in enumerate(hashes):
+        apart = np.bitwise_count(known ^ hash_words).sum(axis=1, dtype=np.int64)
         near = np.flatnonzero(apart <= distance)
         left.append(np.full(len(near), row))
         right.append(near)

@@ -24,13 +24,13 @@ class ImageExactDuplicates(SearchForDuplicates):
     Args:
         by: ``"bytes"`` compares files as they are, any files; ``"pixels"`` decodes them, so that the same picture as
             PNG and as lossless WebP, or with other metadata, is a duplicate.
-        keep: which of several copies to keep: ``"first"`` in the order of the source, ``Highest("score")``,
+        keep: rule for which of several copies to keep: ``"first"`` in the order of the source, ``Highest("score")``,
             ``Lowest("size")`` or ``Preferred("source", ["books", "web"])``.
         action: ``"drop"`` the others; ``"flag"`` to keep all rows and add the columns ``duplicate_group`` and
             ``is_duplicate``; ``"identify"`` for a row for each member of a group instead. As in `ExactDuplicates`.
-        id_field, report_path: as in `ExactDuplicates`.
+        id_field, report_path: same settings as in `ExactDuplicates`.
         reading: limits, and whether pictures are decoded in a child process.
-        name: of the stage.
+        name: name of the stage.
 
     The bytes of each file are fetched once and not kept: what is shuffled is a hash of 128 bits (XXH3). The result is
     the same for any number of workers and any partitioning of the files. A file that cannot be fetched or decoded goes
@@ -89,8 +89,8 @@ class ImageExactDuplicates(SearchForDuplicates):
         return {} if self.by == "bytes" else {"PIL": "images", "simplejpeg": "images"}
 
     def settings(self) -> dict[str, Any]:
-        left = {name: value for name, value in super().settings().items() if name not in ("report_path", "reading")}
-        return {**left, "max_pixels": self.reading.max_pixels}
+        settings = {name: value for name, value in super().settings().items() if name not in ("report_path", "reading")}
+        return {**settings, "max_pixels": self.reading.max_pixels}
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         kind = FileDigestStage if self.by == "bytes" else PixelDigestStage

@@ -54,7 +54,7 @@ class Fingerprints(NamedTuple):
     """Fingerprints of pictures, as arrays of one row each.
 
     Args:
-        hashes: of shape (pictures, 2), uint64.
+        hashes: array of shape (pictures, 2), uint64.
         mirrored: those of the pictures flipped, left to right.
         pixels: width times height of the files.
         grays: thumbnails of shape (pictures, 32, 32), uint8.
@@ -85,20 +85,20 @@ class Fingerprints(NamedTuple):
     @property
     def contents(self) -> npt.NDArray[np.uint64]:
         """A number for each thumbnail, equal for equal ones; numbers of similar colours are close to each other."""
-        found = np.empty(len(self.hashes), np.uint64)
+        contents = np.empty(len(self.hashes), np.uint64)
         for row, (gray, colours) in enumerate(zip(self.grays, self.colours, strict=True)):
             light = int(gray.mean()) >> 2
             blue, red = ((int(plane.mean()) + 128) >> 3 for plane in colours)
-            own = xxhash.xxh3_64_intdigest(gray.tobytes() + colours.tobytes()) >> 16
-            found[row] = light << 58 | blue << 53 | red << 48 | own
-        return found
+            digest = xxhash.xxh3_64_intdigest(gray.tobytes() + colours.tobytes()) >> 16
+            contents[row] = light << 58 | blue << 53 | red << 48 | digest
+        return contents
 
 
 def _waves() -> npt.NDArray[np.int64]:
     frequency, place = np.arange(1, _FREQUENCIES + 1)[:, None], np.arange(_GRID)[None, :]
     exact = np.sqrt(2 / _GRID) * np.cos(np.pi * frequency * (2 * place + 1) / (2 * _GRID))
-    whole: npt.NDArray[np.int64] = np.round(exact * _SCALE).astype(np.int64)  # gives the same bits on every machine
-    return whole
+    rounded: npt.NDArray[np.int64] = np.round(exact * _SCALE).astype(np.int64)  # gives the same bits on every machine
+    return rounded
 
 
 def _lowest() -> npt.NDArray[np.int64]:
@@ -118,7 +118,7 @@ def structure_hash(gray: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     zeros rather than noise: pictures of one colour have the hash 0.
 
     Args:
-        gray: of shape (64, 64), whole numbers from 0 to 255.
+        gray: array of shape (64, 64), whole numbers from 0 to 255.
 
     Examples:
         >>> structure_hash(np.full((64, 64), 200)).tolist()
@@ -133,8 +133,8 @@ def fingerprint_of(pixels: Pixels, width: int | None = None, height: int | None 
     """The fingerprint of a picture.
 
     Args:
-        pixels: of shape (height, width, 3), uint8, RGB; of reduced size where that has 64 pixels a side.
-        width, height: of the picture itself; by default those of `pixels`.
+        pixels: array of shape (height, width, 3), uint8, RGB; of reduced size where that has 64 pixels a side.
+        width, height: size of the picture itself; by default that of `pixels`.
 
     Examples:
         >>> data = fingerprint_of(np.zeros((300, 200, 3), np.uint8))
@@ -147,14 +147,14 @@ def fingerprint_of(pixels: Pixels, width: int | None = None, height: int | None 
     red, green, blue = cells[..., 0], cells[..., 1], cells[..., 2]
     light = 299 * red + 587 * green + 114 * blue  # in thousandths
     gray = (light + 500) // 1000
-    found = np.zeros((), _TYPE)
-    found["hash"], found["mirrored"] = structure_hash(gray), structure_hash(gray[:, ::-1])
-    found["width"], found["height"] = width or columns, height or rows
-    found["gray"] = (_smoothed(_smoothed(gray).T).T + 32) // 64
+    fingerprint = np.zeros((), _TYPE)
+    fingerprint["hash"], fingerprint["mirrored"] = structure_hash(gray), structure_hash(gray[:, ::-1])
+    fingerprint["width"], fingerprint["height"] = width or columns, height or rows
+    fingerprint["gray"] = (_smoothed(_smoothed(gray).T).T + 32) // 64
     for place, (plane, unit) in enumerate(((blue, 1.772), (red, 1.402))):
         apart = _sums(1000 * plane - light, COLOURS) / (1000 * (_GRID // COLOURS) ** 2 * unit)
-        found["colours"][place] = np.clip(np.rint(apart), -128, 127)
-    return found.tobytes()
+        fingerprint["colours"][place] = np.clip(np.rint(apart), -128, 127)
+    return fingerprint.tobytes()
 
 
 def _smoothed(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -166,8 +166,8 @@ def _smoothed(cells: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 def _sums(cells: npt.NDArray[np.int64], side: int) -> npt.NDArray[np.int64]:
     """Add up cells until `side` of them are left along each side."""
-    each = len(cells) // side
-    summed: npt.NDArray[np.int64] = cells.reshape(side, each, side, each).sum(axis=(1, 3))
+    block_side = len(cells) // side
+    summed: npt.NDArray[np.int64] = cells.reshape(side, block_side, side, block_side).sum(axis=(1, 3))
     return summed
 
 

@@ -30,11 +30,11 @@ def guarded(
     themselves, a few times; in the end each must be paired with the one that stays. Time is linear in the pairs.
 
     Args:
-        ranks: of each image: the smallest of a group stays.
+        ranks: rank of each image: the smallest of a group stays.
         pairs: images that are similar enough, by their places among all.
-        similarity: of each pair.
+        similarity: similarity of each pair.
         compare: gives the similarity of any pairs.
-        least: of an image and the one that stays.
+        least: least similarity of an image and the one that stays.
 
     Examples:
         A chain in which each is like the next: 3 is not like 0.

@@ -76,13 +76,14 @@ class ImageNearDuplicates(NearDuplicateStage):
         clustering: ``"guarded"``: images connected by pairs are a group, but for those that are unlike the one that
             stays, so that no chain of small changes joins different pictures; ``"connected"``: without that rule;
             ``"star"``: each dropped image is a verified duplicate of the kept one.
-        keep: which of a group to keep: ``"first"`` in the order of the source, ``"largest"`` in pixels,
+        keep: rule for which image of a group to keep: ``"first"`` in the order of the source, ``"largest"`` in pixels,
             ``Highest("score")``, ``Lowest("size")`` or ``Preferred("split", ["test", "train"])``, which removes copies
             of test images from the training data.
-        together: as in `Parts`: 1 for up to some millions of images takes less disk, 2 or 3 for billions less time.
-        action, id_field, report_path, index_path, source_field: as in `FuzzyDuplicates`.
+        together: same setting as in `Parts`: 1 for up to some millions of images takes less disk, 2 or 3 for billions
+            less time.
+        action, id_field, report_path, index_path, source_field: same settings as in `FuzzyDuplicates`.
         reading: limits, and whether pictures are decoded in a child process.
-        name: of the stage.
+        name: name of the stage.
 
     The result is the same for any number of workers and any partitioning of the files. What waits on disk, beside the
     output, are the rows, fingerprints, and 66 keys of 38 bytes for each image (with the defaults); never pixels. A
@@ -258,14 +259,14 @@ class KeyWriter(EntryWriter):
             hashes = np.concatenate([hashes, prints.mirrored])
             rows = np.concatenate([rows, rows + _MIRRORED])
             contents = np.concatenate([contents, ~contents])
-        each = self.cut.keys_each
+        keys_per_hash = self.cut.keys_each
         columns: dict[str, npt.NDArray[Any]] = {
             KEY: self.cut.keys(hashes).ravel(),
-            ROW: np.repeat(rows, each).astype(np.uint32),
-            CONTENT: np.repeat(contents, each),
-            _GROUP: np.tile(np.arange(each, dtype=np.uint16), len(hashes)),
+            ROW: np.repeat(rows, keys_per_hash).astype(np.uint32),
+            CONTENT: np.repeat(contents, keys_per_hash),
+            _GROUP: np.tile(np.arange(keys_per_hash, dtype=np.uint16), len(hashes)),
         }
-        return table_of(columns | {name: np.repeat(hashes[:, word], each) for word, name in enumerate(_WORDS)})
+        return table_of(columns | {name: np.repeat(hashes[:, word], keys_per_hash) for word, name in enumerate(_WORDS)})
 
 
 #: Added to the row of a mirror image.
@@ -298,15 +299,15 @@ class FindNearHashes(ProcessingStage[DocumentBatch, DocumentBatch]):
         pairs = self._pairs(table, pictures, rows >= _MIRRORED)
         new = pairs.right >= self.first
         left, right = pairs.left[new], pairs.right[new]
-        found = task.with_data(table_of({KEY: scale_keys(left, int(row_offsets[-1])), LEFT: left, RIGHT: right}))
-        found.found = {"large buckets": pairs.short} if pairs.short else {}
-        return found
+        result = task.with_data(table_of({KEY: scale_keys(left, int(row_offsets[-1])), LEFT: left, RIGHT: right}))
+        result.found = {"large buckets": pairs.short} if pairs.short else {}
+        return result
 
     def _pairs(self, table: Any, pictures: Ints, mirrored: npt.NDArray[np.bool_]) -> HashPairs:
         hashes = np.stack([numbers(table, name) for name in _WORDS], axis=1)
-        found = self.cut.pairs_of(
+        pairs = self.cut.pairs_of(
             numbers(table, KEY), hashes, numbers(table, CONTENT), 2 * pictures + mirrored, numbers(table, _GROUP)
         )
-        wanted = (found.left % 2 + found.right % 2 < 2) & (found.left // 2 != found.right // 2)
-        left, right = found.left[wanted] // 2, found.right[wanted] // 2
-        return HashPairs(np.minimum(left, right), np.maximum(left, right), found.short, found.compared)
+        wanted = (pairs.left % 2 + pairs.right % 2 < 2) & (pairs.left // 2 != pairs.right // 2)
+        left, right = pairs.left[wanted] // 2, pairs.right[wanted] // 2
+        return HashPairs(np.minimum(left, right), np.maximum(left, right), pairs.short, pairs.compared)

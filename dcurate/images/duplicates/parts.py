@@ -47,7 +47,7 @@ class Parts:
     with those filed under the same.
 
     Args:
-        bits: of a hash; a multiple of 64.
+        bits: number of bits of a hash; a multiple of 64.
         max_distance: most bits in which two hashes differ.
         together: parts in a key. 1 makes few short keys, for up to some millions of pictures; more make longer keys,
             so that fewer hashes share one by chance, but more of them.
@@ -100,17 +100,17 @@ class Parts:
         """Return the keys of hashes, of shape (hashes, keys of each).
 
         Args:
-            hashes: of shape (hashes, words of 64 bits).
+            hashes: array of shape (hashes, words of 64 bits).
         """
         scheme = self.scheme
-        found = np.empty((len(hashes), self.keys_each), np.uint64)
+        keys = np.empty((len(hashes), self.keys_each), np.uint64)
         parts = [_mixed(hashes & mask, number) for number, mask in enumerate(scheme.masks)]
         for number, group in enumerate(scheme.groups.tolist()):
             key = np.full(len(hashes), number + 1, np.uint64)
             for part in group:
                 key = _stirred(key * _MIX + parts[part])
-            found[:, number] = key
-        return found
+            keys[:, number] = key
+        return keys
 
     def pairs(self, hashes: Hashes, contents: Words | None = None) -> HashPairs:
         """Return all pairs of hashes within the distance.
@@ -123,7 +123,7 @@ class Parts:
         few others have; those that are near by chance under the one with the fewest.
 
         Args:
-            hashes: of shape (pictures, words).
+            hashes: array of shape (pictures, words).
             contents: what is known of each picture beside its hash, as a number; by default all differ.
 
         Examples:
@@ -142,9 +142,9 @@ class Parts:
         """Return the pairs among the entries of some keys: all entries of a key must be there.
 
         Args:
-            keys: of each entry.
-            hashes: of shape (entries, words).
-            contents: as for `pairs`.
+            keys: key of each entry.
+            hashes: array of shape (entries, words).
+            contents: contents of the pictures, as for `pairs`.
             docs: the number of the picture.
             groups: the number of the key among those of its hash.
         """
@@ -176,25 +176,25 @@ def _codes(entries: HashedEntries, scheme: Scheme) -> tuple[Words, int, int]:
     """All pairs as numbers, each once; in how many buckets some were left out; and how many were compared."""
     largest = int(largest_bucket(entries.keys))
     bucket = Bucket(*(np.empty(size, np.int64) for size in (largest, largest + 1, largest + 1, SMALL, 1)))
-    found, begin, short, compared = [np.zeros(0, np.uint64)], (0, 0), 0, 0
+    chunks, begin, short, compared = [np.zeros(0, np.uint64)], (0, 0), 0, 0
     out = np.empty(_PAIRS, np.uint64)
     while begin[0] < len(entries.keys):
         reached = Reached(*near_pairs(entries, scheme, bucket, begin, out))
         if reached.taken:
-            found.append(out[: reached.taken].copy())
+            chunks.append(out[: reached.taken].copy())
         elif reached.start < len(entries.keys):
             out = np.empty(2 * len(out), np.uint64)
         begin, short = (reached.start, reached.hash), short + reached.short
         compared += reached.compared
-    return np.unique(np.concatenate(found)), int(short), int(compared)
+    return np.unique(np.concatenate(chunks)), int(short), int(compared)
 
 
 def _mixed(words: Hashes, number: int) -> npt.NDArray[np.uint64]:
     """A hash of some words and a number."""
-    found = np.full(len(words), number + 1, np.uint64)
+    mixed = np.full(len(words), number + 1, np.uint64)
     for word in range(words.shape[1]):
-        found = _stirred(found * _MIX + words[:, word])
-    return found
+        mixed = _stirred(mixed * _MIX + words[:, word])
+    return mixed
 
 
 def _stirred(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

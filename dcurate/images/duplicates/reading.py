@@ -54,7 +54,7 @@ class PictureReader:
     """Calls a function for the bytes of pictures, here or in a child process.
 
     Args:
-        function: as a `Sandbox` takes it: it returns one byte string.
+        function: function in the form that a `Sandbox` takes: it returns one byte string.
         reading: how.
     """
 
@@ -120,7 +120,10 @@ class _WithReader(PictureStage):
         if self._reader is None:
             self.setup()
         assert self._reader is not None
-        return [found if isinstance(found, MediaFault) else (found,) for found in self._reader.read(files)]
+        return [
+            fingerprint if isinstance(fingerprint, MediaFault) else (fingerprint,)
+            for fingerprint in self._reader.read(files)
+        ]
 
 
 @dataclass

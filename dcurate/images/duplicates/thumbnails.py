@@ -30,7 +30,7 @@ def evidence(measures: npt.NDArray[Any]) -> Floats:
     A picture with contrast is judged by its structure and hue; of a plain one the colour is all there is to compare.
 
     Args:
-        measures: of shape (pairs, measures), see `dcurate.kernels.thumbnails.MEASURES`.
+        measures: array of shape (pairs, measures), see `dcurate.kernels.thumbnails.MEASURES`.
     """
     residual, worst, texture, peak, hue, brightness, contrast, colour, shift = measures.T.astype(np.float64)
     columns = [
@@ -75,13 +75,13 @@ class ThumbnailSimilarity:
 
     def __call__(self, left: Ints, right: Ints) -> Floats:
         """Compare the pictures of these numbers, pair by pair."""
-        found = self._compared(left, right, mirrored=False)
-        return np.maximum(found, self._compared(left, right, mirrored=True)) if self.flips else found
+        similarity = self._compared(left, right, mirrored=False)
+        return np.maximum(similarity, self._compared(left, right, mirrored=True)) if self.flips else similarity
 
     def _compared(self, left: Ints, right: Ints, mirrored: bool) -> Floats:
-        grays, colours = (np.ascontiguousarray(each) for each in (self.prints.grays, self.prints.colours))
-        left, right = (np.ascontiguousarray(each, np.int64) for each in (left, right))
+        grays, colours = (np.ascontiguousarray(array) for array in (self.prints.grays, self.prints.colours))
+        left, right = (np.ascontiguousarray(array, np.int64) for array in (left, right))
         measures = thumbnail_differences(grays, colours, left, right, mirrored)
-        found = 1 / (1 + np.exp(-np.clip(evidence(measures), -50, 50)))
+        similarity = 1 / (1 + np.exp(-np.clip(evidence(measures), -50, 50)))
         equal = (measures[:, [0, 5, 7]] == 0).all(axis=1)
-        return np.where(equal, 1.0, np.minimum(found, _NEXT_TO_ONE))
+        return np.where(equal, 1.0, np.minimum(similarity, _NEXT_TO_ONE))

@@ -32,9 +32,9 @@ class InterleavedCLIPScoreFilterStage(VisionStage):
     Args:
         model_identifier: an id at the Hugging Face hub, or a local folder, of a model of pictures and texts.
         min_score: the least cosine with any of the texts that is kept.
-        drop_invalid_rows: as of `InterleavedAspectRatioFilterStage`, as is ``score_field``.
-        cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: as in
-            `ModelStage`.
+        drop_invalid_rows: same setting as in `InterleavedAspectRatioFilterStage`, as is ``score_field``.
+        cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: same settings as
+            in `ModelStage`.
         storage_options: for fsspec, where images are fetched.
 
     Examples:
@@ -104,10 +104,10 @@ class InterleavedCLIPScoreFilterStage(VisionStage):
             return {}
         distinct = list(dict.fromkeys(text for _, text in kept))
         vectors = dict(zip(distinct, self.embed_texts(distinct), strict=True))
-        found: dict[int, list[Any]] = {}
+        by_sample: dict[int, list[Any]] = {}
         for sample, text in kept:
-            found.setdefault(sample, []).append(vectors[text])
-        return {sample: np.stack(each) for sample, each in found.items()}
+            by_sample.setdefault(sample, []).append(vectors[text])
+        return {sample: np.stack(sample_vectors) for sample, sample_vectors in by_sample.items()}
 
     def _images(self, verdicts: Verdicts, rows: Ints) -> Iterator[tuple[list[int], Vectors]]:
         """Yield the numbers and the embeddings of images, as many as the model is given at once."""

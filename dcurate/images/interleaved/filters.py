@@ -81,23 +81,23 @@ class Verdicts:
         Args:
             added: columns to add to all rows.
         """
-        left = self.kept
-        content = left & (self.modality != METADATA)
+        kept = self.kept
+        content = kept & (self.modality != METADATA)
         full = np.zeros(int(self.sample.max(initial=-1)) + 1, np.bool_)
         full[self.sample[content]] = True
-        self.drop(np.flatnonzero(left & ~content & ~full[self.sample]), ORPHAN)
+        self.drop(np.flatnonzero(kept & ~content & ~full[self.sample]), ORPHAN)
         table = self.table
         for name, column in (added or {}).items():
             place = table.schema.get_field_index(name)
             table = table.append_column(name, column) if place < 0 else table.set_column(place, name, column)
         rejections = tuple(self._rejections(table))
-        left = self.kept
-        numbered = self._numbered(left & (self.modality != METADATA))
+        kept = self.kept
+        numbered = self._numbered(kept & (self.modality != METADATA))
         if not np.array_equal(numbered, self.position):
             field = table.schema.field("position")
             column = pa.array(numbered).cast(field.type)
             table = table.set_column(table.schema.get_field_index("position"), field, column)
-        table = table if left.all() else table.filter(pa.array(left))
+        table = table if kept.all() else table.filter(pa.array(kept))
         return replace(self.batch.with_data(table), rejections=rejections)
 
     def _numbered(self, content: Mask) -> Ints:
@@ -111,7 +111,7 @@ class Verdicts:
         return numbered
 
     def _rejections(self, table: pa.Table) -> list[Rejection]:
-        found = []
+        rejections = []
         for reason in dict.fromkeys(why for why in self._why if why):
             for fault in (False, True):
                 rows = np.flatnonzero(self._why == reason)
@@ -120,11 +120,11 @@ class Verdicts:
                     continue
                 gone = table.take(pa.array(rows))
                 if fault and "materialize_error" in gone.column_names:
-                    said = pa.array([str(self._faults[row].detail or reason) for row in rows.tolist()], pa.string())
+                    errors = pa.array([str(self._faults[row].detail or reason) for row in rows.tolist()], pa.string())
                     place = gone.schema.get_field_index("materialize_error")
-                    gone = gone.set_column(place, "materialize_error", said)
-                found.append(Rejection(self.stage, reason, gone.num_rows, gone.nbytes, gone, fault=fault))
-        return found
+                    gone = gone.set_column(place, "materialize_error", errors)
+                rejections.append(Rejection(self.stage, reason, gone.num_rows, gone.nbytes, gone, fault=fault))
+        return rejections
 
 
 @dataclass
@@ -236,7 +236,8 @@ class InterleavedBlurFilterStage(InterleavedFilterStage):
     """Drop blurred images: those whose Laplacian, over all pixels and colours, has a small variance.
 
     Args:
-        drop_invalid_rows: as of `InterleavedAspectRatioFilterStage`, as are ``score_field`` and ``storage_options``.
+        drop_invalid_rows: same setting as in `InterleavedAspectRatioFilterStage`, as are ``score_field`` and
+            ``storage_options``.
         score_threshold: the least variance that is kept.
 
     Examples:
@@ -259,7 +260,8 @@ class InterleavedQRCodeFilterStage(InterleavedFilterStage):
     """Drop images of which QR codes cover a large share.
 
     Args:
-        drop_invalid_rows: as of `InterleavedAspectRatioFilterStage`, as are ``score_field`` and ``storage_options``.
+        drop_invalid_rows: same setting as in `InterleavedAspectRatioFilterStage`, as are ``score_field`` and
+            ``storage_options``.
         score_threshold: images with this share of their area, or more, are dropped.
 
     Examples:
@@ -284,7 +286,7 @@ class InterleavedImageToTextRatioFilterStage(InterleavedFilterStage):
     """Drop samples with too few or too many images for their words; words are parted by white space.
 
     Args:
-        drop_invalid_rows: as of `InterleavedAspectRatioFilterStage`.
+        drop_invalid_rows: same setting as in `InterleavedAspectRatioFilterStage`.
         min_ratio: the least number of images a word.
         max_ratio: the greatest.
         score_field: a column for the ratio of the sample; null for rows that are no images.

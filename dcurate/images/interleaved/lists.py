@@ -36,7 +36,7 @@ def mmc4_record(record: Mapping[str, Any]) -> Record:
         >>> made["texts"], made["images"], made["url"]
         (['Hi', None, 'there'], [None, 'a.png', None], 'u')
     """
-    rest = {name: value for name, value in record.items() if name not in _MMC4}
+    remaining = {name: value for name, value in record.items() if name not in _MMC4}
     texts: list[Any] = []
     images: list[Any] = []
     about: list[Any] = []
@@ -54,7 +54,7 @@ def mmc4_record(record: Mapping[str, Any]) -> Record:
         texts.append(None)
         images.append(info.get("raw_url") or info.get("image_name") or "")
         about.append(info)
-    return {"texts": texts, "images": images, "metadata": about, **rest}
+    return {"texts": texts, "images": images, "metadata": about, **remaining}
 
 
 @dataclass
@@ -185,7 +185,7 @@ class FromInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
         sample_id_field: the column for the id of a sample, or None for none.
         images: what the list of images holds: ``"addresses"``, text; or ``"bytes"``, Hugging Face's ``{bytes, path}``:
             images that the rows only refer to are fetched.
-        on_materialize_error: as of `InterleavedWebdatasetWriter`, where an image cannot be fetched.
+        on_materialize_error: same setting as in `InterleavedWebdatasetWriter`, where an image cannot be fetched.
         texts_field, images_field: the lists.
         position_fields: columns that become JSON text, a list with a value for each place.
         storage_options: for fsspec.
@@ -222,8 +222,8 @@ class FromInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], list(SCHEMA.names[:3])
 
     def outputs(self) -> Spec:
-        own = [] if self.sample_id_field is None else [self.sample_id_field]
-        return ["data"], [*own, self.texts_field, self.images_field]
+        id_fields = [] if self.sample_id_field is None else [self.sample_id_field]
+        return ["data"], [*id_fields, self.texts_field, self.images_field]
 
     def columns_after(self, columns: Sequence[str]) -> None:
         """Not known: columns of metadata rows become columns of the samples."""

@@ -54,14 +54,14 @@ def bytes_of(
             REF: ref_array([_ref(ref) for ref in refs]),
         }
     )
-    said = errors.to_pylist()
-    for start, found in fetched(wanted, limit=limit, storage_options=storage_options):
-        for place, data in enumerate(found, start):
+    messages = errors.to_pylist()
+    for start, batch in fetched(wanted, limit=limit, storage_options=storage_options):
+        for place, data in enumerate(batch, start):
             ref = refs[place]
             if isinstance(ref, MediaFault):
                 yield int(rows[place]), ref
             elif isinstance(data, MediaFault):
-                yield int(rows[place]), _explained(data, ref, said[place])
+                yield int(rows[place]), _explained(data, ref, messages[place])
             else:
                 page = ref.frame_index
                 yield int(rows[place]), data if page is None else page_of(data, page)
@@ -71,8 +71,8 @@ _READ = ("binary_content", "source_ref", "materialize_error")
 
 
 def _pairs(here: Any, texts: Any) -> Iterator[tuple[bool | None, str | None]]:
-    there = pc.is_valid(here).to_pylist()
-    return zip((True if each else None for each in there), texts.to_pylist(), strict=True)
+    present = pc.is_valid(here).to_pylist()
+    return zip((True if is_present else None for is_present in present), texts.to_pylist(), strict=True)
 
 
 def source_of(text: str | None) -> SourceRef:
@@ -126,9 +126,9 @@ def page_of(data: bytes, page: int) -> bytes | MediaFault:
         with needed("PIL.Image", "pages of a TIFF", "images").open(io.BytesIO(data), formats=["TIFF"]) as image:
             image.seek(page)
             check_pixels(image.size, len(data))
-            one = image.copy()
+            frame = image.copy()
         file = io.BytesIO()
-        one.save(file, "TIFF")
+        frame.save(file, "TIFF")
     except MediaError as error:
         return error.fault
     except EOFError:

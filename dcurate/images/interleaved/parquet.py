@@ -28,7 +28,7 @@ class InterleavedParquetReader(ParquetReader):
         files_per_partition: files of one split.
         blocksize: split size on disk, as bytes or ``"128MiB"``.
         fields: columns to read besides the reserved ones; all by default.
-        read_kwargs, storage_options, schema, limit: as of `ParquetReader`.
+        read_kwargs, storage_options, schema, limit: same settings as in `ParquetReader`.
         max_batch_bytes: batches of about this many bytes at most, cut between samples; by default a batch is a split.
 
     Raises:
@@ -71,18 +71,18 @@ class InterleavedParquetReader(ParquetReader):
         return super().process(task)
 
     def columns(self) -> list[str] | None:
-        found = super(InterleavedParquetReader, self._with_reserved()).columns()
-        return None if found is None else list(dict.fromkeys([*SCHEMA.names, *found]))
+        names = super(InterleavedParquetReader, self._with_reserved()).columns()
+        return None if names is None else list(dict.fromkeys([*SCHEMA.names, *names]))
 
     def _with_reserved(self) -> InterleavedParquetReader:
         """The reader with the reserved columns that the files have among its fields."""
         if self.fields is None:
             return self
-        found = self._heads(self._files()) if self._sniffed is None else self._sniffed
-        there = [name for name in found.types if name in RESERVED]
-        own = replace(self, fields=list(dict.fromkeys([*there, *self.fields])))
-        own._sniffed = self._sniffed
-        return own
+        heads = self._heads(self._files()) if self._sniffed is None else self._sniffed
+        reserved = [name for name in heads.types if name in RESERVED]
+        reader = replace(self, fields=list(dict.fromkeys([*reserved, *self.fields])))
+        reader._sniffed = self._sniffed
+        return reader
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         bounds = super()._cut(file, target)

@@ -170,12 +170,12 @@ def rows_of_record(
     texts, images = _lists(record, layout)
     full = [text is not None or image is not None for text, image in zip(texts, images, strict=True)]
     aligned = {name: values for name in layout.by_position if (values := _aligned(record.get(name), full))}
-    each = {
+    by_modality = {
         TEXT: _each(record, layout.by_text, texts),
         IMAGE: _each(record, layout.by_image, images),
     }
-    taken = {layout.texts, layout.images, *aligned, *each[TEXT], *each[IMAGE]}
-    rest = {name: value for name, value in record.items() if name not in taken}
+    taken = {layout.texts, layout.images, *aligned, *by_modality[TEXT], *by_modality[IMAGE]}
+    remaining = {name: value for name, value in record.items() if name not in taken}
     about = None if source is None or source.path is None else source.json
     rows: list[Row] = [
         {
@@ -183,7 +183,7 @@ def rows_of_record(
             "position": BEFORE,
             "modality": METADATA,
             "content_type": _JSON,
-            "text_content": json.dumps(rest, ensure_ascii=False),
+            "text_content": json.dumps(remaining, ensure_ascii=False),
             "source_ref": about,
             **{name: as_column(record.get(name)) for name in layout.fields},
         }
@@ -197,7 +197,7 @@ def rows_of_record(
             row: Row = {"sample_id": sample, "position": place, "modality": modality}
             row |= _text(value, about) if modality == TEXT else _image(locate(value), frames)
             row |= {name: _as_json(values[place]) for name, values in aligned.items()}
-            row |= {name: values[counts[modality]] for name, values in each[modality].items()}
+            row |= {name: values[counts[modality]] for name, values in by_modality[modality].items()}
             counts[modality] += 1
             rows.append(row)
     return rows
@@ -211,19 +211,19 @@ def _text(value: Any, about: str | None) -> Row:
     return {"content_type": _PLAIN, "text_content": str(value), "source_ref": about}
 
 
-def _image(found: NamedPicture, frames: dict[tuple[str | None, str | None], int]) -> Row:
-    ref = found.ref
-    kind = found.kind or content_type(ref.member or ref.path)
-    if kind == "image/tiff" and ref.path is not None and ref.frame_index is None and found.error is None:
+def _image(picture: NamedPicture, frames: dict[tuple[str | None, str | None], int]) -> Row:
+    ref = picture.ref
+    kind = picture.kind or content_type(ref.member or ref.path)
+    if kind == "image/tiff" and ref.path is not None and ref.frame_index is None and picture.error is None:
         # A file of several pages is named once for each of its pages.
         page = frames.get((ref.path, ref.member), 0)
         frames[ref.path, ref.member] = page + 1
         ref = SourceRef(ref.path, ref.member, ref.byte_offset, ref.byte_size, page)
     return {
         "content_type": kind or _UNKNOWN,
-        "binary_content": found.data,
+        "binary_content": picture.data,
         "source_ref": ref.json,
-        "materialize_error": found.error,
+        "materialize_error": picture.error,
     }
 
 
@@ -254,7 +254,7 @@ def _aligned(value: Any, full: Sequence[bool]) -> list[Any] | None:
             return None
     if not isinstance(value, list) or len(value) != len(full):
         return None
-    return value if all(here or one is None for here, one in zip(full, value, strict=True)) else None
+    return value if all(here or entry is None for here, entry in zip(full, value, strict=True)) else None
 
 
 def _each(record: Mapping[str, Any], names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
@@ -274,7 +274,7 @@ def with_types(rows: Sequence[Row], names: Sequence[str]) -> list[pa.Field]:
 
     Args:
         rows: interleaved rows, in which values that become JSON are replaced.
-        names: of the columns.
+        names: names of the columns.
 
     Examples:
         >>> rows = [{"n": 1, "mixed": "a"}, {"n": None, "mixed": {"k": 2}}, {"n": 0.5, "mixed": "7"}]
@@ -393,22 +393,22 @@ class Sample:
         if before is None:
             return {}
         text = before.get("text_content")
-        rest = _from_json(text, "metadata") if text else {}
-        if not isinstance(rest, dict):
-            raise MediaError("bad metadata", f"it holds {type(rest).__name__}, not an object")
+        metadata = _from_json(text, "metadata") if text else {}
+        if not isinstance(metadata, dict):
+            raise MediaError("bad metadata", f"it holds {type(metadata).__name__}, not an object")
         for name, value in before.items() if columns else ():
             if name in RESERVED or name == NUMBER or value is None or name in layout.by_position:
                 continue
-            if as_column(rest.get(name)) != value:
-                rest[name] = value
-        return dict(rest)
+            if as_column(metadata.get(name)) != value:
+                metadata[name] = value
+        return dict(metadata)
 
 
-def _from_json(text: Any, what: str) -> Any:
+def _from_json(text: Any, label: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise MediaError("bad metadata", f"{what} is not JSON: {error}") from error
+        raise MediaError("bad metadata", f"{label} is not JSON: {error}") from error
 
 
 def _add_columns(record: Record, rows: Sequence[Row], layout: SampleColumns, before: Row) -> None:
@@ -466,5 +466,5 @@ def samples_of(rows: Sequence[Row]) -> Iterator[Sample]:
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(row["sample_id"], []).append(row)
-    for name, each in groups.items():
-        yield Sample(name, sorted(each, key=lambda row: int(row["position"])))
+    for name, sample_rows in groups.items():
+        yield Sample(name, sorted(sample_rows, key=lambda row: int(row["position"])))

@@ -46,7 +46,7 @@ class SourceRef:
     Args:
         path: the file or the archive, as fsspec opens it; None if nobody knows.
         member: the name within the archive, or None for a file of its own.
-        byte_offset: of the bytes within the archive, where they are stored as they are.
+        byte_offset: offset of the bytes within the archive, where they are stored as they are.
         byte_size: how many there are.
         frame_index: the page of a TIFF with several.
 
@@ -111,8 +111,8 @@ def check(names: Iterable[str]) -> None:
         Traceback (most recent call last):
         dcurate.errors.DataError: rows have no column 'position', 'modality'; read them with an interleaved reader
     """
-    there = set(names)
-    missing = [name for name in REQUIRED if name not in there]
+    present = set(names)
+    missing = [name for name in REQUIRED if name not in present]
     if missing:
         raise DataError(f"rows have no column {listed(missing)}; read them with an interleaved reader")
 

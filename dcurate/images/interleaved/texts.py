@@ -78,8 +78,8 @@ class OnTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
     @property
     def _inner(self) -> list[ProcessingStage[Any, Any]]:
         parts: list[Any] = []
-        for one in self._given:
-            parts += one.decompose_and_apply_with() if isinstance(one, CompositeStage) else [one]
+        for stage in self._given:
+            parts += stage.decompose_and_apply_with() if isinstance(stage, CompositeStage) else [stage]
         return parts
 
     @property
@@ -117,29 +117,31 @@ class OnTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
         units, numbers = self._units(verdicts, rows)
         seen = DocumentBatch(data=units, key=task.key, dataset_name=task.dataset_name)
         scored: list[Scored] = []
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for stage in self._inner:
             made: Any = stage.process(seen) if seen.num_items else seen
             if made is not None and not isinstance(made, DocumentBatch):
                 raise PipelineError(f"{self.name}: stage {stage.name!r} made no batch of texts; run it by itself")
             for gone in () if made is None else made.rejections:
                 self._drop(verdicts, gone, numbers)
-            left = units.slice(0, 0) if made is None else self._table(stage, made)
-            self._drop_rest(verdicts, seen, left, stage.name, numbers)
+            remaining = units.slice(0, 0) if made is None else self._table(stage, made)
+            self._drop_rest(verdicts, seen, remaining, stage.name, numbers)
             if made is not None:
                 scored += made.scored
-                found |= {name: found.get(name, 0) + count for name, count in made.found.items()}
-            seen = seen.with_data(left)
+                counts |= {name: counts.get(name, 0) + count for name, count in made.found.items()}
+            seen = seen.with_data(remaining)
         result = verdicts.result(self._added(verdicts, seen.to_arrow(), units, numbers))
-        return replace(result, scored=tuple(scored), found=found)
+        return replace(result, scored=tuple(scored), found=counts)
 
     def _units(self, verdicts: Verdicts, rows: Ints) -> tuple[pa.Table, list[Ints]]:
         """What the stages are shown, and the rows that each unit is about: a text, or the texts of a sample."""
         table = verdicts.table
         texts = table["text_content"].take(pa.array(rows)) if len(rows) else pa.array([], pa.string())
         if self.by == "row":
-            others = [name for name in table.column_names if name not in (_TEXT, "text_content", "binary_content")]
-            shown = table.select(others).take(pa.array(rows))
+            column_names = [
+                name for name in table.column_names if name not in (_TEXT, "text_content", "binary_content")
+            ]
+            shown = table.select(column_names).take(pa.array(rows))
             shown = shown.append_column(_TEXT, texts)
             return shown.append_column(_NUMBER, pa.array(np.arange(len(rows)))), [np.array([row]) for row in rows]
         joined: dict[int, list[str]] = {}
@@ -148,8 +150,8 @@ class OnTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
         names = table["sample_id"]
         numbers = [np.flatnonzero(verdicts.sample == sample) for sample in joined]
         columns = {
-            "sample_id": names.take(pa.array([int(each[0]) for each in numbers], pa.int64())),
-            _TEXT: pa.array([_BETWEEN.join(each) for each in joined.values()], pa.large_string()),
+            "sample_id": names.take(pa.array([int(sample_rows[0]) for sample_rows in numbers], pa.int64())),
+            _TEXT: pa.array([_BETWEEN.join(sample_texts) for sample_texts in joined.values()], pa.large_string()),
             _NUMBER: pa.array(np.arange(len(numbers))),
         }
         return pa.table(columns), numbers
@@ -172,23 +174,27 @@ class OnTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
                 verdicts.drop(numbers[number], gone.reason)
 
     @staticmethod
-    def _drop_rest(verdicts: Verdicts, before: DocumentBatch, left: pa.Table, stage: str, numbers: list[Ints]) -> None:
+    def _drop_rest(
+        verdicts: Verdicts, before: DocumentBatch, remaining: pa.Table, stage: str, numbers: list[Ints]
+    ) -> None:
         """Drop what a stage left out without a reason."""
-        missing = np.setdiff1d(before.to_arrow()[_NUMBER].to_numpy(), left[_NUMBER].to_numpy())
+        missing = np.setdiff1d(before.to_arrow()[_NUMBER].to_numpy(), remaining[_NUMBER].to_numpy())
         for number in missing.tolist():
             verdicts.drop(numbers[number], stage)
 
     def _added(
-        self, verdicts: Verdicts, left: pa.Table, units: pa.Table, numbers: list[Ints]
+        self, verdicts: Verdicts, remaining: pa.Table, units: pa.Table, numbers: list[Ints]
     ) -> dict[str, pa.Array | pa.ChunkedArray]:
         """The columns that stages have added, and the texts that they have changed, for all rows."""
         places = np.full(verdicts.table.num_rows, -1)
-        for at, number in enumerate(left[_NUMBER].to_pylist()):
+        for at, number in enumerate(remaining[_NUMBER].to_pylist()):
             places[numbers[number]] = at
         wanted = pa.array(places, mask=places < 0)
-        added = {name: left[name].take(wanted) for name in left.column_names if name not in units.column_names}
-        if self.by == "row" and not left[_TEXT].equals(units[_TEXT].take(left[_NUMBER])):
+        added = {
+            name: remaining[name].take(wanted) for name in remaining.column_names if name not in units.column_names
+        }
+        if self.by == "row" and not remaining[_TEXT].equals(units[_TEXT].take(remaining[_NUMBER])):
             kind = verdicts.table.schema.field("text_content").type
-            texts = left[_TEXT].take(wanted).cast(kind)
+            texts = remaining[_TEXT].take(wanted).cast(kind)
             added["text_content"] = pc.if_else(pa.array(places >= 0), texts, verdicts.table["text_content"])
         return added

@@ -71,7 +71,7 @@ def sharpness(pixels: npt.NDArray[np.uint8]) -> float:
         1040400.0
     """
     edged = np.pad(pixels, ((1, 1), (1, 1), (0, 0)), mode="reflect").astype(np.int16)
-    found = edged[:-2, 1:-1] + edged[2:, 1:-1] + edged[1:-1, :-2] + edged[1:-1, 2:] - 4 * edged[1:-1, 1:-1]
-    total = int(found.sum(dtype=np.int64))
-    squares = int(np.square(found, dtype=np.int32).sum(dtype=np.int64))
-    return (squares - total * total / found.size) / found.size
+    laplacian = edged[:-2, 1:-1] + edged[2:, 1:-1] + edged[1:-1, :-2] + edged[1:-1, 2:] - 4 * edged[1:-1, 1:-1]
+    total = int(laplacian.sum(dtype=np.int64))
+    squares = int(np.square(laplacian, dtype=np.int32).sum(dtype=np.int64))
+    return (squares - total * total / laplacian.size) / laplacian.size

@@ -73,7 +73,7 @@ class InterleavedWebdatasetReader(MediaSource):
         per_text_fields: the same for each text.
         json_extensions: the endings of members that are samples.
         max_batch_bytes: bytes of images that a batch refers to, about.
-        schema, frames: as of all readers; types are fixed here.
+        schema, frames: same settings as in all readers; types are fixed here.
 
     Raises:
         PipelineError: settings that cannot be.
@@ -98,9 +98,9 @@ class InterleavedWebdatasetReader(MediaSource):
 
     def __post_init__(self) -> None:
         for name in ("position_fields", "per_image_fields", "per_text_fields", "json_extensions"):
-            given = getattr(self, name)
-            if isinstance(given, str) or (len(given) and not is_names(list(given))):
-                raise PipelineError(f"{self.name}: {name}={given!r} must be a list of text")
+            names = getattr(self, name)
+            if isinstance(names, str) or (len(names) and not is_names(list(names))):
+                raise PipelineError(f"{self.name}: {name}={names!r} must be a list of text")
         parse_bytes(self.max_batch_bytes, f"{self.name}: max_batch_bytes")
         super().__post_init__()
         self.layout  # noqa: B018 - so that a wrong one is refused here
@@ -142,16 +142,16 @@ class InterleavedWebdatasetReader(MediaSource):
         size, most = 0, parse_bytes(self.max_batch_bytes, self.name)
         for part in task.parts:
             name = self._named(part)
-            for each in self._samples(part):
-                if isinstance(each, LostPart):
-                    lost.append((each, name))
+            for sample in self._samples(part):
+                if isinstance(sample, LostPart):
+                    lost.append((sample, name))
                     continue
-                if not batches or each.name in seen or size + each.nbytes > most:
+                if not batches or sample.name in seen or size + sample.nbytes > most:
                     batches.append([])
                     seen, size = set(), 0
-                batches[-1] += each.rows
-                seen.add(each.name)
-                size += each.nbytes
+                batches[-1] += sample.rows
+                seen.add(sample.name)
+                size += sample.nbytes
         if not batches and not lost:
             return None
         made = [DocumentBatch(data=self._table(rows), key=task.key) for rows in batches or [[]]]
@@ -164,13 +164,13 @@ class InterleavedWebdatasetReader(MediaSource):
         return rows_of(rows, [typed.get(field.name, field) for field in extra])
 
     def _items(self, part: FilePart, name: str) -> Iterator[SourceRow | LostPart | str]:
-        for each in self._samples(part):
-            yield each if isinstance(each, LostPart) else SourceRow({}, each.nbytes)
+        for sample in self._samples(part):
+            yield sample if isinstance(sample, LostPart) else SourceRow({}, sample.nbytes)
 
     def _samples(self, part: FilePart) -> Iterator[_Whole | LostPart]:
         with storage_errors("read", part.path):
-            each = self._all_samples(part)
-            yield from each if part.rows is None else islice(each, *part.rows)
+            samples = self._all_samples(part)
+            yield from samples if part.rows is None else islice(samples, *part.rows)
 
     def _all_samples(self, part: FilePart) -> Iterator[_Whole | LostPart]:
         store, path = self._store(part.path)
@@ -180,23 +180,23 @@ class InterleavedWebdatasetReader(MediaSource):
         damaged: dict[str, LostPart] = {}
         documents: list[tar.Member] = []
         doubled: list[LostPart] = []
-        for each in walked:
-            found = lost_in_tar(each, part.path)
-            if isinstance(each, tar.TarDamage) or each.kind == "folder" or (found is not None and not found.is_fault):
-                if found is not None:
-                    yield found
-            elif found is not None:
-                damaged.setdefault(each.name, found)
-            elif self._is_sample(each.name, each.size):
-                documents.append(each)
-            elif members.setdefault(each.name, each) is not each:
-                ref = Ref(part.path, each.name, each.offset, each.size)
-                doubled.append(LostPart(each.name, ref, MediaFault("member twice", each.name)))
+        for member in walked:
+            lost = lost_in_tar(member, part.path)
+            if isinstance(member, tar.TarDamage) or member.kind == "folder" or (lost is not None and not lost.is_fault):
+                if lost is not None:
+                    yield lost
+            elif lost is not None:
+                damaged.setdefault(member.name, lost)
+            elif self._is_sample(member.name, member.size):
+                documents.append(member)
+            elif members.setdefault(member.name, member) is not member:
+                ref = Ref(part.path, member.name, member.offset, member.size)
+                doubled.append(LostPart(member.name, ref, MediaFault("member twice", member.name)))
         archive = _Archive(part, members, damaged, self._elsewhere(part))
         for document in documents:
             yield self._sample(document, archive)
         yield from doubled
-        yield from (one for name, one in damaged.items() if name not in archive.named)
+        yield from (lost_member for name, lost_member in damaged.items() if name not in archive.named)
 
     def _is_sample(self, name: str, size: int) -> bool:
         return name.endswith(tuple(self.json_extensions)) and size <= _LARGEST_JSON
@@ -211,8 +211,12 @@ class InterleavedWebdatasetReader(MediaSource):
             if not listed:
                 store, path = self._store(part.path)
                 with tar.opened(store, path, part.size) as window:
-                    each = [one for one in tar.walk(window) if isinstance(one, tar.Member) and one.kind == "file"]
-                listed.append({one.name: one for one in reversed(each) if one.held == one.size})
+                    files = [
+                        member
+                        for member in tar.walk(window)
+                        if isinstance(member, tar.Member) and member.kind == "file"
+                    ]
+                listed.append({member.name: member for member in reversed(files) if member.held == member.size})
             return listed[0]
 
         return members
@@ -237,8 +241,8 @@ class InterleavedWebdatasetReader(MediaSource):
         return _Whole(name, rows, sum(sizes))
 
     def _id(self, record: dict[str, Any], key: str) -> str:
-        given = record.get(self.sample_id_field or "sample_id")
-        return key.rpartition("/")[2] if given is None else str(given)
+        sample_id = record.get(self.sample_id_field or "sample_id")
+        return key.rpartition("/")[2] if sample_id is None else str(sample_id)
 
     def _sample_of(self, name: str) -> str:
         return sample_of(name)[0]
@@ -284,17 +288,17 @@ class _Archive:
             name = value if isinstance(value, str) else None
             if name is not None:
                 for candidate in (name, f"{key}.{name}", f"{folder}/{name}"):
-                    found = self._found(candidate)
-                    if found is not None:
-                        return found
+                    picture = self._found(candidate)
+                    if picture is not None:
+                        return picture
                 if name.lower().startswith(_ADDRESS):
                     return NamedPicture(SourceRef(name))
             for candidate in filter(None, defaults):
-                found = self._found(candidate)
-                if found is not None:
-                    return found
-            said = name if name is not None else orjson.dumps(value).decode()
-            return NamedPicture(SourceRef(None, said), error=f"the tar has no member {said!r}")
+                picture = self._found(candidate)
+                if picture is not None:
+                    return picture
+            label = name if name is not None else orjson.dumps(value).decode()
+            return NamedPicture(SourceRef(None, label), error=f"the tar has no member {label!r}")
 
         return locate
 

@@ -74,18 +74,22 @@ class Materialised:
         """
         waiting = list(samples_of(numbered(self.table)))
         wanted = [row[NUMBER] for sample in waiting for row in sample.images if row["binary_content"] is None]
-        found = bytes_of(self.table, np.array(wanted, np.int64), storage_options=self._options) if fetch else iter(())
+        fetched_images = (
+            bytes_of(self.table, np.array(wanted, np.int64), storage_options=self._options) if fetch else iter(())
+        )
         for sample in waiting:
-            yield from self._filled(sample, found, fetch)
+            yield from self._filled(sample, fetched_images, fetch)
             for row in sample.rows:
                 row["binary_content"] = None
 
-    def _filled(self, sample: Sample, found: Iterator[tuple[int, bytes | MediaFault]], fetch: bool) -> Iterator[Sample]:
+    def _filled(
+        self, sample: Sample, fetched_images: Iterator[tuple[int, bytes | MediaFault]], fetch: bool
+    ) -> Iterator[Sample]:
         gone: list[tuple[Row, MediaFault]] = []
         for row in sample.images if fetch else ():
             if row["binary_content"] is not None:
                 continue
-            number, data = next(found)
+            number, data = next(fetched_images)
             assert number == row[NUMBER], "images are fetched in the order of their samples"
             if isinstance(data, bytes):
                 row["binary_content"], row["materialize_error"] = data, None
@@ -110,8 +114,8 @@ class Materialised:
             return
         self.lose([row for row, _ in gone], f"{_REASON}: {fault.reason}")
         numbers = {row[NUMBER] for row, _ in gone}
-        left = [row for row in sample.rows if row[NUMBER] not in numbers]
-        yield replace(sample, rows=left)
+        remaining = [row for row in sample.rows if row[NUMBER] not in numbers]
+        yield replace(sample, rows=remaining)
 
     def kept(self) -> list[int]:
         """Return the numbers of the rows that stay where no image is fetched: one with an error counts as missing.
@@ -122,7 +126,7 @@ class Materialised:
         numbers: list[int] = []
         for sample in samples_of(numbered(self.table)):
             gone = [(row, MediaFault("missing", row["materialize_error"])) for row in sample.rows if _is_lost(row)]
-            numbers += [row[NUMBER] for left in self._left(sample, gone) for row in left.rows]
+            numbers += [row[NUMBER] for remaining in self._left(sample, gone) for row in remaining.rows]
         return sorted(numbers)
 
     def lose(self, rows: Sequence[Row], reason: str) -> None:
@@ -183,7 +187,7 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
         per_text_fields: columns that are written as lists with a value for each text. Other columns with values for
             texts or images are written as lists, too: with a value for each image, each text, or each place of both
             lists, depending on which rows have values.
-        write_kwargs, fields, mode, storage_options: as of `JsonlWriter`.
+        write_kwargs, fields, mode, storage_options: same settings as in `JsonlWriter`.
         compression: None: pictures do not get smaller.
         max_rows_per_file, max_bytes_per_file, separate_by: refused, as they would cut samples; a batch is a file.
 
@@ -300,8 +304,8 @@ def _members(sample: Sample, layout: SampleColumns, used: set[str]) -> Iterator[
 def _own_name(ref: SourceRef, key: str) -> str | None:
     """The name that the image had, if it is one of the sample; None for a page of a file of several."""
     name = (ref.member or ref.path or "").rpartition("/")[2]
-    rest = name.removeprefix(f"{key}.")
-    return name if ref.frame_index is None and rest != name and rest not in ("", "json") else None
+    suffix = name.removeprefix(f"{key}.")
+    return name if ref.frame_index is None and suffix != name and suffix not in ("", "json") else None
 
 
 def ending_of(kind: str | None) -> str:
@@ -320,9 +324,9 @@ class InterleavedParquetWriter(ParquetWriter, _InterleavedWriter):
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
-        on_materialize_error: as of `InterleavedWebdatasetWriter`.
+        on_materialize_error: same setting as in `InterleavedWebdatasetWriter`.
         materialize_on_write: whether images are fetched; if not, they stay where ``source_ref`` says.
-        write_kwargs, fields, mode, compression, storage_options: as of `ParquetWriter`.
+        write_kwargs, fields, mode, compression, storage_options: same settings as in `ParquetWriter`.
         max_rows_per_file, max_bytes_per_file, separate_by, partition_cols: refused, as they would cut samples.
 
     Raises:

@@ -41,13 +41,14 @@ class ExactDuplicateIdentification(ShuffleStage):
     Args:
         text_field: the column to compare.
         output_path: the ids go to ``ExactDuplicateIds`` below it.
-        input_filetype, read_kwargs: of the files of tasks.
+        input_filetype, read_kwargs: type and reader settings of the files of tasks.
         write_kwargs: for the Parquet files.
         assign_id: give documents numbers as ids; the id generator must have been created.
         id_field: the column of ids, if they are not assigned.
         normalize_text: compare texts in lower case, with runs of whitespace as one space and none at the ends.
         total_nparts: files of ids at most; by default as the size of the input demands.
-        rmm_pool_size, spill_memory_limit, enable_statistics, use_async_memory: of GPU memory; nothing here.
+        rmm_pool_size, spill_memory_limit, enable_statistics, use_async_memory: settings of GPU memory; without effect
+            here.
 
     Raises:
         ValueError: one of `assign_id` and `id_field` must be given, and not both.
@@ -140,10 +141,11 @@ class ExactDeduplicationWorkflow(WorkflowBase):
 
     Args:
         output_path: for ``ExactDuplicateIds`` and, with `assign_id`, ``exact_id_generator.json``.
-        input_path, input_filetype, input_blocksize, input_file_extensions, read_kwargs: of the documents.
+        input_path, input_filetype, input_blocksize, input_file_extensions, read_kwargs: location, type and reader
+            settings of the documents.
         identification_batchsize: groups of files that are read at a time; nothing here, where each is a batch.
         write_kwargs, assign_id, id_field, text_field, normalize_text, total_nparts, rmm_pool_size, spill_memory_limit,
-            use_async_memory: as of `ExactDuplicateIdentification`.
+            use_async_memory: the same settings as in `ExactDuplicateIdentification`.
         perform_removal: must be False, as in NeMo Curator; dcurate's own workflow of this name removes, too.
         env_vars: for the processes of Ray; nothing here.
 
@@ -245,13 +247,13 @@ class ExactDeduplicationWorkflow(WorkflowBase):
                 tasks = runner.run(self._create_input_filegroups(), result, "input_filegroups")
                 check_found(tasks, self.input_path, self.input_filetype)
             pipeline = self._create_identification_pipeline(len(tasks))
-            found = runner.run(pipeline, result, "identification", tasks)
+            duplicates = runner.run(pipeline, result, "identification", tasks)
             if path is not None:
                 write_id_generator_to_disk(path, storage_options=storage_of(self.write_kwargs))
         result.extend_metadata(
             {
                 "total_time": time.perf_counter() - begin,
-                "num_duplicates": sum(task._metadata["num_removal_ids"] for task in found),
+                "num_duplicates": sum(task._metadata["num_removal_ids"] for task in duplicates),
                 "id_generator_path": path,
             }
         )

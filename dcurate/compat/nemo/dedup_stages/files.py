@@ -54,7 +54,7 @@ def groups_of_files(
     Args:
         path: or several.
         extensions: their endings, if they differ from those of the type.
-        settings: of their reader, with ``storage_options``.
+        settings: settings of their reader, with ``storage_options``.
         how: settings of `FilePartitioningStage`.
     """
     endings = extensions or extensions_of(filetype)
@@ -65,7 +65,7 @@ def check_found(files: Sequence[Any], path: Any, filetype: str) -> None:
     """Refuse input without files.
 
     Args:
-        files: that were found.
+        files: files that were found.
         path, filetype: where, and of which type.
 
     Raises:
@@ -98,8 +98,8 @@ def with_reader(stage: Any, before: list[Any]) -> None:
     if before and not isinstance(before[-1], PartitionSource):
         return
     reader = stage.reader()
-    own = reader.engine_form(before, False)
-    before.append(engine_stage(reader) if own is None else with_settings(own, reader))
+    source = reader.engine_form(before, False)
+    before.append(engine_stage(reader) if source is None else with_settings(source, reader))
 
 
 def storage_of(settings: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -113,9 +113,9 @@ def check_settings(settings: Mapping[str, Any] | None, disallowed: Sequence[str]
     Raises:
         ValueError: one of them is given.
     """
-    given = [name for name in disallowed if name in (settings or {})]
-    if given:
-        raise ValueError(f"the stage itself sets {listed(given)}; leave it out")
+    conflicts = [name for name in disallowed if name in (settings or {})]
+    if conflicts:
+        raise ValueError(f"the stage itself sets {listed(conflicts)}; leave it out")
 
 
 def joined(folder: str, *names: str) -> str:
@@ -141,10 +141,10 @@ def read_parquet(files: Sequence[str], columns: Sequence[str], storage_options: 
     for path in files:
         store, place = open_store(path, storage_options)
         with storage_errors("read", path):
-            there = pq.read_schema(place, filesystem=store).names
-            missing = [name for name in columns if name not in there]
+            column_names = pq.read_schema(place, filesystem=store).names
+            missing = [name for name in columns if name not in column_names]
             if missing:
-                raise KeyError(f"Required columns {missing} not found in {path}. Available columns: {there}")
+                raise KeyError(f"Required columns {missing} not found in {path}. Available columns: {column_names}")
             tables.append(pq.read_table(place, columns=list(columns), filesystem=store, partitioning=None))
     return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
@@ -153,7 +153,7 @@ def write_parquet(table: pa.Table, path: str, settings: Mapping[str, Any] | None
     """Write a Parquet file, complete or not at all.
 
     Args:
-        settings: of cuDF, pandas or Arrow; those that have a counterpart here are carried out.
+        settings: settings of cuDF, pandas or Arrow; those that have a counterpart here are carried out.
     """
     settings = dict(settings or {})
     if "row_group_size_rows" in settings:

@@ -64,11 +64,11 @@ class MinHashStage(ProcessingStage[Any, FileGroupTask]):
         num_hashes: numbers to a signature.
         seed: another seed gives other signatures.
         use_64bit_hash: signatures are of 32-bit hashes also if this is True.
-        normalize_text: as of `ExactDuplicateIdentification`.
-        read_format: of files; tasks of documents that have ids in ``_curator_dedup_id`` need none.
+        normalize_text: normalization of texts, as in `ExactDuplicateIdentification`.
+        read_format: format of files; tasks of documents that have ids in ``_curator_dedup_id`` need none.
         read_kwargs: for files.
         write_kwargs: for the Parquet files.
-        pool: of GPU memory; nothing here.
+        pool: pool of GPU memory; without effect here.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917
@@ -182,7 +182,7 @@ class LSHStage(ShuffleStage):
     """Write which documents have the same bucket: all numbers of a band of their signatures are equal.
 
     Args:
-        num_bands: of a signature.
+        num_bands: number of bands in a signature.
         minhashes_per_band: numbers of a band.
         id_field: the column of ids.
         minhash_field: the column of signatures.
@@ -190,7 +190,8 @@ class LSHStage(ShuffleStage):
         read_kwargs, write_kwargs: for Parquet files.
         bands_per_iteration: bands whose buckets go to one folder; all are shuffled at once.
         total_nparts: files in a folder at most; by default as the size of the input demands.
-        rmm_pool_size, spill_memory_limit, enable_statistics, use_async_memory: of GPU memory; nothing here.
+        rmm_pool_size, spill_memory_limit, enable_statistics, use_async_memory: settings of GPU memory; without effect
+            here.
 
     Raises:
         ValueError: `bands_per_iteration` is out of range.
@@ -262,11 +263,11 @@ class LSHStage(ShuffleStage):
         for path, (first, last) in zip(self.output_paths, self.get_band_iterations(), strict=True):
             chosen = (sizes > 1) & (bands[starts] >= first) & (bands[starts] < last)
             if chosen.any():
-                own = np.repeat(chosen, sizes)
+                in_bucket = np.repeat(chosen, sizes)
                 names = [f"b{bands[at] - first}_{keys[at]:016x}" for at in starts[chosen].tolist()]
                 table = table_of({BUCKET: names})
                 bounds = np.append(0, np.cumsum(sizes[chosen]))
-                table = with_lists(table, self.id_field, bounds, ids[own])
+                table = with_lists(table, self.id_field, bounds, ids[in_bucket])
                 file = joined(path, f"part.{part}.parquet")
                 write_parquet(table, file, self.write_kwargs)
                 about = {"partition_index": part, "num_docs": len(names), "output_columns": [self.id_field, BUCKET]}
@@ -294,8 +295,8 @@ class BucketsToEdgesStage(ProcessingStage[FileGroupTask, FileGroupTask]):
         write_kwargs: dict[str, Any] | None = None,
     ) -> None:
         self.document_id_field = document_id_field
-        for given in (read_kwargs, write_kwargs):
-            ignored = {*(given or {})} - {"storage_options"}
+        for kwargs in (read_kwargs, write_kwargs):
+            ignored = {*(kwargs or {})} - {"storage_options"}
             if ignored:
                 _log.warning("%s will be ignored as this stage only supports 'storage_options'.", ignored)
         self.read_storage_options = (read_kwargs or {}).get("storage_options")
@@ -376,7 +377,7 @@ class IdentifyFuzzyDuplicatesStage(ShuffleStage):
         total_nparts: files of ids at most; by default as the size of the input demands.
         output_path: the ids go to ``FuzzyDuplicateIds`` below it.
         read_kwargs, write_kwargs: for Parquet files.
-        rmm_pool_size, spill_memory_limit, enable_statistics: of GPU memory; nothing here.
+        rmm_pool_size, spill_memory_limit, enable_statistics: settings of GPU memory; without effect here.
     """
 
     name = "IdentifyDuplicates"

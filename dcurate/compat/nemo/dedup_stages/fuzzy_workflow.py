@@ -40,13 +40,15 @@ class FuzzyDeduplicationWorkflow(WorkflowBase):
         cache_path: for what passes between stages: ``MinHashStage``, ``LSHStage``, ``BucketsToEdgesStage`` and
             ``ConnectedComponentsStage``.
         output_path: for ``FuzzyDuplicateIds`` and ``fuzzy_id_generator.json``.
-        input_path, input_filetype, input_blocksize, input_file_extensions, read_kwargs: of the documents.
+        input_path, input_filetype, input_blocksize, input_file_extensions, read_kwargs: location, type and reader
+            settings of the documents.
         cache_kwargs, write_kwargs: for Parquet files in the two places.
         text_field: the column of texts.
         perform_removal: must be False, as in NeMo Curator; `TextDuplicatesRemovalWorkflow` removes.
         seed, char_ngrams, num_bands, minhashes_per_band, use_64_bit_hash, normalize_text, bands_per_iteration,
-            lsh_num_output_partitions: as of `MinHashStage` and `LSHStage`.
-        lsh_rmm_pool_size, lsh_spill_memory_limit, use_async_memory, env_vars: of GPUs and Ray; nothing here.
+            lsh_num_output_partitions: settings of signatures and bands, as in `MinHashStage` and `LSHStage`.
+        lsh_rmm_pool_size, lsh_spill_memory_limit, use_async_memory, env_vars: settings of GPUs and Ray; without effect
+            here.
 
     Raises:
         NotImplementedError: `perform_removal` is True.
@@ -180,12 +182,12 @@ class FuzzyDeduplicationWorkflow(WorkflowBase):
             write_id_generator_to_disk(path, storage_options=storage_of(self.write_kwargs))
             result.add_metadata("id_generator_path", path)
             buckets = runner.run(self._create_lsh_pipeline(), result, "lsh")
-            found: list[Any] = []
+            duplicates: list[Any] = []
             if buckets:
                 groups = self._create_connected_components_pipeline()
-                found = runner.run(groups, result, "connected_components", buckets)
+                duplicates = runner.run(groups, result, "connected_components", buckets)
                 spent = result.metadata.pop("connected_components_time")
                 result.add_metadata("connected_components_pipeline_time", spent)
-            result.add_metadata("num_duplicates", sum(task._metadata["num_removal_ids"] for task in found))
+            result.add_metadata("num_duplicates", sum(task._metadata["num_removal_ids"] for task in duplicates))
         result.add_metadata("total_time", time.perf_counter() - begin)
         return result

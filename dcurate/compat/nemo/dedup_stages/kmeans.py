@@ -166,13 +166,13 @@ class ClusterEmbeddings(BarrierStage[Any]):
         vectors = Vectors.written(spilled, stage.embedding_field)
         if not len(vectors):
             return [VectorReader(vectors, 1, name=f"{self.name}_vectors")]
-        given = stage.init if isinstance(stage.init, str) else "random"
+        init = stage.init if isinstance(stage.init, str) else "random"
         settings = SemanticDuplicates(
             n_clusters=stage.n_clusters,
             random_state=stage.random_state,
             max_iter=stage.max_iter,
             tol=stage.tol,
-            init=given,
+            init=init,
             max_samples_per_batch=stage.max_samples_per_batch,
             fit_data_fraction=stage.fit_data_fraction,
         )
@@ -255,18 +255,19 @@ class KMeansStage(CompositeStage[EmptyTask, EmptyTask]):
     Args:
         n_clusters: clusters; fewer if there are fewer embeddings.
         id_field, embedding_field: columns.
-        input_path, input_filetype, input_file_extensions, read_kwargs: of the embeddings.
-        output_path: of the folders; embeddings in them have length one, and ``l2_dist_to_cent`` and
+        input_path, input_filetype, input_file_extensions, read_kwargs: location, type and reader settings of the
+            embeddings.
+        output_path: path of the folders; embeddings in them have length one, and ``l2_dist_to_cent`` and
             ``cosine_dist_to_cent`` beside them.
         metadata_fields: further columns to keep.
         write_kwargs: for the Parquet files.
-        max_iter, tol, random_state, max_samples_per_batch: as of `dcurate.SemanticDuplicates`.
+        max_iter, tol, random_state, max_samples_per_batch: settings of k-means, as in `dcurate.SemanticDuplicates`.
         init: ``"k-means||"``, ``"random"`` or the centroids to begin with.
         fit_data_fraction: the share that k-means is fitted to; by default 256 embeddings for each cluster.
         cache_path: a folder for the centroids, ``kmeans_centroids.npy``.
         embedding_output_dtype: ``"float32"`` or ``"float16"``, the type in which embeddings are written; NeMo Curator
             writes the bits of half floats as integers, which cuDF can read.
-        verbose, embedding_dim, n_init, oversampling_factor: of NeMo Curator; nothing here.
+        verbose, embedding_dim, n_init, oversampling_factor: settings of NeMo Curator; without effect here.
 
     Raises:
         ValueError: `fit_data_fraction` or `embedding_output_dtype` is out of range.

@@ -70,7 +70,7 @@ class RankingStrategy:
 
     Args:
         metadata_cols: columns to sort by.
-        ascending: of all columns, or of each.
+        ascending: direction of all columns, or of each.
         strategy: ``"sort"`` or ``"random"``.
         random_seed: for ``"random"``.
 
@@ -131,7 +131,7 @@ class ClusterWiseFilePartitioningStage(ProcessingStage[EmptyTask, FileGroupTask]
     """List the files of each cluster that `KMeansStage` wrote.
 
     Args:
-        input_path: of the folders ``centroid=0`` and so on.
+        input_path: path of the folders ``centroid=0`` and so on.
         storage_options: fsspec's.
     """
 
@@ -153,18 +153,18 @@ class ClusterWiseFilePartitioningStage(ProcessingStage[EmptyTask, FileGroupTask]
 
     def process(self, task: EmptyTask) -> list[FileGroupTask]:
         """Return a task for each cluster, in the order of their numbers."""
-        found: dict[int, list[str]] = {}
+        clusters: dict[int, list[str]] = {}
         folder = Directory(self.input_path, self.storage_options or {})
         for name in sorted(folder.files()):
-            first, _, rest = name.partition("/")
-            if first.startswith("centroid=") and rest.endswith(".parquet"):
-                found.setdefault(int(first.removeprefix("centroid=")), []).append(folder.path(name))
-        if not found:
+            first, _, file_name = name.partition("/")
+            if first.startswith("centroid=") and file_name.endswith(".parquet"):
+                clusters.setdefault(int(first.removeprefix("centroid=")), []).append(folder.path(name))
+        if not clusters:
             _log.warning("no centroid directories found in %s", self.input_path)
         dataset = self.input_path.rstrip("/").rpartition("/")[2]
         return [
-            FileGroupTask(dataset_name=dataset, data=found[number], _metadata={"centroid_id": number, **_PARQUET})
-            for number in sorted(found)
+            FileGroupTask(dataset_name=dataset, data=clusters[number], _metadata={"centroid_id": number, **_PARQUET})
+            for number in sorted(clusters)
         ]
 
 
@@ -221,8 +221,8 @@ class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask
         if cluster is None:
             raise ValueError("centroid_id not found in task metadata")
         ranking = self.ranking_strategy
-        others = ranking.metadata_cols if ranking.strategy == "sort" else []
-        columns = list(dict.fromkeys([self.id_field, *others]))
+        sort_columns = ranking.metadata_cols if ranking.strategy == "sort" else []
+        columns = list(dict.fromkeys([self.id_field, *sort_columns]))
         table, is_half = self._read(task.data, columns)
         made = FileGroupTask(
             dataset_name=task.dataset_name, data=[], _metadata=dict(task._metadata), _stage_perf=task._stage_perf
@@ -230,13 +230,13 @@ class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask
         if not table.num_rows:
             _log.warning("no data found for cluster %s", cluster)
             return made
-        found = embeddings(table, self.embedding_field)
-        table = rows_at(table, found.rows)
+        embedded = embeddings(table, self.embedding_field)
+        table = rows_at(table, embedded.rows)
         frame = to_python(only(table, columns))
         frame["_place"] = np.arange(len(frame))
         order = ranking.rank_cluster(frame)["_place"].to_numpy()
         half = is_half if self.compute_dtype == "auto" else self.compute_dtype == "float16"
-        vectors = _rounded(found.vectors[order]) if half else found.vectors[order]
+        vectors = _rounded(embedded.vectors[order]) if half else embedded.vectors[order]
         ids = rows_at(only(table, [self.id_field]), order).rename_columns(["id"])
         with one_blas_thread():
             scores, places = most_similar(
@@ -304,14 +304,14 @@ class PairwiseStage(CompositeStage[EmptyTask, FileGroupTask]):
         output_path: for ``cluster_0.parquet`` and so on: ``id``, ``max_id`` and ``cosine_sim_score``.
         ranking_strategy: the order of rows; or
         which_to_keep: ``"hard"``: the farthest from the centroid first, ``"easy"``: the nearest, ``"random"``.
-        sim_metric: which distance to the centroid that means, ``"cosine"`` or ``"l2"``.
+        sim_metric: distance to the centroid that `which_to_keep` means, ``"cosine"`` or ``"l2"``.
         random_seed: for ``"random"``.
         pairwise_batch_size: rows that are compared with as many others at a time.
         compute_dtype: ``"float32"``; ``"float16"``: embeddings and similarities are rounded to half precision;
             ``"auto"``: as they are stored.
         verbose: whether each cluster is logged, at level DEBUG.
         read_kwargs, write_kwargs: for Parquet files.
-        embedding_dim: of NeMo Curator; nothing here.
+        embedding_dim: setting of NeMo Curator; without effect here.
 
     Raises:
         ValueError: there is no such order or precision.

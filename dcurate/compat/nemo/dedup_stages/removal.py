@@ -114,7 +114,7 @@ class TextDuplicatesRemovalWorkflow(workflow.TextDuplicatesRemovalWorkflow, Work
         """Write the documents that stay.
 
         Args:
-            executor: of the pipeline.
+            executor: executor of the pipeline.
             initial_tasks: groups of files, instead of `input_path`.
 
         Raises:

@@ -41,19 +41,22 @@ class SemanticDeduplicationWorkflow(WorkflowBase):
     """Cluster embeddings, compare those of each cluster, and write the ids of those to remove.
 
     Args:
-        input_path, input_filetype, input_file_extensions, read_kwargs: of the embeddings.
+        input_path, input_filetype, input_file_extensions, read_kwargs: location, type and reader settings of the
+            embeddings.
         output_path: for ``duplicates``, with `eps`.
         cache_path: for ``kmeans_results`` and ``pairwise_results``; `output_path` by default.
         n_clusters, id_field, embedding_field, metadata_fields, max_iter, tol, random_state, init,
-            max_samples_per_batch, fit_data_fraction: as of `KMeansStage`.
-        distance_metric, which_to_keep, ranking_strategy, pairwise_batch_size, verbose: as of `PairwiseStage`.
+            max_samples_per_batch, fit_data_fraction: the same settings as in `KMeansStage`.
+        distance_metric, which_to_keep, ranking_strategy, pairwise_batch_size, verbose: settings of the comparison, as
+            in `PairwiseStage`.
         kmeans_embedding_output_dtype: ``embedding_output_dtype`` of `KMeansStage`.
         pairwise_compute_dtype: ``compute_dtype`` of `PairwiseStage`. Both are single precision by default, and not half
             as in NeMo Curator, which saves memory of GPUs by it.
-        eps, _duplicates_num_row_groups_hint: as of `IdentifyDuplicatesStage`; without `eps` nothing is a duplicate.
+        eps, _duplicates_num_row_groups_hint: settings of the identification, as in `IdentifyDuplicatesStage`; without
+            `eps` nothing is a duplicate.
         cache_kwargs, write_kwargs: for the Parquet files in the two places.
         clear_output: delete what is in both places.
-        embedding_dim, n_init, oversampling_factor: of NeMo Curator; nothing here.
+        embedding_dim, n_init, oversampling_factor: settings of NeMo Curator; without effect here.
 
     Raises:
         ValueError: a setting is out of range.
@@ -209,7 +212,7 @@ class SemanticDeduplicationWorkflow(WorkflowBase):
         self._setup_directories()
         with cluster() as runner:
             runner.run(self._kmeans_pipeline(), result, "kmeans", executor=kmeans_executor)
-            found = runner.run(self._pairwise_pipeline(), result, "pairwise", executor=pairwise_executor)
-        removed = sum(task._metadata.get("num_removed", 0) for task in found)
+            outputs = runner.run(self._pairwise_pipeline(), result, "pairwise", executor=pairwise_executor)
+        removed = sum(task._metadata.get("num_removed", 0) for task in outputs)
         result.extend_metadata({"total_time": time.perf_counter() - begin, "num_duplicates": removed})
         return result

@@ -77,8 +77,8 @@ class PartStage(ForeignStage):
     """One step of a stage that takes several.
 
     Args:
-        stage: of NeMo Curator's form, with the settings.
-        name: of the step.
+        stage: stage in NeMo Curator's form, with the settings.
+        name: name of the step.
     """
 
     stage: Any

@@ -34,24 +34,25 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
     """Embed the documents of files, find those that mean the same, and write the files without them.
 
     Args:
-        input_path, input_filetype, input_file_extensions, input_files_per_partition, input_blocksize, read_kwargs: of
-            the documents.
+        input_path, input_filetype, input_file_extensions, input_files_per_partition, input_blocksize, read_kwargs:
+            location, type and reader settings of the documents.
         output_path: for ``duplicates``, and ``deduplicated`` with `perform_removal`.
         cache_path: for ``embeddings`` and ``semantic_dedup``; `output_path` by default.
         text_field, embedding_field: columns.
         model_identifier, embedding_max_chars, embedding_max_seq_length, embedding_padding_side, embedding_pooling,
-            embedding_model_inference_batch_size, hf_token, model_cache_dir: as of
+            embedding_model_inference_batch_size, hf_token, model_cache_dir: settings of the model, as in
             `dcurate.models.EmbeddingCreatorStage`.
         n_clusters, id_field, metadata_fields, distance_metric, which_to_keep, eps, ranking_strategy,
             pairwise_batch_size, pairwise_compute_dtype, verbose, and what begins with ``kmeans_``: as of
             `SemanticDeduplicationWorkflow`.
         use_id_generator: give documents numbers as ids, in ``_curator_dedup_id``.
-        output_filetype, output_file_extension, output_fields, write_kwargs: of the files that are written.
+        output_filetype, output_file_extension, output_fields, write_kwargs: format, columns and writer settings of the
+            files that are written.
         cache_kwargs: for the Parquet files in `cache_path`.
         clear_output: delete what is in `output_path`.
         id_generator_state_file: is ``semantic_id_generator.json`` in `output_path`, as in NeMo Curator.
-        embedding_pretokenize, embedding_vllm_init_kwargs, embedding_dim, kmeans_n_init, kmeans_oversampling_factor: of
-            NeMo Curator; nothing here.
+        embedding_pretokenize, embedding_vllm_init_kwargs, embedding_dim, kmeans_n_init, kmeans_oversampling_factor:
+            settings of NeMo Curator; without effect here.
 
     Raises:
         ValueError: settings that do not go together.
@@ -100,22 +101,24 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
     def _embedding_pipeline(self) -> Pipeline:
         if self.input_filetype not in _READERS:
             raise NotImplementedError(f"Input filetype {self.input_filetype} not supported yet")
-        others = self.metadata_fields or []
+        metadata_columns = self.metadata_fields or []
         reader = _READERS[self.input_filetype](
             file_paths=self.input_path,
             files_per_partition=self.input_files_per_partition,
             blocksize=self.input_blocksize,
-            fields=list(dict.fromkeys([*([] if self.use_id_generator else [self.id_field]), self.text_field, *others])),
+            fields=list(
+                dict.fromkeys([*([] if self.use_id_generator else [self.id_field]), self.text_field, *metadata_columns])
+            ),
             file_extensions=self.input_file_extensions or extensions_of(self.input_filetype),
             _generate_ids=self.use_id_generator,
             read_kwargs=self.read_kwargs,
         )
-        given = {
+        settings = {
             "max_seq_length": self.embedding_max_seq_length,
             "model_inference_batch_size": self.embedding_model_inference_batch_size,
         }
         if self.embedding_pooling != "mean_pooling":
-            given |= {"embedding_pooling": self.embedding_pooling, "use_sentence_transformer": False}  # type: ignore[dict-item]
+            settings |= {"embedding_pooling": self.embedding_pooling, "use_sentence_transformer": False}  # type: ignore[dict-item]
         embedder = builtin.EmbeddingCreatorStage(
             model_identifier=self.model_identifier,
             text_field=self.text_field,
@@ -124,12 +127,12 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
             padding_side=self.embedding_padding_side,
             cache_dir=self.model_cache_dir,
             hf_token=self.hf_token,
-            **{name: value for name, value in given.items() if value is not None},
+            **{name: value for name, value in settings.items() if value is not None},
         )
         without = workflow.WithoutEmbeddings(self.text_field, self.embedding_field)
         writer = ParquetWriter(
             path=self.embeddings_path,
-            fields=list(dict.fromkeys([self.id_field, self.embedding_field, *others])),
+            fields=list(dict.fromkeys([self.id_field, self.embedding_field, *metadata_columns])),
             write_kwargs=self.cache_kwargs,
         )
         return Pipeline("text_semantic_dedup_embedding", stages=[reader, embedder, without, writer])
@@ -210,8 +213,8 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
                     assert self.id_generator_state_file is not None
                     write_id_generator_to_disk(self.id_generator_state_file, storage_of(self.write_kwargs))
             embedded = time.perf_counter()
-            found = self._search().run(self.kmeans_executor, self.pairwise_executor)
-            result.pipeline_tasks |= found.pipeline_tasks
+            search_result = self._search().run(self.kmeans_executor, self.pairwise_executor)
+            result.pipeline_tasks |= search_result.pipeline_tasks
             identified = time.perf_counter()
             removed = None
             if self.perform_removal:
@@ -223,7 +226,7 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
             "identification_time": identified - embedded,
             "removal_time": end - identified if self.perform_removal else 0.0,
             "total_time": end - begin,
-            **{name: found.metadata[name] for name in ("kmeans_time", "pairwise_time", "num_duplicates")},
+            **{name: search_result.metadata[name] for name in ("kmeans_time", "pairwise_time", "num_duplicates")},
             "embeddings_path": self.embeddings_path,
             "semantic_dedup_path": self.semantic_dedup_path,
             "final_output_path": self.deduplicated_output_path,

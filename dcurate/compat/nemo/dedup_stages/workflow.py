@@ -18,7 +18,7 @@ class Runner:
     """Runs the pipelines of a workflow.
 
     Args:
-        executor: of all pipelines that are given no other.
+        executor: executor of all pipelines that are given no other.
     """
 
     executor: Any
@@ -42,8 +42,8 @@ class Runner:
 @contextmanager
 def cluster(executor: Any = None) -> Iterator[Runner]:
     """Hold one cluster open for several pipelines, unless a person has started one."""
-    own = executor is None or isinstance(executor, XennaExecutor)
-    with RayClient() if own and RayClient.active is None else nullcontext():
+    is_xenna = executor is None or isinstance(executor, XennaExecutor)
+    with RayClient() if is_xenna and RayClient.active is None else nullcontext():
         yield Runner(executor if executor is not None else XennaExecutor())
 
 

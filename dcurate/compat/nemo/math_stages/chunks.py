@@ -21,8 +21,8 @@ class TokenSplitterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     A paragraph that is longer is a part by itself. Paragraphs without text are dropped.
 
     Args:
-        model_name: whose tokenizer counts: an id at the Hugging Face hub, or a local folder.
-        max_length_tokens: of a part.
+        model_name: model whose tokenizer counts: an id at the Hugging Face hub, or a local folder.
+        max_length_tokens: maximum number of tokens in a part.
         separator: between paragraphs.
         text_field: the column with the text.
         chunk_id_field: the column for the number of the part.
@@ -65,10 +65,10 @@ class TokenSplitterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """Split each row."""
         frame = task.to_pandas()
-        others = [str(name) for name in frame if name != self.text_field]
-        columns = [self.text_field, self.chunk_id_field, self.n_tokens_field, *others]
+        kept_columns = [str(name) for name in frame if name != self.text_field]
+        columns = [self.text_field, self.chunk_id_field, self.n_tokens_field, *kept_columns]
         rows = [
-            (text, number, tokens, *[row[name] for name in others])
+            (text, number, tokens, *[row[name] for name in kept_columns])
             for row in records(frame)
             for number, (text, tokens) in enumerate(self._parts(str(row.get(self.text_field, ""))))
         ]
@@ -78,7 +78,7 @@ class TokenSplitterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         *begin, last = text.split(self.separator)
         part, total = "", 0
         for paragraph in [
-            *[each + self.separator for each in begin if each.strip()],
+            *[piece + self.separator for piece in begin if piece.strip()],
             *([last] if last.strip() else []),
         ]:
             tokens = len(self._tokenizer.encode(paragraph, add_special_tokens=False))
@@ -99,7 +99,7 @@ class ChunkMergeStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         text_field: the column with the part.
         raw_text_field: another one that is joined; None if there is none.
         chunk_id_field: the column with the number of the part.
-        groupby_columns: which columns name a text; ``["url"]`` if not given.
+        groupby_columns: columns that name a text; ``["url"]`` if not given.
         no_content_markers: parts that count as empty.
         sum_columns: columns that are added up; of all others the first part's value stays.
         max_text_length: longer texts are dropped.

@@ -29,10 +29,10 @@ class LLMCleanupStage(_LLMCleanupStage):  # type: ignore[misc]
         PipelineError: there is no endpoint.
     """
 
-    def __init__(self, model: Any, *given: Any, cache_dir: str | None = None, **settings: Any) -> None:
+    def __init__(self, model: Any, *args: Any, cache_dir: str | None = None, **settings: Any) -> None:
         with as_nemo_raises():
             self._find_endpoint(settings)
-        super().__init__(str(model), *given, **settings)
+        super().__init__(str(model), *args, **settings)
 
     def _find_endpoint(self, settings: dict[str, Any]) -> None:
         if settings.get("client") is None:
@@ -43,9 +43,9 @@ class LLMCleanupStage(_LLMCleanupStage):  # type: ignore[misc]
                 )
             settings["client"] = AsyncOpenAIClient(max_concurrent_requests=64)
 
-    def with_(self, *given: Any, **settings: Any) -> Any:
+    def with_(self, *args: Any, **settings: Any) -> Any:
         """A copy of the stage with some settings changed; without a GPU."""
-        changed = super().with_(*given, **settings)
+        changed = super().with_(*args, **settings)
         if changed.resources.requires_gpu:
             changed = copy.copy(changed)
             changed.resources = Resources(cpus=changed.resources.cpus)

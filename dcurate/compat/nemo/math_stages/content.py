@@ -110,16 +110,16 @@ class MathContentExtractor(DocumentExtractor):
         if not content:
             return None
         url = record.get(self.url_column)
-        found = magic_type(bytes(page))  # type: ignore[arg-type]
-        notebook = _notebook(content) if found == "application/json" or str(url).endswith(".ipynb") else None
+        mime_type = magic_type(bytes(page))  # type: ignore[arg-type]
+        notebook = _notebook(content) if mime_type == "application/json" or str(url).endswith(".ipynb") else None
         if notebook is not None:
             kind, text = "notebook", notebook
-        elif _is_text(found, record.get(self.mime_type_column)):
+        elif _is_text(mime_type, record.get(self.mime_type_column)):
             kind, text = "text", content
         else:
             self._lynx = self._lynx or LynxExtractor(self.lynx_timeout_sec)
             kind, text = "html", self._lynx.extract_text(content)
-        return {"text": text, self.url_column: url, "type": kind, "magic_mime_type": found}
+        return {"text": text, self.url_column: url, "type": kind, "magic_mime_type": mime_type}
 
 
 def magic_type(page: bytes) -> str | None:
@@ -156,21 +156,21 @@ def _is_text(magic: str | None, mime: Any) -> bool:
 def _parsed(text: str) -> Any:
     """A dict or list from JSON, or None."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict | list) else None
+    return value if isinstance(value, dict | list) else None
 
 
 def _notebook(content: str) -> str | None:
     """The cells of a notebook and what they print; None if it is none."""
-    found = _parsed(content)
-    if not isinstance(found, dict) or not {"nbformat", "nbformat_minor"} <= set(found):
+    notebook = _parsed(content)
+    if not isinstance(notebook, dict) or not {"nbformat", "nbformat_minor"} <= set(notebook):
         return None
-    if not isinstance(found.get("cells"), list):
+    if not isinstance(notebook.get("cells"), list):
         return None
     text = ""
-    for cell in found["cells"]:
+    for cell in notebook["cells"]:
         if cell.get("cell_type") not in _CELLS:
             continue
         text += "".join(cell.get("source", ()))
@@ -192,8 +192,8 @@ class MathExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     add_filename_column: bool | str = False
 
     def __post_init__(self) -> None:
-        given = self.add_filename_column
-        self.filename_col = given if isinstance(given, str) else "file_name" if given else None
+        column = self.add_filename_column
+        self.filename_col = column if isinstance(column, str) else "file_name" if column else None
         self.name = f"extract_{type(self.extractor).__name__.lower()}"
 
     def inputs(self) -> Spec:

@@ -60,7 +60,7 @@ class FineMathModelStage(ModelStage):
     Args:
         float_score_column: the column for the score.
         int_score_column: the column for the whole number.
-        model_identifier and all others: as in `ModelStage`.
+        model_identifier and all others: the same settings as in `ModelStage`.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - NeMo Curator's order
@@ -116,7 +116,7 @@ class FineMathClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
     Args:
         model_identifier: the model, or a local folder with the same files.
         center_crop_chars: characters on each side of the middle of a text; None or 0 for the whole text.
-        float_score_column and all others: as in the inner stages.
+        float_score_column and all others: the same settings as in the inner stages.
     """
 
     cache_dir: str | None = None

@@ -70,7 +70,7 @@ class TranslationBackend(ABC):
     """A service that translates; subclass it, and give it a name with `register_backend`.
 
     Args:
-        max_concurrent_requests: of each slot.
+        max_concurrent_requests: maximum number of concurrent requests of each slot.
     """
 
     def __init__(self, max_concurrent_requests: int = 32) -> None:

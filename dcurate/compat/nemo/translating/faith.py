@@ -29,15 +29,15 @@ class FaithEvalFilter(AsksModel, ProcessingStage[DocumentBatch, DocumentBatch]):
     Args:
         source_lang: ISO 639 code.
         target_lang: ISO 639 code.
-        model_name: as the endpoint calls it.
-        client: that asks the model.
+        model_name: name of the model at the endpoint.
+        client: client that asks the model.
         source_text_field: the column with the text.
         translated_text_field: the column with its translation.
         threshold: the lowest average that stays.
         filter_enabled: False to drop none.
         generation_config: how to answer.
         prompt_path: a YAML file with another question; see `load_prompt_template`.
-        max_concurrent_requests: of each slot; the client's own limit holds, too.
+        max_concurrent_requests: maximum number of concurrent requests of each slot; the client's own limit holds, too.
 
     Raises:
         ValueError: an argument is missing.
@@ -107,9 +107,9 @@ class FaithEvalFilter(AsksModel, ProcessingStage[DocumentBatch, DocumentBatch]):
     @staticmethod
     def _extract_scores_from_json(text: str) -> tuple[dict[str, float], bool]:
         """The scores in an answer, and whether it has none that can be parsed."""
-        found = first_object(text)
-        scores = found or {}
-        return {mark: _number(scores.get(mark)) for mark in FAITH_KEYS}, found is None
+        parsed = first_object(text)
+        scores = parsed or {}
+        return {mark: _number(scores.get(mark)) for mark in FAITH_KEYS}, parsed is None
 
 
 def _number(value: Any) -> float:
@@ -164,13 +164,13 @@ class MergeFaithScoresStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """Merge the scores of each row."""
         frame = task.to_pandas()
-        there = [column for column in _SCORE_COLUMNS if column in frame]
-        if frame.empty or not there or "translation_metadata" not in frame:
+        score_columns = [column for column in _SCORE_COLUMNS if column in frame]
+        if frame.empty or not score_columns or "translation_metadata" not in frame:
             return task
         merged = [
             merge_faith_scores_into_metadata(
                 str(row["translation_metadata"]),
-                {_NAMES[column]: float(row[column]) for column in there if pd.notna(row[column])},
+                {_NAMES[column]: float(row[column]) for column in score_columns if pd.notna(row[column])},
             )
             for row in records(frame)
         ]

@@ -82,9 +82,9 @@ def build_translation_metadata(
         >>> build_translation_metadata("de", "Hallo")
         '{"target_lang": "de", "translation": {"content": "Hallo"}, "segmented_translation": []}'
     """
-    whole = {"content": translated_text or ""} if translation_map is None else translation_map
+    translation = {"content": translated_text or ""} if translation_map is None else translation_map
     segments = [] if segmented_translation_map is None else segmented_translation_map
-    return as_json({"target_lang": target_lang, "translation": whole, "segmented_translation": segments})
+    return as_json({"target_lang": target_lang, "translation": translation, "segmented_translation": segments})
 
 
 def merge_faith_scores_into_metadata(metadata_json: str, faith_scores: Mapping[str, Any]) -> str:
@@ -106,7 +106,7 @@ def reconstruct_messages_with_translation(
     Args:
         original_messages: are not changed.
         translated_text: messages, as a list or JSON, which are returned; or texts with ``\n---\n`` between them.
-        field_path: of the text within a message.
+        field_path: path of the text within a message.
 
     Examples:
         >>> reconstruct_messages_with_translation([{"content": "Hi"}], "Hallo")
@@ -114,9 +114,9 @@ def reconstruct_messages_with_translation(
     """
     if not original_messages:
         return []
-    given = parse_structured_value(translated_text)
-    if isinstance(given, list) and all(isinstance(each, dict) for each in given):
-        return copy.deepcopy(given)
+    parsed = parse_structured_value(translated_text)
+    if isinstance(parsed, list) and all(isinstance(entry, dict) for entry in parsed):
+        return copy.deepcopy(parsed)
     messages: list[Any] = copy.deepcopy(list(original_messages))
     *outer, last = field_path.split(".")
     texts = ("" if translated_text is None else str(translated_text)).split(_SEPARATOR)

@@ -52,14 +52,14 @@ class SkipExistingTranslationsStage(ProcessingStage[DocumentBatch, DocumentBatch
         if self.translation_column not in frame:
             return with_rows(task, frame, metadata)
         frame = frame.assign(**{self.original_order_col: range(len(frame))})
-        there = np.array(
+        translated = np.array(
             [pd.notna(value) and bool(str(value).strip()) for value in frame[self.translation_column]], bool
         )
-        skipped = records(frame[there])
+        skipped = records(frame[translated])
         if skipped:
             names = {"order_col": self.original_order_col, "translation_column": self.translation_column}
             metadata[_SKIPPED_ROWS_METADATA_KEY] = {"rows": skipped, **names}
-        return with_rows(task, frame[~there].reset_index(drop=True), metadata)
+        return with_rows(task, frame[~translated].reset_index(drop=True), metadata)
 
 
 @dataclass
@@ -141,8 +141,8 @@ class FormatTranslationOutputStage(ProcessingStage[DocumentBatch, DocumentBatch]
 
     def _metadata(self, row: dict[str, Any]) -> str:
         maps = [parse_structured_value(row.get(name)) for name in (TRANSLATION_MAP, SEGMENTS_MAP)]
-        whole, segments = (each if isinstance(each, dict) else None for each in maps)
-        return build_translation_metadata(self.target_lang, row.get(self.output_field, ""), whole, segments)
+        translation, segments = (parsed if isinstance(parsed, dict) else None for parsed in maps)
+        return build_translation_metadata(self.target_lang, row.get(self.output_field, ""), translation, segments)
 
     def _messages(self, row: dict[str, Any]) -> str:
         messages = parse_structured_value(row[self.messages_field])

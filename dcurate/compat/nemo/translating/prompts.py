@@ -28,7 +28,7 @@ def load_prompt_template(filename_or_path: str | Path) -> tuple[str, str]:
     r"""The ``system`` prompt and the ``user`` template of a YAML file.
 
     Args:
-        filename_or_path: of a file; or ``"translate.yaml"`` or ``"faith_eval.yaml"``, for dcurate's own prompts.
+        filename_or_path: path of a file; or ``"translate.yaml"`` or ``"faith_eval.yaml"``, for dcurate's own prompts.
 
     Raises:
         FileNotFoundError: there is no such file.

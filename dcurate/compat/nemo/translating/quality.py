@@ -67,9 +67,12 @@ class TextQualityMetricStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         texts = list(zip(frame[self.hypothesis_text_field], frame[self.reference_text_field], strict=True))
         for metric in self.metrics:
             kind, threshold = str(metric["type"]), float(metric["threshold"])
-            found = [compute_text_quality_metric(str(one), str(other), kind, threshold) for one, other in texts]
-            frame[f"score_{kind}"] = [score for score, _ in found]
-            frame[f"score_{kind}_passed"] = [passed for _, passed in found]
-            passes = [before and passed for before, (_, passed) in zip(passes, found, strict=True)]
+            outcomes = [
+                compute_text_quality_metric(str(hypothesis), str(reference), kind, threshold)
+                for hypothesis, reference in texts
+            ]
+            frame[f"score_{kind}"] = [score for score, _ in outcomes]
+            frame[f"score_{kind}_passed"] = [passed for _, passed in outcomes]
+            passes = [before and passed for before, (_, passed) in zip(passes, outcomes, strict=True)]
         frame[self.pass_column] = passes
         return with_rows(task, frame[frame[self.pass_column]].reset_index(drop=True) if self.filter_enabled else frame)

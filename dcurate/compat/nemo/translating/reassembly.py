@@ -45,7 +45,7 @@ class ReassemblyStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Make one row of the segments of a document.
 
     Args:
-        text_field: as in `SegmentationStage`.
+        text_field: column of the text, as in `SegmentationStage`.
         output_field: the column for the translation.
         replace_source_fields: put it in the place of the text, too.
         emit_metadata_helpers: add the columns that `FormatTranslationOutputStage` reads.
@@ -83,7 +83,7 @@ class ReassemblyStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         row = {name: value for name, value in first.items() if name not in _INTERNAL_COLUMNS}
         row["translation_time"] = float(group[TIME].sum()) if TIME in group else 0.0
         errors = map(str, group[ERROR]) if ERROR in group else ()
-        row["translation_errors"] = "; ".join(each for each in errors if each.strip())
+        row["translation_errors"] = "; ".join(error for error in errors if error.strip())
         metadata = orjson.loads(first[METADATA])
         maps: tuple[dict[str, Any], dict[str, Any]] = {}, {}
         if metadata.get("mode") == "skip":
@@ -102,26 +102,26 @@ class ReassemblyStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Write the translations of a document into its row; returns them, and the pairs of segments, by field."""
         waiting = iter(translated)
         texts: dict[str, list[str]] = {}
-        whole: dict[str, Any] = {}
+        translations: dict[str, Any] = {}
         pairs: dict[str, Any] = {}
         for field in fields:
             path = field.get("field_path") or normalize_text_field(self.text_field)[0]
-            given = [next(waiting, "") for _ in _sources(field)]
-            text = _join(field, given)
-            both = [{"src": src, "tgt": tgt} for src, tgt in zip(_sources(field), given, strict=True)]
+            segments = [next(waiting, "") for _ in _sources(field)]
+            text = _join(field, segments)
+            both = [{"src": src, "tgt": tgt} for src, tgt in zip(_sources(field), segments, strict=True)]
             texts.setdefault(path, []).append(text)
             leaf = path.split(".")[-1]
             if is_wildcard_path(path):
-                whole.setdefault(leaf, []).append(text)
+                translations.setdefault(leaf, []).append(text)
                 pairs.setdefault(leaf, []).extend(both)
             else:
-                whole[leaf], pairs[leaf] = text, both
-        left = [text for text in waiting if str(text).strip()]
-        if left:
-            _log.warning("%d translated segments belong to no field", len(left))
-        placed = [self._placed(row, path, found) for path, found in texts.items()]
-        row[self.output_field] = whole if len(placed) > 1 else placed[0] if placed else ""
-        return whole, pairs
+                translations[leaf], pairs[leaf] = text, both
+        unplaced = [text for text in waiting if str(text).strip()]
+        if unplaced:
+            _log.warning("%d translated segments belong to no field", len(unplaced))
+        placed = [self._placed(row, path, path_texts) for path, path_texts in texts.items()]
+        row[self.output_field] = translations if len(placed) > 1 else placed[0] if placed else ""
+        return translations, pairs
 
     def _placed(self, row: dict[str, Any], path: str, texts: list[str]) -> Any:
         """The value of a column with its translation, which also replaces it if the stage is to."""
@@ -183,5 +183,5 @@ def average(scores: Sequence[float]) -> float:
         >>> average([4.0, 0.0, 5.0]), average([])
         (4.5, 0.0)
     """
-    given = [score for score in scores if score > 0]
-    return sum(given) / len(given) if given else 0.0
+    positive = [score for score in scores if score > 0]
+    return sum(positive) / len(positive) if positive else 0.0

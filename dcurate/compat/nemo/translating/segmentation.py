@@ -55,7 +55,7 @@ class SegmentationStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Make a row of each segment; `ReassemblyStage` joins them again.
 
     Args:
-        source_lang: of the texts.
+        source_lang: language of the texts.
         text_field: the column, or columns, or paths within them such as ``"messages.*.content"``.
         mode: ``"coarse"`` for lines, ``"fine"`` for sentences.
         min_segment_chars: texts of fewer characters are one segment.
@@ -88,7 +88,9 @@ class SegmentationStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             kinds = zip(COLUMNS, ("object", "object", "int64"), strict=True)
             return with_rows(task, frame.assign(**{name: pd.Series(dtype=kind) for name, kind in kinds}))
         rows = enumerate(records(frame))
-        return with_rows(task, pd.DataFrame([each for number, row in rows for each in self._rows(number, row)]))
+        return with_rows(
+            task, pd.DataFrame([output_row for number, row in rows for output_row in self._rows(number, row)])
+        )
 
     def _rows(self, number: int, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         skipped = row.get(self.skipme_field) if self.skipme_field is not None else None
@@ -102,7 +104,7 @@ class SegmentationStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 for text in texts_of(row, path)
             ]
             texts = [text for segments, _ in fields for text in segments]
-            metadata = {"field_metadatas": [each for _, each in fields]}
+            metadata = {"field_metadatas": [field_metadata for _, field_metadata in fields]}
         made = as_json(metadata)
         for text in texts or [""]:
             yield {**row, SEGMENTS: text, METADATA: made, DOCUMENT: number}
@@ -136,10 +138,10 @@ def _lines(text: str) -> tuple[list[str], dict[str, Any]]:
 
 def _sentences(text: str) -> tuple[list[str], dict[str, Any]]:
     """The sentences to translate, and what joins them again."""
-    found = segments_of(text, "fine")
+    segmented = segments_of(text, "fine")
     units = [
-        {"translatable": bool(bare) and place in found.places, "original": bare, "separator": space}
-        for place, piece in enumerate(found.pieces)
+        {"translatable": bool(bare) and place in segmented.places, "original": bare, "separator": space}
+        for place, piece in enumerate(segmented.pieces)
         for bare, space in _units(piece)
     ]
     return [str(unit["original"]) for unit in units if unit["translatable"]], {"mode": "fine", "units": units}

@@ -30,13 +30,13 @@ class SegmentTranslationStage(AsksModel, ProcessingStage[DocumentBatch, Document
     Args:
         source_lang: ISO 639 code.
         target_lang: ISO 639 code.
-        client: that asks the model.
-        model_name: as the endpoint calls it.
+        client: client that asks the model.
+        model_name: name of the model at the endpoint.
         backend_type: ``"llm"``, or a name given to `register_backend`.
         backend_config: arguments of that backend.
         generation_config: how to answer.
         prompt_path: a YAML file with another question; see `load_prompt_template`.
-        max_concurrent_requests: of each slot; the client's own limit holds, too.
+        max_concurrent_requests: maximum number of concurrent requests of each slot; the client's own limit holds, too.
         health_check: translate a word first, so that a wrong address fails at once.
         dry_run: write the first prompts to the log instead.
         dry_run_log_count: how many.
@@ -119,9 +119,9 @@ class SegmentTranslationStage(AsksModel, ProcessingStage[DocumentBatch, Document
             ask = self._ask_model if self.backend_type == "llm" else self._ask_backend
             started = time.monotonic()
             results = ask([segments[place] for place in asked])
-            each = (time.monotonic() - started) / len(asked)
+            mean_seconds = (time.monotonic() - started) / len(asked)
             for place, (text, error) in zip(asked, results, strict=True):
-                translated[place], errors[place], seconds[place] = text, error, each
+                translated[place], errors[place], seconds[place] = text, error, mean_seconds
         columns: dict[str, Any] = {TRANSLATED: translated, TIME: seconds, ERROR: errors}
         return with_rows(task, frame.assign(**columns))
 
@@ -144,10 +144,10 @@ class SegmentTranslationStage(AsksModel, ProcessingStage[DocumentBatch, Document
         if self._backend is None:
             raise RuntimeError(f"Backend {self.backend_type!r} was not initialized")
         # Every backend has the asynchronous form; the synchronous one calls it.
-        found = TranslationBackend.translate_batch(self._backend, segments, self.source_lang, self.target_lang)
-        if len(found) != len(segments):
-            raise RuntimeError(f"Backend returned {len(found)} translations for {len(segments)} segments")
-        return found
+        translations = TranslationBackend.translate_batch(self._backend, segments, self.source_lang, self.target_lang)
+        if len(translations) != len(segments):
+            raise RuntimeError(f"Backend returned {len(translations)} translations for {len(segments)} segments")
+        return translations
 
     def _build_messages(self, segment: str) -> Messages:
         names = {"source_lang": language(self.source_lang), "target_lang": language(self.target_lang)}
