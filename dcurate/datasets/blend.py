@@ -34,7 +34,7 @@ class Blend(CompositeStage[FileGroup, DocumentBatch]):
         id_field: the column that identifies rows of one dataset, see `Shuffle`; all columns if None.
         npartitions: how many batches there are; by default one for each ``blocksize``.
         blocksize: target bytes of a batch in memory.
-        name: of the stage.
+        name: name of the stage.
 
     Rows are drawn without replacement. A dataset with fewer rows than its share is repeated in the same order: the
     numbers of copies of any two of its rows differ by at most one, and copies are as far apart as possible. Datasets
@@ -101,16 +101,17 @@ class Readers(SourceStage[FileGroup, DocumentBatch]):
     def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
         """Return the readers with these columns alone parsed, or all, and rows kept as lines; None if one cannot."""
         keeping = [
-            one.keeping_lines(columns) if isinstance(one, KeepsLines) and one.sees_lines else None
-            for one in self.readers
+            reader.keeping_lines(columns) if isinstance(reader, KeepsLines) and reader.sees_lines else None
+            for reader in self.readers
         ]
-        readers: list[Reader] = [one for one in keeping if one is not None]
+        readers: list[Reader] = [reader for reader in keeping if reader is not None]
         return replace(self, readers=readers) if len(readers) == len(self.readers) else None
 
     def marking_rows(self) -> Self:
         """Return the readers with columns added that say where each row was read, where they can."""
         return replace(
-            self, readers=[one.marking_rows() if isinstance(one, MarksRows) else one for one in self.readers]
+            self,
+            readers=[reader.marking_rows() if isinstance(reader, MarksRows) else reader for reader in self.readers],
         )
 
     def splits(self) -> Iterator[FileGroup]:
@@ -120,8 +121,8 @@ class Readers(SourceStage[FileGroup, DocumentBatch]):
                 yield replace(split, key=BatchKey(f"{number}/{split.key.split}"))
 
     def columns(self) -> list[str] | None:
-        found = [reader.columns() for reader in self.readers]
-        return None if None in found else list(dict.fromkeys(name for columns in found for name in columns or ()))
+        headers = [reader.columns() for reader in self.readers]
+        return None if None in headers else list(dict.fromkeys(name for columns in headers for name in columns or ()))
 
     def divided(self, task: FileGroup) -> FileRows | None:
         return self.readers[_number(task)].divided(task)
@@ -154,11 +155,11 @@ class BlendRows(KeyedBarrier):
     def streams(self, folder: Directory, files: Sequence[KeyedFile]) -> tuple[Stream, ...]:
         streams = []
         for dataset, wanted in enumerate(self.counts):
-            own = [file for file in files if file.dataset == dataset]
-            if wanted and not sum(file.rows for file in own):
+            dataset_files = [file for file in files if file.dataset == dataset]
+            if wanted and not sum(file.rows for file in dataset_files):
                 raise DataError(
                     f"{self.name}: dataset {dataset} has no rows, and is to give {wanted}; leave it out, or set its "
                     "weight to 0"
                 )
-            streams.append(stream_of(folder, own, wanted))
+            streams.append(stream_of(folder, dataset_files, wanted))
         return tuple(streams)

@@ -32,9 +32,9 @@ class Rebatch(BarrierStage[DocumentBatch]):
     ``max_rows_per_file`` or ``max_bytes_per_file``; to read small files together, give a reader a ``blocksize``.
 
     Args:
-        rows: of each batch; the last one has the rest.
+        rows: rows of each batch; the last one has the rest.
         nbytes: or target bytes of each batch in memory, as a number or text such as ``"128MiB"``.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: not exactly one of ``rows`` and ``nbytes``.

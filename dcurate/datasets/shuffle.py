@@ -115,7 +115,7 @@ class Shuffle(KeyedBarrier):
             one batch, in the order of the source. If None, all columns identify a row, and equal rows stay together.
         npartitions: number of batches afterwards; by default one for each ``blocksize``.
         blocksize: target bytes of a batch in memory, as a number or text.
-        name: of the stage.
+        name: name of the stage.
 
     All rows are spilled to disk beside the output first; then each batch is assembled.
 
@@ -140,8 +140,8 @@ class SampleRows(KeyedBarrier):
 
     Args:
         n: how many.
-        seed, id_field, npartitions, blocksize: as in `Shuffle`.
-        name: of the stage.
+        seed, id_field, npartitions, blocksize: settings of the order and the batches, as in `Shuffle`.
+        name: name of the stage.
 
     Examples:
         >>> SampleRows(1000, seed=3).name
@@ -171,10 +171,10 @@ class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
     workers, and a smaller share is a subset of a larger one. It needs no barrier. For an exact number use `SampleRows`.
 
     Args:
-        fraction: of the rows, from 0 to 1.
+        fraction: share of the rows to keep, from 0 to 1.
         seed: other seeds give other rows.
         id_field: the column that identifies rows; rows of equal ids stay or go together. All columns if None.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: a fraction out of range.

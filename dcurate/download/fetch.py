@@ -211,10 +211,10 @@ class _Download:
         kind, _, wanted = self.file.digest.partition(":")
         if wanted:
             self.part.seek(0)
-            found = hashlib.file_digest(self.part, kind).hexdigest()
-            if found != wanted.lower():
+            actual = hashlib.file_digest(self.part, kind).hexdigest()
+            if actual != wanted.lower():
                 self._restart()
-                raise Interrupted(f"its {kind} is {found}, but {wanted} was announced")
+                raise Interrupted(f"its {kind} is {actual}, but {wanted} was announced")
 
     def _check_room(self, size: int | None, held: int) -> None:
         free = shutil.disk_usage(os.path.dirname(self.target) or ".").free

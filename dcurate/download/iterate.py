@@ -234,10 +234,10 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
         name = os.path.basename(path)
         made = number = 0
         try:
-            for number, found in enumerate(self._records(path, part)):
+            for number, record in enumerate(self._records(path, part)):
                 if self.record_limit and made >= self.record_limit:
                     return
-                made += self._take(found, number, name, rows)
+                made += self._take(record, number, name, rows)
         except (*OURS, DataError):
             raise
         except Exception as error:  # the iterator is user code, and records already read are kept
@@ -248,14 +248,14 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
             return self.iterator.iterate_range(path, part.start, part.stop)
         return self.iterator.iterate(path) or iter(())
 
-    def _take(self, found: dict[str, Any] | Skipped, number: int, name: str, rows: _ExtractedRows) -> int:
+    def _take(self, record: dict[str, Any] | Skipped, number: int, name: str, rows: _ExtractedRows) -> int:
         """Make a row of a record; returns the number of rows: one or none."""
-        if isinstance(found, Skipped):
-            self._skip(found, number, name, rows)
+        if isinstance(record, Skipped):
+            self._skip(record, number, name, rows)
             return 0
         if self.filename_col:
-            found[self.filename_col] = name
-        row = row_of(self.extractor, found, [self.filename_col] if self.filename_col else [])
+            record[self.filename_col] = name
+        row = row_of(self.extractor, record, [self.filename_col] if self.filename_col else [])
         if not isinstance(row, Skipped):
             rows.add(row)
             return 1

@@ -39,17 +39,17 @@ def fields(data: bytes, element: str, name: str) -> list[dict[str, str]]:
         >>> fields(b"<all><file><size>3</size></file></all>", "file", "the listing")
         [{'size': '3'}]
     """
-    found: list[dict[str, str]] = []
+    elements: list[dict[str, str]] = []
     path: list[str] = []
 
     def begin(tag: str, _: dict[str, str]) -> None:
         path.append(tag)
         if tag == element:
-            found.append({})
+            elements.append({})
 
     def text(characters: str) -> None:
         if len(path) > 1 and path[-2] == element:
-            found[-1][path[-1]] = found[-1].get(path[-1], "") + characters
+            elements[-1][path[-1]] = elements[-1].get(path[-1], "") + characters
 
     made = parser()
     made.StartElementHandler, made.CharacterDataHandler = begin, text
@@ -58,7 +58,7 @@ def fields(data: bytes, element: str, name: str) -> list[dict[str, str]]:
         made.Parse(data, True)
     except (RefusedError, XML_ERRORS) as error:
         raise DataError(f"{name} is not an XML listing: {error}; check the address") from error
-    return found
+    return elements
 
 
 def _refuse(*_: object) -> None:

@@ -150,10 +150,10 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide the rows."""
-        given = super().settings()
+        settings = super().settings()
         return {
             name: value
-            for name, value in given.items()
+            for name, value in settings.items()
             if name not in ("transfer", "at_a_time", "file_timeout_s", "resources", "_run")
         }
 
@@ -174,29 +174,29 @@ class FetchMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         transfer = replace(self.transfer, public_only=not self.private, follow_redirects=False)
         urls = values(table, self.url_field)
         with ThreadPoolExecutor(min(self.at_a_time, max(1, len(urls)))) as threads:
-            found = list(threads.map(lambda url: self._tried(url, transfer), urls))
+            results = list(threads.map(lambda url: self._tried(url, transfer), urls))
         columns: dict[str, tuple[str, list[Any]]] = {
-            BYTES: ("large_binary", [got.data for got in found]),
-            "file_name": ("string", [_file_name(url, got.mime) for url, got in zip(urls, found, strict=True)]),
-            "mime_type": ("string", [got.mime for got in found]),
-            "rights_robots": ("string", [got.robots for got in found]),
-            "rights_x_robots_tag": ("string", [got.tags for got in found]),
-            "rights_tdm": ("bool", [got.tdm for got in found]),
-            "opted_out": ("string", [got.opted_out for got in found]),
+            BYTES: ("large_binary", [got.data for got in results]),
+            "file_name": ("string", [_file_name(url, got.mime) for url, got in zip(urls, results, strict=True)]),
+            "mime_type": ("string", [got.mime for got in results]),
+            "rights_robots": ("string", [got.robots for got in results]),
+            "rights_x_robots_tag": ("string", [got.tags for got in results]),
+            "rights_tdm": ("bool", [got.tdm for got in results]),
+            "opted_out": ("string", [got.opted_out for got in results]),
         }
         table = with_columns(table, columns)
-        return self._sorted_out(task.with_data(table), found)
+        return self._sorted_out(task.with_data(table), results)
 
-    def _sorted_out(self, batch: DocumentBatch, found: list[_Got]) -> DocumentBatch:
+    def _sorted_out(self, batch: DocumentBatch, results: list[_Got]) -> DocumentBatch:
         """Take out failed rows, and those of owners who object."""
-        faults = {row: got.fault for row, got in enumerate(found) if got.fault is not None}
+        faults = {row: got.fault for row, got in enumerate(results) if got.fault is not None}
         rejections = list(quarantined(batch, faults, self.name).rejections)
-        good = np.array([got.fault is None for got in found], np.bool_)
+        good = np.array([got.fault is None for got in results], np.bool_)
         if self.on_opt_out == "drop":
-            for reason in sorted({got.opted_out for got in found if got.opted_out and got.fault is None}):
-                others = np.array([got.opted_out != reason or got.fault is not None for got in found], np.bool_)
-                rejections += batch.keep(others, self.name, f"opted out: {reason}").rejections
-                good &= others
+            for reason in sorted({got.opted_out for got in results if got.opted_out and got.fault is None}):
+                allowed = np.array([got.opted_out != reason or got.fault is not None for got in results], np.bool_)
+                rejections += batch.keep(allowed, self.name, f"opted out: {reason}").rejections
+                good &= allowed
         return replace(batch.keep(good, self.name, ""), rejections=tuple(rejections))
 
     def _tried(self, url: str | None, transfer: Transfer) -> _Got:
@@ -283,10 +283,10 @@ def _site(address: str, transfer: Transfer, run: str) -> _Site:
     """The rules of a site; fetched once an hour in each process, or sooner after a failure."""
     key = os.getpid(), address
     with _lock:
-        own = _locks.setdefault(address, threading.Lock())
+        site_lock = _locks.setdefault(address, threading.Lock())
         while len(_locks) > _SITES:
             _locks.popitem(last=False)
-    with own:
+    with site_lock:
         with _lock:
             known = _sites.get(key)
         begin = time.monotonic()
@@ -323,8 +323,8 @@ def _asked(address: str, transfer: Transfer) -> _Site:
 
 
 def _agent(transfer: Transfer) -> str:
-    given = {name.lower(): value for name, value in transfer.headers.items()}.get("user-agent", "dcurate")
-    return given.partition("/")[0].strip()
+    agent = {name.lower(): value for name, value in transfer.headers.items()}.get("user-agent", "dcurate")
+    return agent.partition("/")[0].strip()
 
 
 def _mime(headers: dict[str, str]) -> str | None:

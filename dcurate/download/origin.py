@@ -53,7 +53,7 @@ class RangeResponse:
         size: bytes of the whole file, None if that is not said.
         validator: changes when the content does; empty if nothing of that kind is said.
         chunks: the content.
-        headers: of an HTTP server, by name and in order; a name may come again.
+        headers: headers of an HTTP server, by name and in order; a name may occur several times.
     """
 
     start: int

@@ -61,8 +61,8 @@ class Robots(NamedTuple):
 
     def allows(self, path: str) -> bool:
         """Whether a path, with its query, may be fetched: the longest rule that matches says so."""
-        found = [rule for rule in self.rules if _matches(rule.pattern, path)]
-        return max(found, key=lambda rule: (len(rule.pattern), rule.allows)).allows if found else True
+        matches = [rule for rule in self.rules if _matches(rule.pattern, path)]
+        return max(matches, key=lambda rule: (len(rule.pattern), rule.allows)).allows if matches else True
 
 
 def _matches(pattern: str, path: str) -> bool:
@@ -73,13 +73,13 @@ def _matches(pattern: str, path: str) -> bool:
         [True, False, False]
     """
     ends = pattern.endswith("$")
-    first, *others = (pattern[:-1] if ends else pattern).split("*")
+    first, *pieces = (pattern[:-1] if ends else pattern).split("*")
     if not path.startswith(first):
         return False
     at = len(first)
-    if not others:
+    if not pieces:
         return not ends or at == len(path)
-    *inner, last = others
+    *inner, last = pieces
     for part in inner:
         at = path.find(part, at)
         if at < 0:
@@ -112,7 +112,7 @@ def robots_tags(headers: Iterable[tuple[str, str]], agent: str) -> list[str]:
         >>> robots_tags([("X-Robots-Tag", "noai, NoImageAI"), ("x-robots-tag", "otherbot: noindex")], "dcurate")
         ['noai', 'noimageai']
     """
-    found: list[str] = []
+    tags: list[str] = []
     for name, value in headers:
         if name.lower() != "x-robots-tag":
             continue
@@ -120,8 +120,8 @@ def robots_tags(headers: Iterable[tuple[str, str]], agent: str) -> list[str]:
         is_named = bool(colon) and "," not in before
         if is_named and before.strip().lower() not in (agent.lower(), "*"):
             continue
-        found += [each.strip().lower() for each in (after if is_named else value).split(",") if each.strip()]
-    return list(dict.fromkeys(found))
+        tags += [tag.strip().lower() for tag in (after if is_named else value).split(",") if tag.strip()]
+    return list(dict.fromkeys(tags))
 
 
 def tdm_reservation(headers: Iterable[tuple[str, str]]) -> bool | None:

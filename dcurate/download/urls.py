@@ -132,10 +132,10 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
         for file in files:
             with suppress(TransferError):  # downloading says so again, with the address in quarantine
                 path = self.downloader.target(file.url)
-                other = taken.setdefault(path, file.url)
-                if other != file.url:
+                earlier = taken.setdefault(path, file.url)
+                if earlier != file.url:
                     raise DataError(
-                        f"{other} and {file.url} would both be saved as {path!r}; give the downloader a "
+                        f"{earlier} and {file.url} would both be saved as {path!r}; give the downloader a "
                         "_get_output_filename that gives them different names"
                     )
 

@@ -44,13 +44,13 @@ def batches_of(given: Any) -> Any:
     if frame is not None:
         return list(_cut(DocumentBatch(data=frame)))
     if isinstance(given, Sequence | Iterator):
-        return [one if isinstance(one, Batch) else _batch(one) for one in given]
+        return [element if isinstance(element, Batch) else _batch(element) for element in given]
     return given
 
 
-def _batch(one: Any) -> Any:
-    frame = as_frame(one)
-    return one if frame is None else DocumentBatch(data=frame)
+def _batch(element: Any) -> Any:
+    frame = as_frame(element)
+    return element if frame is None else DocumentBatch(data=frame)
 
 
 def _cut(batch: DocumentBatch) -> Iterator[DocumentBatch]:

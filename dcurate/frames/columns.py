@@ -67,11 +67,11 @@ def python_rows(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
     return [dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _python_value(one: pa.Array | pa.ChunkedArray) -> Any:
+def _python_value(column: pa.Array | pa.ChunkedArray) -> Any:
     try:
-        return one.to_pylist()[0]
+        return column.to_pylist()[0]
     except OverflowError:
-        return one.cast(without(one.type, "temporal")).to_pylist()[0]
+        return column.cast(without(column.type, "temporal")).to_pylist()[0]
 
 
 def numbers(table: pa.Table, name: str) -> npt.NDArray[Any]:
@@ -165,10 +165,10 @@ def nbytes_at(table: pa.Table, rows: npt.NDArray[np.int64]) -> int:
 
 
 def _nbytes_at(column: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> int:
-    found = _bounds_of(column) if len(rows) else None
-    if found is None:
+    layout = _bounds_of(column) if len(rows) else None
+    if layout is None:
         return int(column.take(pa.array(rows)).nbytes)
-    bounds, _ = found
+    bounds, _ = layout
     nulls = -(-len(rows) // 8)  # Arrow makes a mask, also of none
     return int((bounds[rows + 1] - bounds[rows]).sum(dtype=np.int64)) + bounds.itemsize * len(rows) + nulls
 
@@ -177,8 +177,8 @@ def _bounds_of(column: pa.ChunkedArray) -> tuple[npt.NDArray[Any], pa.Array] | N
     """Where each value of a column of bytes begins and the last one ends, and the values; None for other columns."""
     if column.num_chunks != 1 or column.null_count:
         return None
-    whole = column.chunk(0)
-    values = whole.storage if isinstance(whole, pa.ExtensionArray) else whole
+    chunk = column.chunk(0)
+    values = chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
     width = _WIDTHS.get(values.type)
     if width is None:
         return None
@@ -190,10 +190,10 @@ def _in_stretches(column: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> pa.Ar
 
     NumPy has large pages for large arrays, and Arrow does not: to make the small ones takes longer than to copy.
     """
-    found = _bounds_of(column) if len(rows) and column.nbytes >= _LARGE else None
-    if found is None:
+    layout = _bounds_of(column) if len(rows) and column.nbytes >= _LARGE else None
+    if layout is None:
         return None
-    bounds, values = found
+    bounds, values = layout
     ends = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(bounds[rows + 1] - bounds[rows], out=ends[1:])
     breaks = np.flatnonzero(np.diff(rows) != 1) + 1
@@ -203,7 +203,7 @@ def _in_stretches(column: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> pa.Ar
     content, out = np.frombuffer(values.buffers()[2], np.uint8), np.empty(size, np.uint8)
     firsts, lasts = np.append(0, breaks), np.append(breaks, len(rows))
     stretches = (bounds[rows[firsts]], bounds[rows[lasts - 1] + 1], ends[firsts], ends[lasts])
-    for start, stop, begin, end in zip(*(each.tolist() for each in stretches), strict=True):
+    for start, stop, begin, end in zip(*(positions.tolist() for positions in stretches), strict=True):
         out[begin:end] = content[start:stop]
     buffers = [None, pa.py_buffer(ends.astype(bounds.dtype)), pa.py_buffer(out)]
     taken = pa.Array.from_buffers(values.type, len(rows), buffers)

@@ -82,7 +82,7 @@ def _with_plain_columns(table: pa.Table) -> pa.Table:
 def _plain(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Cast a column to plain values; Arrow casts no dictionary of views, as Polars has for categories, at once."""
     if pa.types.is_dictionary(column.type):
-        values = (pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(kind)) for one in column.chunks)
+        values = (pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(kind)) for chunk in column.chunks)
         column = pa.chunked_array(values, pa.dictionary(column.type.index_type, kind))
     return column.cast(kind)
 
@@ -91,7 +91,7 @@ def to_arrow(frame: Any, types: pa.Schema | None = None) -> pa.Table:
     """An Arrow table of the rows of an Arrow, pandas or cuDF frame, each column in one chunk.
 
     Args:
-        frame: of any library.
+        frame: a frame of any of these libraries.
         types: the schema of the rows before they became a frame of another library: lists, maps, decimals, dates, bytes
             and texts, whose exact type pandas does not keep, are restored where their values fit, and so is metadata.
 
@@ -122,7 +122,7 @@ def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.
     """A pandas column as Arrow; None for values without a common Arrow type.
 
     Args:
-        column: of any dtype.
+        column: a column of any dtype.
         kind: the type that it had before it was pandas, if it had one.
     """
     before = kind if kind is not None and pa.types.is_map(kind) else None  # pandas has tuples, which are no map
@@ -138,8 +138,8 @@ def arrow_column(column: pd.Series[Any], kind: pa.DataType | None = None) -> pa.
     try:
         return made.cast(stored).cast(kind)
     except NO_TYPE:  # Arrow casts no lists to views of lists
-        own = _of_type(column, kind)
-        return made if own is None else own
+        typed = _of_type(column, kind)
+        return made if typed is None else typed
 
 
 def _of_type(column: pd.Series[Any], kind: pa.DataType | None) -> pa.ChunkedArray | None:

@@ -150,10 +150,10 @@ class DocumentBatch(Batch):
             return batches[0].with_data(convert.stacked(full))
         try:
             tables = with_same_line_type([convert.to_arrow(frame) for frame in full])
-            whole = marked_as(pa.concat_tables(tables, promote_options="permissive").combine_chunks(), tables)
+            table = marked_as(pa.concat_tables(tables, promote_options="permissive").combine_chunks(), tables)
         except (pa.ArrowInvalid, pa.ArrowTypeError, DataError):
             return None
-        return batches[0].with_data(whole)
+        return batches[0].with_data(table)
 
     def with_data(self, data: Any) -> Self:
         """The same batch with other rows: key and name are kept; rejections, scores, and counts are not.

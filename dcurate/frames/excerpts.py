@@ -56,7 +56,7 @@ def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:
     """The first rows of a frame: each with its id, if it has one, and the beginning of its text.
 
     Args:
-        frame: of any library.
+        frame: a frame of any library.
         rows: maximum number.
         column: the one with the text; ``text``, or the first that holds text, where it is not there.
 
@@ -65,16 +65,16 @@ def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:
         [{'id': '7', 'excerpt': 'some words'}]
     """
     first = _first(frame, rows)
-    whole = list(whole_rows(first)) if LINE in first.column_names else python_rows(first)
-    columns = whole[0] if whole else {}
+    records = list(whole_rows(first)) if LINE in first.column_names else python_rows(first)
+    columns = records[0] if records else {}
     identity, field = id_column(list(columns)), _text_column(first, columns, column)
-    shown: list[dict[str, Any]] = [{} for _ in whole]
-    for one, row in zip(shown, whole, strict=True):
+    shown: list[dict[str, Any]] = [{} for _ in records]
+    for entry, row in zip(shown, records, strict=True):
         if identity is not None:
-            one["id"] = str(row.get(identity))
+            entry["id"] = str(row.get(identity))
         if field is not None:
             text = row.get(field)
-            one["excerpt"] = excerpt(text if isinstance(text, str) else "")
+            entry["excerpt"] = excerpt(text if isinstance(text, str) else "")
     return shown
 
 
@@ -86,6 +86,8 @@ def _first(frame: Any, rows: int) -> pa.Table:
 
 def _text_column(table: pa.Table, row: dict[str, Any], wanted: str) -> str | None:
     """The column of text to show; one of these names may be in the lines alone, as the first row says."""
-    text = [one.name for one in table.schema if pa.types.is_string(one.type) or pa.types.is_large_string(one.type)]
+    text = [
+        field.name for field in table.schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    ]
     inside = [name for name in (wanted, _TEXT) if name not in table.column_names and isinstance(row.get(name), str)]
     return next((name for name in (wanted, _TEXT, *text) if name in (*text, *inside)), None)

@@ -35,7 +35,7 @@ def decode(parts: Sequence[tuple[str, Sequence[str], Sequence[int]]]) -> Any:
     """Row groups of local Parquet files as one cuDF frame, decoded on the GPU.
 
     Args:
-        parts: of each file its path, the columns to read, in this order, and the numbers of the row groups.
+        parts: for each file its path, the columns to read, in this order, and the numbers of the row groups.
 
     Raises:
         ResourceError: cuDF is not installed or finds no GPU.

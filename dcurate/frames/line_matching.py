@@ -26,17 +26,17 @@ _Rows = npt.NDArray[np.int64]
 
 def without_seeing_lines(process: Callable[[list[Batch]], Any], batches: list[Batch]) -> Any:
     """Call a function of a stage with batches without the lines of their rows; return its answers with them."""
-    given = [_bare(batch) for batch in batches]
-    answers = process(given)
+    bare_batches = [_bare(batch) for batch in batches]
+    answers = process(bare_batches)
     if not isinstance(answers, list | tuple) or len(answers) != len(batches):
         return answers
-    found = [
+    with_nan = [
         _with_nan(answer, bare, lost) if (lost := _with_nan_in(bare)) else answer
-        for answer, bare in zip(answers, given, strict=True)
+        for answer, bare in zip(answers, bare_batches, strict=True)
     ]
     return [
         answer if bare is batch else _with_lines(answer, batch)
-        for answer, bare, batch in zip(found, given, batches, strict=True)
+        for answer, bare, batch in zip(with_nan, bare_batches, batches, strict=True)
     ]
 
 
@@ -48,12 +48,12 @@ def _bare(batch: Batch) -> Batch:
 
 def _with_lines(answer: Any, batch: Batch) -> Any:
     if isinstance(answer, list):
-        return [_with_lines(one, batch) for one in answer]
+        return [_with_lines(element, batch) for element in answer]
     if not isinstance(answer, DocumentBatch) or not isinstance(batch, DocumentBatch):
         return answer
-    own = with_own_lines(answer, batch.data)
-    own.rejections = tuple(_rejected(one, batch.data) for one in own.rejections)
-    return own
+    restored = with_own_lines(answer, batch.data)
+    restored.rejections = tuple(_rejected(rejection, batch.data) for rejection in restored.rejections)
+    return restored
 
 
 def _rejected(rejection: Rejection, source: pa.Table) -> Rejection:
@@ -84,18 +84,18 @@ def _holds_nan(values: pa.Array) -> bool:
 def _with_nan(answer: Any, source: Batch, names: Sequence[str]) -> Any:
     """The rows that a stage returned as pandas, with the NaN of columns that hold nothing new."""
     if isinstance(answer, list):
-        return [_with_nan(one, source, names) for one in answer]
+        return [_with_nan(element, source, names) for element in answer]
     if not isinstance(answer, DocumentBatch) or not isinstance(source, DocumentBatch):
         return answer
     columns = convert.columns(answer.data)
-    there = [name for name in names if columns.count(name) == 1]
-    if not isinstance(answer.data, pd.DataFrame) or not there or not answer.num_items:
+    present = [name for name in names if columns.count(name) == 1]
+    if not isinstance(answer.data, pd.DataFrame) or not present or not answer.num_items:
         return answer
     table = answer.to_arrow()
     rows = source_rows(answer.data, table, source.data)
     if rows is None:
         return answer
-    for name in there:
+    for name in present:
         before = source.data.select([name]).take(pa.array(rows))
         seen = convert.to_arrow(convert.to_pandas(before), before.schema)
         if seen.column(0).equals(table.column(name)):
@@ -104,9 +104,9 @@ def _with_nan(answer: Any, source: Batch, names: Sequence[str]) -> Any:
 
 
 def _with_rows(batch: DocumentBatch, table: pa.Table) -> DocumentBatch:
-    own = batch.with_data(table)
-    own.rejections, own.found, own.scored = batch.rejections, batch.found, batch.scored
-    return own
+    updated = batch.with_data(table)
+    updated.rejections, updated.found, updated.scored = batch.rejections, batch.found, batch.scored
+    return updated
 
 
 def with_own_lines(made: DocumentBatch, source: pa.Table) -> DocumentBatch:
@@ -176,12 +176,12 @@ def _by_values(table: pa.Table, source: pa.Table) -> _Rows | None:
         waiting[values].append(number)
     rows, last = np.empty(table.num_rows, np.int64), -1
     for place, values in enumerate(_keys(table, known)):
-        found = waiting[values]
-        while found and found[0] <= last:
-            found.popleft()
-        if not found:
+        candidates = waiting[values]
+        while candidates and candidates[0] <= last:
+            candidates.popleft()
+        if not candidates:
             return None
-        rows[place] = last = found.popleft()
+        rows[place] = last = candidates.popleft()
     return rows
 
 

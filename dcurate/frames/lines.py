@@ -85,10 +85,10 @@ def with_lines_at(table: pa.Table, source: pa.Table, rows: npt.NDArray[np.int64]
         rows: the number of the row in the other table, for each row of this one.
     """
     lines = source.column(LINE).take(pa.array(rows))
-    whole = table.append_column(source.schema.field(LINE), lines)
+    extended = table.append_column(source.schema.field(LINE), lines)
     if table.num_rows != source.num_rows or (rows != np.arange(len(rows))).any():
-        return whole
-    return marked_as(whole, [_same_columns(source, table)])
+        return extended
+    return marked_as(extended, [_same_columns(source, table)])
 
 
 def _same_columns(source: pa.Table, table: pa.Table) -> pa.Table:
@@ -139,21 +139,21 @@ def left_in_lines(table: pa.Table, keep: Collection[str]) -> pa.Table:
     """
     if LINE not in table.column_names or table.column(LINE).null_count:
         return table
-    left = [
+    dropped = [
         field.name
         for field in table.schema
         if is_as_read(field) and pa.types.is_string(field.type) and field.name not in keep
     ]
-    kind = LineType([name for name in read_columns(table) if name not in left])
-    rest = table.drop_columns(left)
-    return rest.set_column(rest.column_names.index(LINE), LINE, as_type(rest.column(LINE), kind))
+    kind = LineType([name for name in read_columns(table) if name not in dropped])
+    remaining = table.drop_columns(dropped)
+    return remaining.set_column(remaining.column_names.index(LINE), LINE, as_type(remaining.column(LINE), kind))
 
 
 def marked_as(table: pa.Table, tables: Sequence[pa.Table]) -> pa.Table:
     """The table with those columns marked as read that are so in all of the tables that it was made of."""
     if LINE not in table.column_names:
         return table
-    read = set.intersection(*({field.name for field in each.schema if is_as_read(field)} for each in tables))
+    read = set.intersection(*({field.name for field in source.schema if is_as_read(field)} for source in tables))
     return _marked(table, read)
 
 
@@ -172,8 +172,8 @@ def unmarked(field: pa.Field) -> pa.Field:
     """The field of values that may not be those of the lines."""
     if not is_as_read(field):
         return field
-    rest = {key: value for key, value in field.metadata.items() if key not in _AS_READ}
-    return field.with_metadata(rest or None)
+    metadata = {key: value for key, value in field.metadata.items() if key not in _AS_READ}
+    return field.with_metadata(metadata or None)
 
 
 def common_type(one: pa.DataType, other: pa.DataType) -> LineType | None:
@@ -193,7 +193,7 @@ def with_same_line_type(tables: Sequence[pa.Table]) -> list[pa.Table]:
     kinds = [table.schema.field(LINE).type for table in tables if LINE in table.column_names]
     if all(kind == kinds[0] for kind in kinds):
         return list(tables)
-    kind = LineType(tuple(dict.fromkeys(name for each in kinds for name in each.columns)))
+    kind = LineType(tuple(dict.fromkeys(name for line_type in kinds for name in line_type.columns)))
     return [
         table.set_column(table.column_names.index(LINE), LINE, as_type(table.column(LINE), kind))
         if LINE in table.column_names
@@ -232,8 +232,8 @@ def whole_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     if not values_only.num_columns and not read:
         yield from map(parsed_line, table.column(LINE).to_pylist())
         return
-    own = values_only.to_pylist()
-    for line, row in zip(table.column(LINE).to_pylist(), own or [{}] * table.num_rows, strict=True):
+    table_rows = values_only.to_pylist()
+    for line, row in zip(table.column(LINE).to_pylist(), table_rows or [{}] * table.num_rows, strict=True):
         values = {} if line is None else parsed_line(line)
         kept = {name: row.get(name) if name in row else value for name, value in values.items()}
         yield {name: value for name, value in kept.items() if name in row or name not in read} | row

@@ -61,8 +61,8 @@ def parts_of_numbers(table: pa.Table, name: str) -> TwoFloats:
         exact = [Decimal(0) if value is None else value for value in column.to_pylist()]
         rounded = np.array([float(value) for value in exact], np.float64)
         pairs = zip(exact, rounded.tolist(), strict=True)
-        rest = [float(_WIDE.subtract(value, Decimal(near))) for value, near in pairs]
-        parts = TwoFloats(rounded, np.array(rest, np.float64))
+        remainders = [float(_WIDE.subtract(value, Decimal(near))) for value, near in pairs]
+        parts = TwoFloats(rounded, np.array(remainders, np.float64))
     elif is_.is_date(kind) or is_.is_timestamp(kind) or is_.is_time(kind) or is_.is_duration(kind):
         unit = "s" if kind == pa.date32() else "ms" if kind == pa.date64() else kind.unit
         scale, per = (86_400, 1) if kind == pa.date32() else (1, _IN_A_SECOND[unit])

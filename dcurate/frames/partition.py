@@ -96,7 +96,7 @@ def meta_of(part: Partition, made: Sequence[DocumentBatch]) -> pd.DataFrame:
     traced = ROW in convert.columns(rows)
     names = [name for name in convert.columns(rows) if name != ROW]
     for name in _left_out(part, names) if traced else ():
-        before = [other for other in _before(origin, name) if other in names]
+        before = [earlier for earlier in _before(origin, name) if earlier in names]
         names.insert(names.index(before[-1]) + 1 if before else 0, name)
     labels = {str(label): label for label in origin.columns}
     columns = {labels.get(name, name): _model(_column(origin, name), _column(rows, name)) for name in names}
@@ -137,8 +137,8 @@ def restored(part: Partition, made: Sequence[DocumentBatch], meta: pd.DataFrame)
     missing = [name for name in wanted if name not in (*names, *left_out)]
     more = [name for name in names if name not in wanted]
     if missing or more:
-        what = f"no column {listed(missing)}" if missing else f"column {listed(more)} besides those of meta"
-        raise DataError(f"{where}: the stages made {what}; give an empty frame like the result as meta=")
+        difference = f"no column {listed(missing)}" if missing else f"column {listed(more)} besides those of meta"
+        raise DataError(f"{where}: the stages made {difference}; give an empty frame like the result as meta=")
     columns = {}
     for label, dtype in meta.dtypes.items():
         name = str(label)
@@ -271,7 +271,9 @@ def _same(made: Any, came: pd.Series[Any], numbers: npt.NDArray[np.int64]) -> bo
         before = before.take(pa.array(numbers))
     if pa.types.is_floating(before.type):
         bits = {16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[before.type.bit_width]
-        before, after = (pa.chunked_array([chunk.view(bits) for chunk in one.chunks], bits) for one in (before, after))
+        before, after = (
+            pa.chunked_array([chunk.view(bits) for chunk in column.chunks], bits) for column in (before, after)
+        )
     if before.equals(after):
         return True
     nested = pa.types.is_nested(before.type) or pa.types.is_dictionary(before.type)
@@ -345,7 +347,7 @@ def _categories(content: pa.ChunkedArray, dtype: pd.CategoricalDtype) -> pd.Seri
         return values.astype("category")
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(values.dtype.categories.dtype)
-    other = values[values.notna() & ~values.isin(dtype.categories)]
-    if len(other):
-        raise ValueError(f"{other.iloc[0]!r} is not a category")
+    unknown = values[values.notna() & ~values.isin(dtype.categories)]
+    if len(unknown):
+        raise ValueError(f"{unknown.iloc[0]!r} is not a category")
     return values.astype(dtype)

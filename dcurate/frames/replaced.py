@@ -70,10 +70,10 @@ def _renamed(frame: Any, names: dict[str, str]) -> Any:
 
 def _answer(answer: Any, names: dict[str, int]) -> Any:
     if isinstance(answer, list):
-        first, rest = answer[:1], answer[1:]
+        first, remaining = answer[:1], answer[1:]
         return [
             *(_answer(batch, names) for batch in first),
-            *(_answer(batch, dict.fromkeys(names, 0)) for batch in rest),
+            *(_answer(batch, dict.fromkeys(names, 0)) for batch in remaining),
         ]
     if not isinstance(answer, DocumentBatch) or not names:
         return answer
@@ -110,8 +110,8 @@ def _joined(frame: Any, name: str, before: str) -> Any:
     if values.null_count:
         new = _plain(values)
         values = pc.coalesce(new, _cast(_plain(frame.column(before)), new, name)).cast(field.type)
-    rest = frame.drop_columns([name])
-    return rest.set_column(rest.column_names.index(before), field, values)
+    remaining = frame.drop_columns([name])
+    return remaining.set_column(remaining.column_names.index(before), field, values)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -62,22 +62,22 @@ def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
 
 def _keys_of_lines(table: pa.Table, seed: int) -> Keys:
     """The keys of rows that have lines; plain lines that hold whole rows are hashed without parsing them."""
-    rest = left_in_lines(table, ())
-    if rest.column_names != [LINE] or read_columns(rest):
+    remaining = left_in_lines(table, ())
+    if remaining.column_names != [LINE] or read_columns(remaining):
         return _digests(map(_lean_row, whole_rows(table)), seed)
     keys = np.empty((table.num_rows, 2), np.uint64)
-    step = max(1, table.num_rows * _BLOCK // max(1, rest.nbytes))
+    step = max(1, table.num_rows * _BLOCK // max(1, remaining.nbytes))
     for start in range(0, table.num_rows, step):
-        block = rest.slice(start, step)
-        found = lines_of(block)
-        assert found is not None, "columns are left in lines where all rows have one"
-        bounds, data = found
+        block = remaining.slice(start, step)
+        lines = lines_of(block)
+        assert lines is not None, "columns are left in lines where all rows have one"
+        bounds, data = lines
         offsets, written = canonical(data, bounds)
         done = np.diff(offsets) > 0
         spans = map(slice, offsets[:-1][done].tolist(), offsets[1:][done].tolist())
         keys[start : start + step][done] = _hashed(map(written.data.__getitem__, spans), seed)
         if not done.any():  # nor are those that follow, most likely
-            keys[start:] = _digests(map(_lean_row, whole_rows(rest.slice(start))), seed)
+            keys[start:] = _digests(map(_lean_row, whole_rows(remaining.slice(start))), seed)
             break
         if not done.all():
             keys[start : start + step][~done] = _digests(map(_lean_row, whole_rows(block.filter(~done))), seed)

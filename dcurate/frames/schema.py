@@ -86,17 +86,17 @@ def declared(types: Mapping[str, Any], what: str) -> dict[str, pa.DataType]:
     """
     if isinstance(types, pa.Schema):
         return {column.name: column.type for column in types}
-    found = {}
+    resolved = {}
     for column, wanted in types.items():
         try:
             is_type = isinstance(wanted, pa.DataType)
-            found[column] = wanted if is_type else _type_named(wanted)
+            resolved[column] = wanted if is_type else _type_named(wanted)
         except (ValueError, TypeError) as error:
             options = [*_NAMES, "int64", "uint64", "float32", "float64", "timestamp[us]", "timestamp[us, tz=UTC]"]
             raise PipelineError(
                 f"{what}: unknown type {wanted!r} of column {column!r}{nearest(str(wanted), options)}"
             ) from error
-    return found
+    return resolved
 
 
 def _type_named(name: str) -> pa.DataType:
@@ -185,7 +185,7 @@ def without(type_: pa.DataType, kind: str) -> pa.DataType:
     """Return a type without what its kind names, also in nested types.
 
     Args:
-        type_: of a column.
+        type_: type of a column.
         kind: ``"temporal"`` for dates and times, which become text; ``"encoding"`` for dictionaries and views, which
             become plain values; ``"view"`` for views alone; ``"order"`` for the order of dictionaries.
 
@@ -259,11 +259,11 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if table.schema.equals(schema, check_metadata=True):
         return table
     columns = []
-    there = dict(zip(table.column_names, table.columns, strict=True))
-    if len(there) < table.num_columns:
+    by_name = dict(zip(table.column_names, table.columns, strict=True))
+    if len(by_name) < table.num_columns:
         raise pa.ArrowInvalid(f"duplicate column names in {table.column_names}")
     for column in schema:
-        values = there.get(column.name)
+        values = by_name.get(column.name)
         if values is None:
             columns.append(pa.nulls(table.num_rows, column.type))
         elif values.type == column.type:
@@ -326,18 +326,18 @@ def combined(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """
     schemas = [table.schema for table in tables]
     common = pa.schema([_common_field(column, schemas) for column in schema])
-    common = common.with_metadata(_agreed([one.metadata for one in schemas]))
+    common = common.with_metadata(_agreed([table_schema.metadata for table_schema in schemas]))
     return one_chunk([fitted(table, common) for table in tables])
 
 
 def _common_field(column: pa.Field, schemas: Sequence[pa.Schema]) -> pa.Field:
-    found = [schema.field(column.name) for schema in schemas if column.name in schema.names]
-    agreed = _agreed([one.metadata for one in found]) or {}
-    if any(one.type != column.type for one in found):
+    matches = [schema.field(column.name) for schema in schemas if column.name in schema.names]
+    agreed = _agreed([match.metadata for match in matches]) or {}
+    if any(match.type != column.type for match in matches):
         agreed = {key: value for key, value in agreed.items() if not key.startswith(NOTE)}
-    nullable = len(found) < len(schemas) or any(one.nullable for one in found)
+    nullable = len(matches) < len(schemas) or any(match.nullable for match in matches)
     common = column.with_nullable(nullable).with_metadata(agreed or None)
-    return common if len(found) == len(schemas) else unmarked(common)  # a table may have dropped it
+    return common if len(matches) == len(schemas) else unmarked(common)  # a table may have dropped it
 
 
 def without_notes(table: pa.Table) -> pa.Table:
@@ -352,8 +352,8 @@ def without_notes(table: pa.Table) -> pa.Table:
 
 def _agreed(all_pairs: Sequence[Mapping[bytes, bytes] | None]) -> dict[bytes, bytes] | None:
     """Return the pairs that are the same in all of the mappings."""
-    first, *others = [pairs or {} for pairs in all_pairs] or [{}]
-    return {key: value for key, value in first.items() if all(pairs.get(key) == value for pairs in others)} or None
+    first, *remaining = [pairs or {} for pairs in all_pairs] or [{}]
+    return {key: value for key, value in first.items() if all(pairs.get(key) == value for pairs in remaining)} or None
 
 
 @dataclass(frozen=True)

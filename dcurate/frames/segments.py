@@ -96,11 +96,11 @@ def joined(table: pa.Table, starts: npt.NDArray[np.int64], text_field: str, sepa
     bounds = np.append(starts, len(texts))
     filled = pc.fill_null(texts, "").cast(pa.large_string())
     runs = pa.LargeListArray.from_arrays(pa.array(bounds), filled)
-    whole = pc.binary_join(runs, pa.scalar(separator, pa.large_string()))
+    merged = pc.binary_join(runs, pa.scalar(separator, pa.large_string()))
     if texts.null_count and len(starts):
         some = np.add.reduceat(np.asarray(texts.is_valid()), starts) > 0
-        whole = pc.if_else(pa.array(some), whole, pa.scalar(None, whole.type))
-    if whole.type != texts.type and whole.nbytes < 2**31 - 1:
-        whole = whole.cast(texts.type)
+        merged = pc.if_else(pa.array(some), merged, pa.scalar(None, merged.type))
+    if merged.type != texts.type and merged.nbytes < 2**31 - 1:
+        merged = merged.cast(texts.type)
     firsts = rows_at(table, starts)
-    return firsts.set_column(firsts.column_names.index(text_field), text_field, whole)
+    return firsts.set_column(firsts.column_names.index(text_field), text_field, merged)

@@ -87,10 +87,10 @@ def column_of(texts: Iterable[bytes]) -> TextColumn:
         >>> column_of([b"one", b"", b"two"]).offsets
         array([0, 3, 3, 6])
     """
-    given = list(texts)
-    offsets = np.zeros(len(given) + 1, np.int64)
-    np.cumsum([len(text) for text in given], out=offsets[1:])
-    return TextColumn(offsets, np.frombuffer(b"".join(given), np.uint8))
+    encoded = list(texts)
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    return TextColumn(offsets, np.frombuffer(b"".join(encoded), np.uint8))
 
 
 def encodable(text: str) -> str:

@@ -27,7 +27,7 @@ class Embeddings(NamedTuple):
     """The non-zero embeddings of a table.
 
     Args:
-        vectors: of length one, an array of shape (embeddings, dimensions).
+        vectors: vectors of length one, an array of shape (embeddings, dimensions).
         rows: the number of the row that each belongs to, in order.
     """
 
@@ -52,14 +52,14 @@ def embeddings(table: pa.Table, name: str) -> Embeddings:
     column = _lists(column_of(table, name), name)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(lengths)
-    found = np.unique(lengths[rows])
-    if len(found) > 1:
-        other = int(rows[np.argmax(lengths[rows] != lengths[rows[0]])])
+    sizes = np.unique(lengths[rows])
+    if len(sizes) > 1:
+        outlier = int(rows[np.argmax(lengths[rows] != lengths[rows[0]])])
         raise DataError(
-            f"column {name!r} holds embeddings of {lengths[rows[0]]} numbers (row {rows[0]}) and of {lengths[other]} "
-            f"(row {other}); embed all documents with one model"
+            f"column {name!r} holds embeddings of {lengths[rows[0]]} numbers (row {rows[0]}) and of {lengths[outlier]} "
+            f"(row {outlier}); embed all documents with one model"
         )
-    dimensions = int(found[0]) if len(found) else 0
+    dimensions = int(sizes[0]) if len(sizes) else 0
     plain = column.flatten().to_numpy(zero_copy_only=False).reshape(len(rows), dimensions)
     vectors = np.empty(plain.shape, np.float32)
     usable = np.zeros(len(rows), np.bool_)

@@ -117,26 +117,26 @@ def salvage(data: bytes, ending: str) -> tuple[bytes, Lost | None]:
     if not ending:
         return data, None
     pieces: list[bytes] = []
-    whole = 0
+    intact = 0
     try:
         for piece, last in _streams(BytesIO(data), ending, _LARGEST_FEED):
             pieces.append(piece)
-            whole = len(pieces) if last else whole
+            intact = len(pieces) if last else intact
     except _DamageError as error:
         doubtful = b"".join(_doubtful(BytesIO(data), error.at, ending))
-        return b"".join(pieces[:whole]), Lost(error.at, error.reason, doubtful)
+        return b"".join(pieces[:intact]), Lost(error.at, error.reason, doubtful)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces), None
 
 
 def damage_in(file: BinaryIO, ending: str) -> DamagedStream | None:
     """Find the damage in a compressed file without holding its content; None if it is whole."""
-    size = whole = 0
+    size = intact = 0
     try:
         for piece, last in _streams(file, ending):
             size += len(piece)
-            whole = size if last else whole
+            intact = size if last else intact
     except _DamageError as error:
-        return DamagedStream(error.at, error.reason, whole)
+        return DamagedStream(error.at, error.reason, intact)
     return None
 
 
@@ -150,11 +150,11 @@ def salvaged_blocks(file: BinaryIO, ending: str, damage: DamagedStream) -> Itera
         >>> file.seek(0), b"".join(salvaged_blocks(file, ".gz", damage))
         (0, b'onetwo')
     """
-    left = damage.whole
-    for piece, _ in _streams(file, ending) if left else ():
+    remaining = damage.whole
+    for piece, _ in _streams(file, ending) if remaining else ():
         yield piece
-        left -= len(piece)
-        if not left:
+        remaining -= len(piece)
+        if not remaining:
             break
     yield from _doubtful(file, damage.at, ending)
 
@@ -167,17 +167,17 @@ def head(file: BinaryIO, ending: str, size: int, name: str) -> bytes:
     """
     if not ending:
         return file.read(size)
-    data, whole = bytearray(), 0
+    data, intact = bytearray(), 0
     try:
         for piece, last in _streams(file, ending):
             data += piece
             if len(data) >= size:
                 break
-            whole = len(data) if last else whole
+            intact = len(data) if last else intact
     except _DamageError as error:
-        if not whole:
+        if not intact:
             raise _broken(name, ending, error) from error
-        del data[whole:]
+        del data[intact:]
     return bytes(data[:size])
 
 
@@ -279,9 +279,9 @@ def _pass_padding(feed: _Feed, unit: int) -> None:
     """Skip the zeros that may follow a stream; their number must be a multiple of `unit`."""
     begin = feed.at
     while packed := feed.take(_SMALLEST_FEED):
-        rest = len(bytes(packed).lstrip(b"\0"))
-        if rest:
-            feed.give_back(rest)
+        excess = len(bytes(packed).lstrip(b"\0"))
+        if excess:
+            feed.give_back(excess)
             break
     if (feed.at - begin) % unit:
         raise _DamageError(begin, f"{feed.at - begin} bytes of padding are no multiple of {unit}")

@@ -35,10 +35,10 @@ def walk(store: Any, path: str, skip: Callable[[str], bool] = lambda name: False
         yield from _walk_local(path, skip, frozenset())
         return
     store.invalidate_cache()
-    for found, info in sorted(store.find(path, detail=True).items()):
-        inner = found[len(path) :].strip("/").split("/")
-        if info["type"] == "file" and not found.endswith("/") and not any(map(skip, inner)):
-            yield Entry(found, _size(found, info), _version(info))
+    for file_path, info in sorted(store.find(path, detail=True).items()):
+        inner = file_path[len(path) :].strip("/").split("/")
+        if info["type"] == "file" and not file_path.endswith("/") and not any(map(skip, inner)):
+            yield Entry(file_path, _size(file_path, info), _version(info))
 
 
 def _walk_local(path: str, skip: Callable[[str], bool], above: frozenset[str]) -> Iterator[Entry]:
@@ -109,7 +109,7 @@ def check_unchanged(store: Any, path: str, version: str, name: str) -> None:
 
     Args:
         version: from the listing; an empty one is not checked.
-        name: of the file in the message.
+        name: name of the file in the message.
 
     Raises:
         DataError: it changed.

@@ -109,17 +109,17 @@ class Directory(HidesSecrets):
         """
         store, root = self._opened()
         root = root.rstrip("/")
-        found = {}
+        entries = {}
         with storage_errors("list", self.url):
             if not below.startswith(META_DIR):
                 for entry in walk(store, f"{root}/{below}" if below else root):
                     name = entry.path[len(root) + 1 :]
                     if (below or not name.startswith(f"{META_DIR}/")) and f"{BESIDE}/" not in name:
-                        found[name] = entry
+                        entries[name] = entry
             if own or below.startswith(META_DIR):
                 for entry in walk(store, self._located(below) if below else self._records):
-                    found[META_DIR + entry.path[len(self._records) :]] = entry
-        return found
+                    entries[META_DIR + entry.path[len(self._records) :]] = entry
+        return entries
 
     def is_file(self) -> bool:
         """Whether the address is a file, not a directory."""

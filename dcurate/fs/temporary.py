@@ -29,7 +29,7 @@ def own_folder(*names: str) -> Path:
     """Return a private folder of this user, created if missing.
 
     Args:
-        names: of the folder and those above it, in the one folder that all of dcurate's are in.
+        names: names of the folder and those above it, in the one folder that all of dcurate's are in.
 
     Raises:
         ResourceError: something else has its name: a link, or a folder of another user; or it cannot be made.
@@ -49,8 +49,8 @@ def own_folder(*names: str) -> Path:
 
 def folder_of_host(*names: str) -> Path:
     """Return an `own_folder` for this host alone, as hosts may share a temporary directory."""
-    kind, *rest = names
-    return own_folder(kind, socket.gethostname(), *rest)
+    kind, *subfolders = names
+    return own_folder(kind, socket.gethostname(), *subfolders)
 
 
 def held(path: Path) -> int:

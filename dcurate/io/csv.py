@@ -115,12 +115,12 @@ class CsvReader(FileReader):
         shape = self._known()
         tables: list[pa.Table] = []
         faults: dict[str, list[dict[str, Any]]] = {}
-        found = Counter[str]()
+        rounded_counts = Counter[str]()
         for part in task.parts:
             name = self._named(part)
             table, bad, large = self._rows(part, name)
             read = large if self.fields is None else large.keys() & self.fields
-            found += Counter({rounded_in(column): large[column] for column in read})
+            rounded_counts += Counter({rounded_in(column): large[column] for column in read})
             if bad and self.on_bad_line == "raise":
                 raise DataError(
                     f"{name} {f'line {bad[0].line + 1}' if not part.start else 'in a later part'}: {bad[0].error}; "
@@ -139,11 +139,11 @@ class CsvReader(FileReader):
             raise DataError(f"{task.key}: {error}; use smaller files, or newlines_in_values=False") from error
         if not rows.num_rows and not faults:
             return None
-        rejected = ((reason, pa.Table.from_pylist(each, _FAULTS)) for reason, each in faults.items())
+        rejected = ((reason, pa.Table.from_pylist(fault_rows, _FAULTS)) for reason, fault_rows in faults.items())
         rejections = tuple(
             Rejection(self.name, reason, table.num_rows, table.nbytes, table, fault=True) for reason, table in rejected
         )
-        return DocumentBatch(data=self._held(rows), key=task.key, rejections=rejections, found=found)
+        return DocumentBatch(data=self._held(rows), key=task.key, rejections=rejections, found=rounded_counts)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""
@@ -151,14 +151,14 @@ class CsvReader(FileReader):
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
         """Return the positions of rows that cannot be read, and their content if short, for quarantine."""
-        found = super().unread(task)
-        for record, part in zip(found, task.parts, strict=True):
+        positions = super().unread(task)
+        for record, part in zip(positions, task.parts, strict=True):
             if part.rows is not None:
                 body = self._body(part, self._named(part))
                 raw = body.data or b"\n".join(row.raw for row in body.bad)
                 record["line"] = None if part.start else (body.line if body.data else body.bad[0].line) + 1
                 record["raw"] = raw.decode(errors="backslashreplace") if len(raw) <= _SHOWN else None
-        return found
+        return positions
 
     def _rows(self, part: FilePart, name: str) -> CsvRows:
         """Return the rows of a part, and those that cannot be read."""
@@ -166,10 +166,10 @@ class CsvReader(FileReader):
         if not body.names:
             return CsvRows(pa.table({}), body.bad, {})
         try:
-            table, found, large = parse(body.data, body.names, self._declared(), self._dialect(part.path))
+            table, bad, large = parse(body.data, body.names, self._declared(), self._dialect(part.path))
         except DataError as error:
             raise DataError(f"{name} has {error}; use smaller files, or newlines_in_values=False") from error
-        return CsvRows(table, [*(row._replace(line=row.line + body.line) for row in found), *body.bad], large)
+        return CsvRows(table, [*(row._replace(line=row.line + body.line) for row in bad), *body.bad], large)
 
     def _body(self, part: FilePart, name: str) -> _Body:
         """Return the records of a part, of all or of those that it counts."""
@@ -188,8 +188,8 @@ class CsvReader(FileReader):
         if lost is not None:
             last = line + len(data.splitlines())
             damage = f"in the damaged {ending_of(part.path)} stream at byte {lost.at:,} of the file ({lost.reason})"
-            rest = lost.doubtful.splitlines() or [b""]
-            bad = [BadRow(last + number, "damaged stream", damage, raw) for number, raw in enumerate(rest)]
+            lost_lines = lost.doubtful.splitlines() or [b""]
+            bad = [BadRow(last + number, "damaged stream", damage, raw) for number, raw in enumerate(lost_lines)]
         if part.rows is None:
             return _Body(names, data, line, bad)
         first, stop = part.rows
@@ -213,8 +213,8 @@ class CsvReader(FileReader):
             data, lost = salvage(packed, ending_of(path))
             if lost is None:
                 return data, None
-            whole = data.rfind(b"\n") + 1
-            return data[:whole], lost._replace(doubtful=data[whole:] + lost.doubtful)
+            cut = data.rfind(b"\n") + 1
+            return data[:cut], lost._replace(doubtful=data[cut:] + lost.doubtful)
 
     def _dialect(self, path: str) -> Dialect:
         tabs = path.lower().removesuffix(ending_of(path)).endswith(".tsv")

@@ -70,17 +70,17 @@ def records(data: bytes, dialect: Dialect) -> Iterator[_Record]:
     start = at = line = 0
     values = 1
     while at < len(data) or values > 1:
-        found = pattern.match(data, at)
-        if found is None:  # from here to the end of the line, as nobody knows where the value ends
+        match = pattern.match(data, at)
+        if match is None:  # from here to the end of the line, as nobody knows where the value ends
             broken = _BREAKS.search(data, at)
             at = broken.end() if broken else len(data)
             yield _Record(start, line, data[start:at], values, True)
-        elif found["end"] == delimiter:
-            at, values = found.end(), values + 1
+        elif match["end"] == delimiter:
+            at, values = match.end(), values + 1
             continue
         else:
-            at = found.end()
-            if data[start : found.start("end")]:
+            at = match.end()
+            if data[start : match.start("end")]:
                 yield _Record(start, line, data[start:at], values, False)
         line += len(_BREAKS.findall(data, start, at))
         start, values = at, 1
@@ -170,8 +170,8 @@ def parse(data: bytes, names: Sequence[str], types: Mapping[str, pa.DataType], d
 
     Args:
         data: whole records, without a header.
-        names: of the columns.
-        types: of columns that are not text.
+        names: names of the columns.
+        types: types of columns that are not text.
         dialect: how values are written.
 
     Raises:
@@ -216,8 +216,8 @@ def parse(data: bytes, names: Sequence[str], types: Mapping[str, pa.DataType], d
     table = pa.Table.from_arrays(columns, list(names))
     if faults:
         kept = pa.array([row not in faults for row in range(table.num_rows)], pa.bool_())
-        table, beyond = table.filter(kept), {name: pc.and_(one, kept) for name, one in beyond.items()}
-    rounded = {name: count for name, one in beyond.items() if (count := pc.sum(one).as_py())}
+        table, beyond = table.filter(kept), {name: pc.and_(flags, kept) for name, flags in beyond.items()}
+    rounded = {name: count for name, flags in beyond.items() if (count := pc.sum(flags).as_py())}
     return CsvRows(table, sorted([*bad, *faults.values()]), rounded)
 
 
@@ -226,9 +226,9 @@ def _beyond(texts: pa.ChunkedArray, floats: pa.ChunkedArray) -> pa.Array:
     large = pc.greater_equal(pc.abs(floats.cast(pa.float64())), float(2**53))
     if not pc.any(large).as_py():
         return pa.repeat(False, len(texts)) if len(texts) else pa.array([], pa.bool_())
-    whole = pc.match_substring_regex(texts, r"^\s*[-+]?[0-9]+\s*$")
+    whole_numbers = pc.match_substring_regex(texts, r"^\s*[-+]?[0-9]+\s*$")
     exact = pc.match_substring_regex(texts, rf"^\s*[-+]?0*{2**53}\s*$")
-    return pc.fill_null(pc.and_(large, pc.and_not(whole, exact)), False)
+    return pc.fill_null(pc.and_(large, pc.and_not(whole_numbers, exact)), False)
 
 
 def _is_text(data: bytes) -> bool:

@@ -27,7 +27,7 @@ class DocumentIndexWriter:
     """Writes documents to a file, one by one; `finish` gives the index.
 
     Args:
-        path: of the file, which takes about as many bytes as the documents do as JSON.
+        path: path of the file, which takes about as many bytes as the documents do as JSON.
         text_field: the column with the text; the longest text of a row that does not have it.
     """
 
@@ -45,17 +45,17 @@ class DocumentIndexWriter:
     def add(self, row: Row) -> None:
         """Add a document."""
         values = row.values
-        own = id_column(list(values))
+        id_name = id_column(list(values))
         name = self._text_column(values)
         text = values.get(name, "")
         for column, value in values.items():
-            if isinstance(value, int | float) and column != own and abs(value) < math.inf:
+            if isinstance(value, int | float) and column != id_name and abs(value) < math.inf:
                 known = self._numbers.setdefault(column, array("d"))
                 known.extend([_NAN] * (self._count - len(known)))
                 known.append(float(value))
-        others = {column: value for column, value in values.items() if column != name}
-        packed = orjson.dumps(others, default=str, option=orjson.OPT_NON_STR_KEYS)
-        identity = str(values[own]) if own and values[own] is not None else f"{row.file}, row {row.number}"
+        metadata = {column: value for column, value in values.items() if column != name}
+        packed = orjson.dumps(metadata, default=str, option=orjson.OPT_NON_STR_KEYS)
+        identity = str(values[id_name]) if id_name and values[id_name] is not None else f"{row.file}, row {row.number}"
         self._rows.append((_clean(identity), _clean(text) if isinstance(text, str) else "", packed))
         self._places.append((row.file, row.number))
         self._count += 1
@@ -124,15 +124,15 @@ class DocumentIndex:
         """Return a document: its id, text, file, row and other values."""
         at = int(np.searchsorted(self._starts, number, "right")) - 1
         row = number - int(self._starts[at])
-        name, text, others = (column[row].as_py() for column in self._batches[at].columns)
+        name, text, metadata = (column[row].as_py() for column in self._batches[at].columns)
         file, place = self._places[number]
-        return {"id": name, "text": text, "file": file, "row": place, "values": orjson.loads(others)}
+        return {"id": name, "text": text, "file": file, "row": place, "values": orjson.loads(metadata)}
 
     def number_of(self, name: str) -> int | None:
         """Return the number of the document with an id; None if there is none."""
         if self._by_id is None:
-            ids = (one for batch in self._batches for one in batch.column(0).to_pylist())
-            self._by_id = {one: number for number, one in enumerate(ids)}
+            ids = (doc_id for batch in self._batches for doc_id in batch.column(0).to_pylist())
+            self._by_id = {doc_id: number for number, doc_id in enumerate(ids)}
         return self._by_id.get(name)
 
     def find(self, words: str, numbers: Sequence[int] | npt.NDArray[np.int64]) -> Iterator[int]:

@@ -126,8 +126,8 @@ class DocumentReader(FileReader):
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
         faults = tuple(chain.from_iterable(batch.rejections for batch in batches))
-        found = sum((Counter(batch.found) for batch in batches), Counter[str]())
-        return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults, found=found)
+        rounded_counts = sum((Counter(batch.found) for batch in batches), Counter[str]())
+        return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults, found=rounded_counts)
 
     def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
         """Return the reader with these columns alone parsed, or all, and rows kept as lines; only of JSON Lines."""
@@ -135,9 +135,9 @@ class DocumentReader(FileReader):
             return None
         if any(self._format(file.path).make is not jsonl.JsonlReader for file in self._files()):
             return None
-        own = copy.copy(self)
-        own._keeps_lines, own._read_only = True, None if columns is None else tuple(columns)
-        return own
+        reader = copy.copy(self)
+        reader._keeps_lines, reader._read_only = True, None if columns is None else tuple(columns)
+        return reader
 
     def kernels(self) -> Sequence[Kernels]:
         return KERNELS if self._keeps_lines else ()
@@ -164,19 +164,19 @@ class DocumentReader(FileReader):
     def _head(self, file: files.SourceFile) -> pa.Schema | None:
         return self._reader(self._format(file.path))._head(file)
 
-    def _heads(self, found: Sequence[files.SourceFile]) -> ColumnTypes:
+    def _heads(self, sources: Sequence[files.SourceFile]) -> ColumnTypes:
         # Each format's heads by its own rules first: so the few Parquet files among many others are looked at too, and
         # a column that differs between formats is refused, not set aside line by line.
         of = defaultdict(list)
-        for file in found:
+        for file in sources:
             of[self._format(file.path)].append(file)
         shape = ColumnTypes()
         for readable in _READABLE:
             reader = self._reader(readable)
-            own = reader._heads(of[readable])
+            column_types = reader._heads(of[readable])
             self._mixed = reader._mixed if isinstance(reader, jsonl.JsonlReader) else self._mixed
-            for column in own.schema():
-                shape = self._joined(shape, [column], own.origins[column.name])
+            for column in column_types.schema():
+                shape = self._joined(shape, [column], column_types.origins[column.name])
         return shape
 
     def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:

@@ -23,10 +23,11 @@ class DocumentWriter(FileWriter):
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
-        write_kwargs: as the writer of the format takes them.
+        write_kwargs: options passed to the writer of the format.
         fields: the columns to write, in this order; all by default.
         mode: what to do about existing files: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.
-        compression: as the writer of the format takes it; None is plain JSON Lines, and Parquet with pages in zstd.
+        compression: compression as the writer of the format takes it; None is plain JSON Lines, and Parquet with pages
+            in zstd.
         max_rows_per_file: split larger batches into several files.
         max_bytes_per_file: the same by bytes.
         storage_options: for fsspec.
@@ -79,7 +80,7 @@ class DocumentWriter(FileWriter):
 
     def _writer(self) -> FileWriter:
         """Return the writer of the format, in the state of this one."""
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "write_kwargs": self._writing(),
             "mode": self.mode,
             "storage_options": self.storage_options,
@@ -88,7 +89,7 @@ class DocumentWriter(FileWriter):
             "name": self.name,
         }
         if self.compression is not None:
-            given["compression"] = self.compression
-        writer = _WRITERS[self.filetype](self.path, **given)
+            options["compression"] = self.compression
+        writer = _WRITERS[self.filetype](self.path, **options)
         writer._generation = self._generation
         return writer

@@ -21,7 +21,7 @@ class PresentInput:
     """The pipeline and the input of a run that is about to begin.
 
     Args:
-        fingerprint: of the pipeline, by stage.
+        fingerprint: fingerprint of the pipeline, by stage.
         splits: all splits of the input.
         manifest: record of these splits.
         whole: whether the pipeline has rounds, so that each file of the output may depend on all of the input.
@@ -54,18 +54,18 @@ def select_run(sink: FileWriter, present: PresentInput) -> bool:
     """
     directories = sink.earlier_runs()
     chosen: _EarlierRun | None = None
-    others: list[tuple[Directory, set[str]]] = []
+    other_runs: list[tuple[Directory, set[str]]] = []
     for directory in directories:  # of a run that is not chosen, only what it read of the input stays in memory
         run = _EarlierRun.of(directory, present)
         if chosen is None and run.shares:
             chosen = run
         elif run.read:
-            others.append((directory, run.read))
+            other_runs.append((directory, run.read))
     if chosen is None and directories and not (sink.separates_runs and sink.mode == "append"):
         chosen = _EarlierRun.of(directories[0], present)
     if chosen is None or not chosen.goes_on(sink):
         return False
-    for directory, read in others:
+    for directory, read in other_runs:
         if sink.is_final(directory) and read - chosen.read:
             raise _refusal(directory, min(read - chosen.read))
     sink.go_on_with(chosen.directory)

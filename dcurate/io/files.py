@@ -144,20 +144,20 @@ def listing(file_paths: str | list[str], kind: Format, options: Mapping[str, Any
 
     Args:
         file_paths: files (with any name), directories (searched recursively) and globs.
-        kind: which files of a directory are wanted.
+        kind: format of the files wanted from a directory.
         options: fsspec's ``storage_options``.
 
     Raises:
         DataError: there is nothing at a path, or no file of the kind.
     """
-    found: dict[str, SourceFile] = {}
-    others: dict[str, None] = {}
+    files: dict[str, SourceFile] = {}
+    unmatched: dict[str, None] = {}
     for path in as_list(file_paths):
         here = _at(path, kind, options)
         for file in here.files:
-            found.setdefault(file.path, file)
-        others.update(dict.fromkeys(here.others))
-    return Listing(sorted(_distinct(list(found.values())), key=lambda file: file.name), list(others))
+            files.setdefault(file.path, file)
+        unmatched.update(dict.fromkeys(here.others))
+    return Listing(sorted(_distinct(list(files.values())), key=lambda file: file.name), list(unmatched))
 
 
 def list_files(file_paths: str | list[str], kind: Format, options: Mapping[str, Any] | None = None) -> list[SourceFile]:
@@ -250,10 +250,10 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
         gone = live - {os.path.realpath(entry.path) for entry in matching} if not has_magic(root) else None
         if gone:
             raise DataError(f"{path!r} is a table without its file {min(gone)!r}; restore it, or read another version")
-    others = [entry.path for entry in entries if not kind.matches(entry.path)]
-    data = [other for other in others if not _ABOUT.match(other.rpartition("/")[2])]
+    unmatched = [entry.path for entry in entries if not kind.matches(entry.path)]
+    data = [entry_path for entry_path in unmatched if not _ABOUT.match(entry_path.rpartition("/")[2])]
     if not matching:
-        raise DataError(_nothing(path, kind, others, exists, has_magic(root)))
+        raise DataError(_nothing(path, kind, unmatched, exists, has_magic(root)))
     files = [
         SourceFile(
             full_address(store, entry.path),
@@ -263,7 +263,7 @@ def _at(path: str, kind: Format, options: Mapping[str, Any] | None) -> Listing:
         )
         for entry in matching
     ]
-    return Listing(files, [_below(other, prefix).lstrip("/") for other in data])
+    return Listing(files, [_below(entry_path, prefix).lstrip("/") for entry_path in data])
 
 
 def _below(path: str, prefix: str) -> str:
@@ -298,14 +298,14 @@ def _fixed_prefix(pattern: str) -> str:
     return "/".join(parts[:first])
 
 
-def _nothing(path: str, kind: Format, others: list[str], exists: bool, glob: bool) -> str:
+def _nothing(path: str, kind: Format, unmatched: list[str], exists: bool, glob: bool) -> str:
     if not exists:
-        what = "no file matches" if glob else "there is nothing at"
-        return f"{what} {path!r}; check the path (names that begin with '_' or '.' are left out)"
-    if not others:
+        problem = "no file matches" if glob else "there is nothing at"
+        return f"{problem} {path!r}; check the path (names that begin with '_' or '.' are left out)"
+    if not unmatched:
         return f"the directory {path!r} is empty (names that begin with '_' or '.' are left out); name another"
     return (
-        f"no {kind.name} file at {path!r} (looked for {kind.wanted}), only {len(others)} of {_endings(others)}; "
+        f"no {kind.name} file at {path!r} (looked for {kind.wanted}), only {len(unmatched)} of {_endings(unmatched)}; "
         f"name the files themselves or use the reader for their format"
     )
 
@@ -325,7 +325,7 @@ def left_out(others: list[str], kind: Format) -> str:
         "left out 'a.csv', whose name is not that of a JSONL file; DocumentReader reads JSONL, Parquet and CSV together"
     """
     together = (JSONL, PARQUET, CSV)
-    known = kind in together and any(each.matches(other) for each in together for other in others)
+    known = kind in together and any(readable.matches(name) for readable in together for name in others)
     advice = "; DocumentReader reads JSONL, Parquet and CSV together" if known else ""
     if len(others) == 1:
         return f"left out {others[0]!r}, whose name is not that of a {kind.name} file{advice}"

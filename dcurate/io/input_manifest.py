@@ -21,7 +21,7 @@ class InputManifest:
     """Records the files of the splits of a source as they are listed.
 
     Args:
-        fingerprint: of the pipeline, by stage.
+        fingerprint: fingerprint of the pipeline, by stage.
 
     Attributes:
         files: the paths of the files of each split, without what is secret in an address; none for one that is not of
@@ -81,18 +81,18 @@ class Vanished:
         Args:
             splits: the names of those that there are now.
         """
-        found = cls()
+        vanished = cls()
         for record in records:
             if record.split in splits:
                 continue
             missing = [path for path in record.inputs if not input_manifest.has(path)]
             if not record.inputs or len(missing) == len(record.inputs):
-                found.removed.append(record)
+                vanished.removed.append(record)
             elif missing:
-                found.torn.append((record, missing[0]))
+                vanished.torn.append((record, missing[0]))
             else:
-                found.regrouped.append(record)
-        return found
+                vanished.regrouped.append(record)
+        return vanished
 
     def check(self, url: str, advice: str) -> None:
         """Refuse to go on where rows would be lost or doubled in any case.

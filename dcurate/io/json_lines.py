@@ -48,10 +48,10 @@ class _Change(NamedTuple):
     """The new values of a column.
 
     Args:
-        name: of the column.
+        name: name of the column.
         actions: what to do with it in each row: `LEAVE`, `WRITE`, or `REMOVE`.
         bounds: where each new value begins in `values`.
-        values: as JSON text.
+        values: new values as JSON text.
     """
 
     name: str
@@ -171,10 +171,10 @@ def _is_unchanged(table: pa.Table) -> bool:
 
 def _mixed(table: pa.Table, default: Default | None) -> list[bytes]:
     """The rows, some of which may have no line."""
-    there = table.column(LINE).is_valid().to_numpy()
-    own = iter(_edited_rows(table.filter(pa.array(there)), default))
-    fresh = (row for rows in json_text.lines(without_lines(table.filter(pa.array(~there))), default) for row in rows)
-    return [next(own) if one else next(fresh) for one in there]
+    has_line = table.column(LINE).is_valid().to_numpy()
+    edited = iter(_edited_rows(table.filter(pa.array(has_line)), default))
+    fresh = (row for rows in json_text.lines(without_lines(table.filter(pa.array(~has_line))), default) for row in rows)
+    return [next(edited) if is_edited else next(fresh) for is_edited in has_line]
 
 
 def _edited_rows(table: pa.Table, default: Default | None) -> list[bytes]:
@@ -184,17 +184,17 @@ def _edited_rows(table: pa.Table, default: Default | None) -> list[bytes]:
 
 
 def _lines(table: pa.Table) -> tuple[npt.NDArray[np.int64], memoryview]:
-    found = lines_of(table)
-    assert found is not None, "all rows have lines here"
-    return found
+    row_lines = lines_of(table)
+    assert row_lines is not None, "all rows have lines here"
+    return row_lines
 
 
 def _edited(table: pa.Table, default: Default | None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """The bounds and bytes of the rows, with newlines, and with the changes that stages made."""
     _, data = _lines(table)
-    read, own = read_columns(table), {field.name: field for field in table.schema if field.name != LINE}
-    names = [name for name in own if name not in read or not is_as_read(own[name])]
-    names += [name for name in read if name not in own]
+    read, fields = read_columns(table), {field.name: field for field in table.schema if field.name != LINE}
+    names = [name for name in fields if name not in read or not is_as_read(fields[name])]
+    names += [name for name in read if name not in fields]
     rows = scan(data, names, DEEPEST)
     assert rows.valid.all(), "a reader keeps lines that are JSON objects"
     changes = [_change(table, name, name in read, _Source(data, rows, key), default) for key, name in enumerate(names)]

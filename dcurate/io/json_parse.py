@@ -183,12 +183,12 @@ def rounded_as(table: pa.Table, schema: pa.Schema) -> Counter[str]:
         >>> rounded_as(pa.table({"n": [2**53 + 1]}), pa.schema({"n": pa.float64()})).total()
         1
     """
-    found = Counter[str]()
+    counts = Counter[str]()
     for name, column in zip(table.column_names, table.columns, strict=True):
         if name in schema.names and column.type != schema.field(name).type:
             wanted = schema.field(name).type
-            found[rounded_in(name)] += sum(_beyond(chunk, wanted) for chunk in column.chunks)
-    return +found
+            counts[rounded_in(name)] += sum(_beyond(chunk, wanted) for chunk in column.chunks)
+    return +counts
 
 
 def _beyond(values: pa.Array, wanted: pa.DataType) -> int:
@@ -238,11 +238,11 @@ def rounded(data: bytes, table: pa.Table, bad: Sequence[BadLine]) -> Counter[str
         >>> rounded(data, parse_clean(data, Wanted(ColumnTypes(), {})), [])
         Counter({'n': 1})
     """
-    found = Counter[str]()
+    counts = Counter[str]()
     columns = zip(table.column_names, table.columns, strict=True)
     floats = {name: column.type for name, column in columns if _farthest(column) >= _EXACT}
     if not floats:
-        return found
+        return counts
     refused = {line.offset for line in bad}
     stop = 0
     for place in _many_digits(data):
@@ -251,8 +251,8 @@ def rounded(data: bytes, table: pa.Table, bad: Sequence[BadLine]) -> Counter[str
         start, stop = data.rfind(b"\n", 0, place) + 1, data.find(b"\n", place) + 1 or len(data)
         if start not in refused:
             row = json.loads(data[start:stop])
-            found.update({name: _large(row.get(name), type_) for name, type_ in floats.items()})
-    return +found
+            counts.update({name: _large(row.get(name), type_) for name, type_ in floats.items()})
+    return +counts
 
 
 def _many_digits(data: bytes) -> list[int]:
@@ -322,11 +322,11 @@ def names_in(data: bytes) -> list[str]:
         >>> names_in(b'{"b": 1, "a": 2}\n{"a": 3, "c": 4}\n')
         ['b', 'a', 'c']
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for _, _, line in each_line(data):
         with suppress(_BadRowError):
-            found.update(dict.fromkeys(row_of(line)))
-    return list(found)
+            names.update(dict.fromkeys(row_of(line)))
+    return list(names)
 
 
 def lost_lines(data: bytes, damage: str, breaks_off: bool) -> list[BadLine]:
@@ -336,8 +336,8 @@ def lost_lines(data: bytes, damage: str, breaks_off: bool) -> list[BadLine]:
     bad = [BadLine(number, offset, damage, line, kind=kind) for number, offset, line in each_line(data[:end])]
     if not breaks_off:
         return bad
-    rest = f"{damage}; from here on the file cannot be read"
-    return [*bad, BadLine(data.count(b"\n"), end, rest, data[end:], kind=kind)]
+    reason = f"{damage}; from here on the file cannot be read"
+    return [*bad, BadLine(data.count(b"\n"), end, reason, data[end:], kind=kind)]
 
 
 def each_line(data: bytes) -> Iterator[tuple[int, int, bytes]]:
@@ -376,9 +376,9 @@ def row_of(line: bytes, count: LineEnds = line_ends) -> dict[str, Any]:
 
 def _as_written(line: bytes, row: dict[str, Any], text: Sequence[str]) -> dict[str, str]:
     """Return non-text values of text columns as text, with every digit of whole numbers."""
-    others = [name for name in text if not isinstance(row.get(name), str | None)]
-    exact = json.loads(line) if others else {}
-    return {name: json.dumps(exact[name], ensure_ascii=False, separators=(",", ":")) for name in others}
+    non_text = [name for name in text if not isinstance(row.get(name), str | None)]
+    exact = json.loads(line) if non_text else {}
+    return {name: json.dumps(exact[name], ensure_ascii=False, separators=(",", ":")) for name in non_text}
 
 
 def _loads(line: bytes) -> Any:
@@ -442,7 +442,7 @@ def _type_of(value: Any, within: bool = False) -> pa.DataType | None:
     """The Arrow type of a parsed JSON value, None for a list whose values have no common type.
 
     Args:
-        value: as parsed.
+        value: value as parsed.
         within: whether it is in a list or an object, where Arrow's reader makes all numbers beyond int64 floats.
     """
     if type(value) in _SCALARS:

@@ -58,8 +58,8 @@ def with_same_texts(tables: Sequence[pa.Table]) -> list[pa.Table]:
     kinds = {line_type_of(table) for table in tables}
     if len(kinds) < 2:
         return list(tables)
-    own = [name for table in tables for name in without_lines(table).column_names]
-    names = dict.fromkeys([*own, *(name for kind in kinds if kind is not None for name in kind.columns)])
+    column_names = [name for table in tables for name in without_lines(table).column_names]
+    names = dict.fromkeys([*column_names, *(name for kind in kinds if kind is not None for name in kind.columns)])
     made = []
     for table in tables:
         kind = line_type_of(table)
@@ -70,9 +70,9 @@ def with_same_texts(tables: Sequence[pa.Table]) -> list[pa.Table]:
 
 def with_texts(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """The table with columns of text that are in its lines alone."""
-    found = lines_of(table)
-    assert found is not None, "columns are left in lines where all rows have one"
-    _, data = found
+    lines = lines_of(table)
+    assert lines is not None, "columns are left in lines where all rows have one"
+    _, data = lines
     rows = scan(data, names, DEEPEST)
     found_texts = {}
     for key, name in enumerate(names):
@@ -113,21 +113,21 @@ def _fits(schema: pa.Schema, wanted: Wanted) -> bool:
 def _columns(data: bytes, rows: Rows, names: Sequence[str], wanted: Wanted) -> pa.Table | None:
     """The columns of valid lines; None if a value does not go with the type of its column."""
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
-    others = []
+    remaining = []
     for key, name in enumerate(names):
         kinds, known = rows.kinds[:, key], wanted.shape.types.get(name, pa.null())
         texts = (kinds == TEXT) | (kinds == ESCAPED_TEXT)
         if not (texts | (kinds == ABSENT) | (kinds == NULL)).all() or not _may_be_text(known):
-            others.append(name)
+            remaining.append(name)
         elif texts.any():
             columns[name] = _texts(data, rows, key, texts)
         elif name in wanted.shape.types or (kinds == NULL).any():
             columns[name] = pa.nulls(len(kinds), known)
-    if others:
-        table = parse_clean(data, replace(wanted, fields=tuple(others)))
+    if remaining:
+        table = parse_clean(data, replace(wanted, fields=tuple(remaining)))
         if table is None:
             return None
-        columns |= {name: table.column(name) for name in others if name in table.column_names}
+        columns |= {name: table.column(name) for name in remaining if name in table.column_names}
     made = {name: columns[name] for name in names if name in columns}
     return pa.table(made) if made else pa.table({"": pa.nulls(len(rows.starts))}).select([])
 
@@ -136,13 +136,13 @@ def _may_be_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_null(kind) or pa.types.is_string(kind))
 
 
-def _texts(data: bytes | memoryview, rows: Rows, key: int, there: npt.NDArray[np.bool_]) -> pa.Array:
+def _texts(data: bytes | memoryview, rows: Rows, key: int, present: npt.NDArray[np.bool_]) -> pa.Array:
     offsets, letters = decode(data, rows, key)
-    mask = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    mask = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     if offsets[-1] < 2**31:
         parts = [mask, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(letters)]
-        return pa.StringArray.from_buffers(len(there), parts[1], parts[2], mask)
-    return pa.LargeStringArray.from_buffers(len(there), pa.py_buffer(offsets), pa.py_buffer(letters), mask)
+        return pa.StringArray.from_buffers(len(present), parts[1], parts[2], mask)
+    return pa.LargeStringArray.from_buffers(len(present), pa.py_buffer(offsets), pa.py_buffer(letters), mask)
 
 
 def _good_lines(data: bytes, rows: Rows, refused: set[int]) -> Iterator[bytes]:

@@ -53,7 +53,7 @@ def infinite(table: pa.Table) -> int:
         >>> infinite(pa.table({"score": [1.0, float("inf"), float("nan")], "pairs": [[1.0], [float("-inf")], None]}))
         2
     """
-    floats = (found for column in table.columns for chunk in column.chunks for found in floats_in(chunk))
+    floats = (values for column in table.columns for chunk in column.chunks for values in floats_in(chunk))
     return sum(int(pc.sum(pc.is_inf(values)).as_py() or 0) for values in floats)
 
 

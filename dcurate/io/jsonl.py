@@ -161,7 +161,7 @@ class JsonlReader(FileReader):
         shape = self._known()
         tables: list[pa.Table] = []
         faults: dict[str, list[dict[str, Any]]] = {}
-        found = Counter[str]()
+        rounded_counts = Counter[str]()
         lines: list[pa.Array] = []
         places: list[Place] = []
         for part in task.parts:
@@ -169,30 +169,34 @@ class JsonlReader(FileReader):
             cut = part.start > 0 or part.stop is not None
             own_name = f"{name}@{task.key.split.rpartition('@')[2]}" if cut and task.key is not None else name
             for piece in self._pieces(part, name):
-                table, own, bad = self._rows(piece, shape, name)
+                table, row_lines, bad = self._rows(piece, shape, name)
                 if self._marks_rows:
-                    places.append((own_name, numbers_of(piece.data, len(table), [one.number for one in bad], before)))
+                    places.append(
+                        (own_name, numbers_of(piece.data, len(table), [bad_line.number for bad_line in bad], before))
+                    )
                     before += lines_in(piece.data)
                 shape = self._joined(shape, table.schema, name)
                 tables.append(table)
-                lines.append(own)
-                found += Counter({rounded_in(name): n for name, n in rounded(piece.data, table, bad).items()})
+                lines.append(row_lines)
+                rounded_counts += Counter({rounded_in(name): n for name, n in rounded(piece.data, table, bad).items()})
                 for line, fault in zip(bad, self._faults(name, piece, bad), strict=True):
                     faults.setdefault(_reason(line), []).append(fault)
-        names = self.fields if self._read_only is None else [one for one in self._read_only if one in shape.types]
+        names = (
+            self.fields if self._read_only is None else [column for column in self._read_only if column in shape.types]
+        )
         schema = shape.schema(names)
         try:
             rows = one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]])
         except pa.ArrowInvalid as error:
             raise DataError(f"{task.key}: {error}; say the type of the column with schema=") from error
         if self._keeps_lines:
-            whole = lines[0] if len(lines) == 1 else pa.concat_arrays([pa.array([], pa.large_binary()), *lines])
-            rows = with_lines(rows, whole, rows.column_names)
+            all_lines = lines[0] if len(lines) == 1 else pa.concat_arrays([pa.array([], pa.large_binary()), *lines])
+            rows = with_lines(rows, all_lines, rows.column_names)
         if self._marks_rows:
             rows = with_origins(rows, places)
         if not rows.num_rows and not faults:
             return None
-        batch = DocumentBatch(data=self._held(rows), key=task.key, found=found)
+        batch = DocumentBatch(data=self._held(rows), key=task.key, found=rounded_counts)
         batch.rejections = tuple(
             Rejection(self.name, reason, data.num_rows, data.nbytes, data, fault=True)
             for reason, data in ((reason, pa.Table.from_pylist(rows, _FAULTS)) for reason, rows in faults.items())
@@ -203,9 +207,9 @@ class JsonlReader(FileReader):
         """Return the reader with these columns alone parsed, or all, and each row kept as its line."""
         if self.fields is not None or self.frames != "arrow":
             return None
-        own = copy.copy(self)
-        own._keeps_lines, own._read_only = True, None if columns is None else tuple(columns)
-        return own
+        reader = copy.copy(self)
+        reader._keeps_lines, reader._read_only = True, None if columns is None else tuple(columns)
+        return reader
 
     def kernels(self) -> Sequence[Kernels]:
         return KERNELS if self._keeps_lines else (NESTING_KERNELS,)
@@ -232,8 +236,8 @@ class JsonlReader(FileReader):
     def _all_rows(self, piece: _LineBlock, wanted: Wanted, name: str) -> tuple[pa.Table, list[BadLine]]:
         table = parse_clean(piece.data, wanted)
         if table is not None:
-            there = set(table.column_names)
-            table = table if self.fields is None else table.select([name for name in self.fields if name in there])
+            present = set(table.column_names)
+            table = table if self.fields is None else table.select([name for name in self.fields if name in present])
             try:
                 wanted.shape.joined(table.schema, name)
             except TypeConflict as conflict:
@@ -263,8 +267,8 @@ class JsonlReader(FileReader):
                     data, lost = salvage(packed, ending)
         doubtful = b""
         if lost is not None:
-            whole = data.rfind(b"\n") + 1
-            data, doubtful = data[:whole], data[whole:] + lost.doubtful
+            cut = data.rfind(b"\n") + 1
+            data, doubtful = data[:cut], data[cut:] + lost.doubtful
         if not start:
             check_lines(data, name)
             if data.startswith(_BOM):
@@ -282,16 +286,16 @@ class JsonlReader(FileReader):
         assert part.rows is not None
         damage = self._damage(part)
         stretches = list(self._lines(part, damage))
-        data, start = b"".join(one.data for one in stretches), stretches[0].start if stretches else part.start
+        data, start = b"".join(stretch.data for stretch in stretches), stretches[0].start if stretches else part.start
         if damage is None:
             return data, start, None, False
         breaks_off = data.count(b"\n") < part.rows[1] - part.rows[0]
         if not stretches:  # the file breaks off after a line
-            start = sum(len(one.data) for one in self._lines(replace(part, rows=None), damage))
-        whole = data.rfind(b"\n", 0, max(damage.whole - start, 0)) + 1
-        if whole == len(data) and not breaks_off:
+            start = sum(len(stretch.data) for stretch in self._lines(replace(part, rows=None), damage))
+        cut = data.rfind(b"\n", 0, max(damage.whole - start, 0)) + 1
+        if cut == len(data) and not breaks_off:
             return data, start, None, False
-        return data[:whole], start, Lost(damage.at, damage.reason, data[whole:]), breaks_off
+        return data[:cut], start, Lost(damage.at, damage.reason, data[cut:]), breaks_off
 
     def _damage(self, part: FilePart) -> DamagedStream | None:
         """Return the damage in a compressed file, if reading continues without the part after it."""
@@ -423,8 +427,8 @@ class JsonlReader(FileReader):
             return None
         if not fixed:
             return table.schema
-        there = set(table.column_names)
-        return pa.schema([table.schema.field(name) for name in names_in(data) if name in there])
+        present = set(table.column_names)
+        return pa.schema([table.schema.field(name) for name in names_in(data) if name in present])
 
     def _joined(self, shape: ColumnTypes, schema: Any, name: str) -> ColumnTypes:
         if self.on_bad_line == "raise":
@@ -546,10 +550,10 @@ def _limited(lines: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
         yield [json_text.joined(file)]
 
 
-def _refuse_others(stage: str, what: str, given: dict[str, Any], taken: dict[str, Any], instead: str) -> None:
-    refused = [name for name, value in given.items() if name not in taken or taken[name] != value]
+def _refuse_others(stage: str, kind: str, options: dict[str, Any], taken: dict[str, Any], instead: str) -> None:
+    refused = [name for name, value in options.items() if name not in taken or taken[name] != value]
     if refused:
         raise PipelineError(
-            f"{stage}: {what} {listed(refused)} mean nothing here, as pandas is not in use; "
+            f"{stage}: {kind} {listed(refused)} mean nothing here, as pandas is not in use; "
             f"leave them out, and use {instead}"
         )

@@ -45,7 +45,7 @@ class DirectoryLedger:
 
     Args:
         directory: the output directory.
-        fingerprint: of the pipeline, by stage, as `dcurate.core.pipeline.fingerprint` gives it.
+        fingerprint: fingerprint of the pipeline, by stage, as `dcurate.core.pipeline.fingerprint` gives it.
         resume: keep what an earlier run finished; else it is forgotten.
         clock: gives seconds.
         sink: the writer to the directory, which decides whether files of no finished split are deleted.
@@ -198,11 +198,11 @@ class DirectoryLedger:
             unfinished: files of splits that do not count as finished, which stay.
         """
         known = {file for record in self._all() for file in record.files} | set(map(self._relative, unfinished))
-        found = [] if self.skipped else output.move_strays(self._directory, known)
-        if not found:
+        strays = [] if self.skipped else output.move_strays(self._directory, known)
+        if not strays:
             return []
         return [
-            f"{len(found):,} files in the output were of no finished split (first: {min(found)!r}), as a run leaves "
+            f"{len(strays):,} files in the output were of no finished split (first: {min(strays)!r}), as a run leaves "
             f"them that is killed; they are in {self._directory.path(output.STRAYS)!r} now"
         ]
 
@@ -234,7 +234,7 @@ class DirectoryLedger:
         return name
 
     def _load(self, segments: list[str]) -> None:
-        there = self._directory.files().keys()
+        existing = self._directory.files().keys()
         for name in segments:
             lines = _lines(self._directory.read(name) or b"")
             if lines is None:
@@ -245,14 +245,17 @@ class DirectoryLedger:
                 self._records.pop(record.split, None)
                 self._records[record.split] = self._packed(record)
                 self._broken.discard(record.split)
-                if not all(file in there for file in record.files):
+                if not all(file in existing for file in record.files):
                     self._broken.add(record.split)
 
     def _packed(self, record: SplitRecord) -> bytes:
         """A record without its split and the names of its figures, which are the same for all splits."""
-        shape = tuple(tuple((key, each[key] if key == "name" else None) for key in each) for each in record.stats)
+        shape = tuple(
+            tuple((key, stage_stats[key] if key == "name" else None) for key in stage_stats)
+            for stage_stats in record.stats
+        )
         number = self._shapes.setdefault(shape, len(self._shapes))
-        figures = [value for each in record.stats for key, value in each.items() if key != "name"]
+        figures = [value for stage_stats in record.stats for key, value in stage_stats.items() if key != "name"]
         plain = orjson.dumps([number, record.version, record.files, figures, record.inputs])
         return zlib.compress(plain, 1, wbits=-15)  # it takes a third of the default's time to begin
 
@@ -260,7 +263,7 @@ class DirectoryLedger:
         number, version, files, figures, inputs = orjson.loads(zlib.decompress(packed, wbits=-15))
         values = iter(figures)
         shape = next(islice(self._shapes, number, None))
-        stats = tuple({key: next(values) if name is None else name for key, name in each} for each in shape)
+        stats = tuple({key: next(values) if name is None else name for key, name in pairs} for pairs in shape)
         return SplitRecord(split, version, tuple(files), stats, tuple(inputs))
 
     def _relative(self, path: str) -> str:
@@ -342,14 +345,15 @@ def _check_same(url: str, before: Mapping[str, str] | None, now: Mapping[str, st
         "new": [stage for stage in now if stage not in before],
         "gone": [stage for stage in before if stage not in now],
     }
-    said = [
+    differences = [
         f"stage {listed(stages)} {'are' if len(stages) > 1 else 'is'} {how}"
         for how, stages in changes.items()
         if stages
     ]
-    if not said and list(before) != list(now):
-        said = ["the stages are in another order"]
-    if said:
+    if not differences and list(before) != list(now):
+        differences = ["the stages are in another order"]
+    if differences:
         raise PipelineError(
-            f"{url!r} was begun by another pipeline: {', '.join(said)}; resume with the pipeline as it was, or {advice}"
+            f"{url!r} was begun by another pipeline: {', '.join(differences)}; resume with the pipeline as it was, or "
+            f"{advice}"
         )

@@ -90,11 +90,11 @@ def count_rows(blocks: Iterable[ByteBlock]) -> int:
     """
     count, begun = 0, False
     for _, data in blocks:
-        *lines, rest = data.split(b"\n")
+        *lines, unfinished = data.split(b"\n")
         for line in lines:
             count += begun or bool(line.strip())
             begun = False
-        begun = begun or bool(rest.strip())
+        begun = begun or bool(unfinished.strip())
     return count + begun
 
 

@@ -129,18 +129,18 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> int:
     Raises:
         DataError: the directory holds what may not be touched, or cannot be written.
     """
-    there = _look(directory)
+    existing = _look(directory)
     record = _read(directory)
     if record is None or not resume:
-        _refuse(directory, mode, there)
-        record = _begun(directory, mode, there, record)
+        _refuse(directory, mode, existing)
+        record = _begun(directory, mode, existing, record)
         record.write(directory)  # before anything is removed: no number may be used by two runs that finish
     if record.clears:
         _clear(directory, record)
         record = replace(record, clears="")
         record.write(directory)
     else:
-        directory.remove([name for name in there.records if name.startswith(f"{TMP}/")])
+        directory.remove([name for name in existing.records if name.startswith(f"{TMP}/")])
     directory.create()
     return record.generation
 
@@ -197,11 +197,11 @@ def check_claim(directory: Directory, run: str, written: Iterable[str], generati
     Raises:
         DataError: it was deleted, or another run wrote to it.
     """
-    there = directory.read(RUNNING)
+    running = directory.read(RUNNING)
     files = {directory.path(name) for name in directory.files()}
-    if there is None or not files.issuperset(written):
+    if running is None or not files.issuperset(written):
         raise DataError(f"{directory.url!r} was deleted while the run wrote to it; run again")
-    if there != run.encode():
+    if running != run.encode():
         raise another_run(directory, generation)
 
 
@@ -250,7 +250,7 @@ def mark_ended(directory: Directory, inputs: str, paths: Iterable[str]) -> None:
 
     Args:
         inputs: pipeline and input of the run.
-        paths: of the input files that it has read.
+        paths: paths of the input files that it has read.
     """
     before = ended_input(directory)
     files = {path_hash(path) for path in paths} | (before.files if before else set())
@@ -320,9 +320,9 @@ def _look(directory: Directory) -> _There:
     return _There(records, outputs, ours)
 
 
-def _refuse(directory: Directory, mode: Mode, there: _There) -> None:
+def _refuse(directory: Directory, mode: Mode, existing: _There) -> None:
     """Raise if the mode does not allow to begin in a directory with these files."""
-    outputs, ours = there.outputs, there.ours
+    outputs, ours = existing.outputs, existing.ours
     foreign = sorted(set(outputs) - set(ours))
     if mode in ("error", "overwrite") and foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
@@ -332,7 +332,7 @@ def _refuse(directory: Directory, mode: Mode, there: _There) -> None:
             f"name an empty directory{also}"
         )
     if mode == "error" and ours:
-        ledger = any(name.startswith(_LEDGER) for name in there.records)
+        ledger = any(name.startswith(_LEDGER) for name in existing.records)
         begun = "finished or unfinished run" if ledger else "run"
         raise DataError(
             f"{directory.url!r} holds the output of a {begun}; go on with it with resume=True, "

@@ -123,14 +123,14 @@ class ParquetReader(FileReader):
             shape = self._joined(shape, [column for column in table.schema if column.name not in fixed], name)
             tables.append(table)
         schema = shape.schema(self.fields)
-        found = sum((rounded_as(table, schema) for table in tables), Counter[str]())
+        rounded_counts = sum((rounded_as(table, schema) for table in tables), Counter[str]())
         try:
             rows = combined(tables, schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{task.key}: {error}; give the column another type with schema=") from error
         if self._marks_rows:
-            rows = with_origins(rows, [self._place(*each) for each in zip(task.parts, tables, strict=True)])
-        return DocumentBatch(data=self._held(rows), key=task.key, found=found) if rows.num_rows else None
+            rows = with_origins(rows, [self._place(*part_table) for part_table in zip(task.parts, tables, strict=True)])
+        return DocumentBatch(data=self._held(rows), key=task.key, found=rounded_counts) if rows.num_rows else None
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""
@@ -331,7 +331,7 @@ class ParquetWriter(FileWriter):
         mode: what to do about existing files: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier
             run wrote, ``"ignore"`` writes beside them and replaces those of equal name, ``"append"`` leaves
             them all and writes under new names.
-        compression: of the pages: ``"zstd"``, ``"snappy"``, ``"gzip"``, ``"lz4"``, ``"brotli"`` or ``"none"``.
+        compression: codec of the pages: ``"zstd"``, ``"snappy"``, ``"gzip"``, ``"lz4"``, ``"brotli"`` or ``"none"``.
         max_rows_per_file: split larger batches into several files.
         max_bytes_per_file: the same by bytes in memory; rows are distributed evenly.
         storage_options: for fsspec.
@@ -389,9 +389,9 @@ class ParquetWriter(FileWriter):
             "compression": self.compression or "none",
             "row_group_size": max(1, table.num_rows * LARGE // max(table.nbytes, 1)),
         }
-        given = self._writing()
-        as_read = {} if _ENCODING & given.keys() else write_options(table)
-        pq.write_table(packed(table), file, **{**defaults, **as_read, **given})
+        options = self._writing()
+        as_read = {} if _ENCODING & options.keys() else write_options(table)
+        pq.write_table(packed(table), file, **{**defaults, **as_read, **options})
 
     def _pieces(self, table: pa.Table) -> Iterator[pa.Table]:
         limit = self._max_bytes()

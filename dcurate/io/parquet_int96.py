@@ -23,7 +23,7 @@ def int96_columns(about: pq.FileMetaData, names: Sequence[str]) -> list[str]:
 
     Args:
         about: the footer of the file.
-        names: of columns.
+        names: names of columns.
     """
     leaves = [about.schema.column(place) for place in range(about.num_columns)]
     paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
@@ -60,7 +60,7 @@ def with_declared_units(table: pa.Table, coarse: pa.Table, declared: Mapping[str
     The unit never depends on the values, so that a column has one type in all splits.
 
     Args:
-        table: as pyarrow reads it, with nanoseconds.
+        table: table as pyarrow reads it, with nanoseconds.
         coarse: its columns of such timestamps as read with `ALL_YEARS`.
         declared: types by the names of columns.
         file: its name, for the error.

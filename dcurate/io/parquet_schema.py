@@ -44,7 +44,7 @@ def unpacked(table: pa.Table, about: pq.FileMetaData | None = None) -> pa.Table:
     """Return a table of plain columns, with notes on the types, descriptions and encodings that its file has for them.
 
     Args:
-        table: as read.
+        table: table as read.
         about: the footer of the file.
 
     Examples:
@@ -101,9 +101,9 @@ def packed(table: pa.Table) -> pa.Table:
         metadata = column.metadata or {}
         notes[column.name] = {key: value for key, value in metadata.items() if key.startswith(NOTE)}
         content = _encoded(values, metadata) if _TYPE in metadata else values
-        own = {key: value for key, value in metadata.items() if not key.startswith(NOTE)}
+        plain_metadata = {key: value for key, value in metadata.items() if not key.startswith(NOTE)}
         nullable = column.nullable or values.null_count > 0
-        fields.append(column.with_type(content.type).with_metadata(own or None).with_nullable(nullable))
+        fields.append(column.with_type(content.type).with_metadata(plain_metadata or None).with_nullable(nullable))
         columns.append(content)
     pairs = {key: value for key, value in (table.schema.metadata or {}).items() if not key.startswith(NOTE)}
     about = {key: value for key, value in (table.schema.metadata or {}).items() if key.startswith(NOTE)}
@@ -199,7 +199,7 @@ def _note_pandas(pairs: _Pairs, notes: Mapping[str, _Pairs]) -> None:
         ranges = [index for index in about["index_columns"] if isinstance(index, dict)]
         numbers = [[index[name] for name in ("start", "stop", "step")] for index in ranges]
         _ = (
-            [len(range(*each)) for each in numbers],
+            [len(range(*bounds)) for bounds in numbers],
             [level["pandas_type"] for level in about.get("column_indexes") or []],
         )
         _ = {index for index in about["index_columns"] if index not in ranges}
@@ -217,21 +217,27 @@ def _pandas(about: _Pairs, notes: Mapping[str, _Pairs], rows: int) -> _Pairs:
     """Return what pandas is to know of the columns that are written; nothing if it could not read their names."""
     if NOTE + _PANDAS not in about:
         return {}
-    found = json.loads(about[NOTE + _PANDAS])
-    columns = {name: json.loads(own[NOTE + _PANDAS]) for name, own in notes.items() if NOTE + _PANDAS in own}
-    columns = {name: each for name, each in columns.items() if each.get("field_name", each["name"]) == name}
-    levels = found.get("column_indexes") or []
+    description = json.loads(about[NOTE + _PANDAS])
+    columns = {
+        name: json.loads(column_notes[NOTE + _PANDAS])
+        for name, column_notes in notes.items()
+        if NOTE + _PANDAS in column_notes
+    }
+    columns = {name: column for name, column in columns.items() if column.get("field_name", column["name"]) == name}
+    levels = description.get("column_indexes") or []
     if columns.keys() != notes.keys() and [level.get("pandas_type") for level in levels] not in ([], ["unicode"]):
         return {}
-    ranges = [index for index in found["index_columns"] if isinstance(index, dict)]
+    ranges = [index for index in description["index_columns"] if isinstance(index, dict)]
     numbers = json.loads(about.get(_RANGE, b"[]"))
-    if len(numbers) != len(ranges) or any(len(range(*each)) != rows for each in numbers):
+    if len(numbers) != len(ranges) or any(len(range(*bounds)) != rows for bounds in numbers):
         numbers = [[0, rows, 1] for _ in ranges]
-    for index, each in zip(ranges, numbers, strict=True):
-        index.update(zip(("start", "stop", "step"), each, strict=True))
-    found["index_columns"] = [each for each in found["index_columns"] if isinstance(each, dict) or each in columns]
-    found["columns"] = list(columns.values())
-    return {_PANDAS: _json(found)}
+    for index, bounds in zip(ranges, numbers, strict=True):
+        index.update(zip(("start", "stop", "step"), bounds, strict=True))
+    description["index_columns"] = [
+        index for index in description["index_columns"] if isinstance(index, dict) or index in columns
+    ]
+    description["columns"] = list(columns.values())
+    return {_PANDAS: _json(description)}
 
 
 def _note_huggingface(pairs: _Pairs, notes: Mapping[str, _Pairs]) -> None:
@@ -251,23 +257,25 @@ def _note_huggingface(pairs: _Pairs, notes: Mapping[str, _Pairs]) -> None:
 def _huggingface(about: _Pairs, notes: Mapping[str, _Pairs]) -> _Pairs:
     if NOTE + _HUGGINGFACE not in about:
         return {}
-    found = json.loads(about[NOTE + _HUGGINGFACE])
+    description = json.loads(about[NOTE + _HUGGINGFACE])
     key = NOTE + _HUGGINGFACE
-    found["info"]["features"] = {name: json.loads(own[key]) for name, own in notes.items() if key in own}
-    return {_HUGGINGFACE: _json(found)}
+    description["info"]["features"] = {
+        name: json.loads(column_notes[key]) for name, column_notes in notes.items() if key in column_notes
+    }
+    return {_HUGGINGFACE: _json(description)}
 
 
 def _note_encodings(pairs: _Pairs, notes: Mapping[str, _Pairs], group: pq.RowGroupMetaData) -> None:
     """Note how the chunks of a row group are encoded that have no dictionary page; with one is pyarrow's default."""
-    found: dict[str, dict[str, str]] = {}
+    by_column: dict[str, dict[str, str]] = {}
     for chunk in map(group.column, range(group.num_columns)):
         encodings = set(chunk.encodings) & _ENCODINGS.keys()
         if len(encodings) == 1 and not chunk.has_dictionary_page and chunk.physical_type != "BOOLEAN":
-            found.setdefault(_column_of(chunk.path_in_schema), {})[chunk.path_in_schema] = encodings.pop()
+            by_column.setdefault(_column_of(chunk.path_in_schema), {})[chunk.path_in_schema] = encodings.pop()
         if chunk.has_column_index:
             pairs[_PAGE_INDEX] = b""
-    for name in notes.keys() & found.keys():
-        notes[name][_ENCODING] = _json(found[name])
+    for name in notes.keys() & by_column.keys():
+        notes[name][_ENCODING] = _json(by_column[name])
 
 
 def _column_of(path: str) -> str:

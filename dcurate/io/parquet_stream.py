@@ -96,8 +96,8 @@ def parquet_lists(directory: Directory, name: str, column: str, start: int, stop
         if not groups:
             return []
         lists = file.read_row_groups(groups, columns=[column]).column(0)
-        found: list[list[int]] = lists.slice(start - bounds[groups[0]], stop - start).to_pylist()
-        return found
+        values: list[list[int]] = lists.slice(start - bounds[groups[0]], stop - start).to_pylist()
+        return values
 
 
 def parquet_rows(

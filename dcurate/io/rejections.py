@@ -57,7 +57,11 @@ class DirectoryRejections:
         for url, fault in ((self.quarantine, True), (self.rejected, False)):
             if url is None:
                 continue
-            kept = [each for each in rejections if each.fault is fault and each.rows and each.data is not None]
+            kept = [
+                rejection
+                for rejection in rejections
+                if rejection.fault is fault and rejection.rows and rejection.data is not None
+            ]
             if kept:
                 with Directory(url, self.storage_options or {}).writing(name, _SCRATCH) as file:
                     for piece in _pieces(key, kept):

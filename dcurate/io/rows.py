@@ -73,12 +73,12 @@ def rows_with(directory: Directory, name: str, column: str | None, wanted: Colle
         yield from _parquet_rows_with(directory, name, column, wanted)
         return
     # A backslash may be part of another way to write the value.
-    pattern = re.compile(b"|".join([rb"\\", *(re.escape(orjson.dumps(one)[1:-1]) for one in wanted)]))
+    pattern = re.compile(b"|".join([rb"\\", *(re.escape(orjson.dumps(value)[1:-1]) for value in wanted)]))
     for number, line in _lines(directory, name):
         if pattern.search(line):
             values = _parsed(line, directory.path(name), number)
-            own = column or id_column(list(values))
-            if own in values and str(values[own]) in wanted:
+            id_name = column or id_column(list(values))
+            if id_name in values and str(values[id_name]) in wanted:
                 yield Row(name, number, values)
 
 
@@ -86,14 +86,14 @@ def _lines(directory: Directory, name: str) -> Iterator[tuple[int, bytes]]:
     number, begun = 0, list[bytes]()
     with _stored(directory, name) as file:
         for block in blocks(file, ending_of(name), directory.path(name)):
-            *lines, rest = block.split(b"\n")
+            *lines, unfinished = block.split(b"\n")
             for end in lines:
                 line = b"".join([*begun, end])
                 begun.clear()
                 if line.strip():
                     yield number, line
                 number += 1
-            begun.append(rest)
+            begun.append(unfinished)
     line = b"".join(begun)
     if line.strip():
         yield number, line
@@ -118,16 +118,16 @@ def _parquet_rows(directory: Directory, name: str) -> Iterator[Row]:
 
 def _parquet_rows_with(directory: Directory, name: str, column: str | None, wanted: Collection[str]) -> Iterator[Row]:
     with _parquet(directory, name) as file:
-        own = column or id_column(file.schema_arrow.names)
-        if own not in file.schema_arrow.names:
+        id_name = column or id_column(file.schema_arrow.names)
+        if id_name not in file.schema_arrow.names:
             return
         first = 0
         for group in range(file.num_row_groups):
-            values = python_values(file.read_row_group(group, columns=[own]).column(0))
+            values = python_values(file.read_row_group(group, columns=[id_name]).column(0))
             hits = [place for place, value in enumerate(values) if str(value) in wanted]
             if hits:
-                found = python_rows(file.read_row_group(group).take(pa.array(hits)))
-                yield from (Row(name, first + place, row) for place, row in zip(hits, found, strict=True))
+                rows = python_rows(file.read_row_group(group).take(pa.array(hits)))
+                yield from (Row(name, first + place, row) for place, row in zip(hits, rows, strict=True))
             first += len(values)
 
 

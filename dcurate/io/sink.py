@@ -49,8 +49,8 @@ class FileWriter(SinkStage[DocumentBatch]):
     _opened: Directory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        own = (self.write_kwargs or {}).get("storage_options", {})
-        self.storage_options = {**own, **(self.storage_options or {})} or None
+        nested_options = (self.write_kwargs or {}).get("storage_options", {})
+        self.storage_options = {**nested_options, **(self.storage_options or {})} or None
         if self.mode not in output.MODES:
             raise PipelineError(f"{self.name}: mode={self.mode!r} is not one of {listed(output.MODES)}")
         if self.fields is not None and not is_names(self.fields):

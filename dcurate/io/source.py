@@ -129,7 +129,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         Raises:
             DataError: a file cannot be read.
         """
-        parts = tuple(part for each in task.parts for part in self._counted(each) if part.rows != (0, 0))
+        parts = tuple(part for uncounted in task.parts for part in self._counted(uncounted) if part.rows != (0, 0))
         return FileRows(key=task.key, parts=parts) if parts else None
 
     def unread(self, task: FileGroup) -> list[dict[str, Any]]:
@@ -138,9 +138,9 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
 
     def marking_rows(self) -> Self:
         """Return the reader with columns added that say where each row was read, if it can."""
-        own = copy.copy(self)
-        own._marks_rows = self.frames == "arrow"
-        return own
+        reader = copy.copy(self)
+        reader._marks_rows = self.frames == "arrow"
+        return reader
 
     def reads(self, path: str) -> bool:
         """Whether a new file of this address would be part of the input."""
@@ -171,17 +171,17 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         """Refuse arguments that the format does not have."""
 
     def _files(self) -> list[SourceFile]:
-        found = listing(self.file_paths, self.kind, self._options())
-        others = left_out(found.others, self.kind) if found.others else ""
-        self._notices = tuple(filter(None, (others, self._partitioning().advice(found.files))))
-        for file in found.files:
+        matched = listing(self.file_paths, self.kind, self._options())
+        notice = left_out(matched.others, self.kind) if matched.others else ""
+        self._notices = tuple(filter(None, (notice, self._partitioning().advice(matched.files))))
+        for file in matched.files:
             ending = _ending(file.path.lower())
             if ending in _ELSEWHERE and not self.kind.matches(file.path):
                 raise DataError(
                     f"{shown_name(file.path, self.file_paths)} is no {self.kind.name} file by its ending, which would "
                     f"be {self.kind.wanted}; {_ELSEWHERE[ending]}, or rename it if it is one"
                 )
-        return found.files
+        return matched.files
 
     def _partitioning(self) -> Partitioning:
         return Partitioning(self.files_per_partition, self.blocksize, self.large)

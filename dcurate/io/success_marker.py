@@ -23,7 +23,7 @@ class SuccessMarker:
 
     Args:
         inputs: identifies the pipeline and every split with its version, see `inputs_of`.
-        report: of the run, as plain values.
+        report: report of the run, as plain values.
         written: the files written for each split, in the order of the source.
     """
 
@@ -51,8 +51,8 @@ def find_finished(sink: SinkStage[Any], inputs: str) -> SuccessMarker | None:
     record = directory.read(FINISHED)
     run = SuccessMarker(**orjson.loads(record)) if record else None
     if run is not None and run.inputs == inputs:
-        there = {directory.path(name) for name in directory.files()}
-        if all(path in there for files in run.written for path in files):
+        existing = {directory.path(name) for name in directory.files()}
+        if all(path in existing for files in run.written for path in files):
             return run
     directory.remove([FINISHED] if record else [])
     return None

@@ -25,9 +25,9 @@ def table_at(store: Any, folder: str, logs: Collection[str], paths: Sequence[str
 
     Args:
         store: the file system.
-        folder: that was named, or that a glob begins with.
+        folder: folder that was named, or that a glob begins with.
         logs: names of `LOGS` that were seen in it or below.
-        paths: of the files in it and below.
+        paths: paths of the files in it and below.
     """
     for name, kind in LOGS.items():
         if name in logs or any(store.isdir(f"{above}/{name}") for above in _with_table(folder)):
@@ -45,7 +45,7 @@ def live_files(store: Any, folder: str, kind: str, shown: str) -> set[str]:
     Args:
         store: the file system.
         folder: the folder of the table.
-        kind: as `table_at` names it.
+        kind: kind of table, as `table_at` names it.
         shown: the path in messages.
 
     Raises:
@@ -76,7 +76,7 @@ def check_plain(table: Any, shown: str) -> None:
     """Refuse a table of Delta Lake whose files do not say which rows it has.
 
     Args:
-        table: as `deltalake` opens it.
+        table: table as `deltalake` opens it.
         shown: the path in messages.
 
     Raises:
@@ -99,10 +99,10 @@ def _with_table(folder: str) -> list[str]:
         >>> _with_table("/t/lang=en/year=2024/")
         ['/t/lang=en/year=2024', '/t/lang=en', '/t']
     """
-    found = [folder.rstrip("/")]
-    while "=" in os.path.basename(found[-1]):
-        found.append(os.path.dirname(found[-1]))
-    return found
+    folders = [folder.rstrip("/")]
+    while "=" in os.path.basename(folders[-1]):
+        folders.append(os.path.dirname(folders[-1]))
+    return folders
 
 
 def _local(uri: str, folder: str) -> str:

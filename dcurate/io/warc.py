@@ -41,7 +41,7 @@ class Damage(NamedTuple):
     Args:
         offset: byte of the file at which the lost record begins (compressed: the member that it is in).
         reason: what is wrong, in words.
-        url: of the lost record, where that could be read.
+        url: address of the lost record, where it could be read.
     """
 
     offset: int
@@ -57,7 +57,7 @@ class Record:
         offset: byte of the file at which it begins; in a compressed file, at which the member begins that holds it.
         kind: its type: ``"response"``, ``"request"``, ``"conversion"``, ``"warcinfo"``, ... An ARC record is a
             response if it holds HTTP, the file's own description is ``"warcinfo"``, any other a resource.
-        url: of what it is about; empty if it says none.
+        url: address of the resource that the record describes; empty if it names none.
         date: when it was captured, as ISO 8601 in UTC.
         headers: the record's own headers by their names in lower case; of an ARC record, its fields under the names
             that WARC has for them.
@@ -122,7 +122,7 @@ def begins_record(data: bytes | bytearray) -> bool:
 def _holds_record(data: bytes) -> bool:
     """Whether a whole record is in the bytes."""
     reader = _RecordReader(_Tape(iter([Piece(data, 0, first=True)]), plain=True), None, len(data))
-    return any(isinstance(found, Record) for found in reader.records(0))
+    return any(isinstance(record, Record) for record in reader.records(0))
 
 
 class _Tape:
@@ -264,9 +264,9 @@ class _RecordReader:
                 self.tape.close()
                 return True
             else:
-                found = self._record()
-                yield found
-                reported = isinstance(found, Damage)
+                record = self._record()
+                yield record
+                reported = isinstance(record, Damage)
         if self.tape.damage and not reported:
             yield Damage(self.tape.offset(0), self.tape.damage)
             reported = True
@@ -337,10 +337,10 @@ class _RecordReader:
         if not tape.has(end):
             return tape.damage or f"the {'file' if tape.over else 'compressed member'} ends within the record"
         tape.has(end + _LOOK_AHEAD)
-        rest = tape.data[end : end + _LOOK_AHEAD]
-        followed = not rest.strip(_BLANK) or begins_record(rest) or _BEGIN.match(rest, len(head.ending))
+        following = tape.data[end : end + _LOOK_AHEAD]
+        followed = not following.strip(_BLANK) or begins_record(following) or _BEGIN.match(following, len(head.ending))
         # The next record may be the damaged one. It is this one if it does not end, or others are in it.
-        if not followed and (not rest.startswith(head.ending) or _FOUND.search(tape.data, head.begin, end + 2)):
+        if not followed and (not following.startswith(head.ending) or _FOUND.search(tape.data, head.begin, end + 2)):
             return "the content is longer or shorter than the record says"
         while (end := tape.after_blanks(end)) == len(tape.data):
             if not tape.more():

@@ -33,7 +33,7 @@ class Piece(NamedTuple):
 
     Args:
         data: the bytes; empty where there is damage.
-        offset: of the file: where the member begins that holds them; in a plain file, where they begin.
+        offset: byte of the file where the member that holds them begins; in a plain file, where they begin.
         first: whether they are the first of a member.
         damage: why nothing more can be had of the member, or nothing can be had up to the next one.
     """
@@ -200,10 +200,10 @@ def _next(
 def _first_bytes(archive: Archive, packing: Packing, position: int) -> bytes:
     """Return the first block of a member; some formats decompress only whole blocks."""
     unpacker = packing.unpacker()
-    data, left = b"", packing.head
-    while not data and not unpacker.eof and (packed := archive.read(position, min(packing.feed, left))):
+    data, remaining = b"", packing.head
+    while not data and not unpacker.eof and (packed := archive.read(position, min(packing.feed, remaining))):
         data = bytes(unpacker.decompress(packed))
-        position, left = position + len(packed), left - len(packed)
+        position, remaining = position + len(packed), remaining - len(packed)
     return data
 
 
@@ -224,7 +224,7 @@ def _packing_of(archive: Archive) -> Packing | None:
     if archive.begins(head):
         return None
     candidates = sorted(
-        (match.start(), number) for number, each in enumerate(_PACKINGS) if (match := each.magic.search(head))
+        (match.start(), number) for number, packing in enumerate(_PACKINGS) if (match := packing.magic.search(head))
     )
     for _, number in candidates:
         if _next(archive, _PACKINGS[number], 0, archive.begins, len(head)) is not None:

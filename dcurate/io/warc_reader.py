@@ -62,8 +62,8 @@ class ArchiveReader(FileReader):
         for part in task.parts:
             name = self._named(part)
             with storage_errors("read", part.path):
-                for each in self._records(part):
-                    row = each if isinstance(each, Damage) else self._row(each, name)
+                for record in self._records(part):
+                    row = record if isinstance(record, Damage) else self._row(record, name)
                     if isinstance(row, Damage):
                         self._refuse(row, name)
                         taken.faults.append({"file": name, "byte": row.offset, "url": row.url, "error": row.reason})
@@ -152,8 +152,8 @@ class WarcReader(ArchiveReader):
         limit: read only the first `limit` splits.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.
         record_types: the types of records that become rows.
-        mime_types: of the pages that become rows, such as ``["text/html"]``; others are counted as rejected. None takes
-            all.
+        mime_types: MIME types of the pages that become rows, such as ``["text/html"]``; others are counted as rejected.
+            None takes all.
 
     Raises:
         PipelineError: incompatible settings.
@@ -180,9 +180,9 @@ class WarcReader(ArchiveReader):
     )
 
     def __post_init__(self) -> None:
-        for option, given in (("record_types", self.record_types), ("mime_types", self.mime_types)):
-            if given is not None and not files.is_names(given):
-                raise PipelineError(f"{self.name}: {option}={given!r} must be a list of text")
+        for option, value in (("record_types", self.record_types), ("mime_types", self.mime_types)):
+            if value is not None and not files.is_names(value):
+                raise PipelineError(f"{self.name}: {option}={value!r} must be a list of text")
         super().__post_init__()
 
     def _row(self, record: Record, name: str) -> dict[str, Any] | Damage | str:

@@ -51,8 +51,8 @@ def _named(run: Run, at: int, stop: int) -> Scalar:
             top += 1
         if labels and 2 <= top - at <= _LONGEST_END and _ends(run, top, stop):
             return True
-        whole = 0 < end - at <= _LONGEST_LABEL and run.kinds[at] & LABEL and run.kinds[end - 1] & LABEL
-        if not whole or end == stop or run.points[end] != _DOT:
+        is_label = 0 < end - at <= _LONGEST_LABEL and run.kinds[at] & LABEL and run.kinds[end - 1] & LABEL
+        if not is_label or end == stop or run.points[end] != _DOT:
             return False
         labels += 1
         at = end + 1
@@ -90,13 +90,13 @@ def address(run: Run, start: int, stop: int) -> Scalar:
     """Whether a string is a URL or e-mail address: `NO`, `YES`, or `UNKNOWN` if the host is digits."""
     if not _has_dot(run, start, stop):
         return np.int64(NO)
-    found = _host(run, start, stop)
+    verdict = _host(run, start, stop)
     after = _behind_scheme(run, start, stop)
-    if found == NO and after >= 0:
-        found = _host(run, after, stop)
+    if verdict == NO and after >= 0:
+        verdict = _host(run, after, stop)
     at = start + 1
-    while found == NO and at < stop:
+    while verdict == NO and at < stop:
         if run.points[at] == _AT:
-            found = _host(run, at + 1, stop)
+            verdict = _host(run, at + 1, stop)
         at += 1
-    return np.int64(found)
+    return np.int64(verdict)

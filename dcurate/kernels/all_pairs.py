@@ -59,13 +59,13 @@ def _empty_lists(bounds: Ints, ranks: Ranks, singles: int, different: int, least
 
 
 @njit(**INLINE)
-def _shared(one: Ranks, other: Ranks, wanted: int) -> Scalar:
+def _shared(first: Ranks, second: Ranks, wanted: int) -> Scalar:
     """The overlap of two ordered sets; -1 as soon as it cannot reach the required one."""
     left, right, count = 0, 0, 0
-    while left < one.size and right < other.size:
-        if count + min(one.size - left, other.size - right) < wanted:
+    while left < first.size and right < second.size:
+        if count + min(first.size - left, second.size - right) < wanted:
             return -1
-        low, high = one[left], other[right]
+        low, high = first[left], second[right]
         count += low == high
         left += low <= high
         right += high <= low
@@ -73,28 +73,28 @@ def _shared(one: Ranks, other: Ranks, wanted: int) -> Scalar:
 
 
 @njit(**INLINE)
-def _find(bounds: Ints, lists: Lists, own: Ranks, least: float, scratch: tuple[Places, Places]) -> Scalar:
+def _find(bounds: Ints, lists: Lists, ranks: Ranks, least: float, scratch: tuple[Places, Places]) -> Scalar:
     """Collect the indexed sets that may be similar enough; returns how many. ``scratch``: marks of all sets, hits."""
-    marks, found = scratch
-    smallest = _at_least(least, own.size)
+    marks, hits = scratch
+    smallest = _at_least(least, ranks.size)
     count = 0
-    for at in range(min(own.size, own.size - smallest + 1)):
-        element = np.int64(own[at]) - lists.singles
+    for at in range(min(ranks.size, ranks.size - smallest + 1)):
+        element = np.int64(ranks[at]) - lists.singles
         if element < 0:
             continue
         while lists.begins[element] < lists.ends[element]:
-            other = lists.sets[lists.begins[element]]
-            if bounds[other + 1] - bounds[other] >= smallest:
+            candidate = lists.sets[lists.begins[element]]
+            if bounds[candidate + 1] - bounds[candidate] >= smallest:
                 break
             lists.begins[element] += 1  # too small for this set, so for all that follow
         for place in range(lists.begins[element], lists.ends[element]):
-            other = lists.sets[place]
-            if marks[other] == 0:
-                marks[other] = 1
-                found[count] = other
+            candidate = lists.sets[place]
+            if marks[candidate] == 0:
+                marks[candidate] = 1
+                hits[count] = candidate
                 count += 1
-    for other in found[:count]:
-        marks[other] = 0
+    for candidate in hits[:count]:
+        marks[candidate] = 0
     return count
 
 
@@ -111,23 +111,25 @@ def similar_sets(bounds: Ints, ranks: Ranks, singles: int, different: int, least
     """
     sets = bounds.size - 1
     lists = _empty_lists(bounds, ranks, singles, different, least)
-    marks, found = np.zeros(sets, np.int32), np.empty(sets, np.int32)
+    marks, hits = np.zeros(sets, np.int32), np.empty(sets, np.int32)
     pairs = np.empty((1024, 3), np.int64)
     taken = 0
     for number in range(sets):
-        own = ranks[bounds[number] : bounds[number + 1]]
-        count = _find(bounds, lists, own, least, (marks, found))
+        elements = ranks[bounds[number] : bounds[number + 1]]
+        count = _find(bounds, lists, elements, least, (marks, hits))
         if taken + count > len(pairs):
             longer = np.empty((2 * (taken + count), 3), np.int64)
             longer[:taken] = pairs[:taken]
             pairs = longer
-        for other in found[:count]:
-            theirs = ranks[bounds[other] : bounds[other + 1]]
-            shared = _shared(own, theirs, _at_least(least / (1 + least), own.size + theirs.size))
+        for candidate in hits[:count]:
+            candidate_elements = ranks[bounds[candidate] : bounds[candidate + 1]]
+            shared = _shared(
+                elements, candidate_elements, _at_least(least / (1 + least), elements.size + candidate_elements.size)
+            )
             if shared >= 0:
-                pairs[taken, 0], pairs[taken, 1], pairs[taken, 2] = other, number, shared
+                pairs[taken, 0], pairs[taken, 1], pairs[taken, 2] = candidate, number, shared
                 taken += 1
-        for rank in own[: _listed(own.size, least)]:
+        for rank in elements[: _listed(elements.size, least)]:
             element = np.int64(rank) - singles
             if element >= 0:
                 lists.sets[lists.ends[element]] = number

@@ -117,14 +117,16 @@ def choose_anchors(data: Bytes, span: tuple[int, int], sizes: tuple[int, int], r
 @njit(**OPTIONS)
 def merge_anchors(chosen: Chosen, places: Ints, grams: Words) -> Scalar:
     """Write all anchors of a text in order, without duplicates; returns their number."""
-    count = one = two = 0
-    while one < chosen.counts[0] or two < chosen.counts[1]:
-        way, at = 0, one
-        if one == chosen.counts[0] or (two < chosen.counts[1] and chosen.places[two, 1] < chosen.places[one, 0]):
-            way, at = 1, two
-            two += 1
+    count = first = second = 0
+    while first < chosen.counts[0] or second < chosen.counts[1]:
+        way, at = 0, first
+        if first == chosen.counts[0] or (
+            second < chosen.counts[1] and chosen.places[second, 1] < chosen.places[first, 0]
+        ):
+            way, at = 1, second
+            second += 1
         else:
-            one += 1
+            first += 1
         if count == 0 or places[count - 1] != chosen.places[at, way]:
             places[count], grams[count] = chosen.places[at, way], chosen.grams[at, way]
             count += 1
@@ -135,12 +137,12 @@ def merge_anchors(chosen: Chosen, places: Ints, grams: Words) -> Scalar:
 def write_stretches(data: Bytes, gram: int, anchors: tuple[Ints, Words], out: Found, places: tuple[int, int]) -> None:
     """Write the spans between the anchors of a text, between two positions."""
     at, grams = anchors
-    for found in range(places[0], places[1]):
-        anchor = found - places[0]
-        one, two = hash_two(data, at[anchor], at[anchor + 1])
+    for number in range(places[0], places[1]):
+        anchor = number - places[0]
+        key, check = hash_two(data, at[anchor], at[anchor + 1])
         tail = stirred(grams[anchor + 1])
-        out.starts[found], out.stops[found] = at[anchor], at[anchor + 1] + gram
-        out.keys[found], out.checks[found] = stirred(one * _BASE + tail), stirred(two * _MIX + tail) >> _HALF
+        out.starts[number], out.stops[number] = at[anchor], at[anchor + 1] + gram
+        out.keys[number], out.checks[number] = stirred(key * _BASE + tail), stirred(check * _MIX + tail) >> _HALF
 
 
 class AnchorScratch(NamedTuple):
@@ -187,15 +189,15 @@ def _segments(layout: tuple[Offsets, Bytes], first: int, gram: int, window: int,
     offsets, data = layout
     scratch = new_anchor_scratch(longest(offsets, np.arange(first, offsets.size - 1)), window)
     arrays = Found(out.starts, out.stops, out.keys, out.checks)
-    found = 0
+    written = 0
     for text in range(first, offsets.size - 1):
         span = offsets[text], offsets[text + 1]
-        if found + span[1] - span[0] > out.starts.size:
+        if written + span[1] - span[0] > out.starts.size:
             return text
-        beyond = found + max(find_anchors(data, span, gram, window, scratch) - 1, 0)
-        write_stretches(data, gram, (scratch.merged, scratch.grams_merged), arrays, (found, beyond))
-        found = beyond
-        out.bounds[text + 1 - first] = found
+        beyond = written + max(find_anchors(data, span, gram, window, scratch) - 1, 0)
+        write_stretches(data, gram, (scratch.merged, scratch.grams_merged), arrays, (written, beyond))
+        written = beyond
+        out.bounds[text + 1 - first] = written
     return offsets.size - 1
 
 

@@ -85,9 +85,9 @@ def query(words: Words, keys: Words, probes: int) -> npt.NDArray[np.bool_]:
         >>> query(words, keys, probes=5).tolist()
         [True, False]
     """
-    found = np.zeros(len(keys), np.bool_)
-    _query(words, np.ascontiguousarray(keys), probes, found)
-    return found
+    hits = np.zeros(len(keys), np.bool_)
+    _query(words, np.ascontiguousarray(keys), probes, hits)
+    return hits
 
 
 def insert(words: Words, keys: Words, probes: int) -> None:

@@ -243,16 +243,16 @@ def _says(data: Bytes, at: int, stop: int, phrase: int) -> Scalar:
 def _may_say(block: Word) -> Scalar:
     """Not zero if any of eight packed bytes may be the rare letter of a phrase, or a curly bracket."""
     block |= _TO_LOWER
-    found = has_zero(block ^ _BRACES) | has_zero(block ^ _KELVINS)
+    bits = has_zero(block ^ _BRACES) | has_zero(block ^ _KELVINS)
     for eight in _RARE_EIGHT:
-        found |= has_zero(block ^ eight)
-    return found
+        bits |= has_zero(block ^ eight)
+    return bits
 
 
 @njit(**INLINE)
 def _phrases(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
     """The groups of phrases in a line as bits, and whether it has a curly bracket."""
-    found = np.int64(0)
+    groups = np.int64(0)
     curly = False
     at = start
     while at < stop:
@@ -266,9 +266,9 @@ def _phrases(data: Bytes, start: int, stop: int) -> tuple[Scalar, Scalar]:
                 for phrase in range(_STOPS.size):
                     begin = place - _RARE[phrase]
                     if begin >= start and _says(data, begin, stop, phrase):
-                        found |= _FILLER if phrase == 0 else _SCRIPT if phrase == 1 else _POLICY
+                        groups |= _FILLER if phrase == 0 else _SCRIPT if phrase == 1 else _POLICY
         at += 8
-    return found, curly
+    return groups, curly
 
 
 @njit(**INLINE)
@@ -276,15 +276,15 @@ def _judged(data: Bytes, start: int, stop: int, limits: _Limits, words: int) -> 
     """The outcome for a line with a number of words: `STAYS`, `_OUT`, or the outcome for the whole text."""
     if words < limits.min_words or not (limits.any_end or _ends_well(data, start, stop, limits.end_marks)):
         return _OUT
-    found, curly = _phrases(data, start, stop)
-    found &= limits.phrases
-    if found & _FILLER:
+    groups, curly = _phrases(data, start, stop)
+    groups &= limits.phrases
+    if groups & _FILLER:
         return FILLER
-    if found & _SCRIPT:
+    if groups & _SCRIPT:
         return _OUT
     if curly and limits.curly:
         return CURLY
-    return _OUT if found & _POLICY else STAYS
+    return _OUT if groups & _POLICY else STAYS
 
 
 @njit(**INLINE)
@@ -371,7 +371,7 @@ def clean_lines(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> 
         offsets: where each text begins in ``data``.
         data: UTF-8.
         rows: numbers of texts.
-        rules: which lines are removed.
+        rules: rules that decide which lines are removed.
 
     Examples:
         >>> text = b"Menu\nA line that ends as it should.[1]\n"

@@ -83,13 +83,13 @@ cuda: Any = None
 
 
 def _cuda() -> Any:
-    found = importlib.import_module("numba.cuda")
+    module = importlib.import_module("numba.cuda")
     if cuda is None:
         # Few texts leave most of a GPU idle; that is not an error of the user.
         vars(config)["CUDA_LOW_OCCUPANCY_WARNINGS"] = 0
         tables_in_global_memory()
-        globals()["cuda"] = found
-    return found
+        globals()["cuda"] = module
+    return module
 
 
 def usable() -> bool:
@@ -99,14 +99,14 @@ def usable() -> bool:
         ResourceError: the slot or the process was given a GPU, and numba cannot use it; or the slot was given another
             than the first of its process.
     """
-    given = slot_has_gpu()
+    has_gpu = slot_has_gpu()
     if _cuda().is_available():
         if refusal := numba_refuses():
             raise ResourceError(refusal)
         return True
     cards = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     if cards in ("", "-1", "NoDevFiles"):
-        if not given:
+        if not has_gpu:
             return False
         reason = "the slot was given a GPU"
     else:
@@ -183,7 +183,7 @@ def tables_on_gpu(tables: Any) -> Any:
 def scratch_on_gpu(plan: ScratchPlan) -> Any:
     """Allocate the scratch of a launch, nested as that of one text."""
     made = zip(plan.items, arrays(plan.like), strict=True)
-    return nested(plan.like, (_cuda().device_array((items, *one.shape[1:]), one.dtype) for items, one in made))
+    return nested(plan.like, (_cuda().device_array((items, *array.shape[1:]), array.dtype) for items, array in made))
 
 
 class Kernel:
@@ -208,7 +208,7 @@ def compiled(measure: Measure, form: Any, reset: Callable[[Any], None]) -> Kerne
 
     Args:
         measure: see `Measure`.
-        form: that of the scratch.
+        form: layout of the scratch.
         reset: see `Scratch`.
     """
     with _COMPILING:
@@ -217,7 +217,7 @@ def compiled(measure: Measure, form: Any, reset: Callable[[Any], None]) -> Kerne
 
 @cache
 def _compiled(measure: Measure, form: Any, reset: Callable[[Any], None]) -> Kernel:
-    own = own_scratch((form,))
+    scratch_of = own_scratch((form,))
 
     def kernel(layout: Any, work: Any, tables: Any, scratch: Any, out: Any) -> None:
         thread = cuda.grid(1)
@@ -225,7 +225,7 @@ def _compiled(measure: Measure, form: Any, reset: Callable[[Any], None]) -> Kern
         if thread < rows.size:
             starts, data = layout
             row = rows[thread]
-            (mine,) = own((scratch,), (sizes, size_of_thread(sizes, thread), thread))
+            (mine,) = scratch_of((scratch,), (sizes, size_of_thread(sizes, thread), thread))
             reset(mine)
             measure(data, (starts[row], starts[row + 1]), tables, mine, out[thread])
 
@@ -277,8 +277,8 @@ def launch(function: TextFunction, column: CudaColumn, rows: Rows, tables: Any, 
         memory = Memory(tables, scratch_on_gpu(plan), copied(plan.sizes), copied(begun))
         run(measure, (column.starts, column.data), rows[places], memory, scratch.reset)
         if waiting and on_cpu is not None:
-            own = waiting.pop()
-            out[own] = on_cpu(rows[own])
+            cpu_places = waiting.pop()
+            out[cpu_places] = on_cpu(rows[cpu_places])
         out[places] = fetched(memory.out)
 
     for places in portions(lengths, order[beside:], scratch):
@@ -310,8 +310,8 @@ class Memory(NamedTuple):
 
     Args:
         tables: what all texts share.
-        scratch: that of all threads.
-        sizes: which part of it each thread has, see `ScratchPlan`.
+        scratch: scratch memory of all threads.
+        sizes: table of the part of it that each thread has, see `ScratchPlan`.
         out: results, of shape (threads, ...).
     """
 
@@ -353,7 +353,7 @@ def portions(lengths: Ints, order: Ints, scratch: Scratch) -> Iterator[Ints]:
     """Yield the texts of each launch: as many as their scratch fits into `scratch_bytes`, at least one.
 
     Args:
-        lengths: of all texts.
+        lengths: lengths of all texts.
         order: numbers of those to launch for, the longest first.
         scratch: what a text needs.
     """

@@ -32,7 +32,7 @@ def clean_lines(column: CudaColumn, rows: Rows, rules: LineRules) -> Cleaned:
     Args:
         column: texts.
         rows: numbers of texts, none twice.
-        rules: which lines are removed.
+        rules: rules that decide which lines are removed.
     """
     new = empty_on_gpu(column.data.size)
     out = np.empty((len(rows), 4), np.int64)
@@ -41,8 +41,8 @@ def clean_lines(column: CudaColumn, rows: Rows, rules: LineRules) -> Cleaned:
     def on_cpu(long: Rows) -> Ints:
         assert column.host is not None
         by_cpu.append((long, cleaning.clean_lines(column.offsets, column.host, long, rules)))
-        left = by_cpu[-1][1]
-        return np.stack([np.diff(left.offsets), left.outcome, left.lines, left.ragged], axis=1)
+        result = by_cpu[-1][1]
+        return np.stack([np.diff(result.offsets), result.outcome, result.lines, result.ragged], axis=1)
 
     launch(TextFunction(_clean, on_cpu=on_cpu), column, rows, (tables_on_gpu(limits_of(rules)), new), out=out)
     data = fetched(new)
@@ -51,7 +51,7 @@ def clean_lines(column: CudaColumn, rows: Rows, rules: LineRules) -> Cleaned:
             at = column.offsets[row]
             data[at : at + stop - start] = cleaned.data[start:stop]
     begins, view = column.offsets[rows].tolist(), memoryview(data)  # type: ignore[arg-type]
-    left = b"".join(view[begin : begin + size] for begin, size in zip(begins, out[:, 0].tolist(), strict=True))
+    remaining = b"".join(view[begin : begin + size] for begin, size in zip(begins, out[:, 0].tolist(), strict=True))
     offsets = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(out[:, 0], out=offsets[1:])
-    return Cleaned(offsets, np.frombuffer(left, np.uint8), *out[:, 1:].T)
+    return Cleaned(offsets, np.frombuffer(remaining, np.uint8), *out[:, 1:].T)

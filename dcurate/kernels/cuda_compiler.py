@@ -78,15 +78,15 @@ def _global_array(context: Any, builder: Any, kind: Any, array: Any) -> Any:
 @cache
 def sources() -> str:
     """A hash of the sources of all kernels, and of what tables are made from as they are imported."""
-    found = hashlib.sha256(f"{sys.version_info} {unicodedata.unidata_version} {np.__version__}".encode())
+    digest = hashlib.sha256(f"{sys.version_info} {unicodedata.unidata_version} {np.__version__}".encode())
     for file in sorted(Path(__file__).parent.rglob("*.py")):
-        found.update(file.relative_to(Path(__file__).parent).as_posix().encode() + b"\0" + file.read_bytes())
-    return found.hexdigest()
+        digest.update(file.relative_to(Path(__file__).parent).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
 
 
 def identity(measure: Any, form: Any, reset: Any) -> str:
     """A hash of what a kernel is compiled from, the same in every process."""
-    functions = [getattr(one, "py_func", one) for one in (measure, reset)]
+    functions = [getattr(function, "py_func", function) for function in (measure, reset)]
     parts = [sources(), repr(form)]
     for function in functions:
         parts += [function.__module__, function.__qualname__]

@@ -50,11 +50,11 @@ def lane(library: Any) -> Lane:
 
 def _staging(library: Any) -> tuple[tuple[Any, Any], ...]:
     """Two pinned buffers of this thread, each with an event."""
-    own = lane(library)
-    if not own.staging:
+    thread_lane = lane(library)
+    if not thread_lane.staging:
         buffers = ((library.pinned_array(STAGED, np.uint8), library.event()) for _ in range(2))
-        own = _LANES.lane = own._replace(staging=tuple(buffers))
-    return own.staging
+        thread_lane = _LANES.lane = thread_lane._replace(staging=tuple(buffers))
+    return thread_lane.staging
 
 
 def to_gpu(library: Any, array: npt.NDArray[Any]) -> Any:

@@ -40,7 +40,7 @@ class TwoPasses(NamedTuple):
     Args:
         find: see `dcurate.kernels.cuda.Measure`; the first number of ``out`` is the number of results.
         write: the same; ``data`` are the arrays to write to, and ``span`` is the range of the text's results in them.
-        types: of these arrays.
+        types: types of these arrays.
         notes: numbers of ``out``.
         on_cpu: finds the same in texts with those numbers on the CPU; see `dcurate.kernels.cuda.TextFunction`.
     """
@@ -76,10 +76,10 @@ def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, 
         beside = texts_for_cpu(lengths[sorted_rows])
     waiting = [sorted_rows[:beside]] if beside else []
 
-    def add(places: Rows, found: Results) -> None:
-        notes[places] = found[0]
+    def add(places: Rows, results: Results) -> None:
+        notes[places] = results[0]
         order.append(places)
-        for piece, array in zip(pieces, found[1], strict=True):
+        for piece, array in zip(pieces, results[1], strict=True):
             piece.append(array)
 
     def long() -> None:
@@ -104,15 +104,15 @@ def lists_of(passes: TwoPasses, column: CudaColumn, rows: Rows, tables: Any, *, 
 
 
 def _both_passes(
-    passes: TwoPasses, column: CudaColumn, rows: Rows, given: tuple[Any, ScratchPlan], meanwhile: Callable[[], None]
+    passes: TwoPasses, column: CudaColumn, rows: Rows, work: tuple[Any, ScratchPlan], meanwhile: Callable[[], None]
 ) -> Results:
     """Return the notes and results of some texts; their GPU memory is freed.
 
     Args:
-        given: what all texts share, and the scratch.
+        work: what all texts share, and the scratch.
         meanwhile: called while the GPU works.
     """
-    tables, plan = given
+    tables, plan = work
     noted = copied(np.zeros((len(rows), passes.notes), np.int64))
     memory = Memory(tables, scratch_on_gpu(plan), copied(plan.sizes), noted)
     run(passes.find, (column.starts, column.data), rows, memory)

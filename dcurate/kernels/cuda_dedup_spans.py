@@ -102,16 +102,16 @@ def _one_by_one(column: CudaColumn, rows: Rows, find: Callable[[Ints, Any], Span
         find: finds them in texts given as offsets and data.
         notes: numbers of each text; the first is how many spans it has, the others are of no use then.
     """
-    found = [find(column.offsets[row : row + 2], column.host) for row in rows]
+    spans = [find(column.offsets[row : row + 2], column.host) for row in rows]
     noted = np.zeros((len(rows), notes), np.int64)
-    noted[:, 0] = [len(one.keys) for one in found]
-    return noted, tuple(map(np.concatenate, zip(*(one[1:] for one in found), strict=True)))
+    noted[:, 0] = [len(text_spans.keys) for text_spans in spans]
+    return noted, tuple(map(np.concatenate, zip(*(text_spans[1:] for text_spans in spans), strict=True)))
 
 
 def _rows(column: CudaColumn) -> Ints:
     return np.arange(len(column.offsets) - 1)
 
 
-def _spans(found: ListColumns) -> Spans:
-    starts, stops, keys, checks = found.arrays
-    return Spans(found.bounds, starts, stops, keys, checks)
+def _spans(lists: ListColumns) -> Spans:
+    starts, stops, keys, checks = lists.arrays
+    return Spans(lists.bounds, starts, stops, keys, checks)

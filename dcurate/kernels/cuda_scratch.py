@@ -52,7 +52,7 @@ class ScratchPlan(NamedTuple):
 
     Args:
         like: arrays of the shapes and types that the longest text needs, nested as `Scratch.new` returns them.
-        items: of each array, along its first axis, for all threads together.
+        items: number of items of each array, along its first axis, for all threads together.
         sizes: for each size of scratch its first thread; then for each array where the part of that thread begins, and
             the items of each of its threads.
     """
@@ -77,20 +77,20 @@ def rounded(lengths: Ints) -> Ints:
 def bytes_of(lengths: Ints, scratch: Scratch) -> Ints:
     """Bytes of scratch for a text of each of the lengths, rounded."""
     sizes, places = np.unique(rounded(lengths), return_inverse=True)
-    each = [sum(array.nbytes for array in arrays(scratch.new(int(size)))) for size in sizes]
-    return np.array(each, np.int64)[places]
+    nbytes = [sum(array.nbytes for array in arrays(scratch.new(int(size)))) for size in sizes]
+    return np.array(nbytes, np.int64)[places]
 
 
 def planned(lengths: Ints, scratch: Scratch) -> ScratchPlan:
     """Plan the scratch of a launch.
 
     Args:
-        lengths: of the text of each thread, in descending order; at least one.
+        lengths: length of the text of each thread, in descending order; at least one.
         scratch: what a text needs.
     """
     sizes, firsts, counts = np.unique(-rounded(lengths), return_index=True, return_counts=True)
     made = [scratch.new(int(-size)) for size in sizes]
-    items = np.array([[len(array) for array in arrays(one)] for one in made], np.int64)
+    items = np.array([[len(array) for array in arrays(text_scratch)] for text_scratch in made], np.int64)
     totals = items * counts[:, None]
     table = np.empty((len(sizes), 1 + 2 * items.shape[1]), np.int64)
     table[:, 0], table[:, 1::2], table[:, 2::2] = firsts, np.cumsum(totals, axis=0) - totals, items
@@ -161,13 +161,13 @@ def own_scratch(forms: tuple[Any, ...], before: int = 0) -> Any:
     at, last = len(forms) - 1, forms[-1]
     first = before + sum(map(_leaves, forms[:at]))
     if last is None:
-        begin, each = 1 + 2 * first, 2 + 2 * first
+        begin, size_at = 1 + 2 * first, 2 + 2 * first
 
         @njit(**INLINE)
         def own(scratch: Any, thread: Any) -> Any:
             sizes, row, number = thread
-            start = sizes[row, begin] + (number - sizes[row, 0]) * sizes[row, each]
-            return (scratch[at][start : start + sizes[row, each]],)
+            start = sizes[row, begin] + (number - sizes[row, 0]) * sizes[row, size_at]
+            return (scratch[at][start : start + sizes[row, size_at]],)
 
     else:
         kind, parts = last[0], own_scratch(last[1:], first)
@@ -177,5 +177,5 @@ def own_scratch(forms: tuple[Any, ...], before: int = 0) -> Any:
             own = njit(**INLINE)(lambda scratch, thread: (kind(*parts(scratch[at], thread)),))
     if at == 0:
         return own
-    others = own_scratch(forms[:at], before)
-    return njit(**INLINE)(lambda scratch, thread: others(scratch, thread) + own(scratch, thread))
+    earlier = own_scratch(forms[:at], before)
+    return njit(**INLINE)(lambda scratch, thread: earlier(scratch, thread) + own(scratch, thread))

@@ -46,9 +46,9 @@ def _write(arrays: tuple[Values], span: Span, plan: SetPlan, scratch: SetScratch
 
 @njit(**INLINE)
 def _jaccard(values: Values, span: Span, tables: Tables, scratch: Bytes, out: Floats) -> None:
-    bounds, whole, left, right = tables
+    bounds, complete, left, right = tables
     pair: Scalar = span[0]
-    out[0] = similarity((bounds, values, whole), left[pair], right[pair])
+    out[0] = similarity((bounds, values, complete), left[pair], right[pair])
 
 
 def shingle_sets(column: CudaColumn, rows: Rows, rule: Rule, most: int | None) -> Sets:
@@ -64,8 +64,8 @@ def shingle_sets(column: CudaColumn, rows: Rows, rule: Rule, most: int | None) -
 
     plan = tables_on_gpu(SetPlan(rule, word_letters(), ALL if most is None else most))
     passes = TwoPasses(_set, _write, (np.uint32,), 2, on_cpu)
-    found = lists_of(passes, column, rows, plan, scratch=Scratch(scratch))
-    return Sets(found.bounds, found.arrays[0], found.notes[:, 1].astype(np.bool_))
+    lists = lists_of(passes, column, rows, plan, scratch=Scratch(scratch))
+    return Sets(lists.bounds, lists.arrays[0], lists.notes[:, 1].astype(np.bool_))
 
 
 def jaccard_of_sets(sets: Sets, left: Ints, right: Ints) -> Floats:

@@ -293,11 +293,11 @@ def _ends(
             stop -= back
         if slot < 0:
             slot = _special(data, run.places[start], run.places[stop], known)
-    whole = words if slot >= 0 else -1
-    found = NO if slot >= 0 else address(run, start, stop)
-    if found == UNKNOWN:
+    special_word = words if slot >= 0 else -1
+    verdict = NO if slot >= 0 else address(run, start, stop)
+    if verdict == UNKNOWN:
         return 0, -1, -1
-    if slot >= 0 or found:
+    if slot >= 0 or verdict:
         ends[words] = stop
         words += 1
     else:
@@ -305,7 +305,7 @@ def _ends(
     for number in range(after):
         ends[words] = behind[after - 1 - number]
         words += 1
-    return words, whole, slot
+    return words, special_word, slot
 
 
 @njit(**INLINE)
@@ -327,13 +327,13 @@ def _cut_all(offsets: Offsets, data: Bytes, known: Exceptions, counts: Ints, out
     used = np.int64(0)
     for place in range(counts.size):
         size = read_run(data, offsets[place], offsets[place + 1], known.kinds, run)
-        found = _ends(data, run, size, known, scratch) if size >= 0 else (0, -1, -1)
+        result = _ends(data, run, size, known, scratch) if size >= 0 else (0, -1, -1)
         words = 0
-        for word in range(found[0]):
+        for word in range(result[0]):
             stop = run.places[scratch[0][word]]
-            if word == found[1]:
+            if word == result[1]:
                 at = run.places[scratch[0][word - 1]] if word else offsets[place]
-                for part in known.parts[found[2]]:
+                for part in known.parts[result[2]]:
                     at += part
                     if part and at < stop:
                         stops[words] = at

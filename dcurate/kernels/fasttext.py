@@ -156,7 +156,7 @@ def _byte(data: Bytes, start: int, stop: int, at: int) -> Word:
 
 
 @njit(**INLINE)
-def _list_ngrams(data: Bytes, span: tuple[int, int], sizes: Ints, found: Places, count: int) -> Scalar:
+def _list_ngrams(data: Bytes, span: tuple[int, int], sizes: Ints, listed: Places, count: int) -> Scalar:
     """List the buckets of a word's character n-grams; returns the number listed so far."""
     start, stop = span
     buckets = np.uint32(sizes[2])
@@ -174,7 +174,7 @@ def _list_ngrams(data: Bytes, span: tuple[int, int], sizes: Ints, found: Places,
                 value = _mixed(value, np.uint32(data[at]))
                 at += 1
             if n >= least and not (n == 1 and (first == start - 1 or at == stop + 1)):
-                found[count] = value % buckets
+                listed[count] = value % buckets
                 count += 1
             n += 1
     return count
@@ -243,11 +243,11 @@ def _average(network: Network, listed: Places, hidden: Floats) -> Scalar:
     words = network.sizes[0]
     count = np.int64(0)
     for place in range(listed.size):
-        given = np.int64(listed[place])
-        bucket = max(given, np.int64(0))
+        entry = np.int64(listed[place])
+        bucket = max(entry, np.int64(0))
         bucket = np.int64(pruned[bucket]) if pruned.size > 0 else bucket
-        listed[count] = words + bucket if given >= 0 else -1 - given
-        count += (bucket >= 0) | (given < 0)
+        listed[count] = words + bucket if entry >= 0 else -1 - entry
+        count += (bucket >= 0) | (entry < 0)
     hidden[:] = np.float32(0)
     for place in range(count):
         row = np.int64(listed[place])

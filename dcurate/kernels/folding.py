@@ -61,29 +61,29 @@ def folding(steps: frozenset[str]) -> Folding:
         >>> chr(table.ascii[ord("A")]), chr(table.ascii[ord("7")]), chr(table.others[ord("É")])
         ('a', '0', 'é')
     """
-    others = np.arange(POINTS, dtype=np.int32)
+    mapped = np.arange(POINTS, dtype=np.int32)
     classes = np.zeros(POINTS, np.uint8)
     firsts, points = [0], []
     most_points = most_bytes = 1
     for point in _points() if steps else range(0x80):
         character = chr(point)
         decomposed = unicodedata.normalize("NFKD", character) if "unicode" in steps else character
-        folded = [_folded(each, steps) for each in decomposed]
+        folded = [_folded(letter, steps) for letter in decomposed]
         if "unicode" in steps:
             classes[point] = unicodedata.combining(character)
         width = _width(point)
         most_points = max(most_points, -(-len(folded) // width))
         most_bytes = max(most_bytes, -(-sum(map(_width, folded)) // width))
         if len(folded) == 1:
-            others[point] = folded[0]
+            mapped[point] = folded[0]
             continue
-        others[point] = -2 - (len(firsts) - 1)
+        mapped[point] = -2 - (len(firsts) - 1)
         points.extend(folded)
         firsts.append(len(points))
-    plain = np.where(others[:128] == _SPACE, _BLANK, others[:128]).astype(np.uint8)
+    plain = np.where(mapped[:128] == _SPACE, _BLANK, mapped[:128]).astype(np.uint8)
     return Folding(
         frozen(np.append(plain, np.zeros(128, np.uint8)), np.uint8),
-        frozen(others, np.int32),
+        frozen(mapped, np.int32),
         frozen(np.array(firsts), np.int32),
         frozen(np.array(points), np.int32),
         frozen(classes, np.uint8),

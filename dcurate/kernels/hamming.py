@@ -27,8 +27,8 @@ class HashedEntries(NamedTuple):
     """Rows of an index of hashes, ordered by key, hash, content and document.
 
     Args:
-        keys: of the buckets.
-        hashes: of shape (rows, words).
+        keys: keys of the buckets.
+        hashes: array of shape (rows, words).
         contents: what is known of a picture beside its hash, as one number: equal ones are copies.
         docs: the number of the document.
         groups: the combination of parts that the key is made of, by its number.
@@ -57,7 +57,7 @@ class Scheme(NamedTuple):
 
 def _count_ones(context: Any, word: Any) -> tuple[Any, Any]:
     """The type of `_ones`, and its code: one instruction."""
-    return types.int64(types.uint64), lambda _, builder, __, given: builder.ctpop(given[0])
+    return types.int64(types.uint64), lambda _, builder, __, arguments: builder.ctpop(arguments[0])
 
 
 #: How many bits of a word are set.
@@ -65,38 +65,38 @@ _ones: Scalar = intrinsic(_count_ones)
 
 
 @njit(**INLINE)
-def _apart(hashes: Words, one: Scalar, other: Scalar, distance: Scalar) -> Scalar:
+def _apart(hashes: Words, row: Scalar, other_row: Scalar, distance: Scalar) -> Scalar:
     """In how many bits two hashes differ; more than a number of bits are not counted."""
     total: Scalar = 0
     for word in range(hashes.shape[1]):
-        total += _ones(hashes[one, word] ^ hashes[other, word])
+        total += _ones(hashes[row, word] ^ hashes[other_row, word])
         if total > distance:
             break
     return total
 
 
 @njit(**INLINE)
-def _shared(hashes: Words, one: Scalar, other: Scalar, masks: Words, part: Scalar) -> Scalar:
+def _shared(hashes: Words, row: Scalar, other_row: Scalar, masks: Words, part: Scalar) -> Scalar:
     """How many bits are set in a part of both of two hashes; -1 if they do not agree in it."""
     total: Scalar = 0
     for word in range(hashes.shape[1]):
-        if (hashes[one, word] ^ hashes[other, word]) & masks[part, word]:
+        if (hashes[row, word] ^ hashes[other_row, word]) & masks[part, word]:
             return -1
-        total += _ones(hashes[one, word] & masks[part, word])
+        total += _ones(hashes[row, word] & masks[part, word])
     return total
 
 
 @njit(**INLINE)
-def _belongs(entries: HashedEntries, one: Scalar, other: Scalar, scheme: Scheme, sign: Scalar) -> Scalar:
+def _belongs(entries: HashedEntries, row: Scalar, other_row: Scalar, scheme: Scheme, sign: Scalar) -> Scalar:
     """Whether a bucket is that of the parts with the most bits (sign 1) or the fewest (-1) in which two hashes agree.
 
     Of all buckets they share, so one pairs them. Of parts with as many bits the first ones count.
     """
-    hashes, group, parts = entries.hashes, entries.groups[one], scheme.groups.shape[1]
+    hashes, group, parts = entries.hashes, entries.groups[row], scheme.groups.shape[1]
     last, least = -1, 0
     for place in range(parts):
         part = scheme.groups[group, place]
-        bits = _shared(hashes, one, other, scheme.masks, part)
+        bits = _shared(hashes, row, other_row, scheme.masks, part)
         if bits < 0:
             return False
         if last < 0 or sign * bits <= least:
@@ -106,24 +106,24 @@ def _belongs(entries: HashedEntries, one: Scalar, other: Scalar, scheme: Scheme,
         if place < parts and scheme.groups[group, place] == part:
             place += 1
             continue
-        bits = _shared(hashes, one, other, scheme.masks, part)
+        bits = _shared(hashes, row, other_row, scheme.masks, part)
         if bits >= 0 and (sign * bits > least or (sign * bits == least and part < last)):
             return False
     return True
 
 
 @njit(**INLINE)
-def _same(hashes: Words, one: Scalar, other: Scalar) -> Scalar:
+def _same(hashes: Words, row: Scalar, other_row: Scalar) -> Scalar:
     differs = np.uint64(0)
     for word in range(hashes.shape[1]):
-        differs |= hashes[one, word] ^ hashes[other, word]
+        differs |= hashes[row, word] ^ hashes[other_row, word]
     return differs == 0
 
 
 @njit(**INLINE)
-def _paired(one: Scalar, other: Scalar) -> Scalar:
+def _paired(doc: Scalar, other_doc: Scalar) -> Scalar:
     """Two documents as one number, the smaller one above."""
-    return np.uint64(min(one, other)) << _SHIFT | np.uint64(max(one, other))
+    return np.uint64(min(doc, other_doc)) << _SHIFT | np.uint64(max(doc, other_doc))
 
 
 class Bucket(NamedTuple):
@@ -191,11 +191,11 @@ def _read(entries: HashedEntries, start: Scalar, stop: Scalar, bucket: Bucket) -
 
 
 @njit(**INLINE)
-def _by_chance(hashes: Words, one: Scalar, other: Scalar, apart: Scalar) -> Scalar:
+def _by_chance(hashes: Words, row: Scalar, other_row: Scalar, apart: Scalar) -> Scalar:
     """Whether two hashes share no more bits than they differ in: few bits are set, so that they are near to many."""
     shared: Scalar = 0
     for word in range(hashes.shape[1]):
-        shared += _ones(hashes[one, word] & hashes[other, word])
+        shared += _ones(hashes[row, word] & hashes[other_row, word])
     return shared <= apart
 
 
@@ -205,31 +205,31 @@ def _find_near(entries: HashedEntries, scheme: Scheme, bucket: Bucket, high: Sca
 
     Hashes that are near by chance have limits of their own, so that they do not take the place of others.
     """
-    paired, low, compared, whole, found, by_chance = 0, 0, 0, True, 0, 0
+    paired, low, compared, complete, near_contents, by_chance = 0, 0, 0, True, 0, 0
     while low < high:
         if low == MOST_COMPARED // 2 and high > MOST_COMPARED:
             low = high - MOST_COMPARED // 2
-            whole = False
-        one, other = bucket.rows[low], bucket.rows[high]
+            complete = False
+        row, other_row = bucket.rows[low], bucket.rows[high]
         compared += 1
-        apart = _apart(entries.hashes, one, other, scheme.distance)
+        apart = _apart(entries.hashes, row, other_row, scheme.distance)
         if apart <= scheme.distance:
             contents = bucket.bounds[low + 1] - bucket.bounds[low]
-            if _by_chance(entries.hashes, one, other, apart):
+            if _by_chance(entries.hashes, row, other_row, apart):
                 if by_chance >= bucket.most[0]:
-                    whole = False
-                elif _belongs(entries, one, other, scheme, -1):
+                    complete = False
+                elif _belongs(entries, row, other_row, scheme, -1):
                     bucket.near[paired] = low
                     paired += 1
                 by_chance += contents
-            elif _belongs(entries, one, other, scheme, 1):
+            elif _belongs(entries, row, other_row, scheme, 1):
                 bucket.near[paired] = low
                 paired += 1
-                found += contents
-                if found >= bucket.most[0] and low + 1 < high:
+                near_contents += contents
+                if near_contents >= bucket.most[0] and low + 1 < high:
                     return paired, False, compared
         low += 1
-    return paired, whole, compared
+    return paired, complete, compared
 
 
 @njit(**INLINE)
@@ -263,14 +263,14 @@ def _pair_own(entries: HashedEntries, bucket: Bucket, high: Scalar, out: Words, 
             taken += 1
     start, stop = bucket.bounds[high], bucket.bounds[high + 1]
     few = stop - start <= bucket.most[0]
-    for other in range(start, stop):
-        leaders: Scalar = other if few else min(other, start + LEADERS)
-        for one in range(start, leaders):
-            out[taken] = _paired(bucket.docs[one], bucket.docs[other])
+    for later in range(start, stop):
+        leaders: Scalar = later if few else min(later, start + LEADERS)
+        for earlier in range(start, leaders):
+            out[taken] = _paired(bucket.docs[earlier], bucket.docs[later])
             taken += 1
-        followers: Scalar = other if few else max(leaders, other - FOLLOWERS)
-        for one in range(followers, other):
-            out[taken] = _paired(bucket.docs[one], bucket.docs[other])
+        followers: Scalar = later if few else max(leaders, later - FOLLOWERS)
+        for earlier in range(followers, later):
+            out[taken] = _paired(bucket.docs[earlier], bucket.docs[later])
             taken += 1
     return taken
 
@@ -280,9 +280,9 @@ def _pair_two(bucket: Bucket, low: Scalar, high: Scalar, out: Words, taken: Scal
     """Pair the contents of two hashes: each with each, or those of the second with the first few of the other."""
     first, last = bucket.bounds[low], bucket.bounds[low + 1]
     leaders: Scalar = last if _few(bucket, low, high) else min(last, first + LEADERS)
-    for other in range(bucket.bounds[high], bucket.bounds[high + 1]):
-        for one in range(first, leaders):
-            out[taken] = _paired(bucket.docs[one], bucket.docs[other])
+    for later in range(bucket.bounds[high], bucket.bounds[high + 1]):
+        for earlier in range(first, leaders):
+            out[taken] = _paired(bucket.docs[earlier], bucket.docs[later])
             taken += 1
     return taken
 
@@ -313,18 +313,20 @@ def near_pairs(
         if stop - start > 1:
             count = _read(entries, start, stop, bucket)
             bucket.most[0] = SMALL if bucket.bounds[count] <= SMALL else MOST_CONTENTS
-            whole = True
+            bucket_complete = True
             for high in range(first, count):
                 near, complete, looked_at = _find_near(entries, scheme, bucket, high)
                 compared += looked_at
                 if taken + _most_pairs(bucket, high, near) > out.size:
-                    return start, high, taken, short + (not whole), compared
+                    return start, high, taken, short + (not bucket_complete), compared
                 contents = bucket.bounds[high + 1] - bucket.bounds[high]
-                whole = whole and complete and (contents <= MOST_CONTENTS // 2 or bucket.most[0] == SMALL)
+                bucket_complete = (
+                    bucket_complete and complete and (contents <= MOST_CONTENTS // 2 or bucket.most[0] == SMALL)
+                )
                 if entries.groups[start] == 0:
                     taken = _pair_own(entries, bucket, high, out, taken)
                 for place in range(near):
                     taken = _pair_two(bucket, bucket.near[place], high, out, taken)
-            short += not whole
+            short += not bucket_complete
         start, first = stop, 0
     return start, 0, taken, short, compared

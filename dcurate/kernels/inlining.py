@@ -72,11 +72,11 @@ class Inlining(compiler.CompilerBase):
 
     def define_pipelines(self) -> list[Any]:
         """Lower in our own way, and leave all else as numba has it."""
-        own = PassManager("inlining")
+        manager = PassManager("inlining")
         for step, description in compiler.DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
-            own.add_pass(self._lowering if step is NativeLowering else step, description)
-        own.finalize()
-        return [own]
+            manager.add_pass(self._lowering if step is NativeLowering else step, description)
+        manager.finalize()
+        return [manager]
 
 
 class LateInlining(Inlining):
@@ -90,8 +90,8 @@ _CALL = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, c
 
 def _entry(function: Any, lowered: Any, library: Any) -> Any:
     """What a call from Python reaches, in tests: the function, compiled on its own at the first call."""
-    whole = njit(boundscheck=False)(function)
-    call = _CALL(lambda _closure, arguments, _named: whole(*arguments))
+    compiled = njit(boundscheck=False)(function)
+    call = _CALL(lambda _closure, arguments, _named: compiled(*arguments))
     where, name = lowered.fndesc.lookup_module(), lowered.fndesc.qualname.rpartition(".")[2]
     pointer = ctypes.cast(call, ctypes.c_void_p).value
     return _dynfunc.make_function(where, name, "", pointer, lowered.env, (library, call))

@@ -110,20 +110,20 @@ def _moved(old: Words, cells: Words) -> None:
 
 
 @njit(**OPTIONS)
-def _parts_in_all(found: Numbered, firsts: Ints) -> Scalar:
+def _parts_in_all(words: Numbered, firsts: Ints) -> Scalar:
     size = np.int64(0)
-    for number in found.numbers:
+    for number in words.numbers:
         size += firsts[number + 1] - firsts[number]
     return size
 
 
 @njit(**OPTIONS)
-def _expanded(found: Numbered, rows: Rows, firsts: Ints, parts: Places, out: Numbered) -> None:
+def _expanded(words: Numbered, rows: Rows, firsts: Ints, parts: Places, out: Numbered) -> None:
     taken = 0
     for row in rows:
         out.begins[row] = taken
-        for at in range(found.begins[row], found.begins[row] + found.counts[row]):
-            number = found.numbers[at]
+        for at in range(words.begins[row], words.begins[row] + words.counts[row]):
+            number = words.numbers[at]
             for part in range(firsts[number], firsts[number + 1]):
                 out.numbers[taken] = parts[part]
                 taken += 1

@@ -64,14 +64,14 @@ def _is_plain(data: Bytes, at: int, stop: int, kind: int) -> Scalar:
 
 
 @njit(**INLINE_LATE)
-def _order(data: Bytes, one: int, one_stop: int, other: int, other_stop: int) -> Scalar:
+def _order(data: Bytes, first: int, first_stop: int, second: int, second_stop: int) -> Scalar:
     """Negative, 0 or positive as one key comes before, is the same as, or comes after another."""
-    while one < one_stop and other < other_stop:
-        if data[one] != data[other]:
-            return np.int64(data[one]) - np.int64(data[other])
-        one += 1
-        other += 1
-    return np.int64((one_stop - one) - (other_stop - other))
+    while first < first_stop and second < second_stop:
+        if data[first] != data[second]:
+            return np.int64(data[first]) - np.int64(data[second])
+        first += 1
+        second += 1
+    return np.int64((first_stop - first) - (second_stop - second))
 
 
 @njit(**INLINE_LATE)

@@ -364,7 +364,7 @@ def edit(
         rows: found in them by `scan`, with these keys.
         keys: names of keys, each once.
         edits: what to do.
-        deepest: as for `scan`.
+        deepest: limit of nesting, as for `scan`.
 
     Examples:
         >>> data = b'{"a": 1, "b": 2.50}\n{}\n'

@@ -57,10 +57,10 @@ def _first(bits: Word) -> Scalar:
 def find_byte(data: Bytes, at: int, stop: int, byte: Scalar) -> Scalar:
     """The first position of a byte, or the end."""
     while at + _BLOCK <= stop:
-        found, first = False, np.uint64(at)
+        hit, first = False, np.uint64(at)
         for step in range(_BLOCK):
-            found |= data[first + np.uint64(step)] == byte
-        if found:
+            hit |= data[first + np.uint64(step)] == byte
+        if hit:
             break
         at += _BLOCK
     while at + 8 <= stop:
@@ -90,11 +90,11 @@ def find_special(data: Bytes, at: int, stop: int) -> Scalar:
             return at + _first(bits)
         at += 8
     while at + _BLOCK <= stop:
-        found, first = False, np.uint64(at)
+        hit, first = False, np.uint64(at)
         for step in range(_BLOCK):
             byte = data[first + np.uint64(step)]
-            found |= (byte == QUOTE) | (byte == BACKSLASH) | (byte < SPACE)
-        if found:
+            hit |= (byte == QUOTE) | (byte == BACKSLASH) | (byte < SPACE)
+        if hit:
             break
         at += _BLOCK
     while at + 8 <= stop:

@@ -146,10 +146,10 @@ def _before_spaces(data: Bytes, start: int, stop: int) -> Scalar:
 def line_end(data: Bytes, start: int, stop: int) -> Scalar:
     """The position of the next newline, or ``stop``; eight bytes at a time."""
     while start + 8 <= stop:
-        others = load_eight(data, start) ^ _NEWLINES
-        found = (others - _ONES) & ~others & _HIGH
-        if found:
-            return start + first_high(found)
+        differences = load_eight(data, start) ^ _NEWLINES
+        newlines = (differences - _ONES) & ~differences & _HIGH
+        if newlines:
+            return start + first_high(newlines)
         start += 8
     while start < stop and data[start] != _NEWLINE:
         start += 1

@@ -22,9 +22,9 @@ _PLACES = np.uint64(0x0001020304050607)
 def _newline(data: Bytes, at: int, stop: int) -> Scalar:
     """The position of the next newline, or ``stop``."""
     while at + 8 <= data.size and at < stop:
-        found = has_zero(load_eight(data, at) ^ _NEWLINES)
-        if found:
-            lowest = found & (~found + _ONE)
+        newlines = has_zero(load_eight(data, at) ^ _NEWLINES)
+        if newlines:
+            lowest = newlines & (~newlines + _ONE)
             return min(at + np.int64(((lowest >> _SEVEN) * _PLACES) >> _TOP_BYTE), stop)
         at += 8
     while at < stop and data[at] != _NEWLINE:

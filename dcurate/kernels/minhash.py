@@ -161,11 +161,11 @@ def one_permutation(rule: Rule, num_hashes: int) -> ShinglePlan:
 @njit(**OPTIONS)
 def _equal_shares(signatures: Signatures, left: Rows, right: Rows, out: npt.NDArray[np.float64]) -> None:
     for pair in range(left.size):
-        one, other = signatures[left[pair]], signatures[right[pair]]
+        first, second = signatures[left[pair]], signatures[right[pair]]
         equal = np.uint32(0)
-        for place in range(one.size):
-            equal += np.uint32(one[place] == other[place])
-        out[pair] = equal / one.size
+        for place in range(first.size):
+            equal += np.uint32(first[place] == second[place])
+        out[pair] = equal / first.size
 
 
 def equal_shares(signatures: Signatures, left: Rows, right: Rows) -> npt.NDArray[np.float64]:

@@ -195,10 +195,10 @@ def _occurrences(data: Bytes, scratch: GramScratch, words: int, best: int, n: in
     free = np.int64(0)
     number = words - n + 1
     for block in range(0, number, _JOINTS):
-        found = np.uint32(0)
+        matches = np.uint32(0)
         for joint in joints[block : block + _JOINTS]:
-            found |= np.uint32(joint & mask == sought)
-        if found == 0:
+            matches |= np.uint32(joint & mask == sought)
+        if matches == 0:
             continue
         for at in range(block, min(block + _JOINTS, number)):
             if joints[at] & mask != sought or bounds[2 * at + 1] - first_length < free:

@@ -184,10 +184,10 @@ def _around(
     word: tuple[int, int],
     grams: SoughtNgrams,
     scratch: NormalScratch,
-    found: tuple[Ints, int, npt.NDArray[np.int32]],
+    matches: tuple[Ints, int, npt.NDArray[np.int32]],
 ) -> Scalar:
     """Write the n-grams that begin within a stride before that word, or with it; returns how many are found by then."""
-    (at, words), (out, count, table) = word, found
+    (at, words), (out, count, table) = word, matches
     bits = _bits(grams.slots.size)
     for first in range(max(at - grams.stride + 1, 0), at + 1):
         if not _sieved(grams, bits, scratch.hashes, first):

@@ -47,9 +47,9 @@ most_pairs = njit(**INLINE)(pairs_at_most)
 
 
 @njit(**INLINE)
-def _paired(one: Scalar, other: Scalar) -> Scalar:
+def _paired(doc: Scalar, other_doc: Scalar) -> Scalar:
     """Two documents as one number, the smaller one above."""
-    return np.uint64(min(one, other)) << _SHIFT | np.uint64(max(one, other))
+    return np.uint64(min(doc, other_doc)) << _SHIFT | np.uint64(max(doc, other_doc))
 
 
 @njit(**INLINE)
@@ -68,8 +68,8 @@ def _thinned(firsts: Ints, count: int, seed: Scalar, out: Words, taken: int) -> 
     state = seed
     for at in range(count - 1, LEADERS, -1):
         state += _MIX
-        other = LEADERS + np.int64(stirred(state) % np.uint64(at - LEADERS + 1))
-        firsts[at], firsts[other] = firsts[other], firsts[at]
+        partner = LEADERS + np.int64(stirred(state) % np.uint64(at - LEADERS + 1))
+        firsts[at], firsts[partner] = firsts[partner], firsts[at]
     for at in range(LEADERS, count):
         for leader in range(LEADERS):
             out[taken] = _paired(firsts[leader], firsts[at])

@@ -109,10 +109,10 @@ def _has_kelvin(data: Bytes, span: tuple[int, int]) -> Scalar:
     if last <= start:
         return False
     first, second, third = data[start:last], data[start + 1 : last + 1], data[start + 2 : last + 2]
-    found = False
+    has_kelvin = False
     for at in range(first.size):
-        found |= (third[at] == _KELVIN[2]) & (second[at] == _KELVIN[1]) & (first[at] == _KELVIN[0])
-    return found
+        has_kelvin |= (third[at] == _KELVIN[2]) & (second[at] == _KELVIN[1]) & (first[at] == _KELVIN[0])
+    return has_kelvin
 
 
 @njit(**INLINE)

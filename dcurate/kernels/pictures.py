@@ -129,10 +129,10 @@ def transform(thumbnail: Floats, cosines: Floats, upright: Floats, waves: Floats
     """
     folded = np.empty((2, SIDE // 2, SIDE), np.float32)
     for y in range(SIDE // 2):
-        line, other = thumbnail[y], thumbnail[SIDE - 1 - y]
+        line, mirrored = thumbnail[y], thumbnail[SIDE - 1 - y]
         for x in range(SIDE):
-            folded[0, y, x] = line[x] + other[x]
-            folded[1, y, x] = line[x] - other[x]
+            folded[0, y, x] = line[x] + mirrored[x]
+            folded[1, y, x] = line[x] - mirrored[x]
     half = np.empty(SIDE, np.float32)
     for row in range(WAVES):
         half[:] = _f32(0)
@@ -191,7 +191,7 @@ def hash_bits(thumbnail: Floats, waves: Floats, found: npt.NDArray[np.uint8]) ->
 
 
 @njit(**ALLOCATING)
-def _gradients(thumbnail: Floats, found: npt.NDArray[np.uint8]) -> None:
+def _gradients(thumbnail: Floats, hashes: npt.NDArray[np.uint8]) -> None:
     """The bits of dHash: whether each of 8 rows of 9 cells gets brighter to the right."""
     cells = np.empty(9, np.float32)
     for y in range(8):
@@ -205,7 +205,7 @@ def _gradients(thumbnail: Floats, found: npt.NDArray[np.uint8]) -> None:
             cells[cell] = value
         for x in range(8):
             if cells[x + 1] > cells[x]:
-                found[8 + y] |= _u8(128 >> x)
+                hashes[8 + y] |= _u8(128 >> x)
 
 
 @njit(**ALLOCATING)
@@ -245,7 +245,7 @@ def measure(
         block: pixels of a side of the blocks that a JPEG consists of at the scale of the pixels: 8, 4 or 2; 0 for
             pictures too small for them.
         waves: ``cosines`` and ``upright`` of `transform`.
-        found: as many values as `MEASURED`; filled in. NaN where a picture is too small.
+        found: array of as many values as `MEASURED`; filled in. NaN where a picture is too small.
         hashes: 56 bytes, see `hash_bits`; filled in. None are made for an empty array, and ``detail`` is NaN.
     """
     plane = np.empty(pixels.shape[:2], np.uint8)
@@ -278,7 +278,7 @@ def _within(part: Scalar, cell: Scalar, step: Scalar, size: Scalar) -> Scalar:
 
 
 @njit(**ALLOCATING)
-def _colours(pixels: npt.NDArray[np.uint8], found: npt.NDArray[np.float64]) -> None:
+def _colours(pixels: npt.NDArray[np.uint8], signals: npt.NDArray[np.float64]) -> None:
     height, width = pixels.shape[0], pixels.shape[1]
     step = max(1, height * width // _COLOUR_PIXELS)
     saturation, coloured = _i64(0), _i64(0)
@@ -299,15 +299,15 @@ def _colours(pixels: npt.NDArray[np.uint8], found: npt.NDArray[np.float64]) -> N
                 b, b2 = _i32(b + yellow_blue), _i32(b2 + _i32(yellow_blue * yellow_blue))
             saturation, coloured, across, across2 = saturation + s, coloured + c, across + a, across2 + a2
             along, along2, seen = along + b, along2 + b2, seen + len(line) // 3
-    found[3] = saturation / seen / 1024
+    signals[3] = saturation / seen / 1024
     mean_across, mean_along = across / seen, along / seen / 2
     deviation = across2 / seen - mean_across**2 + along2 / seen / 4 - mean_along**2
-    found[4] = np.sqrt(max(0.0, deviation)) + 0.3 * np.sqrt(mean_across**2 + mean_along**2)
-    found[6] = 1.0 if coloured <= _GRAY_SHARE * seen else 0.0
+    signals[4] = np.sqrt(max(0.0, deviation)) + 0.3 * np.sqrt(mean_across**2 + mean_along**2)
+    signals[6] = 1.0 if coloured <= _GRAY_SHARE * seen else 0.0
 
 
 @njit(**ALLOCATING)
-def _grid(pixels: npt.NDArray[np.uint8], plane: Plane, found: npt.NDArray[np.float64]) -> None:
+def _grid(pixels: npt.NDArray[np.uint8], plane: Plane, signals: npt.NDArray[np.float64]) -> None:
     """Brightness, its standard deviation and entropy, and the largest share of pixels of one colour, from a grid.
 
     Colours are the same if the upper 4 bits of each channel are.
@@ -337,18 +337,18 @@ def _grid(pixels: npt.NDArray[np.uint8], plane: Plane, found: npt.NDArray[np.flo
     for count in levels:
         entropy += _LOGS[count] if count < len(_LOGS) else count * np.log2(count)
     entropy = max(0.0, np.log2(seen) - entropy / seen)
-    found[0] = first / seen / 255
-    found[1] = np.sqrt(max(0.0, second / seen - (first / seen) ** 2)) / 255
-    found[2] = entropy
-    found[5] = most / seen
+    signals[0] = first / seen / 255
+    signals[1] = np.sqrt(max(0.0, second / seen - (first / seen) ** 2)) / 255
+    signals[2] = entropy
+    signals[5] = most / seen
 
 
 @njit(**ALLOCATING)
-def _details(plane: Plane, found: npt.NDArray[np.float64]) -> None:
+def _details(plane: Plane, signals: npt.NDArray[np.float64]) -> None:
     """The variance of the Laplacian, and the share of pixels on edges, of pixels with four neighbours."""
     height, width = plane.shape
     if height < 3 or width < 3:
-        found[7], found[8] = np.nan, np.nan
+        signals[7], signals[8] = np.nan, np.nan
         return
     first, second, edges = _i64(0), _i64(0), _i64(0)
     step = 2 if height > _ALL_ROWS else 1
@@ -356,18 +356,18 @@ def _details(plane: Plane, found: npt.NDArray[np.float64]) -> None:
         for begin in range(0, width - 2, 1024):  # so that the sums stay in their range
             end = min(width, begin + 1026)
             above, line, below = plane[y - 1, begin:end], plane[y, begin:end], plane[y + 1, begin:end]
-            one, two, count = _i32(0), _i32(0), _i16(0)
+            line_sum, line_squares, count = _i32(0), _i32(0), _i16(0)
             for x in range(1, end - begin - 1):
                 around = _i16(_i16(above[x]) + _i16(below[x]) + _i16(line[x - 1]) + _i16(line[x + 1]))
                 value = _i32(_i16(around - 4 * _i16(line[x])))
-                one, two = _i32(one + value), _i32(two + _i32(value * value))
+                line_sum, line_squares = _i32(line_sum + value), _i32(line_squares + _i32(value * value))
             for x in range(1, end - begin - 1):
                 right, down = _i16(_i16(line[x + 1]) - _i16(line[x - 1])), _i16(_i16(below[x]) - _i16(above[x]))
                 count = _i16(count + _i16(_i16(abs(right) + abs(down)) > _i16(_EDGE)))
-            first, second, edges = first + one, second + two, edges + count
+            first, second, edges = first + line_sum, second + line_squares, edges + count
     seen = -(-(height - 2) // step) * (width - 2)
-    found[7] = second / seen - (first / seen) ** 2
-    found[8] = edges / seen
+    signals[7] = second / seen - (first / seen) ** 2
+    signals[8] = edges / seen
 
 
 @njit(**ALLOCATING)

@@ -29,7 +29,7 @@ class Counting(NamedTuple):
             always counted word by word.
         duplicates: `SKIPPING` goes on behind an n-gram that occurred before, whose characters count; `EVERY` counts
             all copies of what occurs twice, in full; `COVERED` counts words that are in any of these, once each.
-        longest: of n-grams equally frequent the longest is the top one, else the first.
+        longest: whether the longest of equally frequent n-grams is the top one, else the first.
         spaced: the top n-gram's length includes a space between its words.
         singles: an n-gram that occurs once can be the top one.
     """
@@ -122,7 +122,7 @@ def _repeated(grams: _Grams, how: Counting, scratch: tuple[Places, Places]) -> t
     for at in range(grams.number):
         leaders[at] = _leader(grams, bits, at)
         counts[leaders[at]] += 1
-    found: Scalar = np.int64(0)
+    repeated: Scalar = np.int64(0)
     total: Scalar = np.int64(0)
     done: Scalar = np.int64(0)
     for at in range(grams.number):
@@ -130,23 +130,23 @@ def _repeated(grams: _Grams, how: Counting, scratch: tuple[Places, Places]) -> t
         if counts[leaders[at]] > 1:
             first: Scalar = max(at, done) if how.duplicates == COVERED else at
             done = at + grams.words
-            found += grams.ends[done] - grams.ends[first]
-    return found, total
+            repeated += grams.ends[done] - grams.ends[first]
+    return repeated, total
 
 
 @njit(**INLINE)
 def _skipping(grams: _Grams) -> Scalar:
     """Characters of n-grams that occurred before, going on behind each."""
     bits = table_bits(grams.number)
-    found = np.int64(0)
+    repeated = np.int64(0)
     at = np.int64(0)
     while at < grams.number:
         if _leader(grams, bits, at) == at:
             at += 1
         else:
-            found += _length(grams, at)
+            repeated += _length(grams, at)
             at += grams.words
-    return found
+    return repeated
 
 
 class RepeatScratch(NamedTuple):
@@ -267,8 +267,8 @@ def repeat_signals(
     """Find what n-grams repeat; texts are sequences of word ids.
 
     Args:
-        known: of each distinct word its characters, hash and power (`joinable_hashes`).
-        sizes: of n-grams for ``top``, and for ``repeated`` and ``total``; ascending sizes take the least time.
+        known: characters, hash and power of each distinct word (`joinable_hashes`).
+        sizes: sizes of n-grams for ``top``, and for ``repeated`` and ``total``; ascending sizes take the least time.
         how: what counts.
 
     Examples:

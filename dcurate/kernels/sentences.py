@@ -71,7 +71,7 @@ def sentence_signals(offsets: Offsets, data: Bytes, words: Spoken) -> npt.NDArra
     Args:
         offsets: where each text begins in ``data``.
         data: UTF-8.
-        words: of all texts.
+        words: words of all texts.
     """
     out = np.zeros(len(offsets) - 1, np.int64)
     runs = Numbered(*(frozen(values, values.dtype) for values in words.runs))

@@ -145,7 +145,7 @@ def _sets(
     out: tuple[Ints, Values, npt.NDArray[np.bool_]],
 ) -> None:
     offsets, data = layout
-    bounds, values, whole = out
+    bounds, values, complete = out
     scratch = new_set_scratch(plan.rule.size, limit)
     bounds[0] = 0
     for place in range(rows.size):
@@ -154,7 +154,7 @@ def _sets(
         for number in range(count):
             values[start + number] = scratch.held[number]
         bounds[place + 1] = start + count
-        whole[place] = all_of_them
+        complete[place] = all_of_them
 
 
 def most_values(lengths: Ints, rule: Rule, most: int | None) -> Ints:
@@ -175,23 +175,23 @@ def shingle_sets(offsets: Offsets, data: Bytes, rows: Rows, rule: Rule, most: in
     rows = frozen(rows, np.int64)
     lengths = offsets[rows + 1] - offsets[rows]
     values = np.empty(int(most_values(lengths, rule, most).sum()), np.uint32)
-    bounds, whole = np.empty(len(rows) + 1, np.int64), np.empty(len(rows), np.bool_)
+    bounds, complete = np.empty(len(rows) + 1, np.int64), np.empty(len(rows), np.bool_)
     plan = SetPlan(rule, word_letters(), ALL if most is None else most)
     limit = values_held(int(lengths.max(initial=0)), rule, most)
-    _sets(layout, rows, plan, limit, (bounds, values, whole))
-    return Sets(bounds, values[: bounds[-1]].copy(), whole)
+    _sets(layout, rows, plan, limit, (bounds, values, complete))
+    return Sets(bounds, values[: bounds[-1]].copy(), complete)
 
 
 @njit(**INLINE)
 def similarity(sets: tuple[Ints, Values, npt.NDArray[np.bool_]], one: int, other: int) -> Scalar:
     """The Jaccard similarity of two sets: of the hashes up to the smallest maximum of a truncated set, if any."""
-    bounds, values, whole = sets
+    bounds, values, complete = sets
     at, stop = np.uint64(bounds[one]), np.uint64(bounds[one + 1])
     to, end = np.uint64(bounds[other]), np.uint64(bounds[other + 1])
     limit = (stop - at) + (end - to)
-    if not whole[one]:
+    if not complete[one]:
         limit = min(limit, stop - at)
-    if not whole[other]:
+    if not complete[other]:
         limit = min(limit, end - to)
     union = both = np.uint64(0)
     while at < stop and to < end and union < limit:

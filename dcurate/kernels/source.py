@@ -90,14 +90,14 @@ def find_opening(data: Bytes, span: tuple[int, int], sought: tuple[Bytes, int], 
     """Write 1 if a phrase is within the first characters of one text, else 0."""
     at, stop = span
     phrase, characters = sought
-    left = characters - phrase.size
+    remaining = characters - phrase.size
     out[0] = 0
-    while at < stop and left >= 0:
+    while at < stop and remaining >= 0:
         if _stands_at(data, at, stop, phrase):
             out[0] = 1
             return
         at += 1
-        left -= at < stop and (data[at] & 0xC0) != 0x80
+        remaining -= at < stop and (data[at] & 0xC0) != 0x80
 
 
 @signal(find_opening, SINGLE)

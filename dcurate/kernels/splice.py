@@ -52,7 +52,7 @@ def spliced(
         bounds: text ``i`` has the stretches from ``bounds[i]`` to ``bounds[i + 1]``, in order; none overlap.
         stretches: where in ``data`` they begin and end.
         pieces: the replacements, in the Arrow layout.
-        chosen: which piece goes in for each stretch.
+        chosen: number of the piece that goes in for each stretch.
 
     Examples:
         >>> column = np.array([0, 5]), np.frombuffer(b"a bad", np.uint8)

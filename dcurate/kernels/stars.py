@@ -53,13 +53,13 @@ def stars(links: Links, count: int) -> Ints:
 @njit(**OPTIONS)
 def similarity_to(links: Links, centres: Ints) -> Similarities:
     """How similar each number is to its centre, by the edge between them; NaN where there is none, 1 for a centre."""
-    found = np.full(centres.size, np.nan, np.float32)
+    similarities = np.full(centres.size, np.nan, np.float32)
     for number in range(centres.size):
         if centres[number] == number:
-            found[number] = np.float32(1)
+            similarities[number] = np.float32(1)
     for edge in range(links.low.size):
         low, high = links.low[edge], links.high[edge]
         value = links.similarity[edge]
-        if centres[high] == low and (value > found[high] or np.isnan(found[high])):
-            found[high] = value
-    return found
+        if centres[high] == low and (value > similarities[high] or np.isnan(similarities[high])):
+            similarities[high] = value
+    return similarities

@@ -81,8 +81,8 @@ def surplus(spans: Spans, copies: Copies) -> Mask:
         frozen(copies.texts, np.int64),
         frozen(copies.allowed, np.int64),
     )
-    own = Spans(*(frozen(array, array.dtype) for array in spans))
-    _surplus(own, wanted, bits_of_table(len(wanted.keys)), gone)
+    frozen_spans = Spans(*(frozen(array, array.dtype) for array in spans))
+    _surplus(frozen_spans, wanted, bits_of_table(len(wanted.keys)), gone)
     return gone
 
 
@@ -179,7 +179,7 @@ def stretches_of(offsets: Offsets, data: Bytes, spans: Spans, gone: Mask, fit: i
     Args:
         offsets: where each text begins in ``data``.
         data: UTF-8.
-        spans: of these texts.
+        spans: spans of these texts.
         gone: a mask of the spans to remove.
         fit: `LINES`, for spans of lines, paragraphs or sentences: a stretch that begins within a line leaves the end
             of its last line, and takes the whitespace before it where the line or text ends then. `CHARACTERS` and
@@ -196,9 +196,9 @@ def stretches_of(offsets: Offsets, data: Bytes, spans: Spans, gone: Mask, fit: i
     """
     many = int(gone.sum())
     out = Stretches(np.zeros(len(offsets), np.int64), np.empty(many, np.int64), np.empty(many, np.int64))
-    own = Spans(*(frozen(array, array.dtype) for array in spans))
+    frozen_spans = Spans(*(frozen(array, array.dtype) for array in spans))
     layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    count = int(_stretches(layout, own, frozen(gone, np.bool_), fit, out))
+    count = int(_stretches(layout, frozen_spans, frozen(gone, np.bool_), fit, out))
     return Stretches(out.bounds, out.starts[:count].copy(), out.stops[:count].copy())
 
 

@@ -123,10 +123,10 @@ def _solve(work: _Work, first: Scalar) -> None:
 @njit(**INLINE)
 def _basis(work: _Work, y: Scalar, x: Scalar, basis: npt.NDArray[np.float64]) -> None:
     """Write how a pixel changes with each of the unknowns."""
-    one, other, side = work.moved_one, work.moved_other, work.one.shape[0]
-    middle = 0.5 * (one[y, x] + other[y, x])
-    across = 0.25 * (one[y, x + 1] + other[y, x + 1] - one[y, x - 1] - other[y, x - 1])
-    down = 0.25 * (one[y + 1, x] + other[y + 1, x] - one[y - 1, x] - other[y - 1, x])
+    first, second, side = work.moved_one, work.moved_other, work.one.shape[0]
+    middle = 0.5 * (first[y, x] + second[y, x])
+    across = 0.25 * (first[y, x + 1] + second[y, x + 1] - first[y, x - 1] - second[y, x - 1])
+    down = 0.25 * (first[y + 1, x] + second[y + 1, x] - first[y - 1, x] - second[y - 1, x])
     basis[0], basis[1] = across, across * (x - (side - 1) / 2.0) / (side / 2.0)
     basis[2], basis[3] = down, down * (y - (side - 1) / 2.0) / (side / 2.0)
     basis[4], basis[5], basis[6], basis[7] = 1.0, middle, middle * middle, middle * middle * middle
@@ -178,10 +178,10 @@ def _align(work: _Work, basis: npt.NDArray[np.float64]) -> None:
     for y in range(1, side - 1):
         for x in range(1, side - 1):
             _basis(work, y, x, basis)
-            left = work.moved_one[y, x] - work.moved_other[y, x]
+            residual = work.moved_one[y, x] - work.moved_other[y, x]
             for unknown in range(_MOVES, _UNKNOWNS):
-                left -= basis[unknown] * work.right[unknown]
-            work.residual[y, x] = left
+                residual -= basis[unknown] * work.right[unknown]
+            work.residual[y, x] = residual
 
 
 @njit(**INLINE)
@@ -232,18 +232,18 @@ def _largest(cells: npt.NDArray[np.float64]) -> Scalar:
 
 
 @njit(**INLINE)
-def _colours(one: Colours, other: Colours, out: Floats) -> None:
+def _colours(colours: Colours, other_colours: Colours, out: Floats) -> None:
     """Write how much hue and colour differ; hue is 0 where one of the two is gray."""
     first, second, both, apart = 0.0, 0.0, 0.0, 0.0
-    for place in range(one.size):
-        a, b = np.float64(one[place]), np.float64(other[place])
+    for place in range(colours.size):
+        a, b = np.float64(colours[place]), np.float64(other_colours[place])
         first += a * a
         second += b * b
         both += a * b
         apart += (a - b) * (a - b)
-    first, second = np.sqrt(first / one.size), np.sqrt(second / one.size)
-    out[4] = 1.0 - both / one.size / (first * second) if min(first, second) > _COLOURED else 0.0
-    out[7] = np.sqrt(apart / one.size)
+    first, second = np.sqrt(first / colours.size), np.sqrt(second / colours.size)
+    out[4] = 1.0 - both / colours.size / (first * second) if min(first, second) > _COLOURED else 0.0
+    out[7] = np.sqrt(apart / colours.size)
 
 
 @njit(**INLINE)
@@ -262,8 +262,8 @@ def _measure(work: _Work, basis: npt.NDArray[np.float64], out: Floats) -> None:
     _fine(work, work.moved_other)
     peak = 0.0
     for cell in range(cells.size):
-        there = _of_cell(work.moved_one, cell) + _of_cell(work.moved_other, cell)
-        cells[cell] = _of_cell(work.residual, cell) / (there + 0.02)
+        energy = _of_cell(work.moved_one, cell) + _of_cell(work.moved_other, cell)
+        cells[cell] = _of_cell(work.residual, cell) / (energy + 0.02)
     side = work.one.shape[0]
     for y in range(1, side - 1):
         for x in range(1, side - 1):
@@ -305,18 +305,18 @@ def thumbnail_differences(grays: Grays, colours: Colours, left: Ints, right: Int
     turned = np.empty((side, side), np.uint8)
     turned_colours = np.empty((2, _CELLS, _CELLS), np.int8)
     for pair in range(left.size):
-        one, other = left[pair], right[pair]
+        picture, other_picture = left[pair], right[pair]
         for y in range(side):
             for x in range(side):
-                turned[y, x] = grays[other, y, side - 1 - x if mirrored else x]
+                turned[y, x] = grays[other_picture, y, side - 1 - x if mirrored else x]
         for plane in range(2):
             for y in range(_CELLS):
                 for x in range(_CELLS):
-                    turned_colours[plane, y, x] = colours[other, plane, y, _CELLS - 1 - x if mirrored else x]
-        mean_one, deviation_one = _standardised(grays[one], work.one)
+                    turned_colours[plane, y, x] = colours[other_picture, plane, y, _CELLS - 1 - x if mirrored else x]
+        mean_one, deviation_one = _standardised(grays[picture], work.one)
         mean_other, deviation_other = _standardised(turned, work.other)
         _measure(work, basis, out[pair])
-        _colours(colours[one].ravel(), turned_colours.ravel(), out[pair])
+        _colours(colours[picture].ravel(), turned_colours.ravel(), out[pair])
         out[pair, 5] = abs(mean_one - mean_other)
         out[pair, 6] = min(deviation_one, deviation_other)
     return out

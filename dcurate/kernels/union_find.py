@@ -39,10 +39,10 @@ def join(parents: Parents, left: Ints, right: Ints) -> Scalar:
     """
     joined = 0
     for edge in range(left.size):
-        one, other = find_root(parents, left[edge]), find_root(parents, right[edge])
-        if one == other:
+        root, other_root = find_root(parents, left[edge]), find_root(parents, right[edge])
+        if root == other_root:
             continue
-        low, high = min(one, other), max(one, other)
+        low, high = min(root, other_root), max(root, other_root)
         parents[high] = np.uint32(high - low)
         parents[low] = ROOT
         joined += 1
@@ -82,20 +82,20 @@ def places(known: Ints, firsts: Ints, shift: int, numbers: Ints) -> Ints:
     ``firsts[c]`` is the first place of a number that is ``c << shift`` or more above the first one, for all cells ``c``
     and one beyond the last.
     """
-    found = np.empty(numbers.size, np.int64)
-    for each in range(numbers.size):
-        cell = (numbers[each] - known[0]) >> shift
+    positions = np.empty(numbers.size, np.int64)
+    for place in range(numbers.size):
+        cell = (numbers[place] - known[0]) >> shift
         low, high = firsts[cell], firsts[cell + 1]
         while high - low > 8:
             middle = (low + high) // 2
-            if known[middle] <= numbers[each]:
+            if known[middle] <= numbers[place]:
                 low = middle
             else:
                 high = middle
-        while known[low] < numbers[each]:
+        while known[low] < numbers[place]:
             low += 1
-        found[each] = low
-    return found
+        positions[place] = low
+    return positions
 
 
 @njit(**OPTIONS)

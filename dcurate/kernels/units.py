@@ -103,18 +103,18 @@ def marks_of(ends: str, alone: str) -> Bytes:
 @njit(**OPTIONS)
 def hash_two(data: Bytes, start: int, stop: int) -> tuple[Word, Word]:
     """Two hashes of a stretch of bytes that know nothing of each other."""
-    one, two = np.uint64(stop - start) * _MIX, np.uint64(stop - start) * _MIX_TOO
+    first, second = np.uint64(stop - start) * _MIX, np.uint64(stop - start) * _MIX_TOO
     at = start
     while at + 8 < stop:
         block = load_eight(data, at)
-        one, two = (one ^ block) * _MIX, (two ^ block) * _MIX_TOO
-        one ^= one >> _HALF
-        two ^= two >> _HALF
+        first, second = (first ^ block) * _MIX, (second ^ block) * _MIX_TOO
+        first ^= first >> _HALF
+        second ^= second >> _HALF
         at += 8
     if start < stop:
         block = load_up_to_eight(data, at, stop)
-        one, two = one ^ block, (two ^ block) * _MIX_TOO
-    return stirred(one), stirred(two)
+        first, second = first ^ block, (second ^ block) * _MIX_TOO
+    return stirred(first), stirred(second)
 
 
 @njit(**OPTIONS)
@@ -224,14 +224,14 @@ def read_units(data: Bytes, span: tuple[int, int], rule: SpanRule, limits: SpanL
         last = last_character(data, first, end)
         if not fold.folds:
             size = last - first
-            one, two = hash_two(data, first, last)
+            key, check = hash_two(data, first, last)
         else:
             size = fold_most(data, first, last, fold, units.folded)
             if size < 0:
                 size = fold_any(data, (first, last), fold, units.points, units.folded)
-            one, two = hash_two(units.folded, 0, size)
+            key, check = hash_two(units.folded, 0, size)
         if size:
-            units.starts[count], units.keys[count], units.checks[count] = at, one, two
+            units.starts[count], units.keys[count], units.checks[count] = at, key, check
             units.characters[count] = count_characters(data, first, last) if limits.characters else 0
             units.words[count] = _count_words(data, first, last) if limits.words else 0
             count += 1
@@ -270,12 +270,12 @@ def write_spans(units: Units, count: int, limits: SpanLimits, out: Found, found:
     """Write the spans of a text of ``count`` units from place ``found`` on; returns the place after them."""
     for first in range(count - limits.units + 1):
         if is_long_enough(units, first, limits):
-            one, two = units.keys[first], units.checks[first]
+            key, check = units.keys[first], units.checks[first]
             for unit in range(first + 1, first + limits.units):
-                one = stirred(one * _BASE + units.keys[unit])
-                two = stirred(two * _BASE_TOO + units.checks[unit])
+                key = stirred(key * _BASE + units.keys[unit])
+                check = stirred(check * _BASE_TOO + units.checks[unit])
             out.starts[found], out.stops[found] = units.starts[first], units.starts[first + limits.units]
-            out.keys[found], out.checks[found] = one, two >> _HALF
+            out.keys[found], out.checks[found] = key, check >> _HALF
             found += 1
     return found
 
@@ -285,11 +285,11 @@ def _spans(layout: tuple[Offsets, Bytes], rule: SpanRule, limits: SpanLimits, ou
     offsets, data = layout
     units = new_units(longest(offsets, np.arange(offsets.size - 1)), rule.folding)
     places = Found(out.starts, out.stops, out.keys, out.checks)
-    found = 0
+    taken = 0
     for text in range(offsets.size - 1):
         count = read_units(data, (offsets[text], offsets[text + 1]), rule, limits, units)
-        found = write_spans(units, count, limits, places, found)
-        out.bounds[text + 1] = found
+        taken = write_spans(units, count, limits, places, taken)
+        out.bounds[text + 1] = taken
 
 
 def unit_spans(offsets: Offsets, data: Bytes, rule: SpanRule, limits: SpanLimits) -> Spans:

@@ -27,8 +27,8 @@ def held_against(
     for row in range(len(labels)):
         square = product = 0.0
         for place in range(vectors.shape[1]):
-            own, middle = np.float64(vectors[row, place]), np.float64(centroids[labels[row], place])
-            square += (own - middle) * (own - middle)
-            product += own * middle
+            value, middle = np.float64(vectors[row, place]), np.float64(centroids[labels[row], place])
+            square += (value - middle) * (value - middle)
+            product += value * middle
         squares[row], products[row] = square, product
     return squares, products

@@ -83,9 +83,9 @@ def word_facts(offsets: Offsets, data: Bytes, kinds: Kinds) -> WordFacts:
         [True]
     """
     count = len(offsets) - 1
-    found = WordFacts(
+    facts = WordFacts(
         np.zeros(count, np.int32), np.zeros(count, np.uint8), np.zeros(count, np.uint64), np.zeros(count, np.uint64)
     )
     tables = Kinds(*(frozen(table, np.uint8) for table in kinds))
-    _facts(frozen(offsets, np.int64), frozen(data, np.uint8), tables, found[:2], found[2:])
-    return found
+    _facts(frozen(offsets, np.int64), frozen(data, np.uint8), tables, facts[:2], facts[2:])
+    return facts

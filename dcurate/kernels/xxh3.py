@@ -117,9 +117,9 @@ def _of_eight(data: Bytes, start: int, size: int) -> tuple[Word, Word]:
 def _of_sixteen(data: Bytes, start: int, size: int) -> tuple[Word, Word]:
     """That of nine to sixteen bytes."""
     first, last = load_eight(data, start), load_eight(data, start + size - 8)
-    one, two = _OF_SIXTEEN[0] ^ first ^ last, _OF_SIXTEEN[1] ^ last
-    low = one * _P1 + (np.uint64(size - 1) << np.uint64(54))
-    high = _high(one, _P1) + two + (two & _LOW) * (_A2 - np.uint64(1))
+    first_word, last_word = _OF_SIXTEEN[0] ^ first ^ last, _OF_SIXTEEN[1] ^ last
+    low = first_word * _P1 + (np.uint64(size - 1) << np.uint64(54))
+    high = _high(first_word, _P1) + last_word + (last_word & _LOW) * (_A2 - np.uint64(1))
     low ^= _reversed(high)
     return _avalanche(low * _P2), _avalanche(_high(low, _P2) + high * _P2)
 

@@ -177,9 +177,9 @@ class _BatchCall:
             self._put(key, await self._asked(key, question))
 
     async def _asked(self, key: bytes, question: Question) -> Answer | RequestError:
-        found = self.batch_client.found(key)
-        if found is not None:
-            return found
+        known = self.batch_client.found(key)
+        if known is not None:
+            return known
         try:
             answer = await self.batch_client.client.ask(question)
         except RequestError as failure:

@@ -35,7 +35,7 @@ class AnswerCache:
 
     Args:
         folder: made if it is not there.
-        max_bytes: of answers; when there are more, the oldest are forgotten.
+        max_bytes: total size of the answers; when there are more, the oldest are forgotten.
 
     Raises:
         PipelineError: ``max_bytes`` is not above zero.

@@ -20,16 +20,17 @@ class LLMCleanupStage(GenerateStage):
     """Clean texts with a model, for example web pages with mathematics.
 
     Args:
-        model: as the endpoint calls it.
+        model: name of the model at the endpoint.
         system_prompt: the instructions, with ``{text}`` for the text; it is sent as the user message.
         text_field: the column with the text.
         output_field: the column for the answer.
         max_model_len: tokens of the model's context, for ``n_tokens_field``.
         classification: whether the answer is a label; it then goes into the column ``label``.
-        temperature: as the four that follow, how to answer; ``top_k`` and ``min_p`` are sent as vLLM has them.
+        temperature: generation setting, as are the four arguments after it; ``top_k`` and ``min_p`` are sent as
+            vLLM has them.
         n_tokens_field: a column with the tokens of each text; where it is there, texts of 0.8 of ``max_model_len`` and
             more are dropped.
-        client: that asks the model.
+        client: client of the language model.
 
     Unlike NeMo Curator's, it calls an endpoint, rows keep their order, and no column is dropped.
 

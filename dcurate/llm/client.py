@@ -84,13 +84,13 @@ class AsyncLLMClient(Configured, ABC):
     `RequestError` with ``again=True``, or any `OSError`, for failures worth a retry.
 
     Args:
-        max_concurrent_requests: of each slot; ``stage.with_(num_workers=1)`` makes it that of the run.
+        max_concurrent_requests: maximum number for each slot; ``stage.with_(num_workers=1)`` makes it that of the run.
         max_retries: attempts after the first, at rate limits, errors of the server and broken connections.
         base_delay: seconds before the second attempt. The delay doubles with each attempt, with 50 % jitter. If the
             server sends ``Retry-After``, all requests of the slot wait that long.
         requests_per_minute: limit of the stage; see `Limits`.
         tokens_per_minute: limit of the stage.
-        prices: of models by name: for a million tokens of prompts, and of answers.
+        prices: prices of models by name: for a million tokens of prompts, and of answers.
         cache: a folder for answers, or an `AnswerCache`.
 
     A stage whose client has limits runs in one slot, unless a number of slots is set; they share the limits.

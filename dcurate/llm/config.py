@@ -82,8 +82,8 @@ class GenerationConfig:
     def body(self) -> dict[str, Any]:
         """The request fields of this configuration."""
         names = ("max_tokens", "n", "seed", "stop", "temperature", "top_k", "top_p")
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return given | (self.extra_kwargs or {})
+        settings = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return settings | (self.extra_kwargs or {})
 
     @classmethod
     def of(cls, given: GenerationConfig | Mapping[str, Any] | None) -> GenerationConfig:
@@ -184,13 +184,13 @@ class Answer:
 
     Args:
         texts: the answers, as many as were asked for.
-        prompt_tokens: as counted by the endpoint, over all requests.
+        prompt_tokens: number of prompt tokens over all requests, as counted by the endpoint.
         completion_tokens: likewise.
         requests: number of requests sent, including failed ones.
         retries: number of them that repeat a failed one.
         cut: answers that ended at ``max_tokens``.
         cached: whether nothing was sent.
-        vectors: of embeddings, each as the bytes of its float32 numbers.
+        vectors: embeddings, each as the bytes of its float32 numbers.
     """
 
     texts: tuple[str, ...]

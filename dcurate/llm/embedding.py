@@ -36,15 +36,15 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     direction, and stages that compare embeddings leave it out.
 
     Args:
-        client: that asks.
-        model_name: as the endpoint calls it.
+        client: client of the endpoint.
+        model_name: name of the model at the endpoint.
         text_field: the column with the texts.
         embedding_field: the column for the vectors.
         texts_per_request: no request has more.
-        max_chars: of a text no more is sent; None for all.
+        max_chars: maximum number of characters of a text that are sent; None for all.
         dimensions: numbers in a vector, for a model that lets one choose.
         on_error: rows without a vector go to ``"quarantine"``, or ``"raise"`` ends the run.
-        name: of the stage.
+        name: name of the stage.
 
     A request that is refused for its content is sent again text by text, so that one does not cost the others.
 
@@ -135,20 +135,20 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """A vector for each text, and errors by the text's number."""
         full = [number for number, text in enumerate(texts) if text.strip()]
         asked = [self._request(texts, rows) for rows in _cut(full, self.texts_per_request)]
-        found: dict[int, bytes] = {}
+        vectors: dict[int, bytes] = {}
         failures: dict[int, RequestError] = {}
         while asked:
             outcomes = self._ask([request for _, request in asked])
             alone: list[_Texts] = []
             for (rows, _), outcome in zip(asked, outcomes, strict=True):
                 if isinstance(outcome, Answer):
-                    found.update(zip(rows, outcome.vectors, strict=True))
+                    vectors.update(zip(rows, outcome.vectors, strict=True))
                 elif isinstance(outcome, RequestError) and len(rows) > 1 and not outcome.again:
                     alone += [self._request(texts, (row,)) for row in rows]
                 elif isinstance(outcome, RequestError):
                     failures.update(dict.fromkeys(rows, outcome))
             asked = alone
-        width = self._width or _usual_width(found)
+        width = self._width or _usual_width(vectors)
         if not width and len(failures) < len(texts):  # texts that are blank: their zeros need the width of others
             learnt = self._learnt_width()
             if isinstance(learnt, RequestError):
@@ -156,7 +156,7 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             width = learnt
         self._width = width or None
         matrix = np.zeros((len(texts), max(1, width)), np.float32)  # without a width, no row stays
-        for row, vector in found.items():
+        for row, vector in vectors.items():
             numbers = np.frombuffer(vector, np.float32)
             if len(numbers) == width:
                 matrix[row] = numbers

@@ -55,8 +55,8 @@ def failed(status: int, headers: Mapping[str, str], content: bytes, where: str) 
         >>> str(failed(401, {}, b'{"error": {"message": "bad key"}}', "model 'm'"))[:47]
         "model 'm': the API key is refused (401: bad key"
     """
-    said = what_it_says(content)
-    detail = f"{status}: {said}" if said else str(status)
+    message = what_it_says(content)
+    detail = f"{status}: {message}" if message else str(status)
     if status in PASSING_STATUS:
         reason = "rate limit" if status == 429 else f"status {status}"
         if status == 429 and "insufficient_quota" in content.decode("utf-8", "replace"):

@@ -47,8 +47,8 @@ class Loop:
 
 
 async def _ended() -> None:
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.get_running_loop().shutdown_default_executor()

@@ -55,8 +55,8 @@ class FaithEvalFilter(GenerateStage):
     Rows that could not be judged stay.
 
     Args:
-        source_lang: as in `TranslationStage`.
-        target_lang: as in `TranslationStage`.
+        source_lang: language of the texts, as in `TranslationStage`.
+        target_lang: language of the translations, as in `TranslationStage`.
         source_text_field: the column with the text.
         translated_text_field: the column with its translation.
         threshold: the lowest average that stays.
@@ -141,19 +141,19 @@ class FaithEvalFilter(GenerateStage):
         table = with_text(table, SEGMENT_SCORES, [json.dumps([scores or {} for scores in row]) for row in rows])
         if self.pairs_field is not None:
             table = table.drop_columns([self.pairs_field])
-        whole = replace(task, data=table, rejections=(), found={})
+        judged = replace(task, data=table, rejections=(), found={})
         if not self.filter_enabled:
-            return whole
+            return judged
         unjudged = np.array([not row for row in rows], np.bool_)
-        return whole.keep((averages >= self.threshold) | failed | unjudged, self.name, AVERAGE)
+        return judged.keep((averages >= self.threshold) | failed | unjudged, self.name, AVERAGE)
 
 
 def _scores(outcome: Outcome) -> _Scores | None:
     """The scores in an answer; None if it cannot be parsed."""
-    found = first_object(outcome.texts[0]) if isinstance(outcome, Answer) else None
-    if found is None:
+    parsed = first_object(outcome.texts[0]) if isinstance(outcome, Answer) else None
+    if parsed is None:
         return None
-    marks = {mark: found.get(mark) for mark in MARKS}
+    marks = {mark: parsed.get(mark) for mark in MARKS}
     return {
         mark: float(value) if isinstance(value, int | float) and 0 < value <= 5 else 0.0
         for mark, value in marks.items()
@@ -171,5 +171,5 @@ def _mean(marks: Iterator[float] | Any) -> float:
         >>> _mean([4.0, 0.0, 5.0]), _mean([])
         (4.5, 0.0)
     """
-    given = [mark for mark in marks if mark > 0]
-    return sum(given) / len(given) if given else 0.0
+    applicable = [mark for mark in marks if mark > 0]
+    return sum(applicable) / len(applicable) if applicable else 0.0

@@ -50,7 +50,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             files, or addresses, or lists of these. They are sent as data URLs. A row without any is not asked about.
         output_field: the column for the answer; not with a ``schema``.
         client: an `AsyncOpenAIClient`, or another.
-        model_name: as the endpoint calls it.
+        model_name: name of the model at the endpoint.
         generation_config: how to answer; a `GenerationConfig` or a mapping of its fields.
         schema: the answer is a JSON object with these properties: a JSON Schema, see `AnswerSchema`. Each becomes a
             column.
@@ -61,7 +61,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             the run at the first.
         error_field: with ``"null"``: a column for the error, null if there was none.
         startup_s: seconds to wait for an endpoint that is still starting; None to ask it nothing before the first row.
-        name: of the stage.
+        name: name of the stage.
 
     Rows in which all columns of the prompt are null are not asked about, and have a null answer. A key that is refused
     or a model that is not there ends the run, as do `GIVE_UP_AFTER` failures in a row.
@@ -106,9 +106,9 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 f"{self.name}: prompt= is empty; write a prompt, with {{column}} for the value of a column"
             )
         for argument, allowed in (("on_error", ON_ERROR), ("samples", SAMPLES)):
-            given = getattr(self, argument)
-            if given not in allowed:
-                raise PipelineError(f"{self.name}: {argument}={given!r} is unknown{nearest(str(given), allowed)}")
+            value = getattr(self, argument)
+            if value not in allowed:
+                raise PipelineError(f"{self.name}: {argument}={value!r} is unknown{nearest(str(value), allowed)}")
         if (self.output_field is None) == (self.schema is None):
             raise PipelineError(f"{self.name}: give output_field= for the answer as text, or schema= for its parts")
         if self.error_field is not None and self.on_error != "null":
@@ -148,8 +148,8 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     @property
     def _read(self) -> list[str]:
-        found = itertools.chain.from_iterable(prompt.columns for prompt in self._prompts if prompt is not None)
-        return list(dict.fromkeys(found))
+        columns = itertools.chain.from_iterable(prompt.columns for prompt in self._prompts if prompt is not None)
+        return list(dict.fromkeys(columns))
 
     def requires(self) -> dict[str, str]:
         return required_by([self.client])
@@ -308,12 +308,12 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         answers: list[Any] = [result if isinstance(result, list) else None for result in results]
         several = GenerationConfig.of(self.generation_config).samples > 1
         if several and self.samples == "rows":
-            counts = [1 if each is None else len(each) for each in answers]
+            counts = [1 if row_answers is None else len(row_answers) for row_answers in answers]
             rows = np.repeat(np.arange(len(answers)), counts)
             table, errors = rows_at(table, rows), [errors[row] for row in rows]
-            flat = [one for each in answers for one in (each or [None])]
+            flat = [answer for row_answers in answers for answer in (row_answers or [None])]
         else:
-            flat = [None if each is None else each[0] for each in answers]
+            flat = [None if row_answers is None else row_answers[0] for row_answers in answers]
         parsed = self._answers
         if parsed is not None:
             table = parsed.with_columns(table, flat)

@@ -53,9 +53,10 @@ def data_url(picture: Picture) -> str:
         return picture
     kind = media_type(picture)
     if kind is None:
-        said = "it is empty" if not picture else f"it begins with {bytes(picture[:8])!r}"
+        detail = "it is empty" if not picture else f"it begins with {bytes(picture[:8])!r}"
         raise RequestError(
-            f"a vision model reads PNG, JPEG, GIF and WebP, and this is none of them: {said}; convert it", "no picture"
+            f"a vision model reads PNG, JPEG, GIF and WebP, and this is none of them: {detail}; convert it",
+            "no picture",
         )
     return f"data:{kind};base64,{base64.b64encode(picture).decode()}"
 
@@ -118,17 +119,17 @@ def pictures_of(table: Any, name: str) -> list[list[Picture] | RequestError]:
     held = values(table, name)
     if any(isinstance(value, Mapping) and "offset" in value for value in held):
         return _fetched(table, name, held)
-    found: list[list[Picture] | RequestError] = []
+    rows: list[list[Picture] | RequestError] = []
     for value in held:
         several = map(_bytes, value if isinstance(value, list) else [value])
-        pictures = [one for one in several if one is not None]
-        wrong = next((one for one in pictures if not isinstance(one, bytes | str)), None)
+        pictures = [picture for picture in several if picture is not None]
+        wrong = next((picture for picture in pictures if not isinstance(picture, bytes | str)), None)
         if wrong is not None:
             raise PipelineError(
                 f"column {name!r} holds {type(wrong).__name__}, not pictures; name one of bytes, addresses, or lists"
             )
-        found.append(pictures)
-    return found
+        rows.append(pictures)
+    return rows
 
 
 def _fetched(table: Any, name: str, held: Sequence[Any]) -> list[list[Picture] | RequestError]:

@@ -145,8 +145,8 @@ class DiverseQAPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBatch]
         tokenizer: an object with ``encode``; None to ignore the length of the text.
         prefix: a line that may come first.
         max_num_pairs: see above.
-        seed: of the random choice.
-        name: of the stage.
+        seed: seed of the random choice.
+        name: name of the stage.
 
     Raises:
         PipelineError: ``max_num_pairs`` is below 1.
@@ -225,7 +225,7 @@ class KnowledgeListPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBa
 
     Args:
         input_field: the column with the list; the result replaces it.
-        name: of the stage.
+        name: name of the stage.
 
     Examples:
         >>> import pandas as pd
@@ -256,6 +256,6 @@ def plain_list(text: str) -> str:
         >>> plain_list("- One.\n- Two."), plain_list("")
         ('One.\nTwo.', '')
     """
-    first, *rest = text.split("\n")
-    lines = [first, *rest] if first.startswith("-") else rest
+    first, *remaining = text.split("\n")
+    lines = [first, *remaining] if first.startswith("-") else remaining
     return "\n".join(line[2:].strip() if line.startswith(("  ", "- ")) else line for line in lines)

@@ -73,8 +73,8 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
     Args:
         task: ``"diverse_qa"``, ``"distill"``, ``"extract_knowledge"``, ``"knowledge_list"`` for good documents, or
             ``"wikipedia_paraphrasing"`` for others.
-        client: that asks the model.
-        model_name: as the endpoint calls it.
+        client: client of the language model.
+        model_name: name of the model at the endpoint.
         tokenizer: the model's, loaded, or its name on the Hugging Face hub, its folder or its ``tokenizer.json``.
         text_field: the column with the documents; they must have ids of their own in ``id_field`` (`AddId`).
         id_field: see above.

@@ -55,7 +55,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
     """Call an OpenAI-compatible endpoint, with concurrent requests.
 
     Args:
-        max_concurrent_requests: of each slot.
+        max_concurrent_requests: maximum number for each slot.
         max_retries: attempts after the first, at rate limits, server errors and broken connections.
         base_delay: seconds before the second attempt; the delay doubles with each attempt.
         base_url: up to ``/v1``; by default ``OPENAI_BASE_URL`` of the environment, or OpenAI's own.
@@ -137,13 +137,13 @@ class AsyncOpenAIClient(AsyncLLMClient):
     def _key(self) -> str:
         if self.api_key is not None:
             return self.api_key.reveal()
-        found = os.environ.get(self.api_key_variable, "")
-        if not found and self.address == OPENAI_URL:
+        key = os.environ.get(self.api_key_variable, "")
+        if not key and self.address == OPENAI_URL:
             raise ResourceError(
                 f"{OPENAI_URL} needs an API key: set {self.api_key_variable} where the workers run, or name another "
                 "endpoint with base_url="
             )
-        return found or _NO_KEY
+        return key or _NO_KEY
 
     def _secrets(self) -> tuple[str, ...]:
         """The secrets that requests send, without words that answers may contain."""
@@ -171,7 +171,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
             prompt: Any = request.messages
             path, name = "/chat/completions", "messages"
         else:
-            prompt = "\n\n".join(each["content"] for each in request.messages)
+            prompt = "\n\n".join(message["content"] for message in request.messages)
             path, name = "/completions", "prompt"
         body = {"model": request.model, name: prompt, **request.config.body()}
         response = await self._post(path, body, request.model)

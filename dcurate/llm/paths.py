@@ -28,9 +28,9 @@ class FieldPath:
 
     def texts(self, value: Any) -> list[str]:
         """The texts at the path, in order."""
-        found: list[str] = []
-        self._each(self._opened(value), lambda text: found.append(text) or text)  # type: ignore[func-returns-value]
-        return found
+        texts: list[str] = []
+        self._each(self._opened(value), lambda text: texts.append(text) or text)  # type: ignore[func-returns-value]
+        return texts
 
     def replaced(self, value: Any, texts: list[str]) -> Any:
         """The value with other texts at the path, as many as returned by `texts`."""
@@ -38,8 +38,8 @@ class FieldPath:
         opened = self._opened(value)
         if opened is None:
             return value  # not JSON: no texts, unchanged
-        own = copy.deepcopy(value) if opened is value else opened
-        changed = self._each(own, lambda _: next(waiting))
+        editable = copy.deepcopy(value) if opened is value else opened
+        changed = self._each(editable, lambda _: next(waiting))
         return json.dumps(changed, ensure_ascii=False) if self._steps and isinstance(value, str) else changed
 
     def _opened(self, value: Any) -> Any:

@@ -81,27 +81,27 @@ class LLMPiiStage(GenerateStage):
         return ["data"], self._added
 
     def _with_results(self, table: Any, results: list[Result]) -> Any:
-        found = [self._known(result[0]["entities"]) if isinstance(result, list) else [] for result in results]
+        entities = [self._known(result[0]["entities"]) if isinstance(result, list) else [] for result in results]
         texts = values(table, self.text_field)
         missing = sum(
-            each["text"] not in (text or "") for text, all_ in zip(texts, found, strict=True) for each in all_
+            entity["text"] not in (text or "") for text, all_ in zip(texts, entities, strict=True) for entity in all_
         )
-        self._log_metrics({"entities": sum(map(len, found)), "not_in_text": missing})
+        self._log_metrics({"entities": sum(map(len, entities)), "not_in_text": missing})
         taken = [
             None if text is None else redacted(text, all_, self.replacement)
-            for text, all_ in zip(texts, found, strict=True)
+            for text, all_ in zip(texts, entities, strict=True)
         ]
         table = with_text(table, self.text_field, taken)
         if self.entities_field is None:
             return table
-        return with_text(table, self.entities_field, [json.dumps(all_, ensure_ascii=False) for all_ in found])
+        return with_text(table, self.entities_field, [json.dumps(all_, ensure_ascii=False) for all_ in entities])
 
     def _known(self, entities: Sequence[Any]) -> list[dict[str, str]]:
         """The entities found, of the requested kinds."""
         return [
-            {"type": str(each["type"]), "text": str(each["text"])}
-            for each in entities
-            if isinstance(each, dict) and each.get("type") in self.labels and str(each.get("text") or "").strip()
+            {"type": str(entity["type"]), "text": str(entity["text"])}
+            for entity in entities
+            if isinstance(entity, dict) and entity.get("type") in self.labels and str(entity.get("text") or "").strip()
         ]
 
 
@@ -113,9 +113,9 @@ def redacted(text: str, entities: Sequence[Mapping[str, str]], replacement: str)
         >>> redacted("Ann met Ann Lee.", names, "<{label}>")
         '<name> met <name>.'
     """
-    kinds = {each["text"]: each["type"] for each in entities}
+    kinds = {entity["text"]: entity["type"] for entity in entities}
     if not kinds:
         return text
     longest_first = sorted(kinds, key=len, reverse=True)
-    pattern = "|".join(rf"(?<!\w){re.escape(each)}(?!\w)" for each in longest_first)
+    pattern = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in longest_first)
     return re.sub(pattern, lambda match: replacement.format(label=kinds[match.group()]), text)

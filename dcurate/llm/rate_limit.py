@@ -23,7 +23,7 @@ class Limits:
 
     Args:
         requests_per_minute: None for no limit.
-        tokens_per_minute: of prompts and answers together; None for no limit.
+        tokens_per_minute: limit of prompts and answers together; None for no limit.
 
     Raises:
         PipelineError: a number that is not above zero.
@@ -89,7 +89,7 @@ class RateLimiter:
     """Admit requests one after the other, as fast as limits and the server allow.
 
     Args:
-        limits: of the endpoint.
+        limits: limits of the endpoint.
         clock: seconds, as they pass.
     """
 
@@ -123,7 +123,7 @@ class RateLimiter:
         """Wait for a turn; gives the tokens that were taken for it.
 
         Args:
-            size: of the prompt, in tokens.
+            size: length of the prompt, in tokens.
             most: tokens that the answer can have.
         """
         self._answer = min(self._answer, most)

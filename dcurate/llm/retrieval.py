@@ -33,7 +33,7 @@ class AnswerabilityFilter(GenerateStage):
     """Keep questions that meet all criteria, as judged by a model.
 
     Args:
-        system_prompt: of the judge; ``prompt`` is the user message, with the columns in braces.
+        system_prompt: system message of the judge; ``prompt`` is the user message, with the columns in braces.
         num_criteria: how many it is to give, ``criterion_1`` and so on, each ``"Y"`` or ``"N"``; they become columns.
         keep_all: also keep those that fail, for inspection.
 
@@ -121,9 +121,9 @@ class EasinessFilter(EndpointEmbeddingStage):
         return replace(kept, rejections=scored.rejections + kept.rejections)
 
 
-def _cosines(some: npt.NDArray[np.float32], others: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+def _cosines(some: npt.NDArray[np.float32], counterparts: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     """Cosine similarities of the rows of two matrices; 0 for zero vectors."""
-    first, second = some.astype(np.float64), others.astype(np.float64)
+    first, second = some.astype(np.float64), counterparts.astype(np.float64)
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     cosines: npt.NDArray[np.float64] = (first * second).sum(axis=1) / np.where(lengths > 0, lengths, 1.0)
     return cosines

@@ -22,7 +22,7 @@ class Segments:
     """A text in segments.
 
     Args:
-        pieces: of the text, in order; joined they are the text.
+        pieces: pieces of the text, in order; joined they are the text.
         places: indices of the translated segments.
     """
 

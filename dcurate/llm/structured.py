@@ -77,8 +77,8 @@ class AnswerSchema:
     def properties(self) -> Mapping[str, Mapping[str, Any]]:
         """The type of each property."""
         bare = not isinstance(self.schema.get("properties"), Mapping)
-        found: Mapping[str, Mapping[str, Any]] = self.schema if bare else self.schema["properties"]
-        return found
+        properties: Mapping[str, Mapping[str, Any]] = self.schema if bare else self.schema["properties"]
+        return properties
 
     @cached_property
     def required(self) -> frozenset[str]:
@@ -93,13 +93,13 @@ class AnswerSchema:
 
     def response_format(self) -> dict[str, Any]:
         """The request field that makes an endpoint follow the schema."""
-        whole = {
+        schema = {
             "type": "object",
             "properties": {name: dict(of) for name, of in self.properties.items()},
             "required": [name for name in self.properties if name in self.required],
             "additionalProperties": False,
         }
-        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": whole, "strict": True}}
+        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
 
     def parsed(self, text: str) -> dict[str, Any]:
         """The values in an answer: of its first valid object.
@@ -107,16 +107,16 @@ class AnswerSchema:
         Raises:
             RequestError: there is none, or it does not fit.
         """
-        found = first_object(text)
-        if found is None:
+        answer = first_object(text)
+        if answer is None:
             raise RequestError(f"no JSON object in the answer {_short(text)}", _UNPARSABLE)
-        if problem := _unstorable(found):
+        if problem := _unstorable(answer):
             raise RequestError(f"the object {problem} in the answer {_short(text)}", _UNPARSABLE)
         for name, of in self.properties.items():
-            wrong = self._wrong(name, of, found.get(name))
+            wrong = self._wrong(name, of, answer.get(name))
             if wrong:
                 raise RequestError(f"{name!r} {wrong} in the answer {_short(text)}", _UNPARSABLE)
-        return {name: found.get(name) for name in self.properties}
+        return {name: answer.get(name) for name in self.properties}
 
     def _wrong(self, name: str, of: Mapping[str, Any], value: Any) -> str:
         """The error of a value, in words; empty if there is none."""
@@ -177,8 +177,8 @@ def first_object(text: str) -> dict[str, Any] | None:
     patience = _PATIENCE + _TIMES * len(text)
     for place in _OBJECT.finditer(text):
         try:
-            found: dict[str, Any] = decoder.raw_decode(text, place.start())[0]
-            return found
+            parsed: dict[str, Any] = decoder.raw_decode(text, place.start())[0]
+            return parsed
         except json.JSONDecodeError as error:
             patience -= error.pos - place.start() + error.pos // _COUNTED_AT_ONCE + _FAILED
         except (ValueError, RecursionError):  # a number of too many digits, or nested too deeply

@@ -33,11 +33,11 @@ class QAMultilingualSyntheticStage(CompositeStage[DocumentBatch, DocumentBatch])
     Args:
         prompt: the prompt, with ``{language}`` for the language.
         languages: to draw from.
-        client: that asks the model.
-        model_name: as the endpoint calls it.
+        client: client of the language model.
+        model_name: name of the model at the endpoint.
         num_samples: how many texts.
         generation_config: how to answer.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: no languages, or no samples.

@@ -79,9 +79,9 @@ class SegmentTranslationStage(GenerateStage):
             if not getattr(self, argument).strip():
                 raise PipelineError(f"{self.name}: {argument}= must name a language, such as 'en'")
         for argument, allowed in (("output_mode", OUTPUT_MODES), ("segmentation_mode", MODES)):
-            given = getattr(self, argument)
-            if given not in allowed:
-                raise PipelineError(f"{self.name}: {argument}={given!r} is unknown{nearest(str(given), allowed)}")
+            value = getattr(self, argument)
+            if value not in allowed:
+                raise PipelineError(f"{self.name}: {argument}={value!r} is unknown{nearest(str(value), allowed)}")
         self.system_prompt = TRANSLATOR if self.system_prompt is None else self.system_prompt
         self.prompt = TRANSLATE if self.prompt is None else self.prompt
         self.output_field = self.output_field or "translated_text"
@@ -105,9 +105,9 @@ class SegmentTranslationStage(GenerateStage):
 
     @property
     def _added(self) -> list[str]:
-        found = [] if self.output_mode == "raw" else [str(self.output_field), *self._read]
-        found += [METADATA] if self.output_mode != "replaced" else []
-        return [*found, ERRORS, *([PAIRS] if self.pairs else [])]
+        columns = [] if self.output_mode == "raw" else [str(self.output_field), *self._read]
+        columns += [METADATA] if self.output_mode != "replaced" else []
+        return [*columns, ERRORS, *([PAIRS] if self.pairs else [])]
 
     def optional_inputs(self) -> list[str]:
         return [] if self.translation_column is None else [self.translation_column]
@@ -130,10 +130,14 @@ class SegmentTranslationStage(GenerateStage):
         """The texts of each row, segmented; None for a row that already has its translation."""
         table = task.to_arrow()
         column = self.translation_column
-        there = values(table, column) if column is not None and column in table.column_names else [None] * len(table)
+        translations = (
+            values(table, column) if column is not None and column in table.column_names else [None] * len(table)
+        )
         columns = {name: values(table, name) for name in self._read}
         return [
-            None if str(there[row] or "").strip() else list(self._cut({name: columns[name][row] for name in columns}))
+            None
+            if str(translations[row] or "").strip()
+            else list(self._cut({name: columns[name][row] for name in columns}))
             for row in range(table.num_rows)
         ]
 
@@ -154,17 +158,17 @@ class SegmentTranslationStage(GenerateStage):
         """The text between the last marks; all of it if there are none."""
         text = response[0]
         start, stop = text.rfind(OPENS), text.rfind(CLOSES)
-        found = text[start + 1 : stop if stop > start else None] if start >= 0 else text
-        if not found.strip():
+        translation = text[start + 1 : stop if stop > start else None] if start >= 0 else text
+        if not translation.strip():
             raise RequestError(f"the translation is empty in the answer {text[:80]!r}", "empty answer")
-        return found
+        return translation
 
     def _translated(self, task: DocumentBatch, rows: list[tuple[list[_Piece] | None, list[Outcome]]]) -> DocumentBatch:
         results: list[Result] = []
         for pieces, outcomes in rows:
             translated = [self._result(outcome, None) for outcome in outcomes]
-            failure = next((each for each in translated if isinstance(each, RequestError)), None)
-            texts = [each[0] for each in translated if isinstance(each, list)]
+            failure = next((result for result in translated if isinstance(result, RequestError)), None)
+            texts = [result[0] for result in translated if isinstance(result, list)]
             results.append(failure or (None if pieces is None else [_row(pieces, texts)]))
         return self._placed(task, results)
 
@@ -209,15 +213,15 @@ class SegmentTranslationStage(GenerateStage):
 
     def _metadata(self, row: _Row) -> str:
         by_name = {path.path.rpartition(".")[2]: path for path in self._paths}
-        whole = {name: row.texts.get(path.path, []) for name, path in by_name.items()}
-        found = {
+        translated = {name: row.texts.get(path.path, []) for name, path in by_name.items()}
+        metadata = {
             "target_lang": self.target_lang,
             "translation": {
-                name: texts if "*" in by_name[name].path else "".join(texts) for name, texts in whole.items()
+                name: texts if "*" in by_name[name].path else "".join(texts) for name, texts in translated.items()
             },
             "segmented_translation": {name: row.pairs.get(path.path, []) for name, path in by_name.items()},
         }
-        return json.dumps(found, ensure_ascii=False)
+        return json.dumps(metadata, ensure_ascii=False)
 
 
 class _Row(NamedTuple):

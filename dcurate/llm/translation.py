@@ -27,21 +27,21 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
 
     Args:
         source_lang: ISO 639 code or name of the language that the texts are in.
-        target_lang: of the one that they are translated into.
+        target_lang: code or name of the language that they are translated into.
         text_field: the column, or columns, or paths within them such as ``"messages.*.content"``.
         output_field: the column for the translation by itself.
         segmentation_mode: ``"coarse"`` for lines, ``"fine"`` for sentences.
         min_segment_chars: texts of fewer characters are one piece.
-        client: that asks the model.
-        model_name: as the endpoint calls it.
+        client: client of the language model.
+        model_name: name of the model at the endpoint.
         generation_config: how to answer.
         translation_prompt: another question, with ``{source_language}``, ``{target_language}`` and ``{text}``.
-        max_concurrent_requests: of each slot, overriding the client's.
+        max_concurrent_requests: maximum number for each slot, overriding the client's.
         health_check: whether the endpoint is asked before the first row whether it is there and has the model.
         backend_type: ``"llm"``; other services are reached through an endpoint that speaks OpenAI's interface.
         enable_faith_eval: have the translations judged, see `FaithEvalFilter`.
         faith_threshold: the lowest average mark that stays.
-        faith_model_name: that judges; by default the one that translates.
+        faith_model_name: name of the model that judges; by default the one that translates.
         filter_enabled: whether translations of lower marks are dropped.
         faith_generation_config: how the judge answers.
         output_mode: ``"replaced"``: the translation replaces the text, and is in ``output_field``; ``"raw"``:
@@ -158,7 +158,7 @@ class MergeFaithScoresStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         names = [*MARKS.values(), AVERAGE]
         marks = zip(*(values(table, name) for name in names), strict=True)
         texts = []
-        for text, given in zip(values(table, METADATA), marks, strict=True):
-            scores = {"faith_scores": dict(zip(names, given, strict=True))}
+        for text, row_marks in zip(values(table, METADATA), marks, strict=True):
+            scores = {"faith_scores": dict(zip(names, row_marks, strict=True))}
             texts.append(None if text is None else json.dumps({**json.loads(text), **scores}, ensure_ascii=False))
         return task.with_data(with_text(table, METADATA, texts))

@@ -29,7 +29,7 @@ class ContainerFile(NamedTuple):
     Args:
         name: in its container, or below the directory that was read.
         ref: where its bytes lie.
-        size: of the file in bytes; None where that is not known.
+        size: size of the file in bytes; None where it is not known.
         about: what its container says of it, by column.
     """
 
@@ -43,10 +43,10 @@ class LostPart(NamedTuple):
     """A part of a container that is no file, and why.
 
     Args:
-        name: of the member, where there is one.
+        name: name of the member, where there is one.
         ref: where it lies.
         fault: what is wrong.
-        url: of the member, where it is known.
+        url: address of the member, where it is known.
         is_fault: False for a member that is whole, and none of the data.
     """
 
@@ -62,7 +62,7 @@ class WantedFiles:
     """Which files are wanted.
 
     Args:
-        endings: of their names, with the dot; None for all.
+        endings: endings of their names, with the dot; None for all.
 
     Examples:
         >>> wanted = WantedFiles.of(["pdf", ".ps"])
@@ -98,12 +98,12 @@ class WantedFiles:
 def of_tar(store: Any, path: str, part: FilePart, name: str) -> Iterator[ContainerFile | LostPart]:
     """The files of a tar archive, from its headers."""
     with tar.opened(store, path, part.size, part.version, name) as window:
-        for each in tar.walk(window, part.start, part.stop):
-            found = lost_in_tar(each, part.path)
-            if found is not None:
-                yield found
-            elif isinstance(each, tar.Member) and each.kind == "file":
-                yield ContainerFile(each.name, Ref(part.path, each.name, each.offset, each.size), each.size)
+        for member in tar.walk(window, part.start, part.stop):
+            lost = lost_in_tar(member, part.path)
+            if lost is not None:
+                yield lost
+            elif isinstance(member, tar.Member) and member.kind == "file":
+                yield ContainerFile(member.name, Ref(part.path, member.name, member.offset, member.size), member.size)
 
 
 def lost_in_tar(each: tar.Member | tar.TarDamage, path: str) -> LostPart | None:
@@ -161,34 +161,37 @@ def of_warc(
     waiting: ContainerFile | None = None
     with open_unchanged(store, path, part.version, name, cache_type="readahead", block_size=_READ_AHEAD) as file:
         # The end of a record is where the next one begins, also if that belongs to the next part.
-        for each in warc.iterate_records(file, part.start, None):
-            if waiting is not None and each.offset > (waiting.ref.offset or 0):
-                yield _ending(waiting, each.offset)
+        for record in warc.iterate_records(file, part.start, None):
+            if waiting is not None and record.offset > (waiting.ref.offset or 0):
+                yield _ending(waiting, record.offset)
                 waiting = None
-            if part.stop is not None and each.offset >= part.stop:
+            if part.stop is not None and record.offset >= part.stop:
                 break
-            if isinstance(each, warc.Damage):
-                ref = Ref(part.path, "", each.offset, 0)
+            if isinstance(record, warc.Damage):
+                ref = Ref(part.path, "", record.offset, 0)
                 yield LostPart(
-                    "", ref, MediaFault("damaged record", f"byte {each.offset:,}: {each.reason}"), each.url or None
+                    "",
+                    ref,
+                    MediaFault("damaged record", f"byte {record.offset:,}: {record.reason}"),
+                    record.url or None,
                 )
                 continue
-            found = _page(each, part.path, wanted)
-            if found is None:
+            page = _page(record, part.path, wanted)
+            if page is None:
                 continue
             if waiting is not None:  # several records in one compressed member
                 yield _ending(waiting, part.size)
                 waiting = None
-            if isinstance(found, LostPart):
-                yield found
+            if isinstance(page, LostPart):
+                yield page
             else:
-                waiting = found
+                waiting = page
     if waiting is not None:
         yield _ending(waiting, part.size)
 
 
-def _ending(found: ContainerFile, end: int) -> ContainerFile:
-    return found._replace(ref=found.ref._replace(size=end - (found.ref.offset or 0)))
+def _ending(file: ContainerFile, end: int) -> ContainerFile:
+    return file._replace(ref=file.ref._replace(size=end - (file.ref.offset or 0)))
 
 
 def _page(record: warc.Record, path: str, wanted: WantedFiles) -> ContainerFile | LostPart | None:

@@ -31,8 +31,8 @@ def found_by_name(store: Any, path: str, version: Version, ref: Ref) -> Ref | Me
 
     Args:
         store: file system.
-        path: of the container there.
-        version: of the container.
+        path: path of the container in the store.
+        version: version of the container.
         ref: a reference with a member.
 
     Raises:

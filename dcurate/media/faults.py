@@ -38,19 +38,19 @@ def quarantined(
         (['a.png'], 'truncated', True)
     """
     pairs = faults.items() if isinstance(faults, Mapping) else enumerate(faults)
-    found = {row: fault for row, fault in pairs if isinstance(fault, MediaFault)}
+    faulty = {row: fault for row, fault in pairs if isinstance(fault, MediaFault)}
     table = batch.to_arrow()
-    if not found:
+    if not faulty:
         return batch.with_data(table)
     good = np.ones(table.num_rows, dtype=np.bool_)
-    good[list(found)] = False
+    good[list(faulty)] = False
     reasons: dict[str, list[int]] = {}
-    for row in sorted(found):
-        reasons.setdefault(found[row].reason, []).append(row)
+    for row in sorted(faulty):
+        reasons.setdefault(faulty[row].reason, []).append(row)
     rejections = []
     for reason, rows in reasons.items():
         gone = table.take(pa.array(rows, pa.int64()))
-        details = pa.array([legible(found[row].detail) for row in rows], pa.string())
+        details = pa.array([legible(faulty[row].detail) for row in rows], pa.string())
         if FAULT in gone.column_names:
             gone = gone.drop_columns([FAULT])
         gone = gone.append_column(FAULT, details)

@@ -297,7 +297,7 @@ def exif_values(exif: bytes) -> dict[int, Any]:
     order = {b"II": "<", b"MM": ">"}.get(exif[:2])
     if order is None or len(exif) < 14:
         return {}
-    found: dict[int, Any] = {}
+    values: dict[int, Any] = {}
     try:
         directories = [struct.unpack_from(order + "I", exif, 4)[0]]
         for directory in directories:
@@ -305,18 +305,18 @@ def exif_values(exif: bytes) -> dict[int, Any]:
             for place in range(directory + 2, directory + 2 + 12 * count, 12):
                 tag, kind, size = struct.unpack_from(order + "HHI", exif, place)
                 if kind in (3, 4) and size == 1:
-                    (found[tag],) = struct.unpack_from(order + ("H" if kind == 3 else "I"), exif, place + 8)
+                    (values[tag],) = struct.unpack_from(order + ("H" if kind == 3 else "I"), exif, place + 8)
                     if tag == 0x8769 and len(directories) == 1:
-                        directories.append(found[tag])
+                        directories.append(values[tag])
                 elif kind == 2 and size <= 256:
                     start = place + 8 if size <= 4 else struct.unpack_from(order + "I", exif, place + 8)[0]
-                    found[tag] = exif[start : start + size].split(b"\0")[0].decode("latin-1").strip()
+                    values[tag] = exif[start : start + size].split(b"\0")[0].decode("latin-1").strip()
     except struct.error:
         pass
-    return found
+    return values
 
 
 def orientation_of(exif: bytes) -> int:
     """The orientation of an EXIF block: 1 to 8, and 1 if there is none."""
-    found = exif_values(exif).get(0x0112, 1) if exif else 1
-    return found if isinstance(found, int) and 1 <= found <= 8 else 1
+    orientation = exif_values(exif).get(0x0112, 1) if exif else 1
+    return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1

@@ -26,7 +26,7 @@ class Head(NamedTuple):
 
     Args:
         data: the first bytes.
-        size: of the file, in bytes.
+        size: size of the file, in bytes.
     """
 
     data: bytes
@@ -66,20 +66,20 @@ def heads(
     media = rows.select([name for name in (REF, BYTES) if name in rows.column_names])
     for start in range(0, rows.num_rows, HELD // HEAD):
         some = media.slice(start, HELD // HEAD)
-        found: dict[int, Head | MediaFault] = {}
+        results: dict[int, Head | MediaFault] = {}
         short = _with_head(some, limit, storage_options or {})
         if short:
             first = pa.table({REF: ref_array([Ref(ref.path, None, ref.offset or 0, HEAD) for ref in short.values()])})
             answers = fetch(first, storage_options=storage_options)
             for (row, ref), data in zip(short.items(), answers, strict=True):
                 if isinstance(data, bytes) and enough(data):
-                    found[row] = Head(data, ref.size or 0)
-        wholly = [row for row in range(some.num_rows) if row not in found]
-        rest = some.take(pa.array(wholly, pa.int64())) if found else some
-        for begin, files in fetched(rest, limit=limit, storage_options=storage_options):
+                    results[row] = Head(data, ref.size or 0)
+        wholly = [row for row in range(some.num_rows) if row not in results]
+        remaining = some.take(pa.array(wholly, pa.int64())) if results else some
+        for begin, files in fetched(remaining, limit=limit, storage_options=storage_options):
             for place, data in enumerate(files, begin):
-                found[wholly[place]] = data if isinstance(data, MediaFault) else Head(data, len(data))
-        yield start, [found[row] for row in range(some.num_rows)]
+                results[wholly[place]] = data if isinstance(data, MediaFault) else Head(data, len(data))
+        yield start, [results[row] for row in range(some.num_rows)]
 
 
 def _with_head(rows: pa.Table, limit: int, options: Mapping[str, Any]) -> dict[int, Ref]:

@@ -34,7 +34,7 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     machine can read.
 
     Args:
-        column: that holds the structs.
+        column: column that holds the structs.
         root: folder or address that the paths without bytes are in, or are relative to; None if the rows must have
             their bytes.
 
@@ -80,13 +80,13 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         data, paths = parts["bytes"].cast(pa.large_binary()), parts["path"].cast(pa.string())
         refs: list[Ref | None] = [None] * table.num_rows
         faults: dict[int, MediaFault] = {}
-        for row, (path, there) in enumerate(zip(paths.to_pylist(), data.is_valid().to_pylist(), strict=True)):
-            if path and not there:
-                found = _within(self.root, path)
-                if found is None:
+        for row, (path, has_bytes) in enumerate(zip(paths.to_pylist(), data.is_valid().to_pylist(), strict=True)):
+            if path and not has_bytes:
+                full_path = _within(self.root, path)
+                if full_path is None:
                     faults[row] = MediaFault("outside of root", self._advice(path))
                 else:
-                    refs[row] = Ref(found)
+                    refs[row] = Ref(full_path)
         named = table["file_name"].cast(pa.string()) if "file_name" in table.column_names else paths
         new = {"file_name": pc.coalesce(named, paths), BYTES: data, REF: ref_array(refs)}
         rows = table.drop_columns([self.column, *(name for name in new if name in table.column_names)])
@@ -123,7 +123,7 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Args:
         column: to write to.
-        feature: of `datasets`: ``"Image"``, ``"Audio"``, ``"Video"`` or ``"Pdf"``.
+        feature: feature type of `datasets`: ``"Image"``, ``"Audio"``, ``"Video"`` or ``"Pdf"``.
         limit: bytes of the largest file.
         storage_options: for fsspec.
 
@@ -166,12 +166,14 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         faults: dict[int, MediaFault] = {}
         chunks = []
         names = table["file_name"].to_pylist() if "file_name" in table.column_names else [None] * table.num_rows
-        for start, found in fetched(table, limit=self.limit, storage_options=self.storage_options):
-            faults |= {start + place: one for place, one in enumerate(found) if isinstance(one, MediaFault)}
-            data = [None if isinstance(one, MediaFault) else one for one in found]
+        for start, contents in fetched(table, limit=self.limit, storage_options=self.storage_options):
+            faults |= {
+                start + place: content for place, content in enumerate(contents) if isinstance(content, MediaFault)
+            }
+            data = [None if isinstance(content, MediaFault) else content for content in contents]
             chunks.append(
                 pa.StructArray.from_arrays(
-                    [pa.array(data, pa.binary()), pa.array(names[start : start + len(found)], pa.string())],
+                    [pa.array(data, pa.binary()), pa.array(names[start : start + len(contents)], pa.string())],
                     fields=list(_TYPE),
                 )
             )

@@ -36,7 +36,7 @@ def content_of(path: str, member: str | None, data: bytes, limit: int) -> bytes:
     """Return the file that the bytes at a reference hold.
 
     Args:
-        path: of the file or container.
+        path: path of the file or container.
         member: in the container; None for a file of its own.
         data: the bytes at the reference.
         limit: bytes that the file may have unpacked.
@@ -170,8 +170,8 @@ def _payload(data: bytes, member: str, limit: int) -> bytes:
     """Return the body of a record of a web archive."""
     for record in iterate_records(BytesIO(data)):
         if isinstance(record, Record) and member in (record.id, record.url):
-            found = response(record.content, limit + 1) if record.kind in ("response", "revisit") else None
-            body = record.content if found is None else found.body
+            http_response = response(record.content, limit + 1) if record.kind in ("response", "revisit") else None
+            body = record.content if http_response is None else http_response.body
             if len(body) > limit:
                 raise MediaError("too large", f"more than the limit of {limit:,} bytes")
             return body

@@ -155,8 +155,8 @@ def _factor(header: Header, short_side: int | None, most: int = 2**15) -> int:
 def _decode_jpeg(data: bytes, header: Header, short_side: int | None) -> Picture:
     if header.progressive and data.count(b"\xff\xda") > _MAX_SCANS:
         raise MediaError("damaged", f"a progressive JPEG of more than {_MAX_SCANS} scans")
-    gray, whole = header.mode == "L", _factor(header, short_side)
-    factor = min(whole, 8)
+    gray, reduction = header.mode == "L", _factor(header, short_side)
+    factor = min(reduction, 8)
     sides = -(-header.height // factor), -(-header.width // factor)
     options: dict[str, Any] = {
         "colorspace": "GRAY" if gray else "RGB",
@@ -173,14 +173,14 @@ def _decode_jpeg(data: bytes, header: Header, short_side: int | None) -> Picture
         except ValueError as error:
             raise MediaError("damaged", str(error)) from error
         first = _JPEG_FIRST // factor
-        rest = pixels[first:], pixels[:first, first:]
-        if any(part.size for part in rest) and all((part == _JPEG_FILLING).all() for part in rest):
+        tail = pixels[first:], pixels[:first, first:]
+        if any(part.size for part in tail) and all((part == _JPEG_FILLING).all() for part in tail):
             raise MediaError("truncated", _NO_PIXELS) from None
     if gray:
         pixels = np.repeat(pixels, 3, axis=2)
-    if whole > factor:
-        pixels = np.array(Image.fromarray(pixels).reduce(whole // factor))
-    return Picture(upright(pixels, header.orientation), header, whole, truncated, gray)
+    if reduction > factor:
+        pixels = np.array(Image.fromarray(pixels).reduce(reduction // factor))
+    return Picture(upright(pixels, header.orientation), header, reduction, truncated, gray)
 
 
 def _decode_pillow(data: bytes, image: ImageFile.ImageFile, header: Header, short_side: int | None) -> Picture:
@@ -192,9 +192,9 @@ def _decode_pillow(data: bytes, image: ImageFile.ImageFile, header: Header, shor
     if header.format == "tiff":  # Pillow has turned it upright
         header.orientation, (header.width, header.height) = 1, image.size
     decoded = Header(header.format, *image.size)
-    whole = _factor(decoded, short_side)
-    pixels = _rgb(image, whole)
-    scale = max(1, round(header.width / decoded.width)) * whole
+    reduction = _factor(decoded, short_side)
+    pixels = _rgb(image, reduction)
+    scale = max(1, round(header.width / decoded.width)) * reduction
     gray = image.mode in ("1", "L", "LA", "La", "F", "I") or image.mode.startswith("I;")
     return Picture(upright(pixels, header.orientation), header, scale, truncated, gray)
 

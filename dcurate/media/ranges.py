@@ -100,7 +100,7 @@ def from_store(store: Any, path: str, wanted: Mapping[Any, Place], local: bool) 
     if local:
         with open(path, "rb", buffering=0) as file:
             return {key: _at(file.fileno(), place) for key, place in wanted.items()}
-    found: dict[Any, bytes] = {key: b"" for key, place in wanted.items() if not place.size}
+    contents: dict[Any, bytes] = {key: b"" for key, place in wanted.items() if not place.size}
     spans = list(_joined([place for place in wanted.values() if place.size]))
     pieces = store.cat_ranges([path] * len(spans), [span[0] for span in spans], [span[1] for span in spans])
     parts = dict(zip(spans, pieces, strict=True))
@@ -109,19 +109,19 @@ def from_store(store: Any, path: str, wanted: Mapping[Any, Place], local: bool) 
             if start <= place.offset and place.offset + place.size <= stop:
                 if isinstance(data, Exception):
                     raise data
-                found[key] = bytes(data[place.offset - start : place.offset - start + place.size])
+                contents[key] = bytes(data[place.offset - start : place.offset - start + place.size])
                 break
-    return found
+    return contents
 
 
 def _at(file: int, place: Place) -> bytes:
-    pieces, at, left = [], place.offset, place.size
-    while left:
-        data = os.pread(file, left, at)
+    pieces, at, remaining = [], place.offset, place.size
+    while remaining:
+        data = os.pread(file, remaining, at)
         if not data:
             break
         pieces.append(data)
-        at, left = at + len(data), left - len(data)
+        at, remaining = at + len(data), remaining - len(data)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -208,7 +208,7 @@ def from_stream(store: Any, path: str, version: Version, name: str, wanted: Mapp
     The file is read in turn. It stays open for a while, so that the next rows are read on from where these ended.
     """
     key = version, threading.get_ident()
-    ordered = sorted(wanted.items(), key=lambda each: each[1])
+    ordered = sorted(wanted.items(), key=lambda pair: pair[1])
     stream = _streams.pop(key, None)
     if stream is not None and ordered[0][1].offset < stream.at:
         stream.close()
@@ -228,4 +228,4 @@ def from_stream(store: Any, path: str, version: Version, name: str, wanted: Mapp
     _streams[key] = stream
     while len(_streams) > _STREAMS:
         _streams.popitem(last=False)[1].close()
-    return {each: done[place] for each, place in ordered}
+    return {wanted_key: done[place] for wanted_key, place in ordered}

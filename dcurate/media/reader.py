@@ -119,13 +119,13 @@ class MediaReader(MediaSource):
         return "" if kind == "lines" and self.bytes_field is None else kind
 
     def _files(self) -> list[SourceFile]:
-        found = super()._files()
-        if self.bytes_field is None and all(container_of(file.path) == "lines" for file in found):
+        files = super()._files()
+        if self.bytes_field is None and all(container_of(file.path) == "lines" for file in files):
             raise DataError(
-                f"{self.name}: {found[0].name} is JSON Lines; name the column that holds the bytes in base64: "
+                f"{self.name}: {files[0].name} is JSON Lines; name the column that holds the bytes in base64: "
                 "bytes_field='content'"
             )
-        return found
+        return files
 
     def _schema_of(self, part: FilePart) -> pa.Schema:
         match self._container(part.path):
@@ -138,30 +138,30 @@ class MediaReader(MediaSource):
     def _items(self, part: FilePart, name: str) -> Iterator[SourceRow | LostPart | str]:
         store, path = self._store(part.path)
         wanted = WantedFiles.of(self.kinds)
-        found: Iterator[ContainerFile | LostPart]
+        members: Iterator[ContainerFile | LostPart]
         match self._container(part.path):
             case "":
                 ref = Ref(part.path, None, 0, part.size)
                 yield SourceRow(_values(ContainerFile(name, ref, part.size), None), part.size)
                 return
             case "tar":
-                found = of_tar(store, path, part, name)
+                members = of_tar(store, path, part, name)
             case "zip":
-                found = of_zip(store, path, part, name)
+                members = of_zip(store, path, part, name)
             case "warc":
-                for each in of_warc(store, path, part, name, wanted):
-                    yield each if isinstance(each, LostPart) else SourceRow(_values(each, name), each.size or 0)
+                for member in of_warc(store, path, part, name, wanted):
+                    yield member if isinstance(member, LostPart) else SourceRow(_values(member, name), member.size or 0)
                 return
             case _:
                 yield from self._lines(part, name)[1]
                 return
-        for each in found:
-            if isinstance(each, LostPart):
-                yield each
-            elif not wanted.named(each.name):
+        for member in members:
+            if isinstance(member, LostPart):
+                yield member
+            elif not wanted.named(member.name):
                 yield "members of other kinds were left out"
             else:
-                yield SourceRow(_values(each, name), each.size or 0)
+                yield SourceRow(_values(member, name), member.size or 0)
 
     def _tables(
         self, part: FilePart, name: str, lost: list[tuple[LostPart, str]], left_out: Counter[str]
@@ -172,9 +172,9 @@ class MediaReader(MediaSource):
         table, items = self._lines(part, name)
         first, last = part.rows or (0, len(items))
         chosen = items[first:last]
-        before = sum(isinstance(each, SourceRow) for each in items[:first])
-        rows = [each for each in chosen if isinstance(each, SourceRow)]
-        lost += [(each, name) for each in chosen if isinstance(each, LostPart)]
+        before = sum(isinstance(row, SourceRow) for row in items[:first])
+        rows = [row for row in chosen if isinstance(row, SourceRow)]
+        lost += [(row, name) for row in chosen if isinstance(row, LostPart)]
         if rows:
             yield table.slice(before, len(rows)), rows
 
@@ -207,16 +207,16 @@ class MediaReader(MediaSource):
         table, bad = parse_lines(b"\n".join(lines), wanted, name) if lines else (pa.table({}), [])
         items = _with_bad(items, sizes, bad)
         refused = {line.number for line in bad}
-        good = [each for number, each in enumerate(sizes) if number not in refused]
+        good = [position for number, position in enumerate(sizes) if number not in refused]
         base = [
             {"file_name": f"{name}@{ref.offset}", "media_ref": ref._asdict(), "size": size, "container": name}
             for ref, size in good
         ]
-        whole = pa.Table.from_pylist(base, pa.schema(_BASE))
+        rows = pa.Table.from_pylist(base, pa.schema(_BASE))
         for column in table.column_names:
-            if column not in _TAKEN and len(whole):
-                whole = whole.append_column(column, table[column])
-        return whole, items
+            if column not in _TAKEN and len(rows):
+                rows = rows.append_column(column, table[column])
+        return rows, items
 
     def _stripped(self, line: bytes) -> tuple[bytes, int, MediaFault | None]:
         """A line without the bytes, and how many there are."""
@@ -244,9 +244,9 @@ class MediaReader(MediaSource):
         return without_null(pa.schema([column for column in table.schema if column.name not in _TAKEN]))
 
 
-def _values(found: ContainerFile, container: str | None) -> dict[str, object]:
-    base = {"file_name": found.name, "media_ref": found.ref._asdict(), "size": found.size, "container": container}
-    return {**base, **found.about}
+def _values(file: ContainerFile, container: str | None) -> dict[str, object]:
+    base = {"file_name": file.name, "media_ref": file.ref._asdict(), "size": file.size, "container": container}
+    return {**base, **file.about}
 
 
 def _with_bad(
@@ -256,8 +256,8 @@ def _with_bad(
     by_number = {line.number: line.error for line in bad}
     made: list[SourceRow | LostPart] = []
     number = 0
-    for each in items:
-        error = by_number.get(number) if isinstance(each, SourceRow) else None
-        made.append(each if error is None else LostPart("", refs[number][0], MediaFault("malformed line", error)))
-        number += isinstance(each, SourceRow)
+    for row in items:
+        error = by_number.get(number) if isinstance(row, SourceRow) else None
+        made.append(row if error is None else LostPart("", refs[number][0], MediaFault("malformed line", error)))
+        number += isinstance(row, SourceRow)
     return made

@@ -16,12 +16,12 @@ class Ref(NamedTuple):
     """Where the bytes of a file of media lie.
 
     Args:
-        path: of the file itself, or of the container that it is in, as fsspec opens it.
+        path: path of the file itself, or of the container that it is in, as fsspec opens it.
         member: its name in the container; None for a file of its own.
-        offset: of the bytes in the file at `path`. They are the file's content where the container stores it as it is:
-            a tar. In a zip archive they are its local header and packed content, in a WARC file its record, in JSON
-            Lines its line. In a compressed tar or JSON Lines file they are a range of the unpacked content.
-        size: of that range in bytes; None for all of a file, or up to its end.
+        offset: offset of the bytes in the file at `path`. They are the file's content where the container stores it as
+            it is: a tar. In a zip archive they are its local header and packed content, in a WARC file its record, in
+            JSON Lines its line. In a compressed tar or JSON Lines file they are a range of the unpacked content.
+        size: size of that range in bytes; None for all of a file, or up to its end.
 
     A member without both is looked for in its container by its name; a line of JSON Lines has no name, and needs both.
 

@@ -86,7 +86,7 @@ def refs_of(rows: pa.Table) -> list[Ref | None]:
         )
     places = dict(zip([field.name for field in column.type], column.flatten(), strict=True))
     parts = (places[name].to_pylist() for name in Ref._fields)
-    return [None if path is None else Ref(path, *rest) for path, *rest in zip(*parts, strict=True)]
+    return [None if path is None else Ref(path, *fields) for path, *fields in zip(*parts, strict=True)]
 
 
 def with_columns(rows: pa.Table, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> pa.Table:
@@ -141,13 +141,13 @@ def fetch(
             "read the files with MediaReader or WebDatasetReader"
         )
     here = rows[BYTES].to_pylist() if BYTES in rows.column_names else [None] * rows.num_rows
-    found: list[bytes | MediaFault] = [_within(data, limit) for data in here]
+    contents: list[bytes | MediaFault] = [_within(data, limit) for data in here]
     wanted = [row for row, data in enumerate(here) if data is None]
     if wanted and REF in rows.column_names:
         refs = refs_of(rows.select([REF]).take(pa.array(wanted, pa.int64())))
         for row, data in zip(wanted, _fetched(refs, limit, storage_options or {}), strict=True):
-            found[row] = data
-    return found
+            contents[row] = data
+    return contents
 
 
 def check_has_media(columns: Sequence[str], stage: str) -> None:
@@ -178,11 +178,11 @@ def fetched(
         [(0, [b'one', b'two']), (2, [b'three'])]
     """
     start = size = 0
-    for row, each in enumerate(_sizes(rows)):
-        if row > start and size + each > held:
+    for row, nbytes in enumerate(_sizes(rows)):
+        if row > start and size + nbytes > held:
             yield start, fetch(rows.slice(start, row - start), limit=limit, storage_options=storage_options)
             start, size = row, 0
-        size += each
+        size += nbytes
     if start < rows.num_rows:
         yield start, fetch(rows.slice(start), limit=limit, storage_options=storage_options)
 
@@ -209,7 +209,7 @@ def _too_large(size: int, limit: int) -> MediaFault:
 
 
 def _fetched(refs: Sequence[Ref | None], limit: int, options: Mapping[str, Any]) -> list[bytes | MediaFault]:
-    found: list[bytes | MediaFault] = [_within(None, limit)] * len(refs)
+    contents: list[bytes | MediaFault] = [_within(None, limit)] * len(refs)
     by_path: dict[str, list[int]] = defaultdict(list)
     for row, ref in enumerate(refs):
         if ref is not None:
@@ -217,8 +217,8 @@ def _fetched(refs: Sequence[Ref | None], limit: int, options: Mapping[str, Any])
     for path, rows in by_path.items():
         wanted = [ref for ref in (refs[row] for row in rows) if ref is not None]
         for row, data in zip(rows, _of_file(path, wanted, limit, options), strict=True):
-            found[row] = data
-    return found
+            contents[row] = data
+    return contents
 
 
 def _of_file(path: str, refs: Sequence[Ref], limit: int, options: Mapping[str, Any]) -> list[bytes | MediaFault]:

@@ -26,10 +26,10 @@ class SampleMember(NamedTuple):
     """A member to write.
 
     Args:
-        name: of the member as it is stored: with ``surrogateescape`` for bytes that are no UTF-8.
+        name: name of the member as it is stored: with ``surrogateescape`` for bytes that are not UTF-8.
         source: its bytes, or where they are; None if its column alone has its content.
-        column: that may have changed the content; empty if none.
-        value: of the row in that column.
+        column: column that may have changed the content; empty if none.
+        value: value in that column.
         is_media: whether it is the file of the sample, rather than a text.
     """
 
@@ -69,7 +69,7 @@ class Samples:
 
         Args:
             suffixes: the columns that are members of text, by suffix.
-            key: of the batch; rows without a name are called after it.
+            key: key of the batch; rows without a name are called after it.
         """
         names = table.column_names
         rows = table.num_rows
@@ -78,23 +78,25 @@ class Samples:
             return table[name].to_pylist() if name in names else [None] * rows
 
         refs = refs_of(table) if REF in names else [None] * rows
-        given, files, data, members = column(KEY), column("file_name"), column(BYTES), column(MEMBERS)
+        sample_keys, files, data, members = column(KEY), column("file_name"), column(BYTES), column(MEMBERS)
         texts = {suffix: column(name) for suffix, name in suffixes.items()}
         keys, entries = [], []
         for row in range(rows):
             values = {suffix: texts[suffix][row] for suffix in texts}
             if members[row] is not None:
-                own = stored(str(given[row]) if given[row] is not None else sample_of(members[row][0]["member"])[0])
-                made = _of_members(own, [Ref(**ref) for ref in members[row]], values, files[row])
+                sample_key = stored(
+                    str(sample_keys[row]) if sample_keys[row] is not None else sample_of(members[row][0]["member"])[0]
+                )
+                made = _of_members(sample_key, [Ref(**ref) for ref in members[row]], values, files[row])
             else:
-                name = files[row] or given[row] or f"{key.digest}-{row:06d}"
+                name = files[row] or sample_keys[row] or f"{key.digest}-{row:06d}"
                 ref = refs[row]
                 name = _safe(stored(name) if ref is not None and ref.member == name else name)
-                own = sample_of(name)[0]
+                sample_key = sample_of(name)[0]
                 source = data[row] if data[row] is not None else refs[row]
                 made = [] if source is None else [SampleMember(name, source, is_media=True)]
-                made += _new(own, values, ())
-            keys.append(own)
+                made += _new(sample_key, values, ())
+            keys.append(sample_key)
             entries.append(made)
         return cls(keys, entries, {suffix: table.schema.field(name).type for suffix, name in suffixes.items()})
 
@@ -137,12 +139,12 @@ class Samples:
         self, rows: Sequence[int], options: Mapping[str, Any]
     ) -> Iterator[tuple[int, list[tuple[SampleMember, bytes]] | MediaFault]]:
         wanted = [entry.source for row in rows for entry in self.entries[row] if isinstance(entry.source, Ref)]
-        found = iter(fetch(pa.table({REF: ref_array(wanted)}), storage_options=options) if wanted else [])
+        fetched_contents = iter(fetch(pa.table({REF: ref_array(wanted)}), storage_options=options) if wanted else [])
         for row in rows:
             contents: dict[str, tuple[SampleMember, bytes]] = {}
             fault: MediaFault | None = None
             for entry in self.entries[row]:
-                data = next(found) if isinstance(entry.source, Ref) else entry.source
+                data = next(fetched_contents) if isinstance(entry.source, Ref) else entry.source
                 if isinstance(data, MediaFault):
                     fault = fault or data._replace(detail=f"{shown(entry.name)!r}: {data.detail}")
                     continue
@@ -181,18 +183,18 @@ def _of_members(key: str, refs: Sequence[Ref], values: Mapping[str, Any], media:
     for place, ref in enumerate(refs):
         name = ref.member or ""
         suffix = sample_of(name)[1].lower()
-        own = suffix if suffix in values and last[suffix] == place else ""
+        column = suffix if suffix in values and last[suffix] == place else ""
         is_media = name == media if media is not None else bool(kind_of(name))
-        entries.append(SampleMember(_safe(stored(name)), ref, own, values.get(own), is_media))
+        entries.append(SampleMember(_safe(stored(name)), ref, column, values.get(column), is_media))
     return entries + _new(key, values, last)
 
 
-def _new(key: str, values: Mapping[str, Any], there: Mapping[str, int] | Sequence[str]) -> list[SampleMember]:
+def _new(key: str, values: Mapping[str, Any], present: Mapping[str, int] | Sequence[str]) -> list[SampleMember]:
     """Members for the texts of a sample that has none of their suffix."""
     return [
         SampleMember(f"{key}.{suffix}", None, suffix, value)
         for suffix, value in values.items()
-        if value is not None and suffix not in there
+        if value is not None and suffix not in present
     ]
 
 

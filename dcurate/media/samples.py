@@ -47,11 +47,11 @@ class ShardSample:
 
     def texts(self) -> dict[str, bytes]:
         """The content of its members of text by suffix in lower case; the last, where one is there again."""
-        found = {}
+        contents = {}
         for member in self.members:
             if member.content is not None:
-                found[sample_of(member.name)[1].lower()] = member.content
-        return found
+                contents[sample_of(member.name)[1].lower()] = member.content
+        return contents
 
     def refs(self, path: str) -> list[Ref]:
         """References to its members."""
@@ -64,14 +64,16 @@ def samples_of(items: Iterable[tar.Member | tar.TarDamage], path: str) -> Iterat
     Members of a sample may lie apart: those of all samples are held.
     """
     samples: dict[str, ShardSample] = {}
-    for each in items:
-        is_cut = isinstance(each, tar.Member) and each.kind == "file" and each.held < each.size
-        lost = lost_in_tar(each._replace(held=each.size) if isinstance(each, tar.Member) and is_cut else each, path)
+    for member in items:
+        is_cut = isinstance(member, tar.Member) and member.kind == "file" and member.held < member.size
+        lost = lost_in_tar(
+            member._replace(held=member.size) if isinstance(member, tar.Member) and is_cut else member, path
+        )
         if lost is not None:
             yield lost
-        elif isinstance(each, tar.Member) and each.kind == "file":
-            key = sample_of(each.name)[0]
-            samples.setdefault(key, ShardSample(key)).members.append(each)
+        elif isinstance(member, tar.Member) and member.kind == "file":
+            key = sample_of(member.name)[0]
+            samples.setdefault(key, ShardSample(key)).members.append(member)
     yield from samples.values()
 
 

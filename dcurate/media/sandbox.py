@@ -302,8 +302,8 @@ class _Child:
                 self._wait(0.0)
                 limit = f"{timeout_s:g} s of CPU time" if used_s >= timeout_s else f"{wall_s:g} s"
                 raise _DiedError(MediaFault("timed out", f"it took longer than {limit}"))
-            left = max(min(timeout_s - used_s, wall_s - took_s), _LEAST_WAIT_S)
-            events = dict(self._poll.poll(left * 1000))
+            wait_s = max(min(timeout_s - used_s, wall_s - took_s), _LEAST_WAIT_S)
+            events = dict(self._poll.poll(wait_s * 1000))
             if self._requests in events:
                 self._write()
             if self._answers in events:
@@ -366,9 +366,9 @@ class _Child:
                 value = None
             text.release()
             blobs = []
-            for each in sizes:
-                blobs.append(bytes(held[at : at + each]))
-                at += each
+            for blob_size in sizes:
+                blobs.append(bytes(held[at : at + blob_size]))
+                at += blob_size
         del self._held[:size]
         if not isinstance(value, dict):
             self._wait(0.0)

@@ -95,7 +95,7 @@ def _serve(
         if os.lseek(2, 0, os.SEEK_CUR) > _MOST_SAID:
             os.ftruncate(2, 0)
             os.lseek(2, 0, os.SEEK_SET)
-        found = _called(function, data, options)
+        outcome = _called(function, data, options)
         done += 1
         last = done >= setup["recycle_items"]
         if done <= _FIRST or done % _EVERY == 0 or len(data) > _LARGE:
@@ -103,11 +103,11 @@ def _serve(
             base = size if done <= _FIRST else base
             last = last or size > base + setup["recycle_growth_bytes"]
         del data
-        if isinstance(found, MediaFault):
-            last = last or found.reason == "out of memory"
-            _answer(writer, AnswerKind.LAST_FAULT if last else AnswerKind.FAULT, found._asdict())
+        if isinstance(outcome, MediaFault):
+            last = last or outcome.reason == "out of memory"
+            _answer(writer, AnswerKind.LAST_FAULT if last else AnswerKind.FAULT, outcome._asdict())
         else:
-            value, blobs = found
+            value, blobs = outcome
             _answer(writer, AnswerKind.LAST if last else AnswerKind.DONE, value, blobs)
         if last:
             return
@@ -118,8 +118,8 @@ def _called(
 ) -> tuple[bytes, Sequence[Any]] | MediaFault:
     """Return the answer for an item, as JSON and blobs, or its fault."""
     try:
-        found = function(data, options)
-        value, blobs = found if isinstance(found, tuple) else (found, ())
+        result = function(data, options)
+        value, blobs = result if isinstance(result, tuple) else (result, ())
         return _json(value), blobs
     except MediaError as error:
         return error.fault

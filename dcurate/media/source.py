@@ -96,13 +96,13 @@ class MediaSource(FileReader):
                     for table, rows in self._tables(part, name, lost, left_out):
                         good = [row for row in rows if not row.fault]
                         faults += [(row, table.schema) for row in rows if row.fault]
-                        whole = bool(compression_of(part.path)) and self._container(part.path) not in ("", "warc")
-                        pieces.append(_TablePiece(table, [row.nbytes for row in good], whole))
+                        is_packed = bool(compression_of(part.path)) and self._container(part.path) not in ("", "warc")
+                        pieces.append(_TablePiece(table, [row.nbytes for row in good], is_packed))
         return self._batches(task, pieces, [*_rejected_rows(self.name, faults), *rejected(self.name, lost)], left_out)
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about members that are left out, or cannot be read as text."""
-        return [f"{number:,} {what}" for what, number in found.items()]
+        return [f"{number:,} {description}" for description, number in found.items()]
 
     @abstractmethod
     def _items(self, part: FilePart, name: str) -> Iterator[SourceRow | LostPart | str]:
@@ -118,13 +118,13 @@ class MediaSource(FileReader):
         """The rows of a part as tables; what is lost and left out is added to the lists."""
         schema = self._schema_of(part)
         rows: list[SourceRow] = []
-        for each in self._counted_items(part, name):
-            if isinstance(each, LostPart):
-                lost.append((each, name))
-            elif isinstance(each, str):
-                left_out[each] += 1
+        for row in self._counted_items(part, name):
+            if isinstance(row, LostPart):
+                lost.append((row, name))
+            elif isinstance(row, str):
+                left_out[row] += 1
             else:
-                rows.append(each)
+                rows.append(row)
                 if len(rows) >= _ROWS:
                     yield _table(rows, schema), rows
                     rows = []
@@ -137,8 +137,8 @@ class MediaSource(FileReader):
 
     def _plain(self, parts: list[FilePart]) -> _TablePiece:
         """The rows of files of their own as one table."""
-        items = (each for part in parts for each in self._items(part, self._named(part)))
-        rows = [each for each in items if isinstance(each, SourceRow)]
+        items = (item for part in parts for item in self._items(part, self._named(part)))
+        rows = [item for item in items if isinstance(item, SourceRow)]
         return _TablePiece(_table(rows, self._schema_of(parts[0])), [row.nbytes for row in rows], False)
 
     def _counted_items(self, part: FilePart, name: str) -> Iterator[SourceRow | LostPart | str]:
@@ -240,15 +240,15 @@ def _groups(pieces: Sequence[_TablePiece]) -> Iterator[list[pa.Table]]:
 def rejected(stage: str, lost: Iterable[tuple[LostPart, str]]) -> list[Rejection]:
     """What is lost, as rows for quarantine, by reason."""
     by_reason: dict[tuple[str, bool], list[dict[str, Any]]] = {}
-    for each, container in lost:
+    for part, container in lost:
         row = {
-            "file_name": each.name or None,
-            "media_ref": {**each.ref._asdict(), "path": without_secrets(each.ref.path)},
+            "file_name": part.name or None,
+            "media_ref": {**part.ref._asdict(), "path": without_secrets(part.ref.path)},
             "container": container,
-            "url": None if each.url is None else without_secrets(each.url),
-            FAULT: each.fault.detail,
+            "url": None if part.url is None else without_secrets(part.url),
+            FAULT: part.fault.detail,
         }
-        by_reason.setdefault((each.fault.reason, each.is_fault), []).append(row)
+        by_reason.setdefault((part.fault.reason, part.is_fault), []).append(row)
     return [
         _rejection(stage, reason, pa.Table.from_pylist(rows, LOST), is_fault)
         for (reason, is_fault), rows in by_reason.items()

@@ -33,14 +33,14 @@ class Member(NamedTuple):
     """A member of a tar archive.
 
     Args:
-        name: as `shown` gives it, with the parts of long names joined.
+        name: name as `shown` gives it, with the parts of long names joined.
         begin: where its first header begins, in the (unpacked) archive.
         offset: where its content begins.
         size: bytes of the content.
         kind: ``"file"``, ``"folder"``, ``"link"``, ``"sparse file"`` or ``"device"``.
         held: bytes of the content that the archive has; fewer than `size` where it is cut.
-        content: of a file that was asked for, else None.
-        target: of a link.
+        content: content of a file that was asked for, else None.
+        target: target of a link.
     """
 
     name: str
@@ -134,9 +134,9 @@ def opened(store: Any, path: str, size: int, version: str = "", name: str = "") 
     """Open an archive, plain or compressed.
 
     Args:
-        size: of the file.
+        size: size of the file.
         version: from its listing; an empty one is not checked.
-        name: of the file in messages.
+        name: name of the file in messages.
 
     Raises:
         DataError: it changed since it was listed.
@@ -187,14 +187,14 @@ def walk(
         if block == _NOTHING:
             at += _zeros(window.get(at, _SCAN))
             continue
-        found = _member(window, at, common, wants)
-        if isinstance(found, int):
-            end, last = _next_header(window, found, stop)
+        member = _member(window, at, common, wants)
+        if isinstance(member, int):
+            end, last = _next_header(window, member, stop)
             yield TarDamage(at, end, "truncated header" if last and end - at < 3 * BLOCK else "damaged header")
             at = end
             continue
-        at = found.offset + -(-found.size // BLOCK) * BLOCK
-        yield found
+        at = member.offset + -(-member.size // BLOCK) * BLOCK
+        yield member
 
 
 def _member(
@@ -204,7 +204,7 @@ def _member(
 
     No header is read twice, however many there are before the damaged one.
     """
-    at, own = begin, {}
+    at, local = begin, {}
     for _ in range(_MOST_META):
         try:
             info = tarfile.TarInfo.frombuf(window.get(at, BLOCK), "utf-8", "surrogateescape")
@@ -220,16 +220,16 @@ def _member(
             return at
         if info.type in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
             field = "path" if info.type == tarfile.GNUTYPE_LONGNAME else "linkpath"
-            own[field] = data.rstrip(b"\0").decode("utf-8", "surrogateescape")
+            local[field] = data.rstrip(b"\0").decode("utf-8", "surrogateescape")
         else:
             fields = _fields(data)
             if fields is None:
                 return at
-            (common if info.type == tarfile.XGLTYPE else own).update(fields)
+            (common if info.type == tarfile.XGLTYPE else local).update(fields)
         at += -(-info.size // BLOCK) * BLOCK
     else:
         return at
-    fields = {**common, **own}
+    fields = {**common, **local}
     size = whole_number(fields["size"]) if "size" in fields else info.size
     if size is None or not 0 <= size < LARGEST:
         return at
@@ -292,8 +292,8 @@ def _fields(data: bytes) -> dict[str, str] | None:
 
 def _zeros(data: bytes) -> int:
     """The bytes of the blocks of zeros with which data begin, at least one."""
-    rest = len(data.lstrip(b"\0"))
-    return max(BLOCK, (len(data) - rest) // BLOCK * BLOCK if rest else len(data))
+    tail = len(data.lstrip(b"\0"))
+    return max(BLOCK, (len(data) - tail) // BLOCK * BLOCK if tail else len(data))
 
 
 def _next_header(window: ArchiveWindow, at: int, stop: int | None) -> tuple[int, bool]:
@@ -328,9 +328,9 @@ def bounds(window: ArchiveWindow, size: int, target: int, key: Callable[[str], s
             begins.append((member.begin, key(member.name)))
         else:
             begins.append((member.begin, ""))
-    found, reach = [0], -1
+    cuts, reach = [0], -1
     for number, (begin, name) in enumerate(begins):
-        if reach < number and begin - found[-1] >= target and size - begin >= target // 2:
-            found.append(begin)
+        if reach < number and begin - cuts[-1] >= target and size - begin >= target // 2:
+            cuts.append(begin)
         reach = max(reach, last.get(name, number))
-    return [*found, size]
+    return [*cuts, size]

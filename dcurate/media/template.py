@@ -127,9 +127,9 @@ class Template:
         answer = self._socket.recv(ANSWER.size, socket.MSG_WAITALL)
         if len(answer) < ANSWER.size:
             raise ConnectionResetError("the template process is gone")
-        found = Ended(*ANSWER.unpack(answer))
-        self._waited_s += found.cpu_s
-        return found
+        ended = Ended(*ANSWER.unpack(answer))
+        self._waited_s += ended.cpu_s
+        return ended
 
     def end(self) -> float:
         """End the process; return the seconds of CPU that it took itself."""
@@ -181,7 +181,7 @@ def serve(control: str, function: str) -> None:
 
     Args:
         control: file descriptor of a socket.
-        function: as `Template` has it.
+        function: name of the function, as in `Template`.
     """
     warnings.simplefilter("ignore")
     # Plugins of other packages, which Numba loads when it begins to compile, may start threads.
@@ -195,15 +195,15 @@ def serve(control: str, function: str) -> None:
             message, ends, _, _ = socket.recv_fds(requests, REQUEST.size, _ENDS)
             if len(message) < REQUEST.size:
                 return
-            what, pid, options = REQUEST.unpack(message)
-            if what == FORK:
-                found = Ended(_forked(requests, ends))
+            request, pid, options = REQUEST.unpack(message)
+            if request == FORK:
+                ended = Ended(_forked(requests, ends))
                 for end in ends:
                     os.close(end)
             else:
                 pid, status, usage = os.wait4(pid, options)
-                found = Ended(pid, status, usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss)
-            requests.sendall(ANSWER.pack(*found))
+                ended = Ended(pid, status, usage.ru_utime + usage.ru_stime, 1024 * usage.ru_maxrss)
+            requests.sendall(ANSWER.pack(*ended))
 
 
 def _forked(requests: socket.socket, ends: Sequence[int]) -> int:

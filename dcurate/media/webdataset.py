@@ -127,7 +127,7 @@ class WebDatasetReader(MediaSource):
     def _head(self, file: Any) -> pa.Schema | None:
         store, path = self._store(file.path)
         with tar.opened(store, path, file.size) as window:
-            names = [each.name for each in islice(tar.walk(window), _HEAD) if isinstance(each, tar.Member)]
+            names = [member.name for member in islice(tar.walk(window), _HEAD) if isinstance(member, tar.Member)]
         seen = {sample_of(name)[1].lower() for name in names}
         texts = [(suffix, kind) for suffix, kind in self._columns().items() if suffix in seen]
         return pa.schema([*_BASE, *texts, (MEMBERS, MEMBERS_TYPE)])
@@ -138,7 +138,11 @@ class WebDatasetReader(MediaSource):
         known = self._known().types
         for table, rows in super()._tables(part, name, lost, left_out):
             problems = (row.values.pop("", ()) for row in rows)
-            left_out.update(f"members were kept that are no such text ({each})" for one in problems for each in one)
+            left_out.update(
+                f"members were kept that are no such text ({problem})"
+                for row_problems in problems
+                for problem in row_problems
+            )
             absent = [
                 column
                 for column in self._columns()
@@ -154,8 +158,8 @@ class WebDatasetReader(MediaSource):
             return size <= LARGEST_TEXT and sample_of(member)[1].lower() in columns
 
         with tar.opened(store, path, part.size, part.version, name) as window:
-            for each in samples_of(tar.walk(window, part.start, part.stop, wanted), part.path):
-                yield each if isinstance(each, LostPart) else self._row(each, part.path, name, columns)
+            for sample in samples_of(tar.walk(window, part.start, part.stop, wanted), part.path):
+                yield sample if isinstance(sample, LostPart) else self._row(sample, part.path, name, columns)
 
     def _row(self, sample: ShardSample, path: str, name: str, columns: Mapping[str, pa.DataType]) -> SourceRow:
         media, texts = sample.media, sample.texts()
@@ -171,7 +175,7 @@ class WebDatasetReader(MediaSource):
             **{suffix: value_of(data, columns[suffix]) for suffix, data in texts.items()},
         }
         reason, detail = fault_of(sample)
-        problems = [one for suffix, data in texts.items() if (one := problem_of(suffix, data, columns[suffix]))]
+        problems = [problem for suffix, data in texts.items() if (problem := problem_of(suffix, data, columns[suffix]))]
         if problems and self.on_bad_text == "quarantine" and not reason:
             reason, detail = problems[0], f"sample {sample.key!r}"
         if problems and not reason:

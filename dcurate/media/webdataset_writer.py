@@ -58,13 +58,13 @@ class WebDatasetWriter(FileWriter):
         mode: what to do about existing files: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier
             run wrote, ``"ignore"`` writes beside them and replaces those of equal name, ``"append"`` leaves
             them all and writes under new names.
-        compression: of the archives: None, ``"gzip"`` or ``"zstd"``. Plain ones can be read in parts.
+        compression: compression of the archives: None, ``"gzip"`` or ``"zstd"``. Plain ones can be read in parts.
         max_rows_per_file: samples of a shard, at most.
         max_bytes_per_file: bytes of a shard, at most, if it has several samples; as bytes or ``"1GB"``.
         storage_options: for fsspec.
         separate_by: a column; rows of each of its values go to a folder of their own.
-        members: which columns become members of text, by suffix: ``{"txt": "caption"}``; by default ``txt``, ``json``
-            and ``cls`` of the columns of these names, where there are such.
+        members: columns that become members of text, by suffix: ``{"txt": "caption"}``; by default ``txt``, ``json``
+            and ``cls`` of the columns of these names, where they exist.
 
     Raises:
         PipelineError: incompatible settings.
@@ -97,7 +97,7 @@ class WebDatasetWriter(FileWriter):
                 f"{self.name}: write_kwargs {listed(self._writing())} mean nothing here; leave them out"
             )
         names = self.members
-        if names is not None and not all(isinstance(one, str) and one for pair in names.items() for one in pair):
+        if names is not None and not all(isinstance(name, str) and name for pair in names.items() for name in pair):
             raise PipelineError(
                 f"{self.name}: members={names!r} must be columns by suffix, such as {{'txt': 'caption'}}"
             )
@@ -115,7 +115,7 @@ class WebDatasetWriter(FileWriter):
         files = super().process(task)
         if self._replaced:
             files.found = {**files.found, _REPLACED: self._replaced}
-        rejections = [one for rows, fault in self._bad for one in _rejections(self.name, rows, fault)]
+        rejections = [rejection for rows, fault in self._bad for rejection in _rejections(self.name, rows, fault)]
         files.rejections, self._bad = tuple(rejections), []
         return files
 
@@ -200,12 +200,12 @@ def header_of(name: str, size: int) -> bytes:
 
 def _metadata(table: pa.Table, shard: str, placed: Sequence[_Placed], members: Container[str]) -> pa.Table:
     """The rows of a shard without the bytes of members, and where their files are in it."""
-    rows = table.take(pa.array([each.row for each in placed], pa.int64()))
+    rows = table.take(pa.array([member.row for member in placed], pa.int64()))
     held = [column.name for column in rows.schema if column.name in members and _is_bytes(column.type)]
     rows = rows.drop_columns([*held, *(name for name in (MEMBERS, *_PLACE) if name in rows.column_names)])
     if REF in rows.column_names:
         rows = rows.rename_columns({REF: "source_ref"})
-    values = ([shard] * len(placed), [each.member for each in placed], [each.offset for each in placed])
+    values = ([shard] * len(placed), [member.member for member in placed], [member.offset for member in placed])
     for (name, kind), column in zip(_PLACE.items(), values, strict=True):
         rows = rows.append_column(name, pa.array(column, kind))
     return rows

@@ -50,7 +50,7 @@ def covered(image: Any) -> bool:
     """Whether the parts that a picture is decoded from cover all of it; called before it is decoded.
 
     Args:
-        image: of Pillow. Of a GIF, whose frames may be smaller than the picture, nothing is known.
+        image: picture opened by Pillow. Of a GIF, whose frames may be smaller than the picture, nothing is known.
     """
     if image.format == "GIF" or not image.tile:
         return True
@@ -68,7 +68,7 @@ def lacks_pixels(data: bytes, image: Any) -> bool:
 
     Args:
         data: the bytes of the file.
-        image: of Pillow, decoded.
+        image: picture of Pillow, decoded.
     """
     if image.format == "PNG":
         return _ends_black(image) and _png_is_short(data)

@@ -30,7 +30,7 @@ class ZipEntry(NamedTuple):
     """An entry of a directory.
 
     Args:
-        name: as `shown` gives it; empty where the entry cannot be read.
+        name: name as `shown` gives it; empty where the entry cannot be read.
         offset: where the header of the member begins in the file; None if it is not there.
         held: bytes from there on that the member takes at most.
         size: bytes of the member, unpacked, from the entry.

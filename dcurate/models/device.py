@@ -92,8 +92,8 @@ def device_of(stage: str, device: str, slot: WorkerMetadata | None = None) -> An
     seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device == "auto" and not cards:
         return torch.device("cuda:0" if seen else "cpu")
-    given = f"cuda:{cards[0] if cards else 0}"
-    wanted = torch.device(given if device in ("auto", "cuda") else device)
+    card = f"cuda:{cards[0] if cards else 0}"
+    wanted = torch.device(card if device in ("auto", "cuda") else device)
     if wanted.type == "cuda" and (wanted.index or 0) >= seen:
         built = "was built without CUDA" if torch.version.cuda is None else f"sees {seen or 'no'} GPUs here"
         hint = "install a Torch for this machine's driver, or pass device='cpu'"
@@ -189,7 +189,7 @@ class MemoryShare:
     allocates from RMM, which shares its pool.
 
     Args:
-        resources: of the stage.
+        resources: resources of the stage.
     """
 
     def __init__(self, device: Any, resources: Resources) -> None:

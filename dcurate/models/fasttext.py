@@ -83,11 +83,11 @@ class FastTextModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = task.to_arrow()
         column = text_column(table, self.text_field)
         of = self._labels.index(self.score_of) if self.score_of is not None else -1
-        found = self._model.classify(*column, np.arange(len(column)), of)
+        predictions = self._model.classify(*column, np.arange(len(column)), of)
         names = [*self._labels, None]  # the last one for texts without known tokens
-        table = with_text(table, self.label_field, [names[label] for label in found.label])
+        table = with_text(table, self.label_field, [names[label] for label in predictions.label])
         if self.score_field is not None:
-            scores = found.probability if of < 0 else found.wanted
+            scores = predictions.probability if of < 0 else predictions.wanted
             table = with_column(table, self.score_field, np.minimum(scores, 1.0))
         return record_labels(task.with_data(table), self.name, self.outputs()[1])
 
@@ -108,7 +108,7 @@ class FastTextClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
         text_field: the column that is classified.
         filter_by: labels to keep; rows with others, or none, are dropped and counted label by label. All by default.
         overwrite: replace columns of these names instead of refusing.
-        name: of the stage, and the prefix of the names of its two inner stages.
+        name: name of the stage, and the prefix of the names of its two inner stages.
 
     Raises:
         PipelineError: no ``model_path``, a column that is there already, or a label that the model does not have.

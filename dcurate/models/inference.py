@@ -93,13 +93,13 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         autocast: whether to compute in 16 bits where it does no harm: True does on a GPU (bfloat16, or float16 where it
             is too old for that) and not on a CPU; ``"bf16"`` and ``"fp16"`` do anywhere; False and ``"off"`` never.
             ``"bf16"`` also holds a model of transformers in bfloat16 from end to end: the quickest, and least exact.
-        revision: of the model at the hub; pin a commit to get the same model for ever.
+        revision: revision of the model at the hub; pin a commit to get the same model for ever.
         trust_remote_code: whether code that comes with the model may be run.
         device: ``"auto"`` is a GPU where there is any, else a CPU; ``"cuda"`` insists on one, ``"cpu"`` wants none.
         max_batch_tokens: rows times longest of a batch at most; by default 65,536 on a GPU; on a CPU 1,024 to 4,096,
             fewer for a wider model.
         compile: whether to compile the model with ``torch.compile``, which takes a minute and pays for long runs.
-        name: of the stage; after the model if not given.
+        name: name of the stage; after the model if not given.
 
     Raises:
         PipelineError: a setting that cannot be.
@@ -162,8 +162,8 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], [INPUT_ID_FIELD]
 
     def settings(self) -> dict[str, Any]:
-        said = super().settings()
-        return {name: value for name, value in said.items() if name not in _NO_ROWS and not name.startswith("_")}
+        settings = super().settings()
+        return {name: value for name, value in settings.items() if name not in _NO_ROWS and not name.startswith("_")}
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         """Download the model to this host."""
@@ -317,10 +317,10 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _forward(self, batch: DeviceBatch) -> tuple[dict[str, Any], int]:
         loaded = self._ready()
-        inputs = given = batch.inputs(loaded.positions)
+        inputs = arguments = batch.inputs(loaded.positions)
         if loaded.maskless and batch.is_full and self.unpack_inference_batch:
-            given = {"input_ids": inputs["input_ids"]}
-        outputs = self.run_model(loaded.run, given)
+            arguments = {"input_ids": inputs["input_ids"]}
+        outputs = self.run_model(loaded.run, arguments)
         return dict(self.process_model_output(outputs, inputs)), len(batch)
 
     def _log(self, tokens: Tokens, rows: TokenRows, batches: list[Ints], seconds: float) -> None:
@@ -355,8 +355,8 @@ def _filler(inner: Any) -> int:
     if inner is None:
         return 0
     config = inner.config.get_text_config()
-    for said in (config.pad_token_id, config.eos_token_id):
-        token = said[0] if isinstance(said, list) and said else said
+    for setting in (config.pad_token_id, config.eos_token_id):
+        token = setting[0] if isinstance(setting, list) and setting else setting
         if isinstance(token, int) and token >= 0:
             config.pad_token_id = token
             return token
@@ -373,20 +373,20 @@ def _is_maskless(model: Any, inner: Any) -> bool:
 def _traits(model: Any, torch: Any, side: Side) -> dict[str, Any]:
     """Constraints on a model's inputs, as far as the names of its modules reveal them."""
     traits: dict[str, Any] = {}
-    own = False
+    has_padding = False
     for name, module in model.named_modules():
         last = name.rpartition(".")[2]
         if not isinstance(module, torch.nn.Embedding):
             continue
         if last in _POSITIONS:  # where they have a padding_idx, positions count from behind it
-            own = module.padding_idx is not None
+            has_padding = module.padding_idx is not None
             traits["longest"] = module.num_embeddings - (
                 module.padding_idx + 1 if module.padding_idx is not None else 0
             )
         elif last in _WORDS:
             traits |= {"vocabulary": module.num_embeddings, "hidden": module.embedding_dim}
     takes = "position_ids" in inspect.signature(model.forward).parameters
-    return {**traits, "positions": side == "left" and takes and not own}
+    return {**traits, "positions": side == "left" and takes and not has_padding}
 
 
 def _check(stage: str, rows: TokenRows, loaded: Loaded) -> None:

@@ -55,8 +55,8 @@ def pretrained(
         return getattr(transformers, kind).from_pretrained(folder, **arguments)
 
     with _one_at_a_time, _silent(transformers):
-        model, found = read(weights, folder, load)
-    missing = sorted(name for name in found["missing_keys"] if not name.startswith(tuple(optional)))
+        model, info = read(weights, folder, load)
+    missing = sorted(name for name in info["missing_keys"] if not name.startswith(tuple(optional)))
     if missing:
         raise DataError(
             f"{weights} has no weights for {missing[0]!r}"
@@ -64,7 +64,7 @@ def pretrained(
             + ", "
             f"which {type(model).__name__} needs; use another model or stage class"
         )
-    for name in found["missing_keys"]:
+    for name in info["missing_keys"]:
         model.get_parameter(name).data.fill_(float("nan"))  # rather than a random number in somebody's results
     return model
 
@@ -114,12 +114,12 @@ def read(weights: Weights, folder: str, load: Callable[[], T]) -> T:
 def _silent(transformers: Any) -> Iterator[None]:
     """Context without log output of transformers; important messages are raised."""
     logging = transformers.utils.logging
-    drew, said = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    drew, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
         yield
     finally:
-        logging.set_verbosity(said)
+        logging.set_verbosity(verbosity)
         if drew:
             logging.enable_progress_bar()

@@ -21,7 +21,7 @@ class BatchLimits:
 
     Args:
         tokens: rows times the widest of them; a row that is wider has a batch to itself.
-        rows: of a batch.
+        rows: maximum number of rows of a batch.
         spare: fixed cost of a batch, in tokens of padding.
 
     Raises:
@@ -44,7 +44,7 @@ class TokenRows:
     """Token ids of rows, truncated to a length.
 
     Args:
-        ids: of all rows, int32.
+        ids: token ids of all rows, int32.
         starts: where each row begins in them.
         lengths: tokens of each row.
         widths: columns that a batch of this row alone has, at least one.
@@ -108,10 +108,10 @@ def present(lengths: Ints, longest: int, side: Side = "right") -> npt.NDArray[np
         [[False, True], [True, True]]
     """
     columns = np.arange(longest)
-    own: npt.NDArray[np.bool_] = (
+    mask: npt.NDArray[np.bool_] = (
         columns < lengths[:, None] if side == "right" else columns >= longest - lengths[:, None]
     )
-    return own
+    return mask
 
 
 def packed(widths: Ints, limits: BatchLimits, by_length: bool = True) -> list[Ints]:
@@ -165,10 +165,10 @@ def _cheapest(widths: Ints, limits: BatchLimits) -> list[tuple[int, int]]:
     for start in range(count):
         # Where the row before is as wide, a batch that is not full could take that one, too, at no loss.
         few = most[start] if start and wide[start] == wide[start - 1] else 1
-        found = cost[start] + limits.spare + wide[start] * rows[few : most[start] + 1]
+        candidates = cost[start] + limits.spare + wide[start] * rows[few : most[start] + 1]
         stops = slice(start + few, start + most[start] + 1)
-        better = found < cost[stops]
-        cost[stops][better] = found[better]
+        better = candidates < cost[stops]
+        cost[stops][better] = candidates[better]
         begin[stops][better] = start
     batches: list[tuple[int, int]] = []
     while count:

@@ -26,7 +26,7 @@ class SafePrefix:
     position stays whole.
 
     Args:
-        separators: as `separators` finds them; none if texts are never cut.
+        separators: separators that `separators` finds; none if texts are never cut.
     """
 
     separators: str = ""
@@ -65,7 +65,9 @@ def separators(backend: Any) -> str:
     another character, so that no token can reach across.
     """
     added = [token.content for token in backend.get_added_tokens_decoder().values()]
-    return "".join(one for one in _SEPARATORS if not _in_tokens(one, added) and _begins(backend, one))
+    return "".join(
+        separator for separator in _SEPARATORS if not _in_tokens(separator, added) and _begins(backend, separator)
+    )
 
 
 def _in_tokens(separator: str, added: list[str]) -> bool:
@@ -78,10 +80,10 @@ def _begins(backend: Any, separator: str) -> bool:
     for left in _TRIED:
         before = _pieces(backend, left)
         for right in _TRIED:
-            whole = _pieces(backend, f"{left}{separator}{right}")
-            if len(whole) > len(before) and whole[: len(before)] == before:
+            combined = _pieces(backend, f"{left}{separator}{right}")
+            if len(combined) > len(before) and combined[: len(before)] == before:
                 continue
-            first, joined = "".join(before), "".join(whole)
+            first, joined = "".join(before), "".join(combined)
             if not joined.startswith(first) or len(joined) == len(first):
                 return False
             marks.add(joined[len(first)])

@@ -54,7 +54,7 @@ class Encoder:
     """A loaded tokenizer.
 
     Args:
-        tokenizer: of transformers.
+        tokenizer: tokenizer of transformers.
         longest: tokens of a text at most, special ones included; None for no limit.
         beginnings: where long texts can be cut.
     """
@@ -80,21 +80,21 @@ class Encoder:
         """The token ids of each text, and the number of truncated texts."""
         if not self.tokenizer.is_fast:
             return self._slowly(texts)
-        found = [_NONE] * len(texts)
+        encoded = [_NONE] * len(texts)
         truncated, todo = 0, list(range(len(texts)))
         characters = self.beginnings.first(self.longest) if self.longest is not None else 0
         while todo:
             beginnings = [self.beginnings.cut(texts[row], characters) for row in todo]
             again = []
             for row, beginning, (ids, more) in zip(todo, beginnings, self._each(beginnings), strict=True):
-                whole = len(beginning) == len(texts[row])
-                if whole or len(ids) == self.longest:
-                    found[row] = ids
-                    truncated += more or not whole
+                complete = len(beginning) == len(texts[row])
+                if complete or len(ids) == self.longest:
+                    encoded[row] = ids
+                    truncated += more or not complete
                 else:
                     again.append(row)
             todo, characters = again, self.beginnings.more(characters)
-        return found, truncated
+        return encoded, truncated
 
     def _each(self, texts: Sequence[str]) -> Iterator[tuple[Ids, bool]]:
         """The ids of each text, and whether there were more, a few texts per call."""
@@ -105,15 +105,15 @@ class Encoder:
                 yield ids, len(ids) == self.longest and bool(encoding.overflowing)
 
     def _slowly(self, texts: Sequence[str]) -> tuple[list[Ids], int]:
-        found: list[Ids] = []
+        encoded: list[Ids] = []
         truncated = 0
         for text in texts:
             ids = self.tokenizer(text, return_attention_mask=False, verbose=False)["input_ids"]
             if self.longest is not None and len(ids) > self.longest:
                 truncated += 1
                 ids = self.tokenizer(text, truncation=True, max_length=self.longest)["input_ids"]
-            found.append(np.array(ids, np.int32))
-        return found, truncated
+            encoded.append(np.array(ids, np.int32))
+        return encoded, truncated
 
 
 @dataclass
@@ -137,12 +137,12 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         max_chars: characters of a text that are tokenised at most; all by default.
         max_seq_length: tokens of a text at most, special ones included; by default as many as the tokenizer says, or
             the model's configuration where it says nothing, or all where neither does.
-        padding_side, sort_by_length, unk_token: of NeMo Curator, where tokens are padded and sorted here; in dcurate
-            `ModelStage` does both as it needs to, and these change nothing.
+        padding_side, sort_by_length, unk_token: arguments of NeMo Curator, where this stage pads and sorts; in
+            dcurate `ModelStage` does both as it needs to, and these change nothing.
         transformers_init_kwargs: more arguments of the tokenizer's ``from_pretrained``.
-        revision: of the model at the hub; pin a commit to get the same tokens for ever.
+        revision: revision of the model at the hub; pin a commit to get the same tokens for ever.
         trust_remote_code: whether code that comes with the tokenizer may be run.
-        name: of the stage; after the model if not given.
+        name: name of the stage; after the model if not given.
         overwrite: replace existing tokens instead of refusing.
 
     Raises:
@@ -177,8 +177,10 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(f"stage {self.name!r}: padding_side={self.padding_side!r} must be 'left' or 'right'")
         for argument in _OWN_ARGUMENTS:
             if argument in (self.transformers_init_kwargs or {}):
-                own = "hf_token" if argument == "token" else argument
-                raise PipelineError(f"stage {self.name!r}: give {own}= to the stage, not in transformers_init_kwargs")
+                stage_argument = "hf_token" if argument == "token" else argument
+                raise PipelineError(
+                    f"stage {self.name!r}: give {stage_argument}= to the stage, not in transformers_init_kwargs"
+                )
         if "local_files_only" in (self.transformers_init_kwargs or {}):
             raise PipelineError(f"stage {self.name!r}: leave out local_files_only; setup never uses the network")
 
@@ -207,8 +209,8 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             )
 
     def settings(self) -> dict[str, Any]:
-        said = super().settings()
-        return {name: value for name, value in said.items() if name not in _NO_ROWS and not name.startswith("_")}
+        settings = super().settings()
+        return {name: value for name, value in settings.items() if name not in _NO_ROWS and not name.startswith("_")}
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         """Download the tokenizer to this host, without the model's weights."""
@@ -239,8 +241,8 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         Raises:
             DataError: there is no such column, or it does not hold text.
         """
-        found: list[str] = column_of(table, self.text_field, text=True).fill_null("").to_pylist()
-        return found
+        texts: list[str] = column_of(table, self.text_field, text=True).fill_null("").to_pylist()
+        return texts
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         if self._loaded is None:
@@ -251,14 +253,14 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         texts = self.texts(table)
         if self.max_chars is not None:
             texts = [text[: self.max_chars] for text in texts]
-        found, truncated = self._loaded.encode(texts)
-        bounds = np.zeros(len(found) + 1, np.int64)
-        np.cumsum([len(ids) for ids in found], out=bounds[1:])
-        tokens = Tokens(bounds, np.concatenate([_NONE, *found]))
+        encoded, truncated = self._loaded.encode(texts)
+        bounds = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(ids) for ids in encoded], out=bounds[1:])
+        tokens = Tokens(bounds, np.concatenate([_NONE, *encoded]))
         seconds = time.perf_counter() - begin
         self._log_metrics(
             {
-                "documents": len(found),
+                "documents": len(encoded),
                 "tokens": int(bounds[-1]),
                 "truncated_documents": truncated,
                 "tokenizer_seconds": seconds,
@@ -268,8 +270,8 @@ class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _load(self, folder: str) -> Encoder:
         tokenizer = self.load_tokenizer(folder)
-        said = int(tokenizer.model_max_length)
-        longest = self.max_seq_length or (said if said < _NO_LENGTH else _positions(Path(folder)))
+        limit = int(tokenizer.model_max_length)
+        longest = self.max_seq_length or (limit if limit < _NO_LENGTH else _positions(Path(folder)))
         return Encoder.of(tokenizer, longest)
 
 

@@ -61,8 +61,8 @@ class DeviceBatch:
         columns = torch.arange(self.ids.shape[1], device=self.ids.device)
         first = 0 if self.side == "right" else (self.ids.shape[1] - self.counts)[:, None]
         places = columns[None, :] - first
-        own = (places >= 0) & (places < self.counts[:, None])
-        made = {"input_ids": self.ids.long(), "attention_mask": own.long()}
+        mask = (places >= 0) & (places < self.counts[:, None])
+        made = {"input_ids": self.ids.long(), "attention_mask": mask.long()}
         return {**made, "position_ids": places.clamp(min=0).expand_as(self.ids)} if positions else made
 
 
@@ -167,8 +167,8 @@ class ResultBuffer:
         order = np.concatenate(batches) if batches else np.zeros(0, np.int64)
         collected = {}
         for name, parts in self._parts.items():
-            whole = np.concatenate([part if isinstance(part, np.ndarray) else part.numpy() for part in parts])
-            placed = np.empty_like(whole)
-            placed[order] = whole
+            joined = np.concatenate([part if isinstance(part, np.ndarray) else part.numpy() for part in parts])
+            placed = np.empty_like(joined)
+            placed[order] = joined
             collected[name] = placed[:rows]
         return collected

@@ -75,9 +75,9 @@ class Weights:
         if self._local() is not None:
             return self.folder(part)
         if self.revision and _COMMIT.fullmatch(self.revision):
-            there = self._cached()
-            if there is not None and not _missing_part(Path(there), part):
-                return there
+            folder = self._cached()
+            if folder is not None and not _missing_part(Path(folder), part):
+                return folder
         return self._download(part)
 
     def folder(self, part: Part = "model") -> str:
@@ -88,14 +88,14 @@ class Weights:
             ResourceError: it was not fetched to this host.
         """
         local = self._local()
-        there = local or self._cached()
-        missing = _missing_part(Path(there), part) if there else None
+        folder = local or self._cached()
+        missing = _missing_part(Path(folder), part) if folder else None
         if missing and local:
-            raise DataError(f"{self} is missing {missing} in {there}; give a folder that save_pretrained wrote")
-        if there is None or missing:
-            what = f"{self} is on this host without {missing}" if missing else f"{self} is not on this host"
-            raise ResourceError(f"{what}; {_OUT_OF_REACH.format(self.identifier)}")
-        return there
+            raise DataError(f"{self} is missing {missing} in {folder}; give a folder that save_pretrained wrote")
+        if folder is None or missing:
+            problem = f"{self} is on this host without {missing}" if missing else f"{self} is not on this host"
+            raise ResourceError(f"{problem}; {_OUT_OF_REACH.format(self.identifier)}")
+        return folder
 
     def refusal(self, error: Exception, folder: str) -> DcurateError:
         """The error to raise in place of a library's error about the folder."""
@@ -135,7 +135,7 @@ class Weights:
         hub = needed("huggingface_hub", str(self), "models")
         try:
             # Asked for no file at all: some were left out on purpose, and must not count as missing.
-            there: str = hub.snapshot_download(
+            folder: str = hub.snapshot_download(
                 self.identifier,
                 revision=self.revision,
                 cache_dir=self.cache_dir,
@@ -144,24 +144,24 @@ class Weights:
             )
         except (OSError, ValueError):  # not there; a name that cannot be an id is said by the hub when it is asked
             return None
-        return there
+        return folder
 
     def _download(self, part: Part) -> str:
         errors = needed("huggingface_hub.errors", str(self), "models")
         try:
             with silent_hub():
-                there = self._asked(part)
+                folder = self._asked(part)
         except (errors.HFValidationError, errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
             raise _refused(self, error, errors) from error
         except (errors.HTTPError, OSError) as error:
-            found = self._cached()
-            if found is None or _missing_part(Path(found), part):
+            cached = self._cached()
+            if cached is None or _missing_part(Path(cached), part):
                 raise ResourceError(self._unreachable(error, errors)) from error
-            there = found
-        missing = _missing_part(Path(there), part)
+            folder = cached
+        missing = _missing_part(Path(folder), part)
         if missing:
             raise DataError(f"{self} is missing {missing} at the hub; use another model, or another revision of it")
-        return there
+        return folder
 
     def _asked(self, part: Part) -> str:
         """The folder, after its files were listed at the hub and downloaded."""
@@ -170,7 +170,7 @@ class Weights:
         api = hub.HfApi(endpoint, token=self.hf_token)
         info = api.model_info(self.identifier, revision=self.revision, timeout=_PATIENCE_S)
         names = wanted([file.rfilename for file in info.siblings or ()], part)
-        there: str = hub.snapshot_download(
+        folder: str = hub.snapshot_download(
             self.identifier,
             revision=self.revision,
             cache_dir=self.cache_dir,
@@ -178,7 +178,7 @@ class Weights:
             endpoint=endpoint,
             allow_patterns=[glob.escape(name) for name in names],
         )
-        return there
+        return folder
 
     def _unreachable(self, error: Exception, errors: Any) -> str:
         hint = _OUT_OF_REACH.format(self.identifier)

@@ -66,8 +66,8 @@ def write_chunks(file: BinaryIO, tables: Iterable[pa.Table], packed: bool = True
         bounds.append(bounds[-1] + data.size)
         rows.append(rows[-1] + table.num_rows)
         sizes.append(sizes[-1] + table.nbytes)
-    own = {"bounds": np.array(bounds), "rows": np.array(rows), "sizes": np.array(sizes)}
-    footer = zlib.compress(_packed({**own, **notes}), 1)
+    index = {"bounds": np.array(bounds), "rows": np.array(rows), "sizes": np.array(sizes)}
+    footer = zlib.compress(_packed({**index, **notes}), 1)
     file.write(footer)
     file.write(len(footer).to_bytes(_LENGTH, "little"))
 

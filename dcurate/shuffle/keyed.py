@@ -80,7 +80,7 @@ class KeyedWriter(ChunkWriter):
 
         Args:
             table: the rows that are written, in order.
-            keys: of these.
+            keys: key of each of these rows.
             dataset: its number.
         """
         return {}
@@ -94,7 +94,7 @@ class KeyedFile:
         dataset: number of the dataset that its rows belong to.
         rows: how many came, with those that were not written.
         written: how many were written.
-        nbytes: of these in memory.
+        nbytes: bytes of the written rows in memory.
         bounds: byte at which each chunk begins, and the end of the last.
     """
 
@@ -119,7 +119,7 @@ class KeyedFile:
 
 def keyed_files(folder: Directory, names: Sequence[str]) -> list[KeyedFile]:
     """Read the indexes of the files with these names."""
-    return [_keyed_file(*each) for each in zip(names, read_indexes(folder, names), strict=True)]
+    return [_keyed_file(*pair) for pair in zip(names, read_indexes(folder, names), strict=True)]
 
 
 def _keyed_file(name: str, index: ChunkIndex) -> KeyedFile:
@@ -151,10 +151,12 @@ def stream_of(folder: Directory, files: Sequence[KeyedFile], wanted: int) -> Str
 
 def _keys_in(folder: Directory, file: KeyedFile, cell: int) -> Keys:
     """The keys of a file's rows that lie in one of the ranges that are counted."""
-    found = [np.zeros((0, 2), np.uint64)]
+    key_arrays = [np.zeros((0, 2), np.uint64)]
     for start, stop in file.spans([(cell / CELLS, (cell + 1) / CELLS)]):
-        found += [keys_in(table) for table in read_chunks(folder.path(file.name), dict(folder.options), start, stop)]
-    keys = np.concatenate(found)
+        key_arrays += [
+            keys_in(table) for table in read_chunks(folder.path(file.name), dict(folder.options), start, stop)
+        ]
+    keys = np.concatenate(key_arrays)
     return np.asarray(keys[range_of(keys[:, 0], CELLS) == cell])
 
 
@@ -215,9 +217,9 @@ class StreamReader(SourceStage[FileGroup, DocumentBatch]):
         keys, datasets = keys_in(table), numbers(table, DATASET)
         rows, positions = [], []
         for dataset, stream in enumerate(self.streams):
-            own = np.flatnonzero(datasets == dataset)
-            chosen, at = stream.positions(keys[own], part, self.batches)
-            rows.append(own[chosen])
+            dataset_rows = np.flatnonzero(datasets == dataset)
+            chosen, at = stream.positions(keys[dataset_rows], part, self.batches)
+            rows.append(dataset_rows[chosen])
             positions.append(at)
         every = np.concatenate(rows)
         order = np.lexsort((keys[every, 1], keys[every, 0], np.concatenate(positions)))

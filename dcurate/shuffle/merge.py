@@ -32,7 +32,7 @@ def with_merged_files(files: ShuffleIndex, partitions: int, by: str, name: str, 
         files: written by `write_by_key`.
         partitions: how many will be read.
         by: the column of keys.
-        name: of the round that merges.
+        name: name of the round that merges.
         then: returns the stages that read the given files, original or merged. Rows have the same order and the same
             file numbers in both.
     """

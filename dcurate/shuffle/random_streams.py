@@ -30,8 +30,8 @@ class Stream:
     """The rows of a dataset to draw: how many, and which.
 
     Args:
-        rows: that there are.
-        wanted: that are to come; all of them come ``wanted // rows`` times, and the rest once more.
+        rows: number of rows in the dataset.
+        wanted: number of rows to draw; all of them come ``wanted // rows`` times, and the rest once more.
         last: the largest key, as (high, low), of those that come once more; None if there are none.
         ties: how many rows of exactly that key come once more; such rows are equal.
     """
@@ -70,7 +70,7 @@ class Stream:
         """Return the rows in a part of the combined order, some several times, and their positions.
 
         Args:
-            keys: of all rows that may; equal keys together.
+            keys: keys of all rows that may be in the part; equal keys together.
             part: number of the part, of as many of equal length as ``parts`` says.
         """
         rows: list[Ints] = [np.zeros(0, np.int64)]

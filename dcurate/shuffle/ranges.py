@@ -57,9 +57,9 @@ class ShuffleIndex:
     """Files that `write_by_key` wrote, and their indexes.
 
     Args:
-        folder: of the files.
-        names: of the files, in the order of the source.
-        indexes: of the files, in the same order.
+        folder: folder of the files.
+        names: names of the files, in the order of the source.
+        indexes: indexes of the files, in the same order.
     """
 
     folder: Directory
@@ -95,17 +95,17 @@ class ShuffleIndex:
 
         A group is the number of its first file, and the name and size of each of its files.
         """
-        found: list[tuple[int, tuple[tuple[str, int], ...]]] = []
+        groups: list[tuple[int, tuple[tuple[str, int], ...]]] = []
         size = 0
         for number, (name, index) in enumerate(zip(self.names, self.indexes, strict=True)):
             file = (name, int(index.bounds[-1]))
             size += index.nbytes
-            if not found or size > nbytes:
-                found.append((number, (file,)))
+            if not groups or size > nbytes:
+                groups.append((number, (file,)))
                 size = index.nbytes
             else:
-                found[-1] = (found[-1][0], (*found[-1][1], file))
-        return found
+                groups[-1] = (groups[-1][0], (*groups[-1][1], file))
+        return groups
 
     def partitions_for(self, blocksize: int) -> int:
         """Return how many partitions, a power of two, keep each below about `blocksize` bytes.
@@ -121,7 +121,7 @@ class ShuffleIndex:
         Args:
             partitions: how many.
             by: the column of keys.
-            name: of the stage; no other reader of the folder may have it.
+            name: name of the stage; no other reader of the folder may have it.
             ordered: whether rows of a partition are sorted by key; else they come file by file.
         """
         return ShuffleReader(self.partitions(equal_edges(partitions), by, name), ordered, name)
@@ -131,7 +131,7 @@ class ShuffleIndex:
 
         Args:
             edges: the first key of each partition, and the end of the last, at most `KEY_SPACE`.
-            by, name: as for `reader`.
+            by, name: the column of keys and the name of the stage, as in `reader`.
         """
         spans = self._spans(edges)
         about = json.dumps({"names": self.names, "edges": list(edges)}).encode()
@@ -179,7 +179,7 @@ class ShufflePartitions:
     Args:
         url: the folder of the files.
         by: the column of keys.
-        name: of the plan in the folder that says where the rows of each partition are.
+        name: name of the plan in the folder that says where the rows of each partition are.
         partition_bytes: bytes to read for each partition.
         version: changes when the files do.
     """
@@ -215,10 +215,10 @@ class ShufflePartitions:
             return pa.table({})
         starts, stops = self._span(partition)
         files = np.flatnonzero(stops > starts).tolist()
-        whole = stacked([self._within(partition, *each) for each in self._tables(files, starts, stops)])
-        if not whole.num_rows or not ordered or len(files) < 2:
-            return whole
-        return rows_at(whole, np.argsort(numbers(whole, self.by), kind="stable"))
+        table = stacked([self._within(partition, *pair) for pair in self._tables(files, starts, stops)])
+        if not table.num_rows or not ordered or len(files) < 2:
+            return table
+        return rows_at(table, np.argsort(numbers(table, self.by), kind="stable"))
 
     def partition_with(self, key: int) -> int:
         """Return the number of the partition that a key belongs to."""
@@ -264,10 +264,10 @@ class ShufflePartitions:
         keys = numbers(table, self.by)
         start = int(np.searchsorted(keys, np.uint64(self._edges[partition])))
         stop = int(np.searchsorted(keys, np.uint64(self._edges[partition + 1] - 1), "right"))
-        own = table.slice(start, max(0, stop - start))
-        if FILE in own.column_names:
-            return own
-        return with_column(own, FILE, np.full(own.num_rows, file, np.int32))
+        rows = table.slice(start, max(0, stop - start))
+        if FILE in rows.column_names:
+            return rows
+        return with_column(rows, FILE, np.full(rows.num_rows, file, np.int32))
 
 
 @dataclass
@@ -280,10 +280,10 @@ class ShuffleReader(SourceStage[FileGroup, DocumentBatch]):
     name: str = "range_reader"
 
     def splits(self) -> Iterator[FileGroup]:
-        path, whole = self.partitions.path, sum(self.partitions.partition_bytes)
+        path, total = self.partitions.path, sum(self.partitions.partition_bytes)
         for number, nbytes in enumerate(self.partitions.partition_bytes):
             if nbytes:
-                part = FilePart(path, number, number + 1, whole, self.partitions.version, nbytes)
+                part = FilePart(path, number, number + 1, total, self.partitions.version, nbytes)
                 yield FileGroup(key=BatchKey(f"{self.name}-{number:05}"), parts=(part,))
 
     def settings(self) -> dict[str, Any]:

@@ -79,8 +79,8 @@ class SpilledRows:
     A *document number* is the place of a row in the whole dataset: it is the same for any number of workers.
 
     Args:
-        folder: of the round.
-        names: of the files; full addresses of files outside `folder`.
+        folder: folder of the round.
+        names: names of the files; full addresses of files outside `folder`.
         splits: the source split of each file.
         row_offsets: the number of the first document of each file, and the number of all documents.
         sizes: bytes of the rows in each file.
@@ -106,8 +106,8 @@ class SpilledRows:
         """Find the files of rows that were written for splits, and write the row offsets for the workers.
 
         Args:
-            folder: of the round.
-            splits: as given to `BarrierStage.reduce_stages`.
+            folder: folder of the round.
+            splits: the splits and their files, as passed to `BarrierStage.reduce_stages`.
             seen: addresses and document counts of files of documents of earlier runs; they come first.
         """
         root = len(folder.address.rstrip("/")) + 1
@@ -210,9 +210,9 @@ def identified(
         entries: one row for each entry.
         table: all rows of the batch.
         id_field: the column with ids; if None, ids are made.
-        key: of the batch.
+        key: key of the batch.
         rows: the row number of each entry.
-        action: of the stage.
+        action: the ``action`` of the stage.
     """
     if id_field is None:
         form = "{key}_{row}" if action == "identify" else "row {row} of batch {key}"
@@ -228,8 +228,8 @@ def ids_at(table: Any, rows: Ints) -> Any | None:
 def _added_up(notes: Iterable[Mapping[str, npt.NDArray[Any]]]) -> dict[str, int]:
     """Return the document count of each source, sorted by name."""
     counts: Counter[str] = Counter()
-    for each in notes:
-        counts.update(dict(zip(each["sources"].tolist(), each["of_sources"].tolist(), strict=True)))
+    for file_notes in notes:
+        counts.update(dict(zip(file_notes["sources"].tolist(), file_notes["of_sources"].tolist(), strict=True)))
     return dict(sorted(counts.items()))
 
 
@@ -278,11 +278,11 @@ class SpillReader(SourceStage[FileGroup, DocumentBatch]):
         options = dict(self.spilled.folder.options)
         if wanted is None:
             return stacked(read_parts(parts, options))
-        there = columns_in(parts, options)
-        missing = [name for name in wanted if name not in there]
-        if LINE not in there or not missing:
+        available = columns_in(parts, options)
+        missing = [name for name in wanted if name not in available]
+        if LINE not in available or not missing:
             return stacked(read_parts(parts, options, wanted))
-        return stacked(read_parts(parts, options, [*(name for name in wanted if name in there), LINE]))
+        return stacked(read_parts(parts, options, [*(name for name in wanted if name in available), LINE]))
 
     def process(self, task: FileGroup) -> DocumentBatch:
         seen = task.key is not None and task.key.split in self.spilled.splits[: self.spilled.seen]

@@ -46,10 +46,10 @@ def read_vector_rows(address: str, options: dict[str, Any], dimensions: int, row
     Raises:
         DataError: the file cannot be read.
     """
-    found = np.empty((len(rows), dimensions), np.float32)
+    vectors = np.empty((len(rows), dimensions), np.float32)
     gaps = np.flatnonzero(np.diff(rows) * dimensions * _KIND.itemsize > _GAP_BYTES) + 1
     for places in np.split(np.arange(len(rows)), gaps):
         if len(places):
             first, last = int(rows[places[0]]), int(rows[places[-1]])
-            found[places] = read_vectors(address, options, dimensions, first, last + 1)[rows[places] - first]
-    return found
+            vectors[places] = read_vectors(address, options, dimensions, first, last + 1)[rows[places] - first]
+    return vectors

@@ -31,9 +31,9 @@ def slices_by_key(
 
     Args:
         ordered: the rows.
-        keys: of each row.
+        keys: key of each row.
         most_chunks: slices at most.
-        least_bytes: of a slice on average, unless there is only one.
+        least_bytes: minimum bytes of a slice on average, unless there is only one.
     """
     ranges = min(most_chunks, 2 ** int(math.log2(max(1, ordered.nbytes // least_bytes))))
     bounds = np.searchsorted(range_of(keys, ranges), np.arange(ranges + 1))

@@ -126,7 +126,7 @@ def refilter(rules: Sequence[DocumentFilter], prefix: str = "", name: str = "ref
     Args:
         rules: the filters to apply, in order; fewer than were annotated will do.
         prefix: prefix of the column names.
-        name: of the stage.
+        name: name of the stage.
 
     Examples:
         >>> import pandas as pd
@@ -137,5 +137,5 @@ def refilter(rules: Sequence[DocumentFilter], prefix: str = "", name: str = "ref
         >>> refilter([WordCountFilter(min_words=2)]).process(scored).to_pandas().text.tolist()
         ['two words']
     """
-    given = checked(rules, "filter", is_filter)
-    return Filter(list(given), [prefix + rule.name for rule in given], name=name)
+    filters = checked(rules, "filter", is_filter)
+    return Filter(list(filters), [prefix + rule.name for rule in filters], name=name)

@@ -43,12 +43,12 @@ def c4_signals(offsets: Offsets, data: Bytes, rows: Rows, rules: LineRules) -> C
     return _of_cleaned(clean_lines(offsets, data, rows, rules))
 
 
-def _of_cleaned(left: Cleaned) -> C4Signals:
-    rows = np.arange(len(left.outcome), dtype=np.int64)
-    found = words_of(left.offsets, left.data, rows, "english").words
+def _of_cleaned(cleaned: Cleaned) -> C4Signals:
+    rows = np.arange(len(cleaned.outcome), dtype=np.int64)
+    words = words_of(cleaned.offsets, cleaned.data, rows, "english").words
     bits = 1 << TRAITS.index("ending"), 1 << TRAITS.index("punctual")
-    breaks = sentence_signals(left.offsets, left.data, Spoken(*found.runs, found.known.traits, *bits))
-    return C4Signals(left.outcome, left.lines + breaks)
+    breaks = sentence_signals(cleaned.offsets, cleaned.data, Spoken(*words.runs, words.known.traits, *bits))
+    return C4Signals(cleaned.outcome, cleaned.lines + breaks)
 
 
 @dataclass
@@ -59,7 +59,7 @@ class C4Lines(ProcessingStage[DocumentBatch, DocumentBatch]):
     (`dcurate.text.presets.c4`): their text is left empty. A null stays null.
 
     Args:
-        rules: which lines are removed.
+        rules: the rules that say which lines are removed.
         text_field: the column that is changed.
 
     Examples:
@@ -87,16 +87,18 @@ class C4Lines(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = DocumentBatch.given(task).to_arrow()
         column = text_column(table, self.text_field)
-        left = clean_lines(*column, np.arange(len(column), dtype=np.int64), self.rules)
-        return task.with_data(with_column(table, self.text_field, from_text(*_stripped(left))))
+        cleaned = clean_lines(*column, np.arange(len(column), dtype=np.int64), self.rules)
+        return task.with_data(with_column(table, self.text_field, from_text(*_stripped(cleaned))))
 
 
-def _stripped(left: Cleaned) -> tuple[Offsets, Bytes]:
+def _stripped(cleaned: Cleaned) -> tuple[Offsets, Bytes]:
     """Strip whitespace at the ends of the texts, which few have."""
-    if not left.ragged.any():
-        return left.offsets, left.data
-    texts = [left.data[begin:end].tobytes() for begin, end in zip(left.offsets, left.offsets[1:], strict=False)]
-    for place in np.flatnonzero(left.ragged):
+    if not cleaned.ragged.any():
+        return cleaned.offsets, cleaned.data
+    texts = [
+        cleaned.data[begin:end].tobytes() for begin, end in zip(cleaned.offsets, cleaned.offsets[1:], strict=False)
+    ]
+    for place in np.flatnonzero(cleaned.ragged):
         texts[place] = texts[place].decode(errors="surrogatepass").strip().encode(errors="surrogatepass")
     offsets = np.zeros(len(texts) + 1, np.int64)
     np.cumsum([len(text) for text in texts], out=offsets[1:])

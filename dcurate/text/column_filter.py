@@ -66,13 +66,13 @@ class ColumnFilter(DocumentFilter):
         return self._checked(self.keep_column(np.asarray(scores)), len(scores), "keep_column").astype(np.bool_)
 
     def _checked(self, answer: Any, rows: int, method: str) -> Scores:
-        found = np.asarray(answer)
-        if found.shape != (rows,):
+        values = np.asarray(answer)
+        if values.shape != (rows,):
             raise PipelineError(
-                f"{type(self).__name__}.{method} returned values of shape {found.shape} for {rows} texts; "
+                f"{type(self).__name__}.{method} returned values of shape {values.shape} for {rows} texts; "
                 "return one value for each, in order"
             )
-        return found
+        return values
 
     def score_document(self, text: str) -> Any:
         return self.scores(as_series([text]))[0].item()

@@ -23,7 +23,7 @@ class DocumentSplitter(ProcessingStage[DocumentBatch, DocumentBatch]):
         separator: the string between segments; literal, not a pattern.
         text_field: the column that is cut.
         segment_id_field: the column for the number of the segment in its document, from 0; replaced if it is there.
-        name: of the stage.
+        name: name of the stage.
 
     Other columns are repeated, and segments of a document stay in its batch, in order. An empty text is one empty
     segment, a null text one null segment, so every document can be put together again by `DocumentJoiner`: give
@@ -81,7 +81,7 @@ class DocumentJoiner(ProcessingStage[DocumentBatch, DocumentBatch]):
             A longer single segment stays as it is.
         length_field: the column with the length of each segment, in any unit; for joined text it becomes
             the sum, and the characters of the separators. Give both of these or neither.
-        name: of the stage.
+        name: name of the stage.
 
     The other columns are those of a document's first segment. Documents are in the order of their first rows;
     numbers that are missing, because a filter dropped segments, leave no gap. A row without an id is a document of its
@@ -112,10 +112,10 @@ class DocumentJoiner(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def __post_init__(self) -> None:
         if (self.max_length is None) != (self.length_field is None):
-            given, other = (
+            present, absent = (
                 ("max_length", "length_field") if self.length_field is None else ("length_field", "max_length")
             )
-            raise PipelineError(f"{self.name}: {given} is given without {other}; give both, or neither")
+            raise PipelineError(f"{self.name}: {present} is given without {absent}; give both, or neither")
 
     def inputs(self) -> Spec:
         length = [self.length_field] if self.length_field is not None else []
@@ -137,15 +137,15 @@ class DocumentJoiner(ProcessingStage[DocumentBatch, DocumentBatch]):
         if self.max_length is not None and self.length_field is not None:
             lengths = self._lengths(numbers(table, self.length_field))
             rows, totals = packed(starts, lengths, len(self.separator), self.max_length)
-        whole = joined(table, rows, self.text_field, self.separator)
+        documents = joined(table, rows, self.text_field, self.separator)
         if totals is not None:
-            whole = with_column(whole, str(self.length_field), totals)
+            documents = with_column(documents, str(self.length_field), totals)
         if self.drop_segment_id_field:
-            return task.with_data(whole.drop_columns([self.segment_id_field]))
+            return task.with_data(documents.drop_columns([self.segment_id_field]))
         document = np.searchsorted(rows, starts)
         counts = np.diff(np.append(document, len(rows)))
         return task.with_data(
-            with_column(whole, self.segment_id_field, np.arange(len(rows)) - np.repeat(document, counts))
+            with_column(documents, self.segment_id_field, np.arange(len(rows)) - np.repeat(document, counts))
         )
 
     def _lengths(self, lengths: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -163,7 +163,7 @@ def packed(
 
     Args:
         starts: where documents begin.
-        lengths: of the segments.
+        lengths: length of each segment.
         between: length that each separator adds.
         most: the length that no joined row exceeds.
 

@@ -75,15 +75,15 @@ _WHOLE = str.split("ill its hell shell shed were well whore")
 
 def _clitics() -> dict[str, tuple[str, ...]]:
     """Contractions such as ``don't``, with and without the apostrophe."""
-    found: dict[str, tuple[str, ...]] = {}
+    clitics: dict[str, tuple[str, ...]] = {}
 
     def add(heads: str, *tails: str) -> None:
         for head, tail in product(heads.split(), tails):
             for first in (head, head.title()):
                 parts = first, *tail.split()
-                found["".join(parts)] = parts
+                clitics["".join(parts)] = parts
                 bare = tuple(part.replace("'", "") for part in parts)
-                found["".join(bare)] = bare
+                clitics["".join(bare)] = bare
 
     everyone = "i you he she it we they"
     add("i", "'m", "'m a")
@@ -98,29 +98,29 @@ def _clitics() -> dict[str, tuple[str, ...]]:
     add("ca could do does did had may might must need ought sha should wo would", "n't", "n't 've")
     add("could might must should would", "'ve")
     add("ai are is was were have has dare", "n't")
-    return found
+    return clitics
 
 
 @cache
 def _special() -> dict[str, tuple[str, ...]]:
     """Strings that are words, or contain them, by themselves."""
-    found = _clitics()
+    special = _clitics()
     for hour, half in product(range(1, 13), ("a.m.", "am", "p.m.", "pm")):
-        found[f"{hour}{half}"] = (str(hour), half)
+        special[f"{hour}{half}"] = (str(hour), half)
     for text in _PARTED.split("|"):
         parts = tuple(text.split())
-        found["".join(parts)] = parts
+        special["".join(parts)] = parts
         if "".join(parts) not in _ONLY_LOWER:
-            found["".join(parts).capitalize()] = (parts[0].capitalize(), *parts[1:])
+            special["".join(parts).capitalize()] = (parts[0].capitalize(), *parts[1:])
     for word in (*_ABBREVIATIONS, *_FACES, *(f"{letter}." for letter in "abcdefghijklmnopqrstuvwxyz")):
-        found[word] = (word,)
+        special[word] = (word,)
     for word in _WHOLE:
         for form in (word, word.title()):
-            found.pop(form, None)
+            special.pop(form, None)
     for scale in "cfkCFK":
-        found[f"°{scale}."] = ("°", scale, ".")
+        special[f"°{scale}."] = ("°", scale, ".")
     curly = str.maketrans("'", "’")
-    return found | {word.translate(curly): tuple(part.translate(curly) for part in found[word]) for word in found}
+    return special | {word.translate(curly): tuple(part.translate(curly) for part in special[word]) for word in special}
 
 
 def _symbols() -> str:
@@ -257,12 +257,12 @@ def _kinds() -> npt.NDArray[np.uint16]:
         *((runs.QUOTE, _QUOTES), (runs.FRONT, f"§%=—–{marks}{money}{known.icons}"), (runs.BACK, "".join(_SINGLE))),
         *((runs.ICON, known.icons), (runs.LABEL, known.label), (runs.BEFORE_STOP, f"0-9{known.lower}%²+|{marks}-")),
     ):
-        for found in re.finditer("(.)(?:-(.))?", characters):
-            kinds[ord(found[1]) : ord(found[2] or found[1]) + 1] |= bit
+        for interval in re.finditer("(.)(?:-(.))?", characters):
+            kinds[ord(interval[1]) : ord(interval[2] or interval[1]) + 1] |= bit
     every = "".join(map(chr, range(runs.POINTS)))
     for bit, pattern in ((runs.ALNUM, r"[^\W_]+"), (runs.DECIMAL, r"\d+")):
-        for found in re.finditer(pattern, every):
-            kinds[found.start() : found.end()] |= bit
+        for match in re.finditer(pattern, every):
+            kinds[match.start() : match.end()] |= bit
     return kinds
 
 
@@ -299,8 +299,8 @@ def _by_rule(chunk: str, rules: _Rules, special: dict[str, tuple[str, ...]]) -> 
     elif is_special(start, stop):
         middle = list(special[core])
     else:
-        whole = core.isalnum() or ("." in core and patterns.address.match(core))
-        middle = [core] if whole else _cut(core, patterns)
+        is_word = core.isalnum() or ("." in core and patterns.address.match(core))
+        middle = [core] if is_word else _cut(core, patterns)
     return before + middle + after[::-1]
 
 
@@ -311,8 +311,8 @@ def _front(chunk: str, start: int, stop: int, patterns: _Patterns) -> int:
         return next((len(money) for money in _LETTERED_CURRENCY if chunk.startswith(money, start, stop)), 0)
     if first == "." and chunk.startswith("..", start, stop):
         return stop - start - len(chunk[start:stop].lstrip("."))
-    found = patterns.prefix.match(chunk[start : min(stop, start + 4)])
-    return found.end() if found else 0
+    match = patterns.prefix.match(chunk[start : min(stop, start + 4)])
+    return match.end() if match else 0
 
 
 def _back(chunk: str, start: int, stop: int, patterns: _Patterns) -> int:
@@ -332,17 +332,17 @@ def _back(chunk: str, start: int, stop: int, patterns: _Patterns) -> int:
         return 2 if last in "sS" and before in {"'", "’"} else 0
     if last == "." and "°" not in window:
         return 1 if patterns.stop.match(window, len(window) - 1) else 0
-    found = patterns.suffix.search(window)
-    return len(window) - found.start() if found else 0
+    match = patterns.suffix.search(window)
+    return len(window) - match.start() if match else 0
 
 
 def _cut(core: str, patterns: _Patterns) -> list[str]:
     words, start = [], 0
-    for found in patterns.infix.finditer(core):
-        if found.start() == 0:
+    for match in patterns.infix.finditer(core):
+        if match.start() == 0:
             continue
-        words += [part for part in (core[start : found.start()], found[0]) if part]
-        start = found.end()
+        words += [part for part in (core[start : match.start()], match[0]) if part]
+        start = match.end()
     return [*words, core[start:]] if start < len(core) else words
 
 
@@ -352,17 +352,17 @@ def _rejoined(words: list[str], rules: _Rules) -> list[str]:
     As in spaCy, an exception that overlaps one before it keeps those after it from being put together too.
     """
     most = min(rules.window, len(words))
-    found = [
+    candidates = [
         (at, at + size)
         for size in range(most, 1, -1)
         for at in range(len(words) - size + 1)
         if tuple(words[at : at + size]) in rules.rejoined
     ]
-    if not found:
+    if not candidates:
         return words
     taken: set[int] = set()
     chosen = {}
-    for start, stop in found:
+    for start, stop in candidates:
         if start not in taken and stop - 1 not in taken:
             chosen[start] = stop
         taken.update(range(start, stop))

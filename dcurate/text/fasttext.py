@@ -43,8 +43,8 @@ def compile_kernels() -> None:
     """Compile the kernels without a model."""
     bounds, letters, table = _table([b"</s>", b"__label__"])
     find_entries(frozen(letters, np.uint8), 0, np.empty(0, np.int64))
-    none, one = np.empty(0), np.zeros((1, 1))
-    network = _network(bounds, letters, table, none, one, one, none, none, np.array([1, 1, 0, 0, 0, 1, SOFTMAX]))
+    none, matrix = np.empty(0), np.zeros((1, 1))
+    network = _network(bounds, letters, table, none, matrix, matrix, none, none, np.array([1, 1, 0, 0, 0, 1, SOFTMAX]))
     classify(np.array([0, 0]), letters, np.array([0]), network)
 
 
@@ -60,9 +60,9 @@ class _NumberReader:
         stop = self._at + count * np.dtype(dtype).itemsize
         if count < 0 or stop > len(self._data):
             raise ValueError("it is truncated")
-        found = np.frombuffer(self._data[self._at : stop].tobytes(), dtype)
+        numbers = np.frombuffer(self._data[self._at : stop].tobytes(), dtype)
         self._at = stop
-        return found
+        return numbers
 
     def whole(self, dtype: Any, count: int) -> list[int]:
         """The next numbers as Python integers."""
@@ -157,13 +157,13 @@ def _quantized(file: _NumberReader) -> npt.NDArray[np.float32]:
 
 
 def _decoded(file: _NumberReader, codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    width, parts, each, last = file.whole(np.int32, 4)
+    width, parts, part_width, last = file.whole(np.int32, 4)
     centroids = file.take(np.float32, width * 256)
     decoded = np.empty((len(codes), width), np.float32)
     for part in range(parts):
-        wide = last if part == parts - 1 else each
-        book = centroids[part * 256 * each :][: 256 * wide].reshape(256, wide)
-        decoded[:, part * each : part * each + wide] = book[codes[:, part]]
+        wide = last if part == parts - 1 else part_width
+        book = centroids[part * 256 * part_width :][: 256 * wide].reshape(256, wide)
+        decoded[:, part * part_width : part * part_width + wide] = book[codes[:, part]]
     return decoded
 
 

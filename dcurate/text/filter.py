@@ -48,10 +48,10 @@ class DocumentFilter(Part, ABC):
 
     def __post_init__(self) -> None:
         rule: Any = self
-        for one in fields(rule) if is_dataclass(rule) else ():
-            kind = one.type.__name__ if isinstance(one.type, type) else str(one.type)
-            if one.init and kind.removesuffix(" | None") in ("int", "float"):
-                _check_number(type(self).__name__, one.name, getattr(rule, one.name), kind)
+        for setting in fields(rule) if is_dataclass(rule) else ():
+            kind = setting.type.__name__ if isinstance(setting.type, type) else str(setting.type)
+            if setting.init and kind.removesuffix(" | None") in ("int", "float"):
+                _check_number(type(self).__name__, setting.name, getattr(rule, setting.name), kind)
 
     @property
     def name(self) -> str:
@@ -209,8 +209,8 @@ class WordFilter(SignalFilter):
 
 def _check_number(rule: str, name: str, value: Any, kind: str) -> None:
     missing = value is None and kind.endswith("None")
-    other = isinstance(value, bool) or not isinstance(value, Real)
-    if not missing and (other or np.isnan(float(value))):
+    not_number = isinstance(value, bool) or not isinstance(value, Real)
+    if not missing and (not_number or np.isnan(float(value))):
         raise PipelineError(f"{rule}: {name}={value!r} is {type(value).__name__}, not a number; give one")
 
 

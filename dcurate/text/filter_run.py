@@ -79,9 +79,9 @@ class FilterRun:
             return rule.scores(as_series(column_of(self._at_rows(field), field, text=True)))
         texts = self.column(field)
         if isinstance(rule, DocumentFilter):
-            given = ["" if text is None else text for text in texts]
-            each = rule.overrides("score_document", "score_documents")
-            return [rule.score_document(text) for text in given] if each else rule.score_documents(given)
+            strings = ["" if text is None else text for text in texts]
+            singly = rule.overrides("score_document", "score_documents")
+            return [rule.score_document(text) for text in strings] if singly else rule.score_documents(strings)
         return [rule(text) for text in texts]
 
     def kept(self, rule: Rule, scores: Column) -> npt.NDArray[np.bool_]:
@@ -138,8 +138,8 @@ class FilterRun:
             self._materialized = True
         if not (self._added or self._materialized) and len(self._rows) == self._batch.num_items:
             return replace(self._batch.with_data(self._batch.data), scored=tuple(self._scored))
-        left = self._left_on_gpu() if self._table is None else self._frame(np.ones(len(self._rows), np.bool_))
-        return replace(self._batch, data=left, rejections=tuple(self._rejections), scored=tuple(self._scored))
+        remaining = self._left_on_gpu() if self._table is None else self._frame(np.ones(len(self._rows), np.bool_))
+        return replace(self._batch, data=remaining, rejections=tuple(self._rejections), scored=tuple(self._scored))
 
     def _frame(self, mask: npt.NDArray[np.bool_]) -> Any:
         """The remaining rows where ``mask`` is true, with the columns added; of rows on a GPU no others are copied."""
@@ -169,8 +169,8 @@ class FilterRun:
         """A table of the column in its current state, for the remaining rows."""
         if field in self._added:
             self._materialize()
-        whole = self._whole(field)
-        return whole if len(self._rows) == whole.num_rows else rows_at(whole, self._rows)
+        table = self._whole(field)
+        return table if len(self._rows) == table.num_rows else rows_at(table, self._rows)
 
     def _signals_of(self, field: str) -> Signals:
         if field in self._added:
@@ -185,10 +185,10 @@ class FilterRun:
 
     def _left_on_gpu(self) -> Any:
         """The remaining rows of a cuDF batch, without copying data that never left the GPU."""
-        left = convert.rows_at(self._batch.data, self._rows)
+        remaining = convert.rows_at(self._batch.data, self._rows)
         for name, column in self._added.items():
-            left = convert.with_column(left, name, column)
-        return left
+            remaining = convert.with_column(remaining, name, column)
+        return remaining
 
     def _gpu_texts(self, column: Callable[[], TextColumn], field: str) -> CudaColumn:
         """The texts on the GPU; those of a cuDF batch are already there."""

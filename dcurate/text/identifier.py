@@ -104,61 +104,61 @@ class Identifier:
     def identify_all(self, texts: Iterable[str]) -> list[Identified]:
         """The languages of many texts, each as if alone."""
         shown = [_unmarked(encodable(text[: self._max_chars])) for text in texts]
-        found = [_by_script(text) for text in shown]
-        left = [place for place, language in enumerate(found) if language is None]
-        beginnings = [shown[place] for place in left]
-        others = [self._by_cld2(text) for text in beginnings]
-        for place, language in zip(left, self._by_models(beginnings, others), strict=True):
-            found[place] = language
-        return [language or UNKNOWN for language in found]
+        languages = [_by_script(text) for text in shown]
+        undecided = [place for place, language in enumerate(languages) if language is None]
+        beginnings = [shown[place] for place in undecided]
+        by_cld2 = [self._by_cld2(text) for text in beginnings]
+        for place, language in zip(undecided, self._by_models(beginnings, by_cld2), strict=True):
+            languages[place] = language
+        return [language or UNKNOWN for language in languages]
 
-    def _by_models(self, texts: list[str], others: list[tuple[str, float]]) -> list[Identified]:
+    def _by_models(self, texts: list[str], by_cld2: list[tuple[str, float]]) -> list[Identified]:
         """The result of both models, given CLD2's; fastText reads more than the beginning only if they disagree."""
         seen = self._by_fasttext([text[:_GLANCE] for text in texts])
         again = [
             place
             for place, text in enumerate(texts)
-            if len(text) > _GLANCE and seen[place].language != others[place][0]
+            if len(text) > _GLANCE and seen[place].language != by_cld2[place][0]
         ]
-        for place, found in zip(again, self._by_fasttext([texts[place] for place in again]), strict=True):
-            seen[place] = found
-        return [self._of_three(*three) for three in zip(texts, seen, others, strict=True)]
+        for place, language in zip(again, self._by_fasttext([texts[place] for place in again]), strict=True):
+            seen[place] = language
+        return [self._of_three(*three) for three in zip(texts, seen, by_cld2, strict=True)]
 
-    def _of_three(self, text: str, one: Identified, other: tuple[str, float]) -> Identified:
+    def _of_three(self, text: str, by_fasttext: Identified, by_cld2: tuple[str, float]) -> Identified:
         """The results of fastText and CLD2, with the profiles where they disagree."""
-        found = self._decided(one, other)
-        asked = one.language != other[0] and len(text) >= _FEW
+        decided = self._decided(by_fasttext, by_cld2)
+        asked = by_fasttext.language != by_cld2[0] and len(text) >= _FEW
         third = self._declaration.closest(text[:_LOOK]) if asked else None
-        if third is None or third.language == found.language:
-            return found
-        if third.language in (one.language, other[0]):
-            score = one.score if third.language == one.language else other[1]
-            return Identified(third.language, score) if third.likeness >= _SOMEWHAT else found
-        return Identified(third.language, min(third.likeness, 1.0)) if _believed(third, found) else found
+        if third is None or third.language == decided.language:
+            return decided
+        if third.language in (by_fasttext.language, by_cld2[0]):
+            score = by_fasttext.score if third.language == by_fasttext.language else by_cld2[1]
+            return Identified(third.language, score) if third.likeness >= _SOMEWHAT else decided
+        return Identified(third.language, min(third.likeness, 1.0)) if _believed(third, decided) else decided
 
-    def _decided(self, one: Identified, other: tuple[str, float]) -> Identified:
-        language, share = other
-        if one.language == language:
-            return Identified(language, max(one.score, share))
+    def _decided(self, by_fasttext: Identified, by_cld2: tuple[str, float]) -> Identified:
+        language, share = by_cld2
+        if by_fasttext.language == language:
+            return Identified(language, max(by_fasttext.score, share))
         if language != UNKNOWN.language:
             beyond = language not in self._known_to_fasttext
-            return Identified(language, share) if beyond or one.score < _SURE else one
-        least = _ENOUGH if one.language in self._known_to_cld2 else _LIKELY
-        return one if one.score >= least else UNKNOWN
+            return Identified(language, share) if beyond or by_fasttext.score < _SURE else by_fasttext
+        least = _ENOUGH if by_fasttext.language in self._known_to_cld2 else _LIKELY
+        return by_fasttext if by_fasttext.score >= least else UNKNOWN
 
     def _by_fasttext(self, texts: list[str]) -> list[Identified]:
         column = column_of((text.lower() if text.isupper() else text).encode() for text in texts)
-        found = self._fasttext.classify(*column, np.arange(len(texts)))
-        scores = np.minimum(found.probability, 1.0).tolist()
-        return [Identified(self._codes[label], score) for label, score in zip(found.label, scores, strict=True)]
+        predictions = self._fasttext.classify(*column, np.arange(len(texts)))
+        scores = np.minimum(predictions.probability, 1.0).tolist()
+        return [Identified(self._codes[label], score) for label, score in zip(predictions.label, scores, strict=True)]
 
     def _by_cld2(self, text: str) -> tuple[str, float]:
         """The language that CLD2 is confident of, or ``und``, and its share of the text."""
         try:
-            found = self._cld2.detect(text.encode())
+            detected = self._cld2.detect(text.encode())
         except self._cld2.error:  # it refuses control characters and unassigned code points
-            found = self._cld2.detect(_printable(text).encode())
-        sure, _, ((_, label, percent, _), *_) = found
+            detected = self._cld2.detect(_printable(text).encode())
+        sure, _, ((_, label, percent, _), *_) = detected
         return (_code(label), percent / 100) if sure else UNKNOWN
 
 

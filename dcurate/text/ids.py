@@ -19,7 +19,7 @@ class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
         id_field: the column.
         id_prefix: prefix of the ids, before an underscore; empty by default.
         overwrite: replace a column of that name instead of refusing.
-        name: of the stage.
+        name: name of the stage.
 
     An id is made of the digest of the batch's key and the number of the row: it depends neither on the worker that
     made it nor on what else was running.

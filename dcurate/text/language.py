@@ -88,10 +88,10 @@ class LanguageId(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = DocumentBatch.given(task).to_arrow()
         signals = Signals(text_column(table, self.text_field), Needs())
         texts = list(signals.texts())
-        found = self._identifier.identify_all(texts)
-        languages = [one.language for one in found]
+        guesses = self._identifier.identify_all(texts)
+        languages = [guess.language for guess in guesses]
         table = with_column(table, self.language_field, languages)
-        table = with_column(table, self.score_field, np.array([one.score for one in found], np.float64))
+        table = with_column(table, self.score_field, np.array([guess.score for guess in guesses], np.float64))
         if self.script_field is not None:
             table = with_column(table, self.script_field, _scripts(signals, languages))
         if self.paragraphs_field is not None:
@@ -99,7 +99,7 @@ class LanguageId(ProcessingStage[DocumentBatch, DocumentBatch]):
         return task.with_data(table)
 
     def _of_paragraphs(self, text: str) -> list[str]:
-        return [found.language for found in self._identifier.identify_all(text.split("\n\n"))]
+        return [guess.language for guess in self._identifier.identify_all(text.split("\n\n"))]
 
 
 def _scripts(signals: Signals, languages: list[str]) -> list[str]:

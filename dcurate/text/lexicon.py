@@ -145,8 +145,8 @@ class Words:
         ]
         text = np.frombuffer("\n".join(form for form, _ in forms).encode(errors="surrogatepass"), np.uint8)
         numbers = self._lexicon.table.number(np.array([0, len(text)]), text, np.zeros(1, np.int64)).numbers
-        there = numbers < len(places)
-        places[numbers[there]] = np.array([place for _, place in forms], np.int32)[there]
+        in_lexicon = numbers < len(places)
+        places[numbers[in_lexicon]] = np.array([place for _, place in forms], np.int32)[in_lexicon]
         return places
 
     def marked(self, rule: WordRule) -> npt.NDArray[np.uint8]:
@@ -208,20 +208,20 @@ class _Lexicon:
         self._firsts.extend(np.zeros(1, np.int64))
         self._known = (_Growing(np.int32), _Growing(np.uint8), _Growing(np.uint64), _Growing(np.uint64))
 
-    def words(self, found: Numbered) -> Words:
+    def words(self, numbered: Numbered) -> Words:
         """The words of texts whose strings have ids."""
         if self._split.text is not None:
             self._learn()
-            runs = WhitespaceTokens(found, self._firsts.values, self._parts.values)
-            found = expanded(*runs)
+            runs = WhitespaceTokens(numbered, self._firsts.values, self._parts.values)
+            numbered = expanded(*runs)
         else:
-            runs = WhitespaceTokens(found, self._firsts.values, self._parts.values)
+            runs = WhitespaceTokens(numbered, self._firsts.values, self._parts.values)
         before = len(self._known[0].values)
         if before < len(self.table):
             new = _known(*self.table.layout(before, len(self.table)))
             for kept, name in zip(self._known, new._fields, strict=True):
                 kept.extend(getattr(new, name))
-        return Words(found, Known(*(values.values for values in self._known)), runs, self)
+        return Words(numbered, Known(*(values.values for values in self._known)), runs, self)
 
     def marked(self, rule: WordRule) -> npt.NDArray[np.uint8]:
         """The result of a rule for each word so far."""
@@ -237,18 +237,18 @@ class _Lexicon:
             return
         layout = self._runs.layout(self._seen, len(self._runs))
         counts, short = self._split.short(*layout)
-        left = np.flatnonzero(counts == 0)
+        unsplit = np.flatnonzero(counts == 0)
         text = layout[1].tobytes()
         split: list[str] = []
         for place, start, stop in zip(
-            left.tolist(), layout[0][left].tolist(), layout[0][left + 1].tolist(), strict=True
+            unsplit.tolist(), layout[0][unsplit].tolist(), layout[0][unsplit + 1].tolist(), strict=True
         ):
             words = self._split.words(text[start:stop].decode(errors="surrogatepass"))
             counts[place] = len(words)
             split += words
         by_hand = np.frombuffer("\n".join(split).encode(errors="surrogatepass"), np.uint8)
         is_by_hand = np.zeros(len(counts), np.bool_)
-        is_by_hand[left] = True
+        is_by_hand[unsplit] = True
         parts = np.empty(int(counts.sum()), np.int32)
         places = np.repeat(is_by_hand, counts)
         parts[~places], parts[places] = (self._numbers(words) for words in (short, by_hand))

@@ -70,13 +70,13 @@ def tokenizer(name: str) -> Tokenizer:
         PipelineError: the library, or what it needs for the language, is not installed, or it has no such language.
     """
     library, _, lang = name.partition(":")
-    found = _LIBRARIES[library]
+    entry = _LIBRARIES[library]
     try:
-        import_module(found.module)
+        import_module(entry.module)
     except ImportError as error:
-        sentence = f"words={name!r} needs {found.title}: pip install {found.package}; words='english' needs nothing"
+        sentence = f"words={name!r} needs {entry.title}: pip install {entry.package}; words='english' needs nothing"
         raise PipelineError(sentence) from error
     try:
-        return found.load(lang)
+        return entry.load(lang)
     except ImportError as error:
         raise PipelineError(f"words={name!r}: {' '.join(str(error).split())}") from error

@@ -44,7 +44,7 @@ class Grams(NamedTuple):
 
     Args:
         words: the splitter of the words.
-        how: which copies count.
+        how: the copies that count.
         tops: n-gram sizes for the most frequent n-gram.
         duplicates: n-gram sizes for all repeated n-grams.
     """

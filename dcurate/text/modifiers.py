@@ -108,15 +108,15 @@ class Slicer(TextModifier):
     def modify_document(self, text: str) -> str:
         start, stop = self.left or 0, len(text) if self.right is None else self.right
         if isinstance(start, str):
-            found = text.find(start)
-            if found < 0:
+            position = text.find(start)
+            if position < 0:
                 return ""
-            start = found if self.include_left else found + len(start)
+            start = position if self.include_left else position + len(start)
         if isinstance(stop, str):
-            found = text.rfind(stop)
-            if found < 0:
+            position = text.rfind(stop)
+            if position < 0:
                 return ""
-            stop = found + len(stop) if self.include_right else found
+            stop = position + len(stop) if self.include_right else position
         return text[start:stop].strip() if self.strip else text[start:stop]
 
 
@@ -161,13 +161,13 @@ class BoilerPlateStringModifier(TextModifier):
         lower = [paragraph.lower() for paragraph in paragraphs]
         if any(phrase in paragraph for paragraph in lower for phrase in FILLER):
             return ""
-        found = [place for place, paragraph in enumerate(lower) if any(phrase in paragraph for phrase in POLICY)]
-        if found and not self.remove_if_at_top_or_bottom:
+        matches = [place for place, paragraph in enumerate(lower) if any(phrase in paragraph for phrase in POLICY)]
+        if matches and not self.remove_if_at_top_or_bottom:
             return ""
-        together = bool(found) and found[-1] - found[0] + 1 == len(found) < len(paragraphs)
-        if not together or (found[0] and found[-1] + 1 < len(paragraphs)):
+        together = bool(matches) and matches[-1] - matches[0] + 1 == len(matches) < len(paragraphs)
+        if not together or (matches[0] and matches[-1] + 1 < len(paragraphs)):
             return text
-        return "\n\n".join(paragraphs[: found[0]] + paragraphs[found[-1] + 1 :])
+        return "\n\n".join(paragraphs[: matches[0]] + paragraphs[matches[-1] + 1 :])
 
 
 @dataclass(frozen=True)
@@ -202,19 +202,19 @@ def _without_underlines(line: str) -> str:
     """
     if "_" not in line:
         return line
-    ends = [[found.start() for found in pattern.finditer(line)][::-1] for pattern in _UNDERLINE_ENDS]
+    ends = [[match.start() for match in pattern.finditer(line)][::-1] for pattern in _UNDERLINE_ENDS]
     kept, done = [], 0
     begin = _UNDERLINE.search(line)
     while begin:
         place = begin.start()
         stop = place + 1
         for size in (2, 1) if line.startswith("__", place) and line[place + 2 : place + 3].strip() else (1,):
-            left = ends[size - 1]
-            while left and left[-1] <= place + size:
-                left.pop()
-            if left:
-                kept += [line[done:place], line[place + size : left[-1]]]
-                done = stop = left[-1] + size
+            closings = ends[size - 1]
+            while closings and closings[-1] <= place + size:
+                closings.pop()
+            if closings:
+                kept += [line[done:place], line[place + size : closings[-1]]]
+                done = stop = closings[-1] + size
                 break
         begin = _UNDERLINE.search(line, stop)
     return "".join([*kept, line[done:]])

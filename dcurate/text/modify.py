@@ -30,7 +30,7 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
         input_fields: the column that is read; a list of one for each modifier; or a list of lists for modifiers
             that read several columns, whose values are then given by name.
         output_fields: the column that is written, one for all or a list; by default the one that was read.
-        name: of the stage; by default that of the modifier.
+        name: name of the stage; by default that of the modifier.
 
     A null stays null under a modifier of one column; functions receive the value of the column.
 
@@ -104,14 +104,14 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     @property
     def cheap_setup(self) -> bool:
-        return not any(isinstance(given, DocumentModifier) and given.loads_model for given in self._modifiers)
+        return not any(isinstance(modifier, DocumentModifier) and modifier.loads_model for modifier in self._modifiers)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table, counts = DocumentBatch.given(task).to_arrow(), Counter[str]()
         for modifier, (fields, target) in zip(self._modifiers, self._columns(), strict=True):
             if _by_column(modifier) and len(fields) == 1:
-                new_texts, found = modifier.modify_and_count(text_column(table, fields[0]))
-                counts.update(found)
+                new_texts, new_counts = modifier.modify_and_count(text_column(table, fields[0]))
+                counts.update(new_counts)
                 table = with_layout(table, target, new_texts, fields[0])
                 continue
             if isinstance(modifier, TextModifier):
@@ -137,10 +137,12 @@ def _modified(modifier: Modification, columns: dict[str, list[Any]]) -> list[Any
     return [function(value) for value in column]
 
 
-def _one_each(given: list[Any], count: int, what: str) -> list[Any]:
-    if len(given) not in (1, count):
-        raise PipelineError(f"{what} has {len(given)} entries for {count} modifiers; give one each, or one for all")
-    return given * count if len(given) == 1 else given
+def _one_each(entries: list[Any], count: int, argument: str) -> list[Any]:
+    if len(entries) not in (1, count):
+        raise PipelineError(
+            f"{argument} has {len(entries)} entries for {count} modifiers; give one each, or one for all"
+        )
+    return entries * count if len(entries) == 1 else entries
 
 
 def _is_modification(value: Any) -> bool:

@@ -13,8 +13,8 @@ def needed(module: str, what: str, extra: str) -> Any:
 
     Args:
         module: its name.
-        what: that needs it, for the error.
-        extra: of dcurate that brings it.
+        what: the task that needs the module, for the error message.
+        extra: the extra of dcurate that installs the module.
 
     Raises:
         ResourceError: it is not installed.

@@ -99,11 +99,11 @@ class DocumentCounts:
             self.columns[name] = _added(self.columns.get(name, Counter()), counts)
 
 
-def _added(one: Counter[str] | None, other: Counter[str] | None) -> Counter[str] | None:
+def _added(first: Counter[str] | None, second: Counter[str] | None) -> Counter[str] | None:
     """Both together; None once there are too many values."""
-    if one is None or other is None:
+    if first is None or second is None:
         return None
-    both = one + other
+    both = first + second
     return both if len(both) <= MOST_VALUES else None
 
 
@@ -119,7 +119,10 @@ class CountsBatch(Batch):
 
     @property
     def nbytes(self) -> int:
-        ranges = sum(len(each.kept_scores.ranges) + len(each.dropped_scores.ranges) for each in self.counts.filters)
+        ranges = sum(
+            len(filter_counts.kept_scores.ranges) + len(filter_counts.dropped_scores.ranges)
+            for filter_counts in self.counts.filters
+        )
         return 1024 + 100 * (ranges + len(self.counts.texts.counts))
 
     def get_columns(self) -> list[str]:
@@ -152,8 +155,13 @@ class ProfileDocuments(RuleStage[CountsBatch]):
         return [*self.filters, *([] if self.tokens is None else [self.tokens])]
 
     def inputs(self) -> Spec:
-        own = [column_of_rule(rule, self.text_field) for rule in self._rules]
-        wanted = [self.text_field, *own, *([] if self.id_field is None else [self.id_field]), *(self.columns or ())]
+        rule_columns = [column_of_rule(rule, self.text_field) for rule in self._rules]
+        wanted = [
+            self.text_field,
+            *rule_columns,
+            *([] if self.id_field is None else [self.id_field]),
+            *(self.columns or ()),
+        ]
         return ["data"], list(dict.fromkeys(wanted))
 
     def process(self, task: DocumentBatch) -> CountsBatch:
@@ -166,8 +174,8 @@ class ProfileDocuments(RuleStage[CountsBatch]):
         counts.null = task.num_items - len(rows)
         self._count_filters(counts, run, _ExampleRows(task, signals, self.id_field))
         for name in self._counted(task):
-            found = Counter(map(str, values(task.to_arrow(), name)))
-            counts.columns[name] = _added(Counter(), found)
+            value_counts = Counter(map(str, values(task.to_arrow(), name)))
+            counts.columns[name] = _added(Counter(), value_counts)
         return CountsBatch(counts=counts)
 
     def _counted(self, task: DocumentBatch) -> Sequence[str]:
@@ -209,15 +217,17 @@ class ProfileDocuments(RuleStage[CountsBatch]):
         before: npt.NDArray[np.int64] = np.cumsum(fails, axis=0) - fails
         counts.kept = int((failed == 0).sum())
         for scores, fail, earlier in zip(scored, fails, before, strict=True):
-            each = FilterCounts(int(fail.sum()), int((fail & (earlier == 0)).sum()), int((fail & (failed == 1)).sum()))
+            filter_counts = FilterCounts(
+                int(fail.sum()), int((fail & (earlier == 0)).sum()), int((fail & (failed == 1)).sum())
+            )
             numbers = _as_numbers(scores)
             if numbers is None:
-                each.labels.update(map(str, scores))
+                filter_counts.labels.update(map(str, scores))
             else:
-                each.kept_scores.add(numbers[~fail])
-                each.dropped_scores.add(numbers[fail])
-            each.samples = rows.samples(fail, scores, self.samples)
-            counts.filters.append(each)
+                filter_counts.kept_scores.add(numbers[~fail])
+                filter_counts.dropped_scores.add(numbers[fail])
+            filter_counts.samples = rows.samples(fail, scores, self.samples)
+            counts.filters.append(filter_counts)
 
 
 def _as_numbers(scores: Column) -> npt.NDArray[Any] | None:
@@ -264,8 +274,8 @@ class _ExampleRows:
         offsets, data = self.signals.column
         start, stop = int(offsets[row]), int(offsets[row + 1])
         text = data[start : min(stop, start + 4 * EXCERPT)].tobytes().decode(errors="replace")
-        whole = " ".join(text.split())
-        return whole if len(whole) <= EXCERPT and stop - start <= 4 * EXCERPT else f"{whole[: EXCERPT - 1]}…"
+        excerpt = " ".join(text.split())
+        return excerpt if len(excerpt) <= EXCERPT and stop - start <= 4 * EXCERPT else f"{excerpt[: EXCERPT - 1]}…"
 
 
 def _json_value(score: Any) -> str:

@@ -27,7 +27,7 @@ def summary_of(
     """A corpus in numbers.
 
     Args:
-        counts: of all its documents.
+        counts: counts of all documents of the corpus.
         filters: the filters that scored them, in order.
         most_dropped: the share of documents above which another threshold is suggested.
         tokens_estimated: whether tokens were estimated from bytes.
@@ -35,8 +35,10 @@ def summary_of(
     names = _unique([rule.name for rule in filters])
     lengths = {name: _distribution(name, sketch, totals=True) for name, sketch in counts.lengths.items()}
     profiles = tuple(
-        _filter_profile(name, rule, each, counts.documents, most_dropped)
-        for name, rule, each in zip(names, filters, counts.filters or [FilterCounts() for _ in filters], strict=True)
+        _filter_profile(name, rule, filter_counts, counts.documents, most_dropped)
+        for name, rule, filter_counts in zip(
+            names, filters, counts.filters or [FilterCounts() for _ in filters], strict=True
+        )
     )
     return ProfileSummary(
         documents=counts.documents,
@@ -56,17 +58,17 @@ def summary_of(
 def _distribution(
     name: str, sketch: NumberSketch, dropped: NumberSketch | None = None, *, totals: bool = False
 ) -> Distribution:
-    whole = _together(sketch, dropped)
-    some = whole.count > 0
+    combined = _together(sketch, dropped)
+    some = combined.count > 0
     return Distribution(
         name=name,
-        count=whole.count,
-        missing=whole.missing,
-        least=whole.least if some else None,
-        most=whole.most if some else None,
-        total=whole.total if totals else None,
-        whole=whole.whole,
-        quantiles={level: whole.quantile(level) for level in LEVELS} if some else {},
+        count=combined.count,
+        missing=combined.missing,
+        least=combined.least if some else None,
+        most=combined.most if some else None,
+        total=combined.total if totals else None,
+        whole=combined.whole,
+        quantiles={level: combined.quantile(level) for level in LEVELS} if some else {},
         histogram=histogram(sketch, dropped),
     )
 
@@ -88,8 +90,8 @@ def _filter_profile(
 
 def _cuts(rule: DocumentFilter, counts: FilterCounts, documents: int, most_dropped: float) -> tuple[DroppedSide, ...]:
     """The sides on which a filter drops, with the thresholds that drop at most given shares of documents."""
-    whole = _together(counts.kept_scores, counts.dropped_scores)
-    ends, upto = whole.ends(), whole.upto()
+    combined = _together(counts.kept_scores, counts.dropped_scores)
+    ends, upto = combined.ends(), combined.upto()
     if len(ends) < 3:
         return ()
     probes = np.unique(np.concatenate([ends, _PROBES]))
@@ -97,13 +99,15 @@ def _cuts(rule: DocumentFilter, counts: FilterCounts, documents: int, most_dropp
     if not kept.any():
         return ()
     first, last = int(np.argmax(kept)), len(kept) - 1 - int(np.argmax(kept[::-1]))
-    sides = [side for side, there in (("low", first > 0), ("high", last < len(kept) - 1)) if there]
+    sides = [side for side, drops in (("low", first > 0), ("high", last < len(kept) - 1)) if drops]
     dropped = _dropped_by_side(counts, float(probes[first]), float(probes[last]), sides)
     cuts = []
     for side in sides:
-        choices = {share: _choice(side, share, ends, upto, whole.whole) for share in (*DROPS, most_dropped)}
+        choices = {share: _choice(side, share, ends, upto, combined.whole) for share in (*DROPS, most_dropped)}
         suggested = choices[most_dropped] if dropped[side] > most_dropped * documents else None
-        distinct = sorted({choice for choice in choices.values() if choice is not None}, key=lambda each: each.dropped)
+        distinct = sorted(
+            {choice for choice in choices.values() if choice is not None}, key=lambda choice: choice.dropped
+        )
         cuts.append(DroppedSide(side, dropped[side], tuple(distinct), suggested))
     return tuple(cuts)
 
@@ -119,7 +123,7 @@ def _dropped_by_side(counts: FilterCounts, lowest: float, highest: float, sides:
 
 
 def _choice(
-    side: str, share: float, ends: npt.NDArray[np.float64], upto: npt.NDArray[np.int64], whole: bool
+    side: str, share: float, ends: npt.NDArray[np.float64], upto: npt.NDArray[np.int64], integral: bool
 ) -> ThresholdChoice | None:
     """The strictest threshold that drops at most a share of the numbers; None if every one drops more."""
     total = int(upto[-1])
@@ -128,17 +132,17 @@ def _choice(
         if below < 0:
             return None
         edge = float(ends[below])
-        return ThresholdChoice(f">= {edge + 1:.0f}" if whole else f"> {edge:.4g}", edge + whole, int(upto[below]))
+        return ThresholdChoice(f">= {edge + 1:.0f}" if integral else f"> {edge:.4g}", edge + integral, int(upto[below]))
     place = int(np.searchsorted(upto, total - share * total))
     edge = float(ends[place])
-    return ThresholdChoice(f"<= {edge:.0f}" if whole else f"<= {edge:.4g}", edge, total - int(upto[place]))
+    return ThresholdChoice(f"<= {edge:.0f}" if integral else f"<= {edge:.4g}", edge, total - int(upto[place]))
 
 
-def _together(one: NumberSketch, other: NumberSketch | None) -> NumberSketch:
+def _together(first: NumberSketch, second: NumberSketch | None) -> NumberSketch:
     both = NumberSketch()
-    both.merge(one)
-    if other is not None:
-        both.merge(other)
+    both.merge(first)
+    if second is not None:
+        both.merge(second)
     return both
 
 

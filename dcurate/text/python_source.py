@@ -78,7 +78,7 @@ def _parsed(source: str) -> ast.Module:
 def _comments(source: str) -> Iterator[str]:
     if _NESTS and _FORMATTED.search(source):
         return _tokenized(source)
-    return (found[1] for found in _STRING_OR_COMMENT.finditer(source) if found[1])
+    return (match[1] for match in _STRING_OR_COMMENT.finditer(source) if match[1])
 
 
 def _tokenized(source: str) -> Iterator[str]:
@@ -90,10 +90,10 @@ def _tokenized(source: str) -> Iterator[str]:
 
 def _docstrings(tree: ast.Module) -> Iterator[str | None]:
     """Docstrings of the module, classes and functions; only statements are visited."""
-    left: list[ast.AST] = [tree]
-    while left:
-        node = left.pop()
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             yield ast.get_docstring(node)
         for block in ("body", "orelse", "finalbody", "handlers", "cases"):
-            left.extend(getattr(node, block, ()))
+            pending.extend(getattr(node, block, ()))

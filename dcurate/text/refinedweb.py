@@ -42,7 +42,7 @@ def _is_number(line: str) -> bool:
 
 def _without(pattern: re.Pattern[str], lines: list[str]) -> list[str]:
     cut = [pattern.sub("", line) if len(line.split()) <= _SHORT else line for line in lines]
-    return [left for line, left in zip(lines, cut, strict=True) if not line or left.strip()]
+    return [remaining for line, remaining in zip(lines, cut, strict=True) if not line or remaining.strip()]
 
 
 def lines_left(text: str) -> str:
@@ -96,5 +96,5 @@ class RefinedWebRemovedFilter(BoundedFilter):
 
 
 def _removed(text: str) -> float:
-    before, left = words_of(text), lines_left(text)
-    return (before - words_of(left)) / before if before and left else 1.0
+    before, remaining = words_of(text), lines_left(text)
+    return (before - words_of(remaining)) / before if before and remaining else 1.0

@@ -55,22 +55,22 @@ def one_each(values: Any, count: int, what: str) -> list[Any]:
         >>> one_each(["text"], 2, "text_field")
         ['text', 'text']
     """
-    given = one_or_many(values)
-    if len(given) == 1:
-        return given * count
-    if len(given) != count:
-        raise PipelineError(f"{what} has {len(given)} entries for {count} functions; give one each, or one for all")
-    return given
+    entries = one_or_many(values)
+    if len(entries) == 1:
+        return entries * count
+    if len(entries) != count:
+        raise PipelineError(f"{what} has {len(entries)} entries for {count} functions; give one each, or one for all")
+    return entries
 
 
 def own_each(values: Any, count: int, what: str) -> list[str]:
     """One name for each of ``count`` rules, without duplicates."""
-    given = one_or_many(values)
-    if len(given) != count or not all(isinstance(name, str) and name for name in given):
+    names = one_or_many(values)
+    if len(names) != count or not all(isinstance(name, str) and name for name in names):
         raise PipelineError(
             f"{what}={values!r} must name {count} column{'s' if count > 1 else ''}, one for each function"
         )
-    return given
+    return names
 
 
 def checked(rules: Any, kinds: str, accepts: Callable[[Any], bool]) -> list[Any]:
@@ -79,13 +79,13 @@ def checked(rules: Any, kinds: str, accepts: Callable[[Any], bool]) -> list[Any]
     Raises:
         PipelineError: there is none, or one of them is not acceptable.
     """
-    given = one_or_many(rules)
-    if not given:
+    functions = one_or_many(rules)
+    if not functions:
         raise PipelineError(f"an empty list of functions; give at least one {kinds}")
-    for rule in given:
+    for rule in functions:
         if isinstance(rule, type) or not accepts(rule):
             raise PipelineError(f"{rule!r} is not a {kinds}{_hint(rule, kinds)}")
-    return given
+    return functions
 
 
 def _hint(rule: Any, kinds: str) -> str:
@@ -97,7 +97,7 @@ def _hint(rule: Any, kinds: str) -> str:
     if (
         inspect.isfunction(rule)
         and kinds == "filter"
-        and not any(one.default is one.empty for one in inspect.signature(rule).parameters.values())
+        and not any(parameter.default is parameter.empty for parameter in inspect.signature(rule).parameters.values())
     ):
         return f"; call it if it makes filters: {rule.__name__}()"
     if callable(rule) and kinds == "filter":
@@ -152,8 +152,8 @@ def kept_by(rule: Rule, scores: Any) -> npt.NDArray[np.bool_]:
     if isinstance(rule, ColumnFilter) and not rule.overrides("keep_document", "keep_column"):
         return rule.kept(scores)
     keep: Callable[[Any], Any] = rule.keep_document if isinstance(rule, DocumentFilter) else rule
-    each = scores.tolist() if isinstance(scores, np.ndarray) else scores
-    return np.array([bool(keep(score)) for score in each], np.bool_)
+    plain_scores = scores.tolist() if isinstance(scores, np.ndarray) else scores
+    return np.array([bool(keep(score)) for score in plain_scores], np.bool_)
 
 
 #: What kernels are run on once, to be ready.

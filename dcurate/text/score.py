@@ -42,7 +42,7 @@ class Score(RuleStage[DocumentBatch]):
             Built-in filters are computed for a whole batch at once; functions are called for each document.
         score_field: the column for the score; for a list of functions a list of as many.
         text_field: the column that is scored; one for all, or a list.
-        name: of the stage; by default that of the filter.
+        name: name of the stage; by default that of the filter.
 
     A null text counts as empty for filters; functions receive the value of the column.
 
@@ -75,7 +75,7 @@ class Score(RuleStage[DocumentBatch]):
     @property
     def _text_fields(self) -> list[str]:
         fields = one_each(self.text_field, len(self._rules), "text_field")
-        return [column_of_rule(*each) for each in zip(self._rules, fields, strict=True)]
+        return [column_of_rule(*pair) for pair in zip(self._rules, fields, strict=True)]
 
     def requires(self) -> dict[str, str]:
         return required_by(self._rules)
@@ -105,7 +105,7 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
             or a list of these, applied in turn.
         filter_field: the column with the score; for a list of functions a list of as many.
         invert: swap kept and dropped documents; one for all, or a list.
-        name: of the stage; by default that of the filter.
+        name: name of the stage; by default that of the filter.
 
     Examples:
         >>> import pandas as pd
@@ -162,7 +162,7 @@ class ScoreFilter(RuleStage[DocumentBatch]):
         text_field: the column that is scored; one for all, or a list.
         score_field: a column to keep the score in, or None; for several filters a list of as many.
         invert: swap kept and dropped documents; one for all, or a list.
-        name: of the stage; by default that of the filter.
+        name: name of the stage; by default that of the filter.
 
     Dropped rows leave the batch as rejected by this stage, with the name of the filter as the reason. Stages with
     built-in filters that follow one another on the same column are merged into one that passes over the text once.
@@ -207,7 +207,7 @@ class ScoreFilter(RuleStage[DocumentBatch]):
     @property
     def _text_fields(self) -> list[str]:
         fields = one_each(self.text_field, len(self.filters), "text_field")
-        return [column_of_rule(*each) for each in zip(self.filters, fields, strict=True)]
+        return [column_of_rule(*pair) for pair in zip(self.filters, fields, strict=True)]
 
     @property
     def _score_fields(self) -> list[str | None]:
@@ -229,9 +229,9 @@ class ScoreFilter(RuleStage[DocumentBatch]):
 
     def leaving_texts(self, read_later: Sequence[str]) -> ScoreFilter:
         """Return the filter with the columns noted that later stages look at: other texts stay in the lines of rows."""
-        own = copy.copy(self)
-        own._read_later = tuple(read_later)
-        return own
+        stage = copy.copy(self)
+        stage._read_later = tuple(read_later)
+        return stage
 
     def apply(self, run: FilterRun) -> None:
         """Score and drop in a pass that other stages may share."""

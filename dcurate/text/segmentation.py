@@ -59,17 +59,17 @@ def _chinese() -> Splitter:
     cut("")
 
     def words(text: str) -> list[str]:
-        found: list[str] = []
+        pieces: list[str] = []
         for place, part in enumerate(_BLOCKS.split(text)):
             if place % 2 == 0:
-                found += _SINGLE.findall(part)
+                pieces += _SINGLE.findall(part)
                 continue
             for word in cut(part):
                 if len(word) > 1 and _MARK.search(word) and word not in _WITH_MARKS:
-                    found += filter(None, _PARTS.split(word))
+                    pieces += filter(None, _PARTS.split(word))
                 else:
-                    found.append(word)
-        return found
+                    pieces.append(word)
+        return pieces
 
     return words
 
@@ -87,14 +87,14 @@ def cut_runs(text: str) -> str:
 def _japanese() -> Splitter:
     mecab = needed("MeCab", "splitting Japanese into words", "lang")
     needed("unidic_lite", "splitting Japanese into words", "lang")
-    own = threading.local()  # a tagger must not be used by two threads at a time
+    local = threading.local()  # a tagger must not be used by two threads at a time
 
     def words(text: str) -> list[str]:
-        if not hasattr(own, "tagger"):
-            own.tagger = mecab.Tagger("-Owakati")
+        if not hasattr(local, "tagger"):
+            local.tagger = mecab.Tagger("-Owakati")
         cut = cut_runs(text.replace("\0", " "))
-        whole = own.tagger.parse(cut)
-        parts = map(own.tagger.parse, _PART.findall(cut)) if whole is None else [whole]
+        parsed = local.tagger.parse(cut)
+        parts = map(local.tagger.parse, _PART.findall(cut)) if parsed is None else [parsed]
         return [word for part in parts for word in part.rstrip("\n").split(" ")]
 
     words("")

@@ -186,7 +186,7 @@ class Signals:
     def narrowed(self, mask: npt.NDArray[np.bool_]) -> Signals:
         """The signals of the texts where ``mask`` is true; computed signals are kept."""
         narrow = Signals(self._column, self.needs, self.rows[mask], self.gpu_texts)
-        narrow._found = {key: _narrowed(found, mask) for key, found in self._found.items()}
+        narrow._found = {key: _narrowed(signal, mask) for key, signal in self._found.items()}
         narrow._spaced = {lang: signals.narrowed(mask) for lang, signals in self._spaced.items()}
         return narrow
 
@@ -221,8 +221,8 @@ class UsedSignals(Signals):
 
     def kernels(self) -> Iterator[Kernels]:
         """The kernels of the signals that were used."""
-        found: list[Any] = list(self._found)
-        for signal, args, kwargs in found:
+        used: list[Any] = list(self._found)
+        for signal, args, kwargs in used:
             known = vars(sys.modules[signal.__module__]).get(signal.__name__)
             if known is not None and known is signal:
                 load = partial(_measure, signal.__module__, signal.__name__, args, dict(kwargs))
@@ -243,10 +243,10 @@ def _measure(module: str, signal: str, args: Sequence[Any], kwargs: Mapping[str,
     getattr(importlib.import_module(module), signal)(*text_as_column("one two"), np.arange(1), *args, **kwargs)
 
 
-def _narrowed(found: Any, mask: npt.NDArray[np.bool_]) -> Any:
-    if isinstance(found, dict):
-        return {key: _narrowed(values, mask) for key, values in found.items()}
-    return type(found)(*(_narrowed(values, mask) for values in found)) if isinstance(found, tuple) else found[mask]
+def _narrowed(signal: Any, mask: npt.NDArray[np.bool_]) -> Any:
+    if isinstance(signal, dict):
+        return {key: _narrowed(values, mask) for key, values in signal.items()}
+    return type(signal)(*(_narrowed(values, mask) for values in signal)) if isinstance(signal, tuple) else signal[mask]
 
 
 def text_as_column(text: str) -> TextColumn:

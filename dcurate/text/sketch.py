@@ -134,16 +134,16 @@ def histogram(kept: NumberSketch, dropped: NumberSketch | None = None, most: int
     return tuple(Bar(*row) for row in rows)
 
 
-def _edges(low: float, high: float, whole: bool, most: int) -> npt.NDArray[np.float64]:
+def _edges(low: float, high: float, integral: bool, most: int) -> npt.NDArray[np.float64]:
     """Bar boundaries: two or more values, ascending."""
-    if whole and high - low < most and max(-low, high) < _COUNTABLE:
+    if integral and high - low < most and max(-low, high) < _COUNTABLE:
         return np.arange(low - 0.5, high + 1)
     if low >= 0 and high > 1000 * max(low, 1.0):
-        start = max(low, 1.0 if whole else high * 1e-6)
+        start = max(low, 1.0 if integral else high * 1e-6)
         edges = np.concatenate([[0.0 if low < start else low * 0.99], high * np.geomspace(start / high, 1.0, most)])
     elif low >= 0 and 0.5 <= high <= 1:
         edges = np.linspace(0, 1, most + 1)
-    elif whole and max(-low, high) < _COUNTABLE:
+    elif integral and max(-low, high) < _COUNTABLE:
         step = float(np.ceil((high - low + 1) / most))
         edges = np.arange(low - 0.5, high + step, step)
     else:
@@ -180,9 +180,9 @@ class TextSketch:
 
     def add(self, hashes: npt.NDArray[np.uint64]) -> None:
         """Add a hash for each document."""
-        found, counts = np.unique(hashes, return_counts=True)
-        self.exact &= len(found) <= self.size
-        self.counts.update(dict(zip(found[: self.size].tolist(), counts[: self.size].tolist(), strict=True)))
+        distinct, counts = np.unique(hashes, return_counts=True)
+        self.exact &= len(distinct) <= self.size
+        self.counts.update(dict(zip(distinct[: self.size].tolist(), counts[: self.size].tolist(), strict=True)))
         self._cut()
 
     def merge(self, other: TextSketch) -> None:

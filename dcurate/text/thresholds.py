@@ -28,17 +28,17 @@ def thresholds(stages: Iterable[AnyStage]) -> dict[str, dict[str, list[Threshold
 
     Examples:
         >>> from dcurate.text.filters.words import WordCountFilter
-        >>> found = thresholds([ScoreFilter(WordCountFilter(min_words=50, max_words=1000))])
-        >>> [one.keeps for one in found["word_count"]["word_count"]]
+        >>> by_stage = thresholds([ScoreFilter(WordCountFilter(min_words=50, max_words=1000))])
+        >>> [threshold.keeps for threshold in by_stage["word_count"]["word_count"]]
         ['>= 50', '<= 1000']
     """
-    found: dict[str, dict[str, list[Threshold]]] = {}
+    by_stage: dict[str, dict[str, list[Threshold]]] = {}
     for stage in stages:
         for rule, invert in _rules(stage):
             cuts = _cuts(rule, invert)
             if cuts:
-                found.setdefault(stage.name, {})[name_of(rule)] = cuts
-    return found
+                by_stage.setdefault(stage.name, {})[name_of(rule)] = cuts
+    return by_stage
 
 
 def _rules(stage: AnyStage) -> list[tuple[Rule, bool]]:

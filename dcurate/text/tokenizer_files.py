@@ -108,8 +108,8 @@ def load_tokenizer_file(path: str, asks: str, settings: Mapping[str, Any] | None
     Args:
         path: a Hugging Face ``tokenizer.json``, a SentencePiece ``.model``, or ranks of tiktoken.
         asks: who asks for it, for errors.
-        settings: of ranks: ``pattern``, a regular expression or the name of an encoding such as ``"cl100k_base"`` (that
-            of the file by default), and ``special_tokens`` with their ids.
+        settings: settings for ranks: ``pattern``, a regular expression or the name of an encoding such as
+            ``"cl100k_base"`` (that of the file by default), and ``special_tokens`` with their ids.
 
     Returns:
         a ``tokenizers.Tokenizer``, a ``SentencePieceProcessor`` or a ``tiktoken.Encoding``.

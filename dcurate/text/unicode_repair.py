@@ -37,9 +37,9 @@ class UnicodeReformatter(TextModifier):
         unescape_html: make characters of HTML entities; ``"auto"`` does until the first ``<`` of a document.
         remove_terminal_escapes: remove escape sequences that colour a terminal.
         fix_encoding: repair wrongly decoded text where that makes sense.
-        restore_byte_a0: as part of that, take a space for a no-break space where it helps.
-        replace_lossy_sequences: as part of that, insert U+FFFD for partly lost characters.
-        decode_inconsistent_utf8: as part of that, repair stretches on their own.
+        restore_byte_a0: with ``fix_encoding``, take a space for a no-break space where it helps.
+        replace_lossy_sequences: with ``fix_encoding``, insert U+FFFD for partly lost characters.
+        decode_inconsistent_utf8: with ``fix_encoding``, repair stretches on their own.
         fix_c1_controls: read control characters U+0080 to U+009F as Windows-1252, as browsers do.
         fix_latin_ligatures: write ligatures as letters.
         fix_character_width: write full-width Latin and half-width Katakana in the usual width.
@@ -90,12 +90,12 @@ class UnicodeReformatter(TextModifier):
 
     @property
     def _settings(self) -> TextFixerConfig:
-        given = self.config or TextFixerConfig(
+        config = self.config or TextFixerConfig(
             **{setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name != "config"}
         )
         # ftfy minds these four only when it explains, which takes longer.
-        usual = all(getattr(given, name) == default for name, default in _MINDED_IF_EXPLAINED)
-        return given._replace(explain=not usual)
+        usual = all(getattr(config, name) == default for name, default in _MINDED_IF_EXPLAINED)
+        return config._replace(explain=not usual)
 
     def modify_document(self, text: str) -> str:
         settings = self._settings
@@ -103,9 +103,9 @@ class UnicodeReformatter(TextModifier):
         suspect = _ODD if _KNOWN and not restyles else _SUSPECT
         repaired: list[str] = []
         done = 0
-        while found := suspect.search(text, done):
-            start = text.rfind("\n", done, found.start()) + 1 or done
-            stop = text.find("\n", found.start()) + 1 or len(text)
+        while match := suspect.search(text, done):
+            start = text.rfind("\n", done, match.start()) + 1 or done
+            stop = text.find("\n", match.start()) + 1 or len(text)
             if settings.unescape_html == "auto" and "<" in text[done:start]:
                 settings = settings._replace(unescape_html=False)
             repaired += text[done:start], fix_text(text[start:stop], settings)

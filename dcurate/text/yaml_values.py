@@ -63,8 +63,8 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(
                 None, None, f"a number has {len(node.value):,} characters; text needs quotes", node.start_mark
             )
-        whole = node.tag.endswith(":int")
-        return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
+        is_integer = node.tag.endswith(":int")
+        return self.construct_yaml_int(node) if is_integer else self.construct_yaml_float(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()

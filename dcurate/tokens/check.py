@@ -56,7 +56,7 @@ def verify(
     """Check a folder of tokens.
 
     Args:
-        folder: of tokens.
+        folder: folder of tokens.
         tokenizer: by which it was made.
         inputs: folders that the documents were read from: those of the sample are looked for there by their ids, and
             tokenised again.
@@ -79,11 +79,11 @@ def verify(
         result.shards += 1
         result.documents += shard["documents"]
         if not result.wrong:
-            result.wrong += [f"{shard['shard']}: {what}" for what in _wrong_in(folder, shard, drawn)]
+            result.wrong += [f"{shard['shard']}: {problem}" for problem in _wrong_in(folder, shard, drawn)]
     if not result.wrong:
         result.wrong += folder.changed()
     if not result.wrong:
-        spans = sorted(drawn.spans, key=lambda one: (one.shard, one.start))
+        spans = sorted(drawn.spans, key=lambda span: (span.shard, span.start))
         ends = tuple(about[kind] for kind in ("bos", "eos") if about[kind] is not None)
         same = replace(tokenizer, special_in_text=about["special_in_text"] or "token", ends=ends)
         _check_sample(folder, same.load(), spans, inputs, result)
@@ -134,9 +134,9 @@ def _wrong_in(folder: TokenFolder, shard: dict[str, Any], drawn: _Drawn) -> Iter
     yield from _INDEXES[folder.about["format"]](folder, shard["shard"], sequences)
 
 
-def _differ(what: str, found: Any, wanted: Any) -> Iterator[str]:
-    if not np.array_equal(found, wanted):
-        yield f"{what} of the index are not those of the tokens"
+def _differ(label: str, actual: Any, wanted: Any) -> Iterator[str]:
+    if not np.array_equal(actual, wanted):
+        yield f"{label} of the index are not those of the tokens"
 
 
 def _megatron(folder: TokenFolder, shard: str, sequences: _Ints) -> Iterator[str]:
@@ -155,9 +155,9 @@ def _megatron(folder: TokenFolder, shard: str, sequences: _Ints) -> Iterator[str
 
 
 def _size_is(folder: TokenFolder, name: str, size: int) -> Iterator[str]:
-    found = folder.sizes.get(name)
-    if found != size:
-        yield f"{name} has {found} bytes, not {size:,}"
+    actual = folder.sizes.get(name)
+    if actual != size:
+        yield f"{name} has {actual} bytes, not {size:,}"
 
 
 def _datatrove(folder: TokenFolder, shard: str, sequences: _Ints) -> Iterator[str]:
@@ -168,8 +168,8 @@ def _datatrove(folder: TokenFolder, shard: str, sequences: _Ints) -> Iterator[st
         yield from _differ("ends", ends, np.cumsum(sequences))
     elif (np.diff(ends) <= 0).any() or (len(ends) and ends[-1] != tokens):
         yield "ends of the index are not those of the tokens"
-    said = (folder.directory.read(f"{shard}.ds.metadata") or b"").decode(errors="replace").split("\n")
-    if said[0].rpartition("|")[2] != str(width) or said[1:2] != [str(tokens)]:
+    metadata = (folder.directory.read(f"{shard}.ds.metadata") or b"").decode(errors="replace").split("\n")
+    if metadata[0].rpartition("|")[2] != str(width) or metadata[1:2] != [str(tokens)]:
         yield "the metadata name another width or number of tokens"
     yield from _size_is(folder, f"{shard}.ds", tokens * width)
 
@@ -204,12 +204,14 @@ def _offsets(folder: TokenFolder, name: str, sequences: _Ints, about: bytes) -> 
 def _mds(folder: TokenFolder, shard: str, sequences: _Ints) -> Iterator[str]:
     config = json.dumps(mds_settings(folder.about), sort_keys=True).encode()
     yield from _offsets(folder, f"{shard}.mds", sequences, config)
-    yield from _in_index(folder, f"{shard}.mds", lambda index: [one["raw_data"]["basename"] for one in index["shards"]])
+    yield from _in_index(
+        folder, f"{shard}.mds", lambda index: [entry["raw_data"]["basename"] for entry in index["shards"]]
+    )
 
 
 def _litdata(folder: TokenFolder, shard: str, sequences: _Ints) -> Iterator[str]:
     yield from _offsets(folder, f"{shard}.bin", sequences, b"")
-    yield from _in_index(folder, f"{shard}.bin", lambda index: [one["filename"] for one in index["chunks"]])
+    yield from _in_index(folder, f"{shard}.bin", lambda index: [chunk["filename"] for chunk in index["chunks"]])
 
 
 def _in_index(folder: TokenFolder, name: str, names: Callable[[Any], list[str]]) -> Iterator[str]:
@@ -254,7 +256,7 @@ def _check_sample(
     folder: TokenFolder, encoder: TextEncoder, spans: list[Span], inputs: Collection[str], result: Verified
 ) -> None:
     """Decode documents, and tokenise those that are found in the inputs."""
-    own: dict[str, list[list[int]]] = {}
+    ids_by_doc: dict[str, list[list[int]]] = {}
     for span in spans:
         result.sampled += 1
         try:
@@ -269,12 +271,12 @@ def _check_sample(
                 for kind, number in inside.items()
                 if number in ids
             ]
-        own.setdefault(span.doc, []).append(ids)
+        ids_by_doc.setdefault(span.doc, []).append(ids)
         result.decoded += encoder.encode([encoder.decode(ids)])[0].tolist() == ids
-    for doc, texts in _texts(folder, inputs, own).items():
+    for doc, texts in _texts(folder, inputs, ids_by_doc).items():
         result.found += 1
-        again = [one.tolist() for one in encoder.encode(texts)]
-        if all(ids in again for ids in own[doc]):
+        again = [encoded.tolist() for encoded in encoder.encode(texts)]
+        if all(ids in again for ids in ids_by_doc[doc]):
             result.tokenised += 1
         else:
             result.wrong.append(f"document {doc!r} has other tokens than its text in the input")
@@ -282,16 +284,16 @@ def _check_sample(
 
 def _texts(folder: TokenFolder, inputs: Collection[str], wanted: Collection[str]) -> dict[str, list[str]]:
     """The texts of documents in the inputs, by id: ids may not be unique."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for url in inputs:
         directory = Directory(url, folder.options)
         for name in sorted(filter(is_readable, directory.files())):
             for row in rows_with(directory, name, folder.about["id_field"], dict.fromkeys(wanted)):
-                own = str(row.values[folder.about["id_field"] or _id_of(row.values)])
-                found.setdefault(own, []).append(str(row.values.get(folder.about["text_field"]) or ""))
-    return found
+                doc = str(row.values[folder.about["id_field"] or _id_of(row.values)])
+                texts.setdefault(doc, []).append(str(row.values.get(folder.about["text_field"]) or ""))
+    return texts
 
 
 def _id_of(values: dict[str, Any]) -> str:
-    found = id_column(list(values))
-    return found or ""
+    column = id_column(list(values))
+    return column or ""

@@ -76,12 +76,12 @@ class ShardContent:
         """Yield all tokens in the order of the shard."""
         layout = self.layout
         ends = np.cumsum(np.bincount(layout.document, minlength=self.shard.documents))
-        whole = layout.tokens
+        total = layout.tokens
         piece, position = 0, 0
         for first, documents in self._blocks():
             last = first + len(documents.doc)
             stop = int(ends[last - 1])
-            end = int(layout.position[stop]) if stop < len(layout.position) else whole
+            end = int(layout.position[stop]) if stop < len(layout.position) else total
             ids = np.full(end - position, self.pad, self.kind)
             loss = np.zeros(end - position, np.uint8) if self.with_loss else None
             within = slice(piece, stop)
@@ -108,18 +108,18 @@ class ShardContent:
             stop = int(np.searchsorted(ends, have, "right")) - 1
             if stop == done:
                 continue
-            ids = np.concatenate([one.ids for one in waiting])
-            losses = [one.loss for one in waiting if one.loss is not None]
+            ids = np.concatenate([flat.ids for flat in waiting])
+            losses = [flat.loss for flat in waiting if flat.loss is not None]
             loss = np.concatenate(losses) if losses else None
             size = int(ends[stop] - ends[done])
             yield Sequences(ids[:size], None if loss is None else loss[:size], lengths[done:stop])
-            rest = piece._replace(ids=ids[size:], loss=None if loss is None else loss[size:])
-            waiting, done = [rest], stop
+            remainder = piece._replace(ids=ids[size:], loss=None if loss is None else loss[size:])
+            waiting, done = [remainder], stop
 
     def _scatter(self, pieces: Layout, documents: Documents, ids: _Array, loss: _Array | None) -> None:
         """Put the pieces of documents where they belong."""
         rows = (pieces.document, pieces.start, pieces.length, pieces.position)
-        for document, start, length, place in zip(*(one.tolist() for one in rows), strict=True):
+        for document, start, length, place in zip(*(column.tolist() for column in rows), strict=True):
             begin = int(documents.bounds[document]) + start
             ids[place : place + length] = documents.ids[begin : begin + length]
             if loss is not None and documents.loss is not None:
@@ -135,9 +135,9 @@ class ShardContent:
             stop = int(bounds[int(np.searchsorted(bounds, have, "right")) - 1])
             if stop <= first:
                 continue
-            whole = joined(waiting)
-            yield first, some(whole, 0, stop - first)
-            waiting = [some(whole, stop - first, have - first)] if have > stop else []
+            merged = joined(waiting)
+            yield first, some(merged, 0, stop - first)
+            waiting = [some(merged, stop - first, have - first)] if have > stop else []
             first = stop
 
     def _documents(self) -> Iterator[Documents]:

@@ -26,7 +26,7 @@ class Documents(NamedTuple):
     """Consecutive documents.
 
     Args:
-        bounds: of each in the tokens.
+        bounds: bounds of each document in the tokens.
         ids: the tokens.
         loss: 1 where a token counts, one for each; None where all do.
         doc: the id of each document; None for padding, where that is kept as it was.
@@ -116,8 +116,8 @@ def joined(parts: Sequence[Documents]) -> Documents:
         bounds=np.concatenate([[0], np.cumsum(lengths)]),
         ids=np.concatenate([part.ids for part in parts]),
         loss=np.concatenate(losses) if losses else None,
-        doc=[one for part in parts for one in part.doc],
-        source=[one for part in parts for one in part.source],
+        doc=[doc for part in parts for doc in part.doc],
+        source=[source for part in parts for source in part.source],
         row=np.concatenate([part.row for part in parts]),
         epoch=np.concatenate([part.epoch for part in parts]),
         first=np.concatenate([part.first for part in parts]),

@@ -32,12 +32,12 @@ class Drawn:
     """The documents of a source that come: all of them a number of times, and some once more.
 
     Args:
-        rows: that there are.
-        copies: of all of them.
+        rows: number of documents of the source.
+        copies: number of copies of all of them.
         extra: how many come once more: those with the smallest draws.
         last: the largest draw of these; None if there are none.
         ties: how many of exactly that draw come once more.
-        tokens: of all that come.
+        tokens: number of tokens of all that come.
     """
 
     rows: int
@@ -73,11 +73,11 @@ class Drawn:
         """Return the rows in a part of the combined order.
 
         Args:
-            keys: of all rows that may; equal keys together.
-            draws: of the same rows.
+            keys: keys of all rows that may be drawn; equal keys together.
+            draws: draws of the same rows.
             part: number of the part, of as many of equal length as ``parts`` says.
         """
-        found = [Placed(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))]
+        placed = [Placed(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))]
         shares = keys[:, 0] / _WHOLE
         for copy, _, _ in self.turns(part, parts):
             length = 1.0 if copy < self.copies else self._share
@@ -86,8 +86,8 @@ class Drawn:
             if copy == self.copies:
                 here &= self._once_more(draws)
             chosen = np.flatnonzero(here)
-            found.append(Placed(chosen, at[chosen], np.full(len(chosen), copy)))
-        return Placed(*(np.concatenate(each) for each in zip(*found, strict=True)))
+            placed.append(Placed(chosen, at[chosen], np.full(len(chosen), copy)))
+        return Placed(*(np.concatenate(column) for column in zip(*placed, strict=True)))
 
     def _once_more(self, draws: Floats) -> npt.NDArray[np.bool_]:
         ties = draws == self.last
@@ -126,32 +126,36 @@ def drawn(source: Callable[[], Iterable[tuple[Floats, Ints]]], target: int) -> D
     rows, cells, counts = 0, np.zeros(_CELLS, np.int64), np.zeros(_CELLS, np.int64)
     for draws, tokens in source():
         rows += len(draws)
-        own = _cell(draws)
-        cells += np.bincount(own, tokens, _CELLS).astype(np.int64)
-        counts += np.bincount(own, minlength=_CELLS)
-    whole = int(cells.sum())
-    if not whole:
+        draw_cells = _cell(draws)
+        cells += np.bincount(draw_cells, tokens, _CELLS).astype(np.int64)
+        counts += np.bincount(draw_cells, minlength=_CELLS)
+    total = int(cells.sum())
+    if not total:
         return Drawn(rows)
-    copies, rest = divmod(target, whole)
+    copies, remaining = divmod(target, total)
     before = np.cumsum(cells)
-    cell = int(np.searchsorted(before, rest, "right"))  # the first of which not all fit
-    held = [(draws[own == cell], tokens[own == cell]) for draws, tokens in source() for own in [_cell(draws)]]
-    draws, tokens = (np.concatenate(each) for each in zip(*held, strict=True))
+    cell = int(np.searchsorted(before, remaining, "right"))  # the first of which not all fit
+    held = [
+        (draws[draw_cells == cell], tokens[draw_cells == cell])
+        for draws, tokens in source()
+        for draw_cells in [_cell(draws)]
+    ]
+    draws, tokens = (np.concatenate(arrays) for arrays in zip(*held, strict=True))
     order = np.argsort(draws, kind="stable")
     skipped, done = int(before[cell - 1]) if cell else 0, int(counts[:cell].sum())
     sums = skipped + np.concatenate([[0], np.cumsum(tokens[order])])
-    more = int(np.abs(sums - rest).argmin())
+    more = int(np.abs(sums - remaining).argmin())
     extra = done + more
     if not extra or extra == rows:
         copies += extra == rows
-        return Drawn(rows, copies, tokens=copies * whole)
+        return Drawn(rows, copies, tokens=copies * total)
     if more:
         last = float(draws[order[more - 1]])
     else:  # the nearest is the end of the cells before
-        last = max(float(each[_cell(each) < cell].max(initial=-np.inf)) for each, _ in source())
+        last = max(float(draws[_cell(draws) < cell].max(initial=-np.inf)) for draws, _ in source())
     ties = int((draws[order[:more]] == last).sum())
-    ties = ties or sum(int((each == last).sum()) for each, _ in source())
-    return Drawn(rows, copies, extra, last, ties, copies * whole + int(sums[more]))
+    ties = ties or sum(int((draws == last).sum()) for draws, _ in source())
+    return Drawn(rows, copies, extra, last, ties, copies * total + int(sums[more]))
 
 
 def _cell(draws: Floats) -> Ints:

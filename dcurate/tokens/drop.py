@@ -32,8 +32,8 @@ class Drop:
     that they had. A drop that was killed while files were moved is finished by the next one.
 
     Args:
-        folder: of tokens.
-        ids: of the documents.
+        folder: folder of tokens.
+        ids: ids of the documents.
         reason: why, for the receipt.
         copies_of: the documents that are near-copies, by id, and which of the others each is a copy of.
 
@@ -52,7 +52,7 @@ class Drop:
         if damage is not None:
             raise DataError(f"{folder.url!r}: {damage}; write it again before documents are dropped")
         self.spans = _spans_of(folder, {**self.ids, **dict.fromkeys(self.copies_of)})
-        self.without = {name: frozenset(span.document for span in own) for name, own in self.spans.items()}
+        self.without = {name: frozenset(span.document for span in spans) for name, spans in self.spans.items()}
 
     @property
     def _window(self) -> bool:
@@ -61,8 +61,8 @@ class Drop:
     @property
     def rewritten(self) -> list[dict[str, Any]]:
         """Shards of which documents stay."""
-        there = (shard for shard in self.folder.shards if shard["shard"] in self.without)
-        return [one for one in there if self._window or len(self.without[one["shard"]]) < one["documents"]]
+        affected = (shard for shard in self.folder.shards if shard["shard"] in self.without)
+        return [shard for shard in affected if self._window or len(self.without[shard["shard"]]) < shard["documents"]]
 
     @property
     def staged(self) -> str:
@@ -78,8 +78,8 @@ class Drop:
         most = max(*(shard["tokens"] for shard in rewritten), about["sequence_length"] or 1, 1)
         settings = settings_of(about, "dcurate tokens drop", shard_tokens=most)
         shards = [
-            TokenShard((stored_part(self.folder, one),), number, one["documents"], one["tokens"], one["shard"])
-            for number, one in enumerate(rewritten)
+            TokenShard((stored_part(self.folder, shard),), number, shard["documents"], shard["tokens"], shard["shard"])
+            for number, shard in enumerate(rewritten)
         ]
         writer = StoredShardWriter(
             self.staged,
@@ -105,14 +105,16 @@ class Drop:
         if set(new) != rewritten:
             raise DataError(f"{self.staged!r} does not hold the shards that were to be written; drop again")
         old = {shard["shard"]: shard for shard in folder.shards if shard["shard"] in self.without}
-        shards = [new.get(one["shard"], one) for one in folder.shards if one["shard"] not in old.keys() - rewritten]
+        shards = [
+            new.get(shard["shard"], shard) for shard in folder.shards if shard["shard"] not in old.keys() - rewritten
+        ]
         files = {name: data.decode() for name, data in index_files({**folder.about}, shards).items()}
         receipt = self.receipt(new)
         name = f"{_RECEIPTS}/drop-{receipt['when'].replace(':', '')}-{_digest(json.dumps(receipt).encode())}.json"
         receipt["receipt"] = folder.directory.path(name)
         staged = Directory(self.staged, folder.options).files()
-        moves = [one for one in staged if one not in files]
-        removes = [one for one in folder.directory.files() if _shard_of(one) in old and one not in moves]
+        moves = [name for name in staged if name not in files]
+        removes = [name for name in folder.directory.files() if _shard_of(name) in old and name not in moves]
         journal = {"moves": moves, "removes": removes, "files": files, "name": name, "receipt": receipt}
         if old:
             folder.directory.write(_JOURNAL, json.dumps(journal).encode())
@@ -127,8 +129,8 @@ class Drop:
         Args:
             new: information about the shards that were written, by name.
         """
-        places = [span for own in self.spans.values() for span in own]
-        found = {span.doc for span in places}
+        places = [span for spans in self.spans.values() for span in spans]
+        docs = {span.doc for span in places}
         return {
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
             "why": self.reason,
@@ -136,13 +138,13 @@ class Drop:
             "asked": len(self.ids),
             "documents": len({(span.shard, span.document) for span in places}),
             "tokens": sum(span.end - span.start for span in places),
-            "not_found": [one for one in self.ids if one not in found],
-            "near_copies": {own: of for own, of in self.copies_of.items() if own in found},
+            "not_found": [doc for doc in self.ids if doc not in docs],
+            "near_copies": {duplicate: of for duplicate, of in self.copies_of.items() if duplicate in docs},
             "places": [asdict(span) for span in places],
             "shards": {
-                one["shard"]: {"before": one, "after": (new or {}).get(one["shard"])}
-                for one in self.folder.shards
-                if one["shard"] in self.without
+                shard["shard"]: {"before": shard, "after": (new or {}).get(shard["shard"])}
+                for shard in self.folder.shards
+                if shard["shard"] in self.without
             },
         }
 
@@ -183,19 +185,19 @@ def near_copies(groups: Directory, ids: Iterable[str]) -> dict[str, str]:
     for row in (row for name in names for row in rows_with(groups, name, "id", wanted)):
         asked.setdefault(str(row.values["group_id"]), str(row.values["id"]))
     rows = (row for name in names for row in rows_with(groups, name, "group_id", asked))
-    found = {str(row.values["id"]): asked[str(row.values["group_id"])] for row in rows}
-    return {own: of for own, of in found.items() if own not in wanted}
+    copies = {str(row.values["id"]): asked[str(row.values["group_id"])] for row in rows}
+    return {duplicate: of for duplicate, of in copies.items() if duplicate not in wanted}
 
 
 def _spans_of(folder: TokenFolder, ids: Mapping[str, None]) -> dict[str, list[Span]]:
     """The spans of documents, by shard."""
-    found: dict[str, list[Span]] = {}
+    by_shard: dict[str, list[Span]] = {}
     for shard in folder.shards:
         rows = rows_with(folder.directory, f"{SPANS}/{shard['shard']}.parquet", "doc", ids)
         spans = [Span(**row.values) for row in rows]
         if spans:
-            found[shard["shard"]] = sorted(spans, key=lambda span: span.start)
-    return found
+            by_shard[shard["shard"]] = sorted(spans, key=lambda span: span.start)
+    return by_shard
 
 
 def _shard_of(name: str) -> str:

@@ -93,8 +93,8 @@ class TokenFolder:
     @property
     def shards(self) -> list[dict[str, Any]]:
         """Information about each shard."""
-        found: list[dict[str, Any]] = self.about["shards"]
-        return found
+        shards: list[dict[str, Any]] = self.about["shards"]
+        return shards
 
     def shard(self, name: str) -> dict[str, Any]:
         """Return information about a shard.
@@ -125,8 +125,8 @@ class TokenFolder:
         """Return all pieces of the document of a span, in the order of the document."""
         if self.about["packing"] != "best_fit":  # the only packing that cuts documents
             return [span]
-        same = [one for one in spans_of(self.directory, span.shard) if one.document == span.document]
-        return sorted(same, key=lambda one: one.first)
+        same = [piece for piece in spans_of(self.directory, span.shard) if piece.document == span.document]
+        return sorted(same, key=lambda piece: piece.first)
 
     def tokens(self, span: Span) -> npt.NDArray[Any]:
         """Return the tokens of a span.
@@ -167,10 +167,10 @@ class TokenFolder:
             assert documents is not None
             first, lengths = documents
             start, end = 0, end - start
-        found = [[np.zeros(0, kind)], [np.zeros(0, np.uint8)]]
-        for column, own in enumerate(self._samples(name, first, lengths)):
-            found[column] += own
-        ids, loss = (np.concatenate(own)[start:end] for own in found)
+        columns = [[np.zeros(0, kind)], [np.zeros(0, np.uint8)]]
+        for column, arrays in enumerate(self._samples(name, first, lengths)):
+            columns[column] += arrays
+        ids, loss = (np.concatenate(arrays)[start:end] for arrays in columns)
         if len(ids) != end - start:
             raise DataError(f"{self.directory.path(name)!r} has fewer tokens than its spans; it was cut")
         return ids, loss if losses else None
@@ -223,9 +223,9 @@ class TokenFolder:
         places = {name.rpartition("/")[2]: name for name in self.directory.files()}
         wanted = {name: digest for shard in self.shards for name, digest in shard.get("digests", {}).items()}
         with ThreadPoolExecutor(READERS) as pool:
-            found = pool.map(lambda name: self._digest(places[name]), wanted)
-            for (name, digest), there in zip(wanted.items(), found, strict=True):
-                if digest != there:
+            digests = pool.map(lambda name: self._digest(places[name]), wanted)
+            for (name, digest), actual in zip(wanted.items(), digests, strict=True):
+                if digest != actual:
                     yield f"{name} has other bytes than were written; write it again"
 
     def _digest(self, name: str) -> str:
@@ -255,7 +255,7 @@ class TokenFolder:
         last = first + len(lengths)
         if self.about["format"] == "parquet":
             for column, of in (("input_ids", kind), ("loss", np.dtype(np.uint8)))[: 1 + losses]:
-                yield [np.array(one, of) for one in parquet_lists(self.directory, name, column, first, last)]
+                yield [np.array(sample, of) for sample in parquet_lists(self.directory, name, column, first, last)]
             return
         offsets = np.frombuffer(self._all_of(name, 4 * (first + 1), 4 * (len(lengths) + 1)), "<u4").astype(np.int64)
         data = self._all_of(name, int(offsets[0]), int(offsets[-1] - offsets[0]))

@@ -34,8 +34,8 @@ class ShardFiles:
     """The files of one shard.
 
     Args:
-        directory: of the output.
-        name: of the shard.
+        directory: directory of the output.
+        name: name of the shard.
         tokenizer: its name, for formats that keep one.
 
     Attributes:
@@ -174,8 +174,8 @@ def npy_header(kind: str, shape: tuple[int, ...]) -> bytes:
         >>> npy_header("uint16", (3,))[:10], len(npy_header("uint16", (3,)))
         (b'\x93NUMPY\x01\x00v\x00', 128)
     """
-    said = f"{{'descr': {np.dtype(kind).newbyteorder('<').str!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + said.ljust(117).encode() + b"\n"
+    header = f"{{'descr': {np.dtype(kind).newbyteorder('<').str!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.ljust(117).encode() + b"\n"
 
 
 def _npy(content: ShardContent, files: ShardFiles) -> None:
@@ -279,7 +279,7 @@ def _mds_sizes(content: ShardContent, boundaries: list[Ints] | None) -> Ints:
     lengths = content.layout.sequences
     width = np.dtype(content.kind).itemsize + content.with_loss
     if boundaries is not None:
-        extra = np.array([5 + shape_width(len(one)) + 4 * len(one) for one in boundaries], np.int64)
+        extra = np.array([5 + shape_width(len(offsets)) + 4 * len(offsets) for offsets in boundaries], np.int64)
         return lengths * width + extra
     columns = 1 + content.with_loss
     shapes = np.array([shape_width(length) for length in lengths.tolist()], np.int64)
@@ -319,7 +319,7 @@ def _parquet_table(group: Sequences, boundaries: list[Ints] | None) -> Any:
     if group.loss is not None:
         table = with_lists(table, "loss", bounds, group.loss)
     if boundaries is not None:
-        ends = np.concatenate([[0], np.cumsum([len(one) for one in boundaries])])
+        ends = np.concatenate([[0], np.cumsum([len(offsets) for offsets in boundaries])])
         table = with_lists(table, "cu_seqlens", ends, np.concatenate(boundaries).astype(np.int32))
     return table
 
@@ -330,7 +330,7 @@ class TokenFormat:
 
     Args:
         write: writes the files of a shard.
-        endings: of these files; the first holds the tokens.
+        endings: endings of these files; the first holds the tokens.
         columns: whether boundaries and losses are columns of it, and not in files beside it.
     """
 

@@ -53,7 +53,7 @@ def fit_importance(
         target: a reader, or the files, directories and globs, of documents as they are wanted.
         data: the same of the data to choose from.
         path: the file to write, local or a URL.
-        documents: of each that are read at most, the first ones.
+        documents: maximum number of documents that are read of each, the first ones.
         text_field: the column of texts.
         buckets: number of buckets.
 
@@ -80,21 +80,23 @@ def fit_importance(
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise PipelineError(f"fit_importance: {name}={number!r} must be a whole number of at least 1")
     counts = []
-    for name, given in (("target", target), ("data", data)):
-        own = np.zeros(buckets, np.int64)
-        for text in _texts(given, documents, text_field):
-            own += np.bincount(ngram_buckets(text, buckets), minlength=buckets)
-        if not own.sum():
-            raise DataError(f"fit_importance: {name}={given!r} has no words in column {text_field!r}")
-        counts.append((own + 1) / (own.sum() + buckets))
+    for name, source in (("target", target), ("data", data)):
+        frequencies = np.zeros(buckets, np.int64)
+        for text in _texts(source, documents, text_field):
+            frequencies += np.bincount(ngram_buckets(text, buckets), minlength=buckets)
+        if not frequencies.sum():
+            raise DataError(f"fit_importance: {name}={source!r} has no words in column {text_field!r}")
+        counts.append((frequencies + 1) / (frequencies.sum() + buckets))
     file = io.BytesIO()
     np.savez(file, **{_KEY: np.log(counts[0] / counts[1])})
     folder, _, name = str(path).rpartition("/")
     Directory(folder or ".").write(name, file.getvalue())
 
 
-def _texts(given: Any, most: int, column: str) -> Iterator[str]:
-    reader: SourceStage[FileGroup, DocumentBatch] = given if isinstance(given, SourceStage) else DocumentReader(given)
+def _texts(source: Any, most: int, column: str) -> Iterator[str]:
+    reader: SourceStage[FileGroup, DocumentBatch] = (
+        source if isinstance(source, SourceStage) else DocumentReader(source)
+    )
     for split in reader.splits():
         batch = reader.process(split)
         if isinstance(batch, DocumentBatch):
@@ -115,7 +117,7 @@ class ImportanceWeights(ProcessingStage[DocumentBatch, DocumentBatch]):
         model: the file that `fit_importance` wrote.
         text_field: the column of texts.
         output_field: the column to add.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         DataError: the model cannot be read.

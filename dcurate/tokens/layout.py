@@ -25,7 +25,7 @@ class Layout:
     """The pieces of documents in a shard, in the order of the shard, and the sequences that they make.
 
     Args:
-        document: of each piece, counted in the shard.
+        document: number of each piece's document, counted in the shard.
         start: first token of each piece within its document.
         length: tokens of each piece.
         position: first token of each piece within the shard.
@@ -89,13 +89,13 @@ def layout_of(lengths: Ints, packing: str, window: int | None) -> Layout:
     """
     count = len(lengths)
     ends = np.cumsum(lengths)
-    whole = int(ends[-1]) if count else 0
+    total = int(ends[-1]) if count else 0
     if packing == "best_fit" and window is not None:
         return _best_fit(lengths, window)
     sequences = lengths
     blocks = np.arange(count + 1)
     if packing == "concat" and window is not None:
-        sequences = np.full(-(-whole // window), window, np.int64)
+        sequences = np.full(-(-total // window), window, np.int64)
     zeros = np.zeros(count, np.int64)
     return Layout(np.arange(count), zeros, lengths, ends - lengths, sequences, blocks)
 
@@ -126,17 +126,17 @@ def _packed(lengths: Ints, window: int) -> tuple[Ints, int]:
         for start in range(0, length, window)
     ]
     windows: list[list[tuple[int, int, int]]] = []
-    spaces: list[tuple[int, int]] = []  # what is left, and the window
-    for piece in sorted(pieces, key=lambda one: -one[2]):
+    spaces: list[tuple[int, int]] = []  # free space of a window, and its number
+    for piece in sorted(pieces, key=lambda piece: -piece[2]):
         place = bisect_left(spaces, (piece[2], -1))
         if place == len(spaces):
-            left, number = window, len(windows)
+            space, number = window, len(windows)
             windows.append([])
         else:
-            left, number = spaces.pop(place)
+            space, number = spaces.pop(place)
         windows[number].append(piece)
-        if left > piece[2]:
-            insort(spaces, (left - piece[2], number))
+        if space > piece[2]:
+            insort(spaces, (space - piece[2], number))
     rows: list[tuple[int, int, int, int]] = []
     for number, held in enumerate(sorted(map(sorted, windows))):
         position = number * window

@@ -52,7 +52,7 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
     Args:
         sources: a `Source` for each name, or its arguments.
         budget: number of tokens of all together, such as ``"1.5B"``.
-        tokenizer: as for `TokenWriter`; not needed with ``tokens_field``.
+        tokenizer: tokenizer that counts the tokens, as in `TokenWriter`; not needed with ``tokens_field``.
         tokens_field: a column with the tokens of each document; they are counted if None.
         special_tokens: tokens that the writer adds to each document, which count, too: 1 for the EOS. Not with
             ``tokens_field``.
@@ -65,7 +65,7 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
         fast: see `TokenWriter`.
         special_in_text: the same as of the `TokenWriter` that follows: it decides which documents come, and how many
             tokens they have.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: settings that cannot be, or shares that are not the budget.
@@ -109,7 +109,7 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
         self.decompose()
 
     def decompose(self) -> list[Stage]:
-        sources = {str(name): source_of(self.name, str(name), given) for name, given in self.sources.items()}
+        sources = {str(name): source_of(self.name, str(name), source) for name, source in self.sources.items()}
         asks = {name: source.ask for name, source in sources.items()}
         budget = tokens_of(self.budget, f"{self.name}: budget")
         asked(asks, budget)
@@ -122,12 +122,12 @@ class Mixture(CompositeStage[FileGroup, DocumentBatch]):
         counts = CountMixtureTokens(
             tokenizer, self.tokens_field, self.special_tokens, self.text_field, name=f"{self.name}_counts"
         )
-        readers = MixtureReaders([one.reader for one in sources.values()], name=f"{self.name}_readers")
+        readers = MixtureReaders([source.reader for source in sources.values()], name=f"{self.name}_readers")
         readers.counts, readers.asks, readers.budget = counts, asks, budget
         drawn = DrawTokens(
             asks=asks,
             budget=budget,
-            log_weights=tuple(one.log_weights_field for one in sources.values()),
+            log_weights=tuple(source.log_weights_field for source in sources.values()),
             seed=self.seed,
             id_field=self.id_field,
             npartitions=self.npartitions,
@@ -161,16 +161,16 @@ class MixtureReaders(Readers):
         finally:
             self.counts.teardown()
         gets, wanted = taken(self.asks, self.budget, sizes), asked(self.asks, self.budget)
-        said = [_sentence(name, wanted[name], gets[name], sizes[name], "about ") for name in self.asks]
-        return [f"{self.name.removesuffix('_readers')}: {self.budget:,} tokens", *said]
+        sentences = [_sentence(name, wanted[name], gets[name], sizes[name], "about ") for name in self.asks]
+        return [f"{self.name.removesuffix('_readers')}: {self.budget:,} tokens", *sentences]
 
     def _estimate(self, number: int) -> int:
         """About how many tokens a source has."""
         reader = self.readers[number]
-        tokens = rows = looked = whole = 0
+        tokens = rows = looked = total = 0
         for split in reader.splits():
             size = sum(part.nbytes for part in split.parts)
-            whole += size
+            total += size
             if rows >= _TRIED:
                 continue
             looked += size
@@ -181,15 +181,15 @@ class MixtureReaders(Readers):
                 counted = self.counts.process(tried)
                 tokens += int(numbers(counted.to_arrow(), TOKENS).sum()) * batch.num_items // tried.num_items
                 rows += batch.num_items
-        return tokens * whole // max(looked, 1)
+        return tokens * total // max(looked, 1)
 
 
-def _sentence(name: str, wanted: int, gets: int, there: int, about: str = "") -> str:
-    epochs = gets / there if there else 0
-    left = max(there - gets, 0)
+def _sentence(name: str, wanted: int, gets: int, available: int, about: str = "") -> str:
+    epochs = gets / available if available else 0
+    unused = max(available - gets, 0)
     return (
-        f"{name}: {wanted:,} tokens requested, {about}{gets:,} drawn, in {epochs:.2f} epochs of {about}{there:,}; "
-        f"{about}{left:,} are left"
+        f"{name}: {wanted:,} tokens requested, {about}{gets:,} drawn, in {epochs:.2f} epochs of {about}{available:,}; "
+        f"{about}{unused:,} are left"
     )
 
 
@@ -212,9 +212,9 @@ class CountMixtureTokens(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def settings(self) -> dict[str, Any]:
         digest = None if self.tokenizer is None else self.tokenizer.digest()
-        own = {name: getattr(self, name) for name in ("tokens_field", "special_tokens", "text_field")}
+        arguments = {name: getattr(self, name) for name in ("tokens_field", "special_tokens", "text_field")}
         special = None if self.tokenizer is None else self.tokenizer.special_in_text
-        return {**own, "tokenizer": digest, "special_in_text": special}
+        return {**arguments, "tokenizer": digest, "special_in_text": special}
 
     @property
     def _key(self) -> Hashable:
@@ -253,10 +253,10 @@ class CountMixtureTokens(ProcessingStage[DocumentBatch, DocumentBatch]):
             refused = task.rejections
         table = task.to_arrow()
         if self.tokens_field is not None:
-            given = numbers(table, self.tokens_field)
-            if not (np.isfinite(given) & (given >= 0)).all():
+            token_counts = numbers(table, self.tokens_field)
+            if not (np.isfinite(token_counts) & (token_counts >= 0)).all():
                 raise DataError(f"{self.name}: column {self.tokens_field!r} has a null or a negative number of tokens")
-            counts = given.astype(np.int64)
+            counts = token_counts.astype(np.int64)
         else:
             assert self._loaded is not None
             texts = column_of(table, self.text_field, text=True).fill_null("").to_pylist()
@@ -314,10 +314,10 @@ class DrawReader(StreamReader):
         keys, datasets = keys_in(table), numbers(table, DATASET)
         rows, positions, epochs = [], [], []
         for dataset, own_drawn in enumerate(self.drawn):
-            own = np.flatnonzero(datasets == dataset)
-            draws = _draws(rows_at(table, own), keys[own], self.log_weights[dataset])
-            placed = own_drawn.placed(keys[own], draws, part, self.batches)
-            rows.append(own[placed.rows])
+            dataset_rows = np.flatnonzero(datasets == dataset)
+            draws = _draws(rows_at(table, dataset_rows), keys[dataset_rows], self.log_weights[dataset])
+            placed = own_drawn.placed(keys[dataset_rows], draws, part, self.batches)
+            rows.append(dataset_rows[placed.rows])
             positions.append(placed.positions)
             epochs.append(placed.copies)
         every = np.concatenate(rows)
@@ -341,9 +341,9 @@ class DrawTokens(KeyedBarrier):
 
     def marking_rows(self) -> Self:
         """Return the stage with a column added that says how often a document came before."""
-        own = copy.copy(self)
-        own._marks_rows = True
-        return own
+        stage = copy.copy(self)
+        stage._marks_rows = True
+        return stage
 
     def inputs(self) -> Spec:
         return [], [*super().inputs()[1], *dict.fromkeys(name for name in self.log_weights if name is not None)]
@@ -375,20 +375,22 @@ class DrawTokens(KeyedBarrier):
 
     def streams(self, folder: Directory, files: Sequence[KeyedFile]) -> tuple[Any, ...]:
         """Return what comes of each source."""
-        own = [[file.name for file in files if file.dataset == number] for number in range(len(self.asks))]
-        there = {name: self._tokens(folder, names) for name, names in zip(self.asks, own, strict=True)}
+        file_names = [[file.name for file in files if file.dataset == number] for number in range(len(self.asks))]
+        available = {name: self._tokens(folder, names) for name, names in zip(self.asks, file_names, strict=True)}
         wanted = asked(self.asks, self.budget)
-        for name, count in there.items():
+        for name, count in available.items():
             if wanted[name] and not count:
                 raise DataError(f"{self.name}: source {name!r} has no tokens, and is asked for {wanted[name]:,}")
-        gets = taken(self.asks, self.budget, there)
-        found = tuple(
-            drawn(partial(_notes_of, folder, names), gets[name]) for name, names in zip(self.asks, own, strict=True)
+        gets = taken(self.asks, self.budget, available)
+        streams = tuple(
+            drawn(partial(_notes_of, folder, names), gets[name])
+            for name, names in zip(self.asks, file_names, strict=True)
         )
         self._notices = [
-            _sentence(name, wanted[name], one.tokens, there[name]) for name, one in zip(self.asks, found, strict=True)
+            _sentence(name, wanted[name], stream.tokens, available[name])
+            for name, stream in zip(self.asks, streams, strict=True)
         ]
-        return found
+        return streams
 
     def notices(self) -> list[str]:
         return self._notices

@@ -31,13 +31,13 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
         cache_dir: where files of the hub are kept.
         hf_token: for a model that is not public.
         text_field: the column of texts.
-        tokenization_batch_size: of NeMo Curator; texts are tokenised in calls of bounded size here, and this changes
-            nothing.
+        tokenization_batch_size: argument of NeMo Curator; texts are tokenised in calls of bounded size here, and this
+            changes nothing.
         append_eod: whether each document ends with the EOS token. NeMo Curator leaves it out with a warning where the
             tokenizer has none; here that is an error.
         transformers_init_kwargs: more arguments of the tokenizer's ``from_pretrained``.
         special_in_text: see `TokenWriter`; NeMo Curator makes special tokens of texts, as ``"token"`` does.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: no ``model_identifier``; or what `TokenWriter` refuses.
@@ -64,9 +64,11 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
     def __post_init__(self) -> None:
         if not self.model_identifier:
             raise PipelineError(f"{self.name}: model_identifier must name a tokenizer, such as 'gpt2'")
-        for argument, own in _OWN_ARGUMENTS.items():
+        for argument, stage_argument in _OWN_ARGUMENTS.items():
             if argument in self.transformers_init_kwargs:
-                raise PipelineError(f"{self.name}: give {own}= to the stage, not in transformers_init_kwargs")
+                raise PipelineError(
+                    f"{self.name}: give {stage_argument}= to the stage, not in transformers_init_kwargs"
+                )
         if "local_files_only" in self.transformers_init_kwargs:
             raise PipelineError(f"{self.name}: leave out local_files_only; workers never use the network")
         self.decompose()

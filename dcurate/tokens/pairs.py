@@ -32,8 +32,8 @@ class Pair(NamedTuple):
 
     Args:
         kind: type of the ids.
-        starts, ends: of each document in the tokens.
-        numbers: which document of the index each is, as empty ones are left out.
+        starts, ends: bounds of each document in the tokens.
+        numbers: number of each document in the index, as empty ones are left out.
         size: bytes of the index.
     """
 
@@ -59,12 +59,14 @@ def read_pair(directory: Directory, name: str) -> Pair:
         raise DataError(f"{place!r} is no index of Megatron; leave only pairs of .bin and .idx in the folder")
     version, code, count, bounds = _HEAD.unpack_from(data, len(MEGATRON_MAGIC))
     if version != 1 or code not in _KINDS:
-        found = _OTHERS.get(code, f"code {code}") if version == 1 else f"of version {version}"
-        raise DataError(f"{place!r} is {found}; ids of {listed(MEGATRON_CODES)} in version 1 can be read")
-    whole = begin + 12 * count + 8 * bounds
-    if len(data) < whole:
-        raise DataError(f"{place!r} is cut: it has {len(data):,} bytes, and says that it has {whole:,}; copy it again")
-    if len(data) > whole:
+        description = _OTHERS.get(code, f"code {code}") if version == 1 else f"of version {version}"
+        raise DataError(f"{place!r} is {description}; ids of {listed(MEGATRON_CODES)} in version 1 can be read")
+    expected = begin + 12 * count + 8 * bounds
+    if len(data) < expected:
+        raise DataError(
+            f"{place!r} is cut: it has {len(data):,} bytes, and says that it has {expected:,}; copy it again"
+        )
+    if len(data) > expected:
         raise DataError(f"{place!r} has more than tokens, such as modes of images; only pairs of text can be read")
     lengths = np.frombuffer(data, "<i4", count, begin).astype(np.int64)
     pointers = np.frombuffer(data, "<i8", count, begin + 4 * count)
@@ -127,10 +129,10 @@ def with_pairs(
                 f"the pairs {names[0]!r} and {name!r} have different types of ids, {pairs[0].kind} and {pair.kind}; "
                 "merge folders that are alike"
             )
-        said = int(pair.ends[-1] if len(pair.ends) else 0) * np.dtype(pair.kind).itemsize
-        if sizes[f"{name}.bin"] != said:
+        expected = int(pair.ends[-1] if len(pair.ends) else 0) * np.dtype(pair.kind).itemsize
+        if sizes[f"{name}.bin"] != expected:
             raise DataError(
-                f"{name}.bin has {sizes[f'{name}.bin']:,} bytes, and its index says {said:,}; copy it again"
+                f"{name}.bin has {sizes[f'{name}.bin']:,} bytes, and its index says {expected:,}; copy it again"
             )
     about = _about(pairs[0].kind, tokenizer)
     about["shards"] = [
@@ -175,8 +177,8 @@ def _mark_ends(folder: TokenFolder, names: list[str], pairs: list[Pair], tokeniz
         firsts |= set(ids[pair.starts[:stop]].tolist())
         lasts |= set(ids[pair.ends[:stop] - 1].tolist())
     several = sum(shard["documents"] for shard in folder.shards) > 1
-    for kind, found in (("bos", firsts), ("eos", lasts)):
-        known = kind == "eos" if encoder is None else found == {encoder.special(kind)}
-        if several and known and len(found) == 1:
-            about[kind] = found.pop()
+    for kind, candidates in (("bos", firsts), ("eos", lasts)):
+        known = kind == "eos" if encoder is None else candidates == {encoder.special(kind)}
+        if several and known and len(candidates) == 1:
+            about[kind] = candidates.pop()
     about["pad"] = about["eos"] or 0

@@ -20,9 +20,9 @@ class TokenShard(FileGroup):
     """The documents of a shard: ranges of rows of files of chunks.
 
     Args:
-        number: of the shard.
+        number: number of the shard.
         documents: how many.
-        tokens: of all of them.
+        tokens: number of tokens of all of them.
         label: name of its files; made of the number if empty.
     """
 
@@ -40,7 +40,7 @@ def file_order(folder: Directory, splits: Sequence[tuple[str, Sequence[str]]]) -
     """Return the addresses of the files of chunks in the order of the source.
 
     Args:
-        splits: as given to `BarrierStage.reduce_stages`; of one split several batches may have been made.
+        splits: splits as given to `BarrierStage.reduce_stages`; of one split several batches may have been made.
     """
     ordered: list[str] = []
     for _, paths in splits:
@@ -53,7 +53,7 @@ def plan_shards(folder: Directory, files: Sequence[str], most: int) -> ShardPlan
     """Plan the shards of files of chunks.
 
     Args:
-        files: of chunks, in the order of the source.
+        files: files of chunks, in the order of the source.
         most: tokens of a shard.
     """
     plan = ShardPlan(most)
@@ -87,8 +87,8 @@ class ShardPlan:
         before = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         row, rows = 0, len(before) - 1
         while row < rows:
-            left = self.most - self.tokens
-            stop = int(np.searchsorted(before, before[row] + left, "right")) - 1
+            space = self.most - self.tokens
+            stop = int(np.searchsorted(before, before[row] + space, "right")) - 1
             if stop > row:
                 version = f"{part.size}:{row}:{stop}"
                 self.parts.append(replace(part, version=version, rows=(row, stop)))

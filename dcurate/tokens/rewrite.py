@@ -124,7 +124,7 @@ def rewrite(
     """Return the stages that write the documents of folders of tokens, in order, to another folder.
 
     Args:
-        folders: of one tokenizer, format and packing.
+        folders: folders of one tokenizer, format and packing.
         output: the folder to write.
         changes: what is to be different.
         mode: see `TokenWriter`.
@@ -222,9 +222,9 @@ def settings_of(about: Mapping[str, Any], asks: str, **new: Any) -> TokenSetting
     )
 
 
-def _kind(there: str, form: str) -> str:
+def _kind(dtype: str, form: str) -> str:
     """The smallest type of a format that holds all of another."""
-    return next((kind for kind in KINDS[form] if np.can_cast(there, kind)), KINDS[form][-1])
+    return next((kind for kind in KINDS[form] if np.can_cast(dtype, kind)), KINDS[form][-1])
 
 
 def _shards(

@@ -43,10 +43,10 @@ class TokenSettings:
     def __post_init__(self) -> None:
         asks = self.tokenizer.asks
         for name, known in (("format", tuple(KINDS)), ("packing", PACKINGS)):
-            given = getattr(self, name)
-            if given not in known:
+            value = getattr(self, name)
+            if value not in known:
                 raise PipelineError(
-                    f"{asks}: {name}={given!r} is not one of {listed(known)}{nearest(str(given), known)}"
+                    f"{asks}: {name}={value!r} is not one of {listed(known)}{nearest(str(value), known)}"
                 )
         for name in ("shard_tokens", "sequence_length"):
             number = getattr(self, name)

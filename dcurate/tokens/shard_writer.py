@@ -66,18 +66,18 @@ class TokenShardWriter(FileWriter):
         assert isinstance(task, TokenShard)
         assert task.key is not None
         assert self._rules is not None, "prepare() of the writer comes first"
-        own, form = self.token_settings, FORMATS[self.token_settings.format]
+        settings, form = self.token_settings, FORMATS[self.token_settings.format]
         special, kind = self._rules
         content = ShardContent(
             shard=task,
             source=self._documents(kind),
-            packing=own.packing,
-            window=own.sequence_length,
+            packing=settings.packing,
+            window=settings.sequence_length,
             pad=special.pad,
             kind=kind,
-            with_loss=own.loss_ranges_field is not None,
+            with_loss=settings.loss_ranges_field is not None,
         )
-        files = ShardFiles(self.directory, self._shard_name(task), own.tokenizer.identifier)
+        files = ShardFiles(self.directory, self._shard_name(task), settings.tokenizer.identifier)
         with files.writing(".parquet", f"{SPANS}/") as file:
             spans = SpanFileWriter(file, files.name, content.layout)
             content.seen.append(spans.add)
@@ -130,10 +130,10 @@ class TokenShardWriter(FileWriter):
 
     def _check_same(self) -> None:
         data = self.directory.read(ABOUT)
-        there = {} if data is None else about_of(data, self.directory.url)
+        existing = {} if data is None else about_of(data, self.directory.url)
         about = self._about()
-        differing = [name for name in about if there and there.get(name) != about[name]]
-        if "tokenizer" in differing and there["tokenizer"].get("digest") == about["tokenizer"]["digest"]:
+        differing = [name for name in about if existing and existing.get(name) != about[name]]
+        if "tokenizer" in differing and existing["tokenizer"].get("digest") == about["tokenizer"]["digest"]:
             differing.remove("tokenizer")
         if differing:
             raise DataError(
@@ -158,15 +158,15 @@ class TokenShardWriter(FileWriter):
 
     def _open_sidecars(self, content: ShardContent, files: ShardFiles, stack: ExitStack) -> None:
         """Have losses written beside the tokens, and boundaries, where the format has no place for them."""
-        own = self.token_settings
-        if own.format == "npy" or own.packing != "none":
+        settings = self.token_settings
+        if settings.format == "npy" or settings.packing != "none":
             boundaries = content.layout.boundaries
             with files.writing(".cu_seqlens.npy", f"{SPANS}/") as file:
                 file.write(npy_header("int64", (len(boundaries),)))
                 file.write(boundaries.astype("<i8").tobytes())
         if not content.with_loss:
             return
-        if own.format == "ds":
+        if settings.format == "ds":
             losses = stack.enter_context(files.writing(".ds.loss"))
         else:
             losses = stack.enter_context(files.writing(".loss.npy", f"{SPANS}/"))
@@ -185,13 +185,13 @@ def index_files(about: Mapping[str, Any], shards: Sequence[Mapping[str, Any]]) -
     kind = about["dtype"]
     if about["format"] == "mds":
         config = mds_config(kind, about["sequence_length"], about["losses"])
-        index: dict[str, Any] = {"version": 2, "shards": [_mds_shard(config, one) for one in shards]}
+        index: dict[str, Any] = {"version": 2, "shards": [_mds_shard(config, shard) for shard in shards]}
         files[_INDEX] = json.dumps(index, sort_keys=True).encode()
     elif about["format"] == "litdata":
         index = {"chunks": list(map(_litdata_chunk, shards)), "config": litdata_config(kind), "updated_at": "0"}
         files[_INDEX] = json.dumps(index, sort_keys=True).encode()
-    whole = {name: sum(one[name] for one in shards) for name in ("documents", "sequences", "tokens", "padding")}
-    files[ABOUT] = json.dumps({**about, **whole, "shards": shards}, indent=1).encode()
+    totals = {name: sum(shard[name] for shard in shards) for name in ("documents", "sequences", "tokens", "padding")}
+    files[ABOUT] = json.dumps({**about, **totals, "shards": shards}, indent=1).encode()
     return files
 
 

@@ -18,9 +18,9 @@ class Ask:
     """The request for a source; one of ``share``, ``tokens`` and ``weight`` is given.
 
     Args:
-        share: of the budget.
-        tokens: that many.
-        weight: of what others leave of the budget, in proportion to all weights.
+        share: share of the budget.
+        tokens: exact number of tokens.
+        weight: relative share of what others leave of the budget, in proportion to all weights.
         max_epochs: how often its documents may come at most.
         min_tokens: at least that many.
     """
@@ -42,10 +42,10 @@ def tokens_of(given: int | str, what: str) -> int:
         >>> tokens_of("1.5B", "budget"), tokens_of("200k", "budget"), tokens_of(12, "budget")
         (1500000000, 200000, 12)
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmbgt]?)\s*", str(given).lower().replace("_", "").replace(",", ""))
-    if isinstance(given, bool) or found is None:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmbgt]?)\s*", str(given).lower().replace("_", "").replace(",", ""))
+    if isinstance(given, bool) or match is None:
         raise PipelineError(f"{what}={given!r} is no number of tokens; give one such as 200_000 or '1.5B'")
-    return round(float(found[1]) * _UNITS[found[2]]) if "." in found[1] else int(found[1]) * _UNITS[found[2]]
+    return round(float(match[1]) * _UNITS[match[2]]) if "." in match[1] else int(match[1]) * _UNITS[match[2]]
 
 
 def asked(asks: Mapping[str, Ask], budget: int) -> dict[str, int]:
@@ -62,13 +62,13 @@ def _proportions(asks: Mapping[str, Ask], budget: int) -> dict[str, float]:
     fixed = sum(ask.tokens or 0 for ask in asks.values())
     shares = math.fsum(ask.share or 0.0 for ask in asks.values())
     weights = math.fsum(ask.weight or 0.0 for ask in asks.values())
-    rest = budget - fixed - shares * budget
-    if rest < -_SHARES * budget:
+    remaining = budget - fixed - shares * budget
+    if remaining < -_SHARES * budget:
         raise PipelineError(
             f"the sources ask for {fixed + shares * budget:,.0f} tokens, more than the budget of {budget:,}; "
             "lower tokens= or share=, or raise the budget"
         )
-    if rest > _SHARES * budget + 1 and not weights:
+    if remaining > _SHARES * budget + 1 and not weights:
         raise PipelineError(
             f"the sources ask for {fixed + shares * budget:,.0f} tokens, less than the budget of {budget:,}; raise "
             "share= or tokens=, or give one of them a weight= instead, for what the others leave"
@@ -78,7 +78,7 @@ def _proportions(asks: Mapping[str, Ask], budget: int) -> dict[str, float]:
         if ask.tokens is not None
         else ask.share * budget
         if ask.share is not None
-        else max(rest, 0) * (ask.weight or 0.0) / (weights or 1)
+        else max(remaining, 0) * (ask.weight or 0.0) / (weights or 1)
         for name, ask in asks.items()
     }
 
@@ -90,7 +90,7 @@ def taken(asks: Mapping[str, Ask], budget: int, available: Mapping[str, int]) ->
 
     Args:
         asks: by name.
-        budget: of all together.
+        budget: number of tokens of all together.
         available: tokens that each has.
 
     Raises:
@@ -104,20 +104,20 @@ def taken(asks: Mapping[str, Ask], budget: int, available: Mapping[str, int]) ->
     wanted = _proportions(asks, budget)
     caps = {name: math.floor(ask.max_epochs * available[name]) for name, ask in asks.items()}
     least = {name: min(ask.min_tokens, caps[name]) for name, ask in asks.items()}
-    given = [name for name, ask in asks.items() if ask.tokens is not None]
-    fixed = {name: min(max(asks[name].tokens or 0, least[name]), caps[name]) for name in given}
+    explicit = [name for name, ask in asks.items() if ask.tokens is not None]
+    fixed = {name: min(max(asks[name].tokens or 0, least[name]), caps[name]) for name in explicit}
     flexible = [name for name in asks if name not in fixed]
-    rest = budget - sum(fixed.values())
-    if sum(least[name] for name in flexible) > rest:
+    remaining = budget - sum(fixed.values())
+    if sum(least[name] for name in flexible) > remaining:
         raise PipelineError(f"min_tokens= of the sources are more than the budget of {budget:,} tokens; raise it")
-    filled = _filled(flexible, wanted, least, caps, rest)
+    filled = _filled(flexible, wanted, least, caps, remaining)
     return {name: fixed.get(name, filled.get(name, 0)) for name in asks}
 
 
 def _filled(
-    names: Sequence[str], wanted: Mapping[str, float], least: Mapping[str, int], caps: Mapping[str, int], rest: int
+    names: Sequence[str], wanted: Mapping[str, float], least: Mapping[str, int], caps: Mapping[str, int], target: int
 ) -> dict[str, int]:
-    """Tokens in proportion to what is wanted, within bounds, that add up to the rest if the bounds allow it."""
+    """Tokens in proportion to what is wanted, within bounds, that add up to the target if the bounds allow it."""
     if not names:
         return {}
 
@@ -125,12 +125,12 @@ def _filled(
         return {name: min(max(level * wanted[name], least[name]), caps[name]) for name in names}
 
     low, high = 0.0, 1.0
-    while math.fsum(at(high).values()) < rest and high < 2.0**80:
+    while math.fsum(at(high).values()) < target and high < 2.0**80:
         high *= 2
     for _ in range(200):
         level = (low + high) / 2
-        low, high = (level, high) if math.fsum(at(level).values()) < rest else (low, level)
-    return _whole(at(high), rest, caps)
+        low, high = (level, high) if math.fsum(at(level).values()) < target else (low, level)
+    return _whole(at(high), target, caps)
 
 
 def _whole(exact: Mapping[str, float], total: int, caps: Mapping[str, int] | None = None) -> dict[str, int]:

@@ -37,7 +37,7 @@ def shown_documents(folder: TokenFolder, tokenizer: TokenizerSource, count: int,
 
 
 def _shown(folder: TokenFolder, span: Span, decode: Any) -> dict[str, Any]:
-    whole = folder.about["unit"] == "document"
-    ids = document_tokens(folder, span) if whole else folder.tokens(span).tolist()
+    by_document = folder.about["unit"] == "document"
+    ids = document_tokens(folder, span) if by_document else folder.tokens(span).tolist()
     place = {"shard": span.shard, "start": span.start, "doc": span.doc, "tokens": len(ids)}
     return {**place, "text": excerpt(decode(ids[:SHOWN]), SHOWN)}

@@ -47,7 +47,7 @@ class TokenShuffle(CompositeStage[FileGroup, FileGroup]):
         shard_tokens: tokens of a shard at most, without padding; of windows with padding.
         mode: what to do about existing files: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.
         storage_options: for fsspec.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: settings that cannot be; windows of a folder without packing, or documents of a folder whose
@@ -77,8 +77,8 @@ class TokenShuffle(CompositeStage[FileGroup, FileGroup]):
         urls = [self.folders] if isinstance(self.folders, str) else list(self.folders)
         if not urls:
             raise PipelineError(f"{self.name}: no folder of tokens is given; name at least one")
-        there = [TokenFolder(str(url), self.storage_options or {}) for url in urls]
-        about = alike(there)
+        folders = [TokenFolder(str(url), self.storage_options or {}) for url in urls]
+        about = alike(folders)
         window = about["sequence_length"]
         if self.unit == "window" and window is None:
             raise PipelineError(
@@ -147,8 +147,8 @@ class StoredTokens(SourceStage[FileGroup, DocumentBatch]):
                 pieces = min(max(1, -(-shard["tokens"] // _SPLIT)), max(units, 1))
                 bounds = [place * units // pieces for place in range(pieces + 1)]
                 for piece, (start, stop) in enumerate(pairwise(bounds)):
-                    own = FilePart(part.path, size=part.size, version=part.version, rows=(start, stop))
-                    yield FileGroup(key=BatchKey(f"{number}/{shard['shard']}@{piece:05}"), parts=(own,))
+                    file_range = FilePart(part.path, size=part.size, version=part.version, rows=(start, stop))
+                    yield FileGroup(key=BatchKey(f"{number}/{shard['shard']}@{piece:05}"), parts=(file_range,))
 
     def process(self, task: FileGroup) -> DocumentBatch | None:
         """Return the rows of a split.
@@ -160,8 +160,8 @@ class StoredTokens(SourceStage[FileGroup, DocumentBatch]):
         stored = StoredDocuments(self.about, self.options, self.about["dtype"])
         [part] = task.parts
         if self.unit == "document":
-            found = list(stored.documents(part))
-            return DocumentBatch(data=_documents(joined(found)), key=task.key) if found else None
+            documents = list(stored.documents(part))
+            return DocumentBatch(data=_documents(joined(documents)), key=task.key) if documents else None
         if part.rows == (0, 0):
             return None
         return DocumentBatch(data=self._windows(stored, part, task.key), key=task.key)
@@ -176,23 +176,23 @@ class StoredTokens(SourceStage[FileGroup, DocumentBatch]):
         starts = np.unique(np.concatenate([cuts, pieces.start, pieces.end]))
         starts = starts[(starts >= cuts[0]) & (starts <= cuts[-1])]
         lengths = np.diff(starts)
-        own = np.searchsorted(pieces.start, starts[:-1], "right") - 1
-        held = (own >= 0) & (starts[:-1] < pieces.end[np.maximum(own, 0)])
-        own = np.where(held, own, 0)
-        known = pieces.known(own)
+        owners = np.searchsorted(pieces.start, starts[:-1], "right") - 1
+        held = (owners >= 0) & (starts[:-1] < pieces.end[np.maximum(owners, 0)])
+        owners = np.where(held, owners, 0)
+        known = pieces.known(owners)
         bounds = np.searchsorted(starts, cuts)
         lists: dict[str, Ints] = {
             _LENGTHS: lengths,
             ROW: known.row,
             EPOCH: known.epoch,
-            FIRST: known.first + starts[:-1] - pieces.start[own],
+            FIRST: known.first + starts[:-1] - pieces.start[owners],
         }
-        doc = [one if real else None for one, real in zip(known.doc, held.tolist(), strict=True)]
+        doc = [identifier if real else None for identifier, real in zip(known.doc, held.tolist(), strict=True)]
         names = [f"{key.split.partition('@')[0]}:{window}" for window in range(first, last)]
         table = table_of({_KEY: names})
         texts: dict[str, list[Any]] = {DOC: doc, SOURCE: known.source}
-        for name, one in texts.items():
-            table = with_texts_each(table, name, [one[low:high] for low, high in pairwise(bounds.tolist())])
+        for name, entries in texts.items():
+            table = with_texts_each(table, name, [entries[low:high] for low, high in pairwise(bounds.tolist())])
         for name, column in lists.items():
             table = with_lists(table, name, bounds, column)
         table = with_lists(table, IDS, cuts - cuts[0], ids)
@@ -222,7 +222,7 @@ class CutWindows(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
         bounds = np.concatenate([[0], np.cumsum(lists_of(table, _LENGTHS)[1])])
-        texts = {name: [one for row in values(table, name) for one in row] for name in (DOC, SOURCE)}
+        texts = {name: [text for row in values(table, name) for text in row] for name in (DOC, SOURCE)}
         counted = {name: lists_of(table, name)[1] for name in (ROW, EPOCH, FIRST)}
         made = with_lists(table_of({**texts, **counted}), IDS, bounds, lists_of(table, IDS)[1])
         if LOSS in table.column_names:

@@ -20,9 +20,9 @@ class Source:
 
     Args:
         input: a reader, or the files, directories and globs for a `DocumentReader`.
-        share: of the budget, from 0 to 1.
-        tokens: that many, such as ``"200M"``.
-        weight: of what the other sources leave of the budget, in proportion to the weights.
+        share: share of the budget, from 0 to 1.
+        tokens: number of tokens, such as ``"200M"``.
+        weight: relative share of what the other sources leave of the budget, in proportion to the weights.
         max_epochs: how often each of its documents may come at most; a source that runs out gives less, and those with
             ``share`` or ``weight`` more, in proportion.
         min_tokens: at least that many, such as ``"10M"``, if it has them.
@@ -43,10 +43,10 @@ class Source:
     log_weights_field: str | None = None
 
     def __post_init__(self) -> None:
-        given = [name for name in ("share", "tokens", "weight") if getattr(self, name) is not None]
-        if len(given) != 1:
-            what = " and ".join(given) or "none of them"
-            raise PipelineError(f"a source of a mixture takes one of share=, tokens= and weight=; {what} was given")
+        names = [name for name in ("share", "tokens", "weight") if getattr(self, name) is not None]
+        if len(names) != 1:
+            named = " and ".join(names) or "none of them"
+            raise PipelineError(f"a source of a mixture takes one of share=, tokens= and weight=; {named} was given")
         if self.share is not None and not 0 <= self.share <= 1:
             raise PipelineError(f"share={self.share!r} of a source must lie between 0 and 1")
         if self.weight is not None and not 0 <= self.weight < float("inf"):
@@ -73,7 +73,7 @@ def source_of(asks: str, name: str, given: Any) -> Source:
 
     Args:
         asks: the stage that uses it, for errors.
-        name: of the source.
+        name: name of the source.
 
     Raises:
         PipelineError: it is neither.

@@ -53,7 +53,7 @@ class SpanFileWriter:
     Args:
         file: open for writing.
         shard: name of the shard.
-        layout: of the shard.
+        layout: layout of the shard.
 
     Attributes:
         documents: that were written, and ``tokens`` how many are in them.
@@ -67,26 +67,26 @@ class SpanFileWriter:
         """Add the spans of some tokens."""
         layout, documents = self._layout, piece.documents
         within = np.arange(piece.pieces.start, piece.pieces.stop)
-        own = layout.document[within] - piece.first
+        indices = layout.document[within] - piece.first
         if None in documents.doc:  # padding that is kept as it was
-            real = np.array([documents.doc[one] is not None for one in own.tolist()], np.bool_)
-            within, own = within[real], own[real]
+            real = np.array([documents.doc[index] is not None for index in indices.tolist()], np.bool_)
+            within, indices = within[real], indices[real]
         start, length = layout.position[within], layout.length[within]
         table = table_of(
             {
-                "shard": [self._shard] * len(own),
+                "shard": [self._shard] * len(indices),
                 "start": start,
                 "end": start + length,
-                "doc": [documents.doc[one] or "" for one in own.tolist()],
+                "doc": [documents.doc[index] or "" for index in indices.tolist()],
                 "document": layout.document[within],
-                "first": layout.start[within] + documents.first[own],
-                "source": [documents.source[one] for one in own.tolist()],
-                "row": documents.row[own],
-                "epoch": documents.epoch[own].astype(np.int32),
+                "first": layout.start[within] + documents.first[indices],
+                "source": [documents.source[index] for index in indices.tolist()],
+                "row": documents.row[indices],
+                "epoch": documents.epoch[indices].astype(np.int32),
             }
         )
         self._stream.write(table)
-        self.documents += len(np.unique(own))
+        self.documents += len(np.unique(indices))
         self.tokens += int(length.sum())
 
     def close(self, about: Mapping[str, Any]) -> None:
@@ -103,8 +103,8 @@ def shard_notes(directory: Directory, name: str) -> dict[str, Any]:
     note = parquet_notes(directory, name).get(_NOTE)
     if note is None:
         raise DataError(f"{directory.path(name)!r} is no table of spans; leave only what TokenWriter wrote there")
-    found: dict[str, Any] = json.loads(note)
-    return found
+    notes: dict[str, Any] = json.loads(note)
+    return notes
 
 
 def spans_of(directory: Directory, shard: str, at: int | None = None) -> Iterator[Span]:

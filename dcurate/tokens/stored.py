@@ -30,9 +30,9 @@ class _SpanPieces(NamedTuple):
     """The spans of a shard in the order of its documents.
 
     Args:
-        document: of each, counted from 0 without those that are left out.
-        start, end: as in `Span`.
-        row: of the table of spans; below 0 for padding.
+        document: number of each span's document, counted from 0 without those that are left out.
+        start, end: bounds of each span, as in `Span`.
+        row: row of each span in the table of spans; below 0 for padding.
         table: the spans.
         sizes: tokens of each document that is stored.
     """
@@ -107,8 +107,8 @@ class StoredDocuments:
         while begun < len(heads) - 1:
             stop = int(np.searchsorted(before[heads], before[heads[begun]] + _READ, "right")) - 1
             stop = max(stop, begun + 1)
-            own = slice(first + int(heads[begun]), first + int(heads[stop]))
-            yield self._read(part, pieces, own, heads[begun:stop] - heads[begun])
+            piece_range = slice(first + int(heads[begun]), first + int(heads[stop]))
+            yield self._read(part, pieces, piece_range, heads[begun:stop] - heads[begun])
             begun = stop
 
     def within(self, part: FilePart, start: int, end: int) -> SpansInOrder:
@@ -116,11 +116,11 @@ class StoredDocuments:
         folder, shard = self._place(part)
         table = _spans(folder, shard, part)
         starts, ends = (numbers(table, column).astype(np.int64) for column in ("start", "end"))
-        own = np.flatnonzero((starts < end) & (ends > start))
-        if not len(own):
+        matches = np.flatnonzero((starts < end) & (ends > start))
+        if not len(matches):
             none = np.zeros(1, np.int64)
-            return SpansInOrder(none, none, rows_at(table, own))
-        return SpansInOrder(starts[own], ends[own], rows_at(table, own))
+            return SpansInOrder(none, none, rows_at(table, matches))
+        return SpansInOrder(starts[matches], ends[matches], rows_at(table, matches))
 
     def _place(self, part: FilePart) -> tuple[TokenFolder, str]:
         return stored_place(part, self.about, self.options)
@@ -134,17 +134,17 @@ class StoredDocuments:
         document, first, start, end = (numbers(table, column).astype(np.int64) for column in _PLACES)
         dropped = np.isin(document, sorted(self.without.get(shard, ())))
         if self.about.get("unit") == "window":
-            whole = int(shard_notes(folder.directory, f"{SPANS}/{shard}.parquet")["tokens"])
-            return _with_padding(start, end, np.where(dropped, -1, np.arange(len(start))), table, whole)
+            total = int(shard_notes(folder.directory, f"{SPANS}/{shard}.parquet")["tokens"])
+            return _with_padding(start, end, np.where(dropped, -1, np.arange(len(start))), table, total)
         sizes = np.bincount(document, end - start).astype(np.int64)
         order = np.lexsort((first, document))
         order = order[~dropped[order]]
         numbered = np.cumsum(np.diff(document[order], prepend=document[order[:1]]) != 0)
         return _SpanPieces(numbered, start[order], end[order], order, table, sizes)
 
-    def _read(self, part: FilePart, pieces: _SpanPieces, own: slice, heads: Ints) -> Documents:
+    def _read(self, part: FilePart, pieces: _SpanPieces, piece_range: slice, heads: Ints) -> Documents:
         folder, shard = self._place(part)
-        starts, ends, row = pieces.start[own], pieces.end[own], pieces.row[own]
+        starts, ends, row = pieces.start[piece_range], pieces.end[piece_range], pieces.row[piece_range]
         table = rows_at(pieces.table, np.maximum(row, 0)) if (row >= 0).any() else None
         low, high = int(starts.min()), int(ends.max())
         samples = None
@@ -177,15 +177,17 @@ def _known(table: Any, row: Ints, heads: Ints) -> DocumentInfo:
     if table is None:
         none = np.zeros(len(heads), np.int64)
         return DocumentInfo([None] * len(heads), [""] * len(heads), none, none, none)
-    own = rows_at(table, heads)
-    doc = [None if at < 0 else one for at, one in zip(row.tolist(), values(own, "doc"), strict=True)]
-    counted = [numbers(own, name).astype(np.int64) for name in ("row", "epoch", "first")]
-    return DocumentInfo(doc, values(own, "source"), *counted)
+    head_rows = rows_at(table, heads)
+    doc = [
+        None if at < 0 else identifier for at, identifier in zip(row.tolist(), values(head_rows, "doc"), strict=True)
+    ]
+    counted = [numbers(head_rows, name).astype(np.int64) for name in ("row", "epoch", "first")]
+    return DocumentInfo(doc, values(head_rows, "source"), *counted)
 
 
-def _with_padding(start: Ints, end: Ints, row: Ints, table: Any, whole: int) -> _SpanPieces:
-    """Spans and the gaps between them, up to the whole of a shard."""
-    starts, stops = np.append(start, whole), np.append(0, end)
+def _with_padding(start: Ints, end: Ints, row: Ints, table: Any, total: int) -> _SpanPieces:
+    """Spans and the gaps between them, up to the total number of tokens of a shard."""
+    starts, stops = np.append(start, total), np.append(0, end)
     gaps = np.flatnonzero(starts > stops)
     start, end = np.insert(start, gaps, stops[gaps]), np.insert(end, gaps, starts[gaps])
     return _SpanPieces(np.arange(len(start)), start, end, np.insert(row, gaps, -1), table, end - start)

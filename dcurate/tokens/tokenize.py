@@ -77,8 +77,10 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         return self.outputs()[1]
 
     def inputs(self) -> Spec:
-        own = self.token_settings
-        return [], [name for name in (own.text_field, own.id_field, own.loss_ranges_field) if name is not None]
+        settings = self.token_settings
+        return [], [
+            name for name in (settings.text_field, settings.id_field, settings.loss_ranges_field) if name is not None
+        ]
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         """Download the tokenizer to this host, if it is not here."""
@@ -104,21 +106,21 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
             DataError: a document is longer than a shard.
         """
         assert self._loaded is not None
-        own, encoder = self.token_settings, self._loaded.encoder
-        task, special = without_refused(task, self.name, own.text_field, encoder, own.tokenizer)
+        settings, encoder = self.token_settings, self._loaded.encoder
+        task, special = without_refused(task, self.name, settings.text_field, encoder, settings.tokenizer)
         refused = task.rejections
         table = task.to_arrow()
-        texts = _texts_of(table, own.text_field)
-        ranges = None if own.loss_ranges_field is None else values(table, own.loss_ranges_field)
+        texts = _texts_of(table, settings.text_field)
+        ranges = None if settings.loss_ranges_field is None else values(table, settings.loss_ranges_field)
         if ranges is None:
-            found, losses = encoder.encode(texts), None
+            token_ids, losses = encoder.encode(texts), None
         else:
-            found, losses = self._with_losses(texts, ranges)
-        mask = np.array([len(ids) > 0 for ids in found], np.bool_)
+            token_ids, losses = self._with_losses(texts, ranges)
+        mask = np.array([len(ids) > 0 for ids in token_ids], np.bool_)
         batch = task.keep(mask, self.name, NO_TOKENS)
-        docs = _ids_of(table, own.id_field, task.key)
+        docs = _ids_of(table, settings.id_field, task.key)
         kept = np.flatnonzero(mask)
-        bounds, flat = self._joined([found[row] for row in kept.tolist()])
+        bounds, flat = self._joined([token_ids[row] for row in kept.tolist()])
         self._check_length(np.diff(bounds), [docs[row] for row in kept.tolist()])
         made = table_of(
             {
@@ -136,16 +138,16 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         batch.rejections = rejections
         return batch
 
-    def _joined(self, found: Sequence[Ids]) -> tuple[Ints, Any]:
+    def _joined(self, token_ids: Sequence[Ids]) -> tuple[Ints, Any]:
         """Bounds of documents, and their tokens with the special ones around them."""
         assert self._loaded is not None
         bos, eos = self._loaded.special.bos, self._loaded.special.eos
         around = (bos is not None) + (eos is not None)
-        bounds = np.zeros(len(found) + 1, np.int64)
-        np.cumsum([len(ids) + around for ids in found], out=bounds[1:])
+        bounds = np.zeros(len(token_ids) + 1, np.int64)
+        np.cumsum([len(ids) + around for ids in token_ids], out=bounds[1:])
         flat = np.empty(int(bounds[-1]), self._loaded.kind)
         first = int(bos is not None)
-        for start, ids in zip(bounds.tolist(), found, strict=False):
+        for start, ids in zip(bounds.tolist(), token_ids, strict=False):
             flat[start + first : start + first + len(ids)] = ids
         if bos is not None:
             flat[bounds[:-1]] = bos
@@ -166,18 +168,18 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _with_losses(self, texts: Sequence[str], ranges: Sequence[Any]) -> tuple[list[Ids], list[Any]]:
         """The ids of each text, and 1 for each token of which a character is in one of the ranges."""
         assert self._loaded is not None
-        found, losses = [], []
+        token_ids, losses = [], []
         for text, wanted in zip(texts, ranges, strict=True):
             encoded = self._loaded.encoder.encode_places(text)
             if encoded is None:
-                own = self.token_settings
+                settings = self.token_settings
                 raise PipelineError(
-                    f"{own.tokenizer.asks}: loss_ranges_field={own.loss_ranges_field!r} "
+                    f"{settings.tokenizer.asks}: loss_ranges_field={settings.loss_ranges_field!r} "
                     "needs a tokenizer that says which characters a token is of; give a tokenizer.json"
                 )
-            found.append(encoded.ids)
+            token_ids.append(encoded.ids)
             losses.append(loss_of(encoded, wanted))
-        return found, losses
+        return token_ids, losses
 
     def _check_length(self, lengths: Ints, docs: Sequence[str]) -> None:
         most = self.token_settings.shard_tokens
@@ -227,7 +229,7 @@ def loss_of(encoded: Encoded, ranges: Any) -> Any:
     """
     loss = np.full(len(encoded.ids), ranges is None, np.uint8)
     for pair in ranges or ():
-        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(one, int) for one in pair):
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(isinstance(bound, int) for bound in pair):
             raise DataError(f"a range of characters for the loss is {pair!r}; give lists of [first, one past the last]")
         loss[(encoded.starts < pair[1]) & (encoded.stops > pair[0])] = 1
     return loss
@@ -253,12 +255,12 @@ def _ids_of(table: Any, id_field: str | None, key: BatchKey | None) -> list[str]
     """
     columns = [id_field] if id_field is not None else id_columns(table.column_names)
     made = "" if key is None else key.digest
-    found: list[str | None] = [None] * table.num_rows
+    identifiers: list[str | None] = [None] * table.num_rows
     for column in columns:
-        if None in found:
-            own = values(as_text(only(table, [column]), column), column)
-            found = [one if before is None else before for before, one in zip(found, own, strict=True)]
-    return [f"{made}_{row}" if one is None else one for row, one in enumerate(found)]
+        if None in identifiers:
+            texts = values(as_text(only(table, [column]), column), column)
+            identifiers = [text if before is None else before for before, text in zip(identifiers, texts, strict=True)]
+    return [f"{made}_{row}" if identifier is None else identifier for row, identifier in enumerate(identifiers)]
 
 
 @dataclass

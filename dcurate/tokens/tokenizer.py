@@ -57,7 +57,7 @@ class Encoded(NamedTuple):
     """The tokens of a text, and the characters that each was made of.
 
     Args:
-        ids: of the tokens.
+        ids: ids of the tokens.
         starts: first character of each.
         stops: one past the last character of each.
     """
@@ -89,10 +89,10 @@ class TextEncoder(ABC):
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """Return the ids of each text; few texts a call, as ids take much memory until they are in an array."""
-        found: list[Ids] = []
+        encoded: list[Ids] = []
         for start, stop in text_calls(texts):
-            found += [np.array(ids, np.int32) for ids in self._call(texts[start:stop])]
-        return found
+            encoded += [np.array(ids, np.int32) for ids in self._call(texts[start:stop])]
+        return encoded
 
     @abstractmethod
     def _call(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
@@ -152,8 +152,8 @@ class _HuggingFace(TextEncoder):
         return str(self._backend.decode(list(ids), skip_special_tokens=False))
 
     def id_of(self, token: str) -> int | None:
-        found = self._backend.token_to_id(token)
-        return None if found is None else int(found)
+        number = self._backend.token_to_id(token)
+        return None if number is None else int(number)
 
     def special(self, kind: str) -> int | None:
         if kind in self._named:
@@ -187,16 +187,16 @@ class _Fast(_HuggingFace):
         self._characters += len(text)
         if self._characters > _KEPT_CHARACTERS:
             self._reload()
-        found: Ids = self._fast.encode(text)
-        return found
+        ids: Ids = self._fast.encode(text)
+        return ids
 
     def _reload(self) -> None:
         try:
             self._fast = self._library.Tokenizer(self._of_texts)
         except Exception as error:
-            said = str(error).strip().partition("\n")[0]
+            message = str(error).strip().partition("\n")[0]
             raise PipelineError(
-                f"{self._source.asks}: gigatoken cannot load the tokenizer {self._source.identifier!r} ({said}); "
+                f"{self._source.asks}: gigatoken cannot load the tokenizer {self._source.identifier!r} ({message}); "
                 "leave out fast=True"
             ) from error
         self._characters = 0
@@ -227,8 +227,8 @@ class _SentencePiece(TextEncoder):
     def _call(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
         if self._makes_special:
             return map(self._with_special, texts)
-        found: list[list[int]] = self._processor.encode(list(texts), out_type=int)
-        return found
+        ids: list[list[int]] = self._processor.encode(list(texts), out_type=int)
+        return ids
 
     def _with_special(self, text: str) -> list[int]:
         """The ids of a text with special tokens: what is between two of them is tokenised by itself."""
@@ -241,15 +241,15 @@ class _SentencePiece(TextEncoder):
         return ids + list(self._processor.encode(text[start:], out_type=int))
 
     def decode(self, ids: Sequence[int]) -> str:
-        return str(self._processor.decode([int(one) for one in ids]))
+        return str(self._processor.decode([int(number) for number in ids]))
 
     def id_of(self, token: str) -> int | None:
-        found = int(self._processor.piece_to_id(token))
-        return found if self._processor.id_to_piece(found) == token else None
+        number = int(self._processor.piece_to_id(token))
+        return number if self._processor.id_to_piece(number) == token else None
 
     def special(self, kind: str) -> int | None:
-        found = int(getattr(self._processor, f"{kind}_id")())
-        return found if found >= 0 else None
+        number = int(getattr(self._processor, f"{kind}_id")())
+        return number if number >= 0 else None
 
 
 class _Tiktoken(TextEncoder):
@@ -265,7 +265,7 @@ class _Tiktoken(TextEncoder):
         return (self._encoding.encode_ordinary(text) for text in texts)
 
     def decode(self, ids: Sequence[int]) -> str:
-        return str(self._encoding.decode([int(one) for one in ids]))
+        return str(self._encoding.decode([int(number) for number in ids]))
 
     def id_of(self, token: str) -> int | None:
         try:
@@ -283,7 +283,7 @@ class TokenizerSource:
 
     Args:
         identifier: the file, folder or id.
-        settings: of ranks, see `load_tokenizer_file`.
+        settings: settings of ranks, see `load_tokenizer_file`.
         init_kwargs: more arguments of ``AutoTokenizer.from_pretrained``, by which it is then loaded.
         asks: the stage that uses it, for errors.
         cache_dir: where files of the hub are kept.
@@ -357,8 +357,8 @@ class TokenizerSource:
         file = self._file()
         if file is not None:
             return self._encoder(load_tokenizer_file(file, self.asks, self.settings), file)
-        given = {name: value for name, value in self.init_kwargs.items() if name != "revision"}
-        loaded = tokenizer_of(self.weights, self.weights.folder("tokenizer"), given)
+        arguments = {name: value for name, value in self.init_kwargs.items() if name != "revision"}
+        loaded = tokenizer_of(self.weights, self.weights.folder("tokenizer"), arguments)
         if not loaded.is_fast:
             raise PipelineError(
                 f"{self.asks}: the tokenizer {self.identifier!r} is written in Python, which is too slow; "
@@ -396,9 +396,9 @@ def _named_beside(file: str) -> dict[str, str]:
     """The special tokens that files beside a ``tokenizer.json`` name."""
     named: dict[str, str] = {}
     for path in (Path(file).with_name(name) for name in _CONFIGS):
-        said = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        config = json.loads(path.read_text("utf-8")) if path.is_file() else {}
         for kind in _NAMES:
-            token = said.get(f"{kind}_token")
+            token = config.get(f"{kind}_token")
             token = token.get("content") if isinstance(token, dict) else token
             if isinstance(token, str) and token:
                 named.setdefault(kind, token)
@@ -430,29 +430,29 @@ class SpecialIds:
         Raises:
             PipelineError: the tokenizer does not have one, or texts can give it although they must not.
         """
-        found = {"bos": _special(encoder, source, "bos", bos), "eos": _special(encoder, source, "eos", eos)}
-        for kind, number in found.items():
+        special = {"bos": _special(encoder, source, "bos", bos), "eos": _special(encoder, source, "eos", eos)}
+        for kind, number in special.items():
             if number is not None and source.special_in_text != "token" and encoder.gives(number):
                 raise PipelineError(
                     f"{source.asks}: the {kind.upper()} token of {source.identifier!r} is that of the text "
                     f"{encoder.decode([number])!r}, too; name a special token, add_{kind}='<token>', or give "
                     "special_in_text='token'"
                 )
-        pads = (encoder.special("pad"), found["eos"], encoder.special("eos"), 0)
-        return cls(**found, pad=next(one for one in pads if one is not None))
+        pads = (encoder.special("pad"), special["eos"], encoder.special("eos"), 0)
+        return cls(**special, pad=next(pad for pad in pads if pad is not None))
 
 
 def _special(encoder: TextEncoder, source: TokenizerSource, kind: str, asked: bool | str) -> int | None:
     if asked is False:
         return None
-    found = encoder.special(kind) if asked is True else encoder.id_of(asked)
-    if found is None:
-        what = f"no token {asked!r}" if isinstance(asked, str) else f"no {kind.upper()} token"
+    number = encoder.special(kind) if asked is True else encoder.id_of(asked)
+    if number is None:
+        missing = f"no token {asked!r}" if isinstance(asked, str) else f"no {kind.upper()} token"
         raise PipelineError(
-            f"{source.asks}: the tokenizer {source.identifier!r} has {what}; name one that it has, "
+            f"{source.asks}: the tokenizer {source.identifier!r} has {missing}; name one that it has, "
             f"add_{kind}='<token>', or leave it out with add_{kind}=False"
         )
-    return found
+    return number
 
 
 def kind_of_ids(encoder: TextEncoder, source: TokenizerSource, asked: str | None, kinds: Sequence[str]) -> str:
@@ -476,9 +476,9 @@ def kind_of_ids(encoder: TextEncoder, source: TokenizerSource, asked: str | None
     if asked is None and fitting:
         return fitting[0]
     if asked is None or asked not in fitting:
-        other = f"; use dtype={fitting[0]!r}" if fitting else ""
+        hint = f"; use dtype={fitting[0]!r}" if fitting else ""
         raise PipelineError(
             f"{source.asks}: the ids of {source.identifier!r} go up to {encoder.largest:,}, which does not fit "
-            f"dtype={asked or kinds[-1]!r}{other}"
+            f"dtype={asked or kinds[-1]!r}{hint}"
         )
     return asked

@@ -51,8 +51,8 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
             do not count for the loss. A null counts all of the text.
         mode: what to do about existing files: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.
         storage_options: for fsspec.
-        tokenizer_kwargs: of ranks: ``pattern``, a regular expression or the name of an encoding (that of the file by
-            default), and ``special_tokens`` with their ids.
+        tokenizer_kwargs: settings of ranks: ``pattern``, a regular expression or the name of an encoding (that of the
+            file by default), and ``special_tokens`` with their ids.
         transformers_init_kwargs: more arguments of ``AutoTokenizer.from_pretrained``, which then loads the folder or
             the model of the hub.
         cache_dir: where files of the hub are kept.
@@ -63,7 +63,7 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
             into texts yourself. ``"refuse"``: the document is left out, for the reason ``special_token``.
         fast: whether the library gigatoken tokenises (extra ``fast-tokens``; of a ``tokenizer.json``): the same ids for
             much less CPU. One of 512 documents is also tokenised by ``tokenizers``, and other ids are an error.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: settings that cannot be; or, before anything is written, a tokenizer that does not have the EOS
@@ -185,12 +185,12 @@ class TokenBarrier(BarrierStage[DocumentBatch]):
         folder = Directory(url, options)
         plan = plan_shards(folder, file_order(folder, splits), self.token_settings.shard_tokens)
         shards = plan.finished()
-        documents, tokens = sum(one.documents for one in shards), sum(one.tokens for one in shards)
+        documents, tokens = sum(shard.documents for shard in shards), sum(shard.tokens for shard in shards)
         self._notices = [f"{documents:,} documents are {tokens:,} tokens, in shards: {len(shards):,}"]
         if plan.special_tokens:
-            what = "became tokens" if self.token_settings.tokenizer.special_in_text == "token" else "stayed text"
+            outcome = "became tokens" if self.token_settings.tokenizer.special_in_text == "token" else "stayed text"
             self._notices.append(
-                f"special tokens are spelled in {plan.special_documents:,} documents: {plan.special_tokens:,} {what}"
+                f"special tokens are spelled in {plan.special_documents:,} documents: {plan.special_tokens:,} {outcome}"
             )
         return [TokenShards(shards, name=self.name)]
 

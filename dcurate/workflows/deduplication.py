@@ -35,7 +35,7 @@ class Deduplication(HidesSecrets):
     """One search for duplicates in files, with its output.
 
     Args:
-        name: of the workflow.
+        name: name of the workflow.
         source: the documents.
         stage: finds the duplicates; its ``id_field`` is None if ids are generated.
         output_path: the folder of the output.
@@ -45,10 +45,10 @@ class Deduplication(HidesSecrets):
         removes: whether to write the documents without their duplicates.
         before: stages between the reader and the search.
         after: stages between the search and the writer, where documents are written.
-        filetype: of the documents that are written; that of the source by default.
+        filetype: format of the documents that are written; that of the source by default.
         fields: columns to write; all by default.
         write_kwargs, mode: for the writers.
-        id_column: of the ids that are written; by default that of the documents.
+        id_column: column for the ids that are written; by default that of the documents.
     """
 
     name: str
@@ -134,7 +134,7 @@ class DeduplicationWorkflow(HidesSecrets, ABC):
         """Find the duplicates, and write their ids, or the documents without them.
 
         Args:
-            executor, resume, observers: as in `Pipeline.run`.
+            executor, resume, observers: settings of the run, as in `Pipeline.run`.
 
         Returns:
             with ``num_duplicates``, ``num_documents``, ``total_time`` and paths in its ``metadata``.

@@ -32,11 +32,11 @@ class ExactDeduplicationWorkflow(DeduplicationWorkflow):
         id_field: the column of ids, with ``assign_id=False``.
         text_field: the column to compare.
         perform_removal: see above.
-        fields, normalize, keep: as in `ExactDuplicates`.
-        output_filetype: of the documents that stay; as they came by default.
+        fields, normalize, keep: settings of the search, as in `ExactDuplicates`.
+        output_filetype: format of the documents that stay; by default that of the input.
         mode: what to do about existing files, as in `ParquetWriter`.
-        identification_batchsize, total_nparts, rmm_pool_size, spill_memory_limit, env_vars, use_async_memory: of the
-            original, where they steer its GPU memory and processes; nothing here.
+        identification_batchsize, total_nparts, rmm_pool_size, spill_memory_limit, env_vars, use_async_memory: settings
+            of NeMo Curator for its GPU memory and processes; without effect here.
 
     Raises:
         PipelineError: arguments that do not go together.

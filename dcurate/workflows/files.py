@@ -28,8 +28,8 @@ class DocumentFiles(HidesSecrets):
     Args:
         path: files, directories or globs.
         filetype: ``"parquet"`` or ``"jsonl"``.
-        blocksize, files_per_partition, limit: as `ParquetReader` takes them.
-        extensions: of the files, if they differ from those of the format.
+        blocksize, files_per_partition, limit: settings of the splits, as in `ParquetReader`.
+        extensions: extensions of the files, if they differ from those of the format.
         read_kwargs: for the reader, with ``storage_options``.
 
     Raises:
@@ -128,10 +128,10 @@ def warn_unused(workflow: Any, *arguments: str) -> None:
         workflow: a dataclass.
         arguments: names of its fields.
     """
-    defaults = {one.name: one.default for one in fields(workflow)}
-    given = [name for name in arguments if getattr(workflow, name) != defaults[name]]
-    if given:
-        _log.warning("%s ignores arguments of NeMo Curator: %s", type(workflow).__name__, listed(given))
+    defaults = {argument.name: argument.default for argument in fields(workflow)}
+    changed = [name for name in arguments if getattr(workflow, name) != defaults[name]]
+    if changed:
+        _log.warning("%s ignores arguments of NeMo Curator: %s", type(workflow).__name__, listed(changed))
 
 
 def joined(folder: str, name: str) -> str:

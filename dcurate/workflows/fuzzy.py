@@ -29,22 +29,22 @@ class FuzzyDeduplicationWorkflow(DeduplicationWorkflow):
             documents to remove in ``FuzzyDuplicateIds/``, with their group, its size, the id of the one that stays, and
             how similar they are to it.
         input_path, input_filetype, input_blocksize, input_file_extensions, read_kwargs, write_kwargs, text_field,
-            perform_removal: as in `ExactDeduplicationWorkflow`.
-        seed: of the hashes.
+            perform_removal: settings of input and output, as in `ExactDeduplicationWorkflow`.
+        seed: seed of the hashes.
         char_ngrams: how many characters a shingle has.
         num_bands, minhashes_per_band: how signatures are compared: documents that agree in all hashes of one of the
             bands are candidates.
         threshold: Jaccard similarity of shingles from which candidates are duplicates. NeMo Curator takes all
             candidates, also less similar ones, as ``verification="none"`` does.
         word_ngrams: compare shingles of this many words instead of characters.
-        method, verification, clustering, keep: as in `FuzzyDuplicates`.
+        method, verification, clustering, keep: settings of the search, as in `FuzzyDuplicates`.
         id_field: the column of ids; by default they are made, are in the column ``_curator_dedup_id``, and
             ``fuzzy_id_generator.json`` says for which files they hold.
         index_path: a folder that keeps an index of documents from run to run, as in `FuzzyDuplicates`.
-        output_filetype, mode: as in `ExactDeduplicationWorkflow`.
+        output_filetype, mode: settings of the output, as in `ExactDeduplicationWorkflow`.
         cache_kwargs, use_64_bit_hash, bands_per_iteration, lsh_num_output_partitions, lsh_rmm_pool_size,
-            lsh_spill_memory_limit, env_vars, use_async_memory: of the original, where they steer its GPU memory and
-            processes; nothing here. Bands always have 64-bit hashes here.
+            lsh_spill_memory_limit, env_vars, use_async_memory: settings of NeMo Curator for its GPU memory and
+            processes; without effect here. Bands always have 64-bit hashes here.
 
     Raises:
         PipelineError: arguments that do not go together.

@@ -18,7 +18,7 @@ class MadeIds:
     """The files for which ids were generated, and how they were cut into splits.
 
     Args:
-        filetype: of the files.
+        filetype: format of the files.
         blocksize: bytes of a split, if given.
         files_per_partition: files of a split, if given.
         files: bytes of each file, by its name below the directory that was read.

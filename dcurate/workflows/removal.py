@@ -42,7 +42,7 @@ class TextDuplicatesRemovalWorkflow(HidesSecrets):
             or another one has written it. They are made again, in the column ``id_field``; other files, or files that
             are to be cut in another way, are refused.
         id_generator_storage_options: fsspec's, for that file.
-        output_file_extension: that of the format, if any.
+        output_file_extension: extension of the files; if given, that of the format.
         output_filetype: ``"parquet"`` or ``"jsonl"``.
         output_kwargs: for the writer, with ``storage_options``.
         output_fields: columns to write; all by default.
@@ -97,7 +97,7 @@ class TextDuplicatesRemovalWorkflow(HidesSecrets):
         """Write the documents that stay.
 
         Args:
-            executor, resume, observers: as in `Pipeline.run`.
+            executor, resume, observers: settings of the run, as in `Pipeline.run`.
 
         Returns:
             with ``num_duplicates_removed`` (documents), ``num_ids`` (different ones to remove), ``num_ids_not_found``
@@ -110,14 +110,14 @@ class TextDuplicatesRemovalWorkflow(HidesSecrets):
         run = Pipeline("text_duplicates_removal", stages=self._stages()).run(
             executor, resume=resume, observers=observers
         )
-        found = ids_found(f"{Directory(self.output_path, self._storage).records}/{_NOTES}", self._storage)
+        id_counts = ids_found(f"{Directory(self.output_path, self._storage).records}/{_NOTES}", self._storage)
         result = WorkflowRunResult("text_duplicates_removal", reports={"removal": run.report})
         result.add_pipeline_tasks("removal", run)
         result.extend_metadata(
             {
                 "num_duplicates_removed": sum(run.report.stages[-2].dropped.values()),
-                "num_ids": found.ids,
-                "num_ids_not_found": found.ids - found.found,
+                "num_ids": id_counts.ids,
+                "num_ids_not_found": id_counts.ids - id_counts.found,
                 "stage_seconds": {stage.name: stage.seconds for stage in run.report.stages},
                 "output_path": self.output_path,
                 "total_time": time.perf_counter() - begin,

@@ -50,19 +50,20 @@ class SemanticDeduplicationWorkflow(DeduplicationWorkflow):
         input_path: files, directories or globs with ids and embeddings.
         output_path: a folder, local or a URL, for ids of documents to remove in ``duplicates/``, with the id of the
             most similar one before (``max_id``), how similar the two are (``cosine_sim_score``), and ``centroid``.
-        n_clusters: of k-means; documents of different clusters are not compared.
+        n_clusters: number of clusters of k-means; documents of different clusters are not compared.
         cache_path: the folder for ``pairwise_results/``: of each document its cluster, its distance to the centroid,
             and how similar it is to the most similar one before; ``output_path`` by default.
         id_field: the column of ids.
         embedding_field: the column of embeddings, lists of numbers.
-        input_filetype, input_file_extensions, read_kwargs, write_kwargs: as in `ExactDeduplicationWorkflow`.
+        input_filetype, input_file_extensions, read_kwargs, write_kwargs: settings of input and output, as in
+            `ExactDeduplicationWorkflow`.
         max_iter, tol, random_state, init, max_samples_per_batch, fit_data_fraction, distance_metric, which_to_keep,
-            pairwise_batch_size, eps: as in `SemanticDuplicates`; without ``eps`` nothing is a duplicate, and there are
-            only the scores.
+            pairwise_batch_size, eps: settings of the search, as in `SemanticDuplicates`; without ``eps`` nothing is a
+            duplicate, and there are only the scores.
         ranking_strategy: instead of ``which_to_keep``, rules such as ``Highest("score")``, or a list of them.
         clear_output: whether what an earlier run wrote is deleted, unless this one resumes it; other files are refused.
-        embedding_dim, metadata_fields, n_init, oversampling_factor, cache_kwargs, verbose: of the original; nothing
-            here.
+        embedding_dim, metadata_fields, n_init, oversampling_factor, cache_kwargs, verbose: settings of NeMo Curator;
+            without effect here.
 
     Raises:
         PipelineError: arguments that do not go together.
@@ -159,17 +160,20 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
         model_identifier: the model that makes the column, an id at the hub of Hugging Face or a folder, as
             `EmbeddingCreatorStage` takes it; or
         embedder: a stage that makes it, such as an `EmbeddingCreatorStage` with other settings, or one of your own.
-        embedding_max_chars, model_cache_dir, hf_token: of the model, ``max_chars``, ``cache_dir`` and ``hf_token``.
+        embedding_max_chars, model_cache_dir, hf_token: settings of the model: ``max_chars``, ``cache_dir`` and
+            ``hf_token`` of `EmbeddingCreatorStage`.
         id_field: the column of ids; by default they are made, and ``semantic_id_generator.json`` says for which files
             they hold.
-        n_clusters, distance_metric, which_to_keep, eps, ranking_strategy, pairwise_batch_size, metadata_fields: as in
-            `SemanticDeduplicationWorkflow`; so are the arguments that begin with ``kmeans_``, without that.
+        n_clusters, distance_metric, which_to_keep, eps, ranking_strategy, pairwise_batch_size, metadata_fields:
+            settings of the search, as in `SemanticDeduplicationWorkflow`; so are the arguments that begin with
+            ``kmeans_``, without that.
         input_filetype, input_file_extensions, input_files_per_partition, input_blocksize, output_filetype,
-            output_file_extension, output_fields, read_kwargs, write_kwargs: as in `TextDuplicatesRemovalWorkflow`.
-        clear_output: as in `SemanticDeduplicationWorkflow`.
-        use_id_generator: of the original: ids are made where ``id_field`` is not given.
+            output_file_extension, output_fields, read_kwargs, write_kwargs: settings of input and output, as in
+            `TextDuplicatesRemovalWorkflow`.
+        clear_output: whether what an earlier run wrote is deleted, as in `SemanticDeduplicationWorkflow`.
+        use_id_generator: setting of NeMo Curator; here ids are made where ``id_field`` is not given.
         embedding_pretokenize, embedding_vllm_init_kwargs, embedding_dim, kmeans_n_init, kmeans_oversampling_factor,
-            id_generator_state_file, cache_kwargs, verbose: of the original; nothing here.
+            id_generator_state_file, cache_kwargs, verbose: settings of NeMo Curator; without effect here.
 
     Raises:
         PipelineError: arguments that do not go together, or no embeddings and nothing that makes them.

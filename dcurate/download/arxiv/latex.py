@@ -51,14 +51,17 @@ class ArxivExtractor(DocumentExtractor):
         and ten times its length of it.
         """
         files = [without_comments(file) for file in record.get("content") or ()]
-        found = [definitions(file) for file in files]
-        macros = resolved(definition for each in found for definition in each)
-        bodies = [body(without(file, each)) for file, each in zip(files, found, strict=True)]
+        definition_lists = [definitions(file) for file in files]
+        macros = resolved(definition for file_definitions in definition_lists for definition in file_definitions)
+        bodies = [
+            body(without(file, file_definitions))
+            for file, file_definitions in zip(files, definition_lists, strict=True)
+        ]
         before = sum(map(len, bodies))
-        after = sum(_expanded_length(each, macros) for each in bodies)
+        after = sum(_expanded_length(content, macros) for content in bodies)
         if after > _GROWTH + _GROWTH_FACTOR * before:
             return Skipped("macros too large", True, detail=f"{before:,} characters would become {after:,}")
-        text = "\n".join(filter(None, (expanded(each, macros).strip() for each in bodies)))
+        text = "\n".join(filter(None, (expanded(content, macros).strip() for content in bodies)))
         if not text:
             return Skipped("no section")
         return {"text": text, **{name: record[name] for name in ("id", "source_id") if name in record}}
@@ -128,16 +131,16 @@ def body(text: str) -> str:
 def _first_section(text: str) -> int | None:
     """The start of the first section; its title in braces may follow a short title in brackets."""
     end, has_title = -1, False
-    for found in _SECTION.finditer(text):
-        if found[1] == "{":
-            return found.start()
-        if end < found.end():
-            end = text.find("]", found.end())
+    for match in _SECTION.finditer(text):
+        if match[1] == "{":
+            return match.start()
+        if end < match.end():
+            end = text.find("]", match.end())
             if end < 0:
                 end = len(text)
             has_title = _TITLE.match(text, end) is not None
         if has_title:
-            return found.start()
+            return match.start()
     return None
 
 
@@ -145,12 +148,12 @@ def definitions(text: str) -> list[Definition]:
     r"""The macros without arguments that a file defines.
 
     Examples:
-        >>> [(found.name, found.value) for found in definitions(r"\newcommand{\a}{1}\def\b{{x}}\newcommand{\c}[1]{#1}")]
+        >>> [(macro.name, macro.value) for macro in definitions(r"\newcommand{\a}{1}\def\b{{x}}\newcommand{\c}[1]{#1}")]
         [('a', '1'), ('b', '{x}')]
     """
-    found: list[Definition] = []
+    macros: list[Definition] = []
     if "\\newcommand" not in text and "\\def" not in text:
-        return found
+        return macros
     matches = list(_DEFINITION.finditer(text))
     stops = _closings(text, {match.end() for match in matches})
     place = 0
@@ -158,9 +161,9 @@ def definitions(text: str) -> list[Definition]:
         stop = stops.get(match.end())
         if stop is not None and match.start() >= place:
             name = next(filter(None, match.groups()))
-            found.append(Definition(name, text[match.end() + 1 : stop - 1], match.start(), stop))
+            macros.append(Definition(name, text[match.end() + 1 : stop - 1], match.start(), stop))
             place = stop
-    return found
+    return macros
 
 
 def without(text: str, found: Iterable[Definition]) -> str:
@@ -201,8 +204,8 @@ def _inner_first(inner: Mapping[str, Sequence[str]]) -> Iterator[str]:
         path = [] if first in seen else [(first, iter(inner[first]))]
         seen.add(first)
         while path:
-            name, rest = path[-1]
-            for call in rest:
+            name, calls = path[-1]
+            for call in calls:
                 if call not in seen:
                     seen.add(call)
                     path.append((call, iter(inner[call])))
@@ -231,7 +234,7 @@ def _expanded_length(text: str, macros: Mapping[str, str]) -> int:
 
 def _closings(text: str, openings: Set[int]) -> dict[int, int]:
     """For each of these braces that is closed soon enough, the offset after its closing brace."""
-    found: dict[int, int] = {}
+    closings: dict[int, int] = {}
     open_: list[int] = []
     for match in _BRACE.finditer(text):
         if match[0] == "{":
@@ -239,5 +242,5 @@ def _closings(text: str, openings: Set[int]) -> dict[int, int]:
         elif match[0] == "}" and open_:
             begin = open_.pop()
             if begin in openings and match.end() <= begin + _LONGEST_VALUE:
-                found[begin] = match.end()
-    return found
+                closings[begin] = match.end()
+    return closings

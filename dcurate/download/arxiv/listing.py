@@ -53,7 +53,7 @@ class ArxivUrlGenerator(URLGenerator):
             if self._prefix.startswith(("http://", "https://")):
                 raise
             return self._in_directory()
-        files = [self._file(each) for each in fields(manifest, "file", address) if each.get("filename", "").strip()]
+        files = [self._file(entry) for entry in fields(manifest, "file", address) if entry.get("filename", "").strip()]
         return sorted(files, key=lambda file: file.url)
 
     @property

@@ -72,11 +72,11 @@ class ArxivIterator(DocumentIterator):
             for member in archive:
                 if member.isdir():
                     continue
-                found = _found(archive, member)
-                if isinstance(found, Skipped):
-                    yield found
+                content = _found(archive, member)
+                if isinstance(content, Skipped):
+                    yield content
                 else:
-                    yield {"id": arxiv_id(member.name), "source_id": name, "content": found}
+                    yield {"id": arxiv_id(member.name), "source_id": name, "content": content}
             _check_end(file, archive.offset)
 
 
@@ -127,14 +127,14 @@ def _tex_files(data: bytes) -> list[str]:
 
 
 def _members(archive: tarfile.TarFile) -> list[str]:
-    texts, left = [], LARGEST_PAPER
+    texts, remaining = [], LARGEST_PAPER
     for member in archive:
         if not member.name.lower().endswith(_TEX) or member.isdir():
             continue
         if not _is_safe(member):
             raise _UnsafeError(repr(member.name))
-        text = _read(archive, member, left)
-        left -= len(text)
+        text = _read(archive, member, remaining)
+        remaining -= len(text)
         texts.append(_decoded(text))
     return texts
 
@@ -144,9 +144,9 @@ def _is_safe(member: tarfile.TarInfo) -> bool:
     return member.isfile() and not member.name.startswith("/") and ".." not in member.name.split("/")
 
 
-def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -> bytes:
-    if member.size > left:
-        raise _TooLargeError(f"{member.name!r} is larger than {left:,} bytes")
+def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, remaining: int) -> bytes:
+    if member.size > remaining:
+        raise _TooLargeError(f"{member.name!r} is larger than {remaining:,} bytes")
     file = archive.extractfile(member)
     data = file.read() if file else b""
     if len(data) != member.size:
@@ -154,7 +154,7 @@ def _read(archive: tarfile.TarFile, member: tarfile.TarInfo, left: int) -> bytes
     return data
 
 
-def _unpacked(data: bytes, left: int) -> bytes:
+def _unpacked(data: bytes, remaining: int) -> bytes:
     """The content of a gzip file, or the data itself if it is not gzip.
 
     Each member is given to its unpacker in growing pieces: what follows its end is copied, so that many small members
@@ -168,9 +168,9 @@ def _unpacked(data: bytes, left: int) -> bytes:
             packed = view[at : at + size]
             if not packed:
                 raise EOFError("the compressed file is cut short")
-            pieces.append(unpacker.decompress(packed, left))
-            left -= len(pieces[-1])
-            if left <= 0:
+            pieces.append(unpacker.decompress(packed, remaining))
+            remaining -= len(pieces[-1])
+            if remaining <= 0:
                 raise _TooLargeError("it is larger than the limit when decompressed")
             at, size = at + len(packed), 2 * size
         at -= len(unpacker.unused_data)

@@ -43,7 +43,8 @@ class CommonCrawlWarcIterator(RangeIterator):
 
     Args:
         storage_options: fsspec's, for archives that are read where they lie.
-        mime_types: of the pages that are taken, as the archive identified or the server declared them; None takes all.
+        mime_types: types of the pages that are taken, as the archive identified or the server declared them; None takes
+            all.
 
     Examples:
         >>> CommonCrawlWarcIterator().output_columns()
@@ -133,13 +134,13 @@ class CommonCrawlHTMLExtractor(DocumentExtractor):
         code, language = _language(page)
         if self.algorithm.uses_stop_words and not self._has_stop_words(code):
             return Skipped("language without stop words", detail=language)
-        found = pages.extract(page, None, code)
-        if found.error:
-            return Skipped("page cannot be extracted", True, detail=found.error)
-        if not found.text:
+        extracted = pages.extract(page, None, code)
+        if extracted.error:
+            return Skipped("page cannot be extracted", True, detail=extracted.error)
+        if not extracted.text:
             return None
         kept = {name: record[name] for name in ("url", "warc_id", "source_id")}
-        return {**kept, "language": language, "text": found.text}
+        return {**kept, "language": language, "text": extracted.text}
 
     def input_columns(self) -> list[str]:
         return ["url", "warc_id", "source_id", "content"]
@@ -149,8 +150,8 @@ class CommonCrawlHTMLExtractor(DocumentExtractor):
 
     def _has_stop_words(self, code: str) -> bool:
         """Whether a language has stop words, or is written without spaces and needs none."""
-        found = self._stop_lists.of(code)
-        return bool(found.words) or found.language in HTMLExtractorAlgorithm.NON_SPACED_LANGUAGES
+        stop_list = self._stop_lists.of(code)
+        return bool(stop_list.words) or stop_list.language in HTMLExtractorAlgorithm.NON_SPACED_LANGUAGES
 
     def _ready(self) -> HtmlExtractor:
         """The extractor, set up at the first page."""
@@ -162,15 +163,15 @@ class CommonCrawlHTMLExtractor(DocumentExtractor):
 
 
 def _algorithm(
-    given: HTMLExtractorAlgorithm | str | None, settings: Mapping[str, Any] | None
+    algorithm: HTMLExtractorAlgorithm | str | None, settings: Mapping[str, Any] | None
 ) -> HTMLExtractorAlgorithm:
-    if isinstance(given, HTMLExtractorAlgorithm):
+    if isinstance(algorithm, HTMLExtractorAlgorithm):
         if settings:
             raise PipelineError("html_extraction_kwargs need an extractor by name; pass them to the extractor itself")
-        return given
-    name = given or "justext"
+        return algorithm
+    name = algorithm or "justext"
     if name not in _ALGORITHMS:
-        raise PipelineError(f"unknown html_extraction {given!r}{nearest(str(given), _ALGORITHMS)}")
+        raise PipelineError(f"unknown html_extraction {algorithm!r}{nearest(str(algorithm), _ALGORITHMS)}")
     try:
         return _ALGORITHMS[name](**(settings or {}))
     except TypeError as error:

@@ -98,12 +98,12 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
         table = task.to_arrow()
         places = zip(*(values(table, name) for name in self.inputs()[1]), strict=True)
         with ThreadPoolExecutor(self.max_workers) as threads:
-            found = list(threads.map(self._page, places))
-        rows = with_bytes(table, self.binary_content_col, [page for page, _ in found])
-        failed = np.array([bool(error) for _, error in found], dtype=bool)
+            pages = list(threads.map(self._page, places))
+        rows = with_bytes(table, self.binary_content_col, [page for page, _ in pages])
+        failed = np.array([bool(error) for _, error in pages], dtype=bool)
         if not (self.drop_failed and failed.any()):
             return task.with_data(rows)
-        lost = with_column(rows_at(table, np.flatnonzero(failed)), "error", [error for _, error in found if error])
+        lost = with_column(rows_at(table, np.flatnonzero(failed)), "error", [error for _, error in pages if error])
         rejection = Rejection(self.name, "not fetched", lost.num_rows, lost.nbytes, lost, fault=True)
         return replace(task, data=rows_at(rows, np.flatnonzero(~failed)), rejections=(rejection,))
 

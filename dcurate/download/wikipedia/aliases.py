@@ -262,5 +262,5 @@ def aliases(table: Mapping[str, tuple[str, ...]], language: str) -> tuple[str, .
         >>> aliases(CATEGORY_ALIASES, "nds")
         ('Kategorie', 'Kategorie')
     """
-    after = next((other for other, wikis in _AFTER.items() if language in wikis.split()), "")
+    after = next((fallback for fallback, wikis in _AFTER.items() if language in wikis.split()), "")
     return (*table.get(language, ()), *table.get(after, ()))

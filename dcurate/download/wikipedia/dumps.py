@@ -28,7 +28,7 @@ class WikipediaUrlGenerator(URLGenerator):
     """List the article files of a dump, with their sizes and checksums.
 
     Args:
-        language: of the Wikipedia, as in its address: ``"en"``, ``"zh-min-nan"``.
+        language: language of the Wikipedia, as in its address: ``"en"``, ``"zh-min-nan"``.
         dump_date: ``"YYYYMMDD"``, or None for the newest dump whose articles are complete.
         wikidumps_index_prefix: address of the server or of a mirror.
         transfer: retries, timeouts and rate limits.
@@ -92,8 +92,8 @@ class WikipediaUrlGenerator(URLGenerator):
                 return date, self._files_of(date)
             except DataError as error:
                 reasons.append(str(error))
-        said = f": {reasons[0]}" if reasons else ""
-        raise DataError(f"{self._address} has no dump whose articles are complete (looked at {listed(dates)}){said}")
+        detail = f": {reasons[0]}" if reasons else ""
+        raise DataError(f"{self._address} has no dump whose articles are complete (looked at {listed(dates)}){detail}")
 
     def _files_of(self, date: str) -> Mapping[str, Any]:
         """The article files of a dump by name.

@@ -36,7 +36,7 @@ class WikipediaIterator(RangeIterator):
     stream. Document type declarations are refused, and with them entities that would grow without bound.
 
     Args:
-        language: of the Wikipedia, for the address of an article.
+        language: language of the Wikipedia, for the address of an article.
         log_frequency: accepted for compatibility; the run reports progress.
 
     Examples:

@@ -67,8 +67,8 @@ def tokens(markup: str) -> list[Any]:
     """
     quick = needed(f"{_PACKAGE}.parser", "WikipediaExtractor", "wiki").CTokenizer
     if quick and is_plain(markup):
-        found: list[Any] = quick().tokenize(markup, 0, False)
-        return found
+        wiki_tokens: list[Any] = quick().tokenize(markup, 0, False)
+        return wiki_tokens
     try:
         return _counting()(markup).tokenize(markup, 0, False)  # type: ignore[no-any-return]
     except RecursionError:
@@ -93,8 +93,8 @@ def _counting() -> Any:
             return super()._read(*place, **how)
 
         def tokenize(self, *markup: Any, **how: Any) -> list[Any]:
-            found = super().tokenize(*markup, **how)
-            return [token for token in found if not isinstance(token, text) or token.text]
+            wiki_tokens = super().tokenize(*markup, **how)
+            return [token for token in wiki_tokens if not isinstance(token, text) or token.text]
 
     return BoundedReader
 
@@ -158,8 +158,8 @@ class _Look:
 
     def _shut(self, kind: str) -> bool:
         """Close the nearest element of a type; elements still open within it are unclosed."""
-        for depth, (other, _) in enumerate(self.open[: -_NEAR - 1 : -1]):
-            if other == kind:
+        for depth, (open_kind, _) in enumerate(self.open[: -_NEAR - 1 : -1]):
+            if open_kind == kind:
                 if depth:
                     self._leave(depth + 1)
                 else:
@@ -268,10 +268,10 @@ class _Look:
     def _style(self, ticks: int, place: int) -> None:
         if self._is_in("italic") and ticks in (2, 5):
             self.open.pop()
-            rest = ticks - 2
+            remaining = ticks - 2
         elif self._is_in("bold") and ticks in (3, 5):
             self.open.pop()
-            rest = ticks - 3
+            remaining = ticks - 3
         elif ticks == 2 and self._is_in("bold") and self.open[-2:-1] == [("italic", self.open[-1][1])]:
             del self.open[-2]  # five ticks that are closed in the other order
             self._read_again(self.open[-1][1])
@@ -279,5 +279,5 @@ class _Look:
         else:
             self.open += [(kind, place) for kind, size in (("italic", 2), ("bold", 3)) if ticks in (size, 5)]
             return
-        if rest:
-            self._style(rest, place)
+        if remaining:
+            self._style(remaining, place)

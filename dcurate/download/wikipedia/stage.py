@@ -44,7 +44,7 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
     ``add_filename_column``.
 
     Args:
-        language: of the Wikipedia, as in its address.
+        language: language of the Wikipedia, as in its address.
         download_dir: target folder of the dump.
         dump_date: ``"YYYYMMDD"``, or None for the newest dump whose articles are complete.
         wikidumps_index_prefix: address of the server or of a mirror.

@@ -82,21 +82,21 @@ def _stream(file: BinaryIO, begin: int) -> Generator[ContentSpan, None, int | No
     """Yield the content of a stream; return its end offset, or None if it is damaged."""
     file.seek(begin)
     unpacker = bz2.BZ2Decompressor()
-    held, size, given = [], 0, False
+    held, size, delivered = [], 0, False
     while not unpacker.eof:
         packed = file.read(_CHUNK) if unpacker.needs_input else b""
         if unpacker.needs_input and not packed:
-            yield ContentSpan(begin, fault="the file ends within a bzip2 stream", cut=given)
+            yield ContentSpan(begin, fault="the file ends within a bzip2 stream", cut=delivered)
             return None
         try:
             held.append(unpacker.decompress(packed, _PIECE))
         except OSError as error:
-            yield ContentSpan(begin, fault=f"a bzip2 stream is damaged ({error})", cut=given)
+            yield ContentSpan(begin, fault=f"a bzip2 stream is damaged ({error})", cut=delivered)
             return None
         size += len(held[-1])
         if size > LARGEST_HELD:
             yield ContentSpan(begin, b"".join(held))
-            held, given = [], True
+            held, delivered = [], True
     if any(held):
         yield ContentSpan(begin, b"".join(held))
     return file.tell() - len(unpacker.unused_data)

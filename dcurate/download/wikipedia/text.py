@@ -22,7 +22,7 @@ class WikipediaExtractor(DocumentExtractor):
     from the dump itself, and for the older names from a table by language.
 
     Args:
-        language: of the Wikipedia.
+        language: language of the Wikipedia.
 
     Raises:
         ResourceError: the package for wiki markup is not installed.
@@ -51,9 +51,9 @@ class WikipediaExtractor(DocumentExtractor):
         """
         if not record.get("raw_content"):
             return None
-        own = tuple(sorted(record.namespaces.items())) if isinstance(record, Article) else ()
+        namespaces = tuple(sorted(record.namespaces.items())) if isinstance(record, Article) else ()
         try:
-            text = Renderer(*_prefixes(self.language, own)).page(record["raw_content"])
+            text = Renderer(*_prefixes(self.language, namespaces)).page(record["raw_content"])
         except TangledError as error:
             return Skipped("tangled markup", True, detail=f"{error}")
         if not text.strip():
@@ -68,9 +68,9 @@ class WikipediaExtractor(DocumentExtractor):
 
 
 @lru_cache(maxsize=16)
-def _prefixes(language: str, own: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _prefixes(language: str, namespaces: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """The prefixes of links to files, and to categories."""
-    names = dict(own)
+    names = dict(namespaces)
     media = ["File", "Image", "Media", *(names.get(key, "") for key in MEDIA), *aliases(MEDIA_ALIASES, language)]
     category = ["Category", *(names.get(key, "") for key in CATEGORY), *aliases(CATEGORY_ALIASES, language)]
     return _prefix(media), _prefix(category)

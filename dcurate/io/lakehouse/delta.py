@@ -122,8 +122,8 @@ class DeltaTable(LakeTable):
         errors = self.errors()
         now = int(time.time() * 1000)
         adds = [
-            transaction.AddAction(one.name, one.size, {}, now, True, json.dumps({"numRecords": one.rows}))
-            for one in commit.files
+            transaction.AddAction(file.name, file.size, {}, now, True, json.dumps({"numRecords": file.rows}))
+            for file in commit.files
         ]
         mark = transaction.CommitProperties(
             app_transactions=[transaction.Transaction(f"dcurate-{commit.run}", commit.number)]

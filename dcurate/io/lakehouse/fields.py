@@ -80,8 +80,8 @@ def nulls_in_required(values: pa.Array, field: pa.Field) -> str:
     """Return the path of the first field of a column that must not be null and is; empty if there is none.
 
     Args:
-        values: of the column.
-        field: of the column in the table.
+        values: values of the column.
+        field: field of the column in the table's schema.
 
     Examples:
         >>> required = pa.field("a", pa.struct([pa.field("b", pa.int8(), nullable=False)]))

@@ -39,9 +39,9 @@ class IcebergTable(LakeTable):
     folder = "data/"
 
     def address(self) -> str:
-        found = self.found()
-        if found is not None:
-            return Directory(found.location(), dict(self.options)).address
+        table = self.found()
+        if table is not None:
+            return Directory(table.location(), dict(self.options)).address
         empty = pa.schema([("a", pa.string())])
         try:
             with self._catalog() as catalog:
@@ -67,17 +67,17 @@ class IcebergTable(LakeTable):
             return self._loaded(catalog)
 
     def version(self) -> int | None:
-        found = self.found()
-        if found is None:
+        table = self.found()
+        if table is None:
             return None
         # Tables of format 1 do not number their snapshots.
-        first = found.format_version == 1
-        return len(found.metadata.snapshot_log) if first else int(found.metadata.last_sequence_number)
+        first = table.format_version == 1
+        return len(table.metadata.snapshot_log) if first else int(table.metadata.last_sequence_number)
 
     def schema(self) -> pa.Schema:
-        found = self.found()
-        assert found is not None
-        return self._plain(found.schema().as_arrow())
+        table = self.found()
+        assert table is not None
+        return self._plain(table.schema().as_arrow())
 
     def required(self) -> pa.Schema:
         table = self.found()
@@ -100,9 +100,11 @@ class IcebergTable(LakeTable):
         return with_fields(rows, list(as_required(rows.schema, required)))
 
     def has(self, run: str, number: int) -> bool:
-        found = self.found()
-        snapshots = [] if found is None else found.snapshots()
-        return any(one.summary is not None and one.summary.get(_MARK) == f"{run}-{number}" for one in snapshots)
+        table = self.found()
+        snapshots = [] if table is None else table.snapshots()
+        return any(
+            snapshot.summary is not None and snapshot.summary.get(_MARK) == f"{run}-{number}" for snapshot in snapshots
+        )
 
     def at(self, version: int | None) -> TableVersion:
         """Return what the table has at a snapshot, by its id or its sequence number.
@@ -113,8 +115,8 @@ class IcebergTable(LakeTable):
         table = self.found()
         if table is None:
             raise DataError(f"the catalog has no table {self.path!r}; check its name")
-        ids = {each.snapshot_id for each in table.snapshots()}
-        ids_of = {each.sequence_number: each.snapshot_id for each in table.snapshots()}
+        ids = {snapshot.snapshot_id for snapshot in table.snapshots()}
+        ids_of = {snapshot.sequence_number: snapshot.snapshot_id for snapshot in table.snapshots()}
         snapshot = version if version is None or version in ids else ids_of.get(version)
         if version is not None and snapshot is None:
             raise DataError(f"table {self.path!r} has no version {version}; it has {sorted(ids_of)}")
@@ -140,7 +142,7 @@ class IcebergTable(LakeTable):
 
     def commit(self, commit: Commit) -> None:
         directory = Directory(self.address(), dict(self.options))
-        paths = [directory.path(one.name) for one in commit.files]
+        paths = [directory.path(file.name) for file in commit.files]
         base = commit.base
         for _ in range(_TRIES):
             if (commit.replace or base is None) and self.version() != commit.base:
@@ -194,7 +196,7 @@ class IcebergTable(LakeTable):
 
     def _plain(self, schema: pa.Schema) -> pa.Schema:
         """The schema with text as text, which pyiceberg gives as large text."""
-        return pa.schema([(one.name, as_stored(self, one.type) or one.type) for one in schema])
+        return pa.schema([(field.name, as_stored(self, field.type) or field.type) for field in schema])
 
     def _location(self, directory: Directory) -> str:
         return f"file://{directory.address}" if directory.local else directory.address
@@ -300,5 +302,5 @@ def store_settings(options: Mapping[str, Any]) -> dict[str, str]:
         >>> store_settings({"key": "me", "client_kwargs": {"endpoint_url": "http://host"}})
         {'s3.access-key-id': 'me', 's3.endpoint': 'http://host'}
     """
-    found = object_store_options(options)
-    return {own: found[name] for own, name in _STORE.items() if name in found}
+    settings = object_store_options(options)
+    return {iceberg_name: settings[name] for iceberg_name, name in _STORE.items() if name in settings}

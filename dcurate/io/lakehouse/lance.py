@@ -57,8 +57,9 @@ class LanceTable(LakeTable):
         dataset = self.opened()
         made = dataset.get_transactions(len(dataset.versions()))
         return any(
-            one is not None and (one.transaction_properties or {}).get(_MESSAGE) == f"dcurate {run}-{number}"
-            for one in made
+            transaction is not None
+            and (transaction.transaction_properties or {}).get(_MESSAGE) == f"dcurate {run}-{number}"
+            for transaction in made
         )
 
     def write(self, rows: pa.Table, mode: str) -> bytes:
@@ -81,12 +82,14 @@ class LanceTable(LakeTable):
                     "resume=True to commit to what is there now"
                 ) from error
             raise
-        return json.dumps({"mode": mode, "fragments": [one.to_json() for one in fragments]}).encode()
+        return json.dumps({"mode": mode, "fragments": [fragment.to_json() for fragment in fragments]}).encode()
 
     def read(self, fragments: Sequence[Any]) -> pa.Table:
         """Read the rows of fragments that no version has yet."""
         file = importlib.import_module("lance.file")
-        paths = [f"{self.address()}/data/{one['path']}" for each in fragments for one in each["files"]]
+        paths = [
+            f"{self.address()}/data/{data_file['path']}" for fragment in fragments for data_file in fragment["files"]
+        ]
         readers = [file.LanceFileReader(path, storage_options=self._options()) for path in paths]
         return pa.concat_tables([reader.read_all().to_table() for reader in readers])
 
@@ -99,9 +102,9 @@ class LanceTable(LakeTable):
     def commit(self, commit: Commit) -> None:
         library = self._library()
         made = [
-            library.FragmentMetadata.from_json(json.dumps(one))
+            library.FragmentMetadata.from_json(json.dumps(fragment))
             for file in commit.files
-            for one in file.note["fragments"]
+            for fragment in file.note["fragments"]
         ]
         replaces = commit.replace or commit.base is None
         kept = replaces and commit.base is not None
@@ -133,7 +136,7 @@ class LanceTable(LakeTable):
             return self.stored(kind.storage_type)
         refused = (is_.is_list_view, is_.is_large_list_view, is_.is_run_end_encoded, is_.is_interval, is_.is_union)
         narrow = is_.is_decimal(kind) and kind.bit_width < 128
-        return None if narrow or any(one(kind) for one in refused) else kind
+        return None if narrow or any(is_refused(kind) for is_refused in refused) else kind
 
     def _options(self) -> dict[str, str]:
         return object_store_options(self.options)

@@ -43,7 +43,8 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
             ``"namespace.table"``, or without ``catalog`` its metadata file, or its folder with a ``version-hint.text``.
         format: ``"delta"``, ``"iceberg"`` or ``"lance"``.
         version: the version to read; of Iceberg a snapshot's id or its sequence number. The newest by default.
-        catalog: of Iceberg, as `pyiceberg.catalog.load_catalog` takes its properties, with ``"name"`` for the name.
+        catalog: properties of the Iceberg catalog, as `pyiceberg.catalog.load_catalog` takes them, with ``"name"`` for
+            its name.
         fields: the columns to read, in this order; all by default.
         blocksize: split size on disk, as bytes or ``"128MiB"``.
         storage_options: for fsspec; for S3 they are passed on to the library of the format.
@@ -124,18 +125,18 @@ class TableFiles(ParquetReader):
         version = table.at(self._version)
         self.file_paths, self._by_id = table.address(), version.by_id
         self.schema = {column.name: column.type for column in version.schema}
-        found = []
+        files = []
         for stored in version.files:
             store, path = open_store(stored.address, self._options())
             with storage_errors("read", stored.address):
                 entry = file_entry(store, path)
             full = full_address(store, path)
             self._stored[full] = stored
-            found.append(SourceFile(full, shown_name(full, self.file_paths), entry.size, entry.version))
-        if not found:
+            files.append(SourceFile(full, shown_name(full, self.file_paths), entry.size, entry.version))
+        if not files:
             shown = repr(table.path) + (f" at version {self._version}" if self._version is not None else "")
             raise DataError(f"table {shown} has no rows; name another, or another version")
-        return sorted(found, key=lambda file: file.name)
+        return sorted(files, key=lambda file: file.name)
 
     def _heads(self, files: Sequence[SourceFile]) -> ColumnTypes:
         return ColumnTypes(self._declared())  # those of the table
@@ -203,7 +204,7 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
         number = 0
         for fragment in dataset.get_fragments():
             about = fragment.metadata
-            size, rows = sum(one.file_size_bytes or 0 for one in about.files), fragment.count_rows()
+            size, rows = sum(file.file_size_bytes or 0 for file in about.files), fragment.count_rows()
             count = max(1, min(rows, -(-size // self._target())))
             bounds = [place * rows // count for place in range(count + 1)]
             version = hashlib.blake2b(str(about).encode(), digest_size=8).hexdigest()

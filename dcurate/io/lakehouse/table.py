@@ -21,7 +21,7 @@ class DataFile:
         name: relative to the folder of the table.
         rows: how many it has.
         size: in bytes.
-        schema: of its rows.
+        schema: schema of its rows.
         note: what the format needs beside these.
     """
 
@@ -54,7 +54,7 @@ class TableVersion:
     """What a table has at a version.
 
     Args:
-        schema: of its rows.
+        schema: schema of its rows.
         files: in any order.
         by_id: the schema with the ids of fields in its metadata, for a format whose columns have ids.
     """
@@ -70,9 +70,9 @@ class Commit:
 
     Args:
         run: the id of the run.
-        number: of the commit of this run, growing; with the id it says whether the commit was made.
+        number: number of the commit of this run, growing; with the id it says whether the commit was made.
         files: in order.
-        schema: of all of them.
+        schema: common schema of all files.
         replace: whether the rows that are there go.
         base: the version that the run saw when it began; None if there was no table.
     """
@@ -132,7 +132,7 @@ class LakeTable(ABC):
         """Refuse a table to which files cannot be added.
 
         Args:
-            mode: of the writer.
+            mode: mode of the writer.
 
         Raises:
             DataError: they cannot.
@@ -184,8 +184,8 @@ class LakeTable(ABC):
 
     def refused(self, error: Exception) -> DataError:
         """Return the error for a commit that the library refuses."""
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return DataError(f"{self.title} refuses the commit to {self.path!r}: {said}")
+        message = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return DataError(f"{self.title} refuses the commit to {self.path!r}: {message}")
 
 
 def as_stored(table: LakeTable, kind: pa.DataType, final: bool = True) -> pa.DataType | None:
@@ -193,7 +193,7 @@ def as_stored(table: LakeTable, kind: pa.DataType, final: bool = True) -> pa.Dat
 
     Args:
         table: the table.
-        kind: of a column.
+        kind: type of a column.
         final: whether no more is to come: a type that no value has said is text then.
     """
     is_ = pa.types
@@ -203,7 +203,7 @@ def as_stored(table: LakeTable, kind: pa.DataType, final: bool = True) -> pa.Dat
         return as_stored(table, kind.value_type, final)
     if is_.is_struct(kind):
         inner = [(child.name, as_stored(table, child.type, final)) for child in kind]
-        return pa.struct(inner) if inner and all(one is not None for _, one in inner) else None
+        return pa.struct(inner) if inner and all(inner_type is not None for _, inner_type in inner) else None
     if is_.is_map(kind):
         key, item = as_stored(table, kind.key_type, final), as_stored(table, kind.item_type, final)
         return None if key is None or item is None else pa.map_(key, item)
@@ -231,12 +231,12 @@ def object_store_options(options: Mapping[str, Any]) -> dict[str, str]:
         "endpoint_url": "aws_endpoint_url",
         "region_name": "aws_region",
     }
-    found = {own: str(flat[name]) for name, own in names.items() if flat.get(name)}
+    settings = {rust_name: str(flat[name]) for name, rust_name in names.items() if flat.get(name)}
     if options.get("anon"):
-        found["aws_skip_signature"] = "true"
-    if found.get("aws_endpoint_url", "").startswith("http://"):
-        found["aws_allow_http"] = "true"
-    given = {
+        settings["aws_skip_signature"] = "true"
+    if settings.get("aws_endpoint_url", "").startswith("http://"):
+        settings["aws_allow_http"] = "true"
+    native = {
         name: str(value) for name, value in options.items() if name.lower().startswith(("aws_", "azure_", "google_"))
     }
-    return found | given
+    return settings | native

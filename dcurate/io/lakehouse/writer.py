@@ -40,9 +40,9 @@ def table_of(kind: str, path: str, options: Mapping[str, Any], catalog: Any, ask
 
     Args:
         kind: the name of the format.
-        path: of the table.
+        path: path of the table.
         options: fsspec's ``storage_options``.
-        catalog: of Iceberg.
+        catalog: properties of the Iceberg catalog.
         asks: what needs it, for the error.
 
     Raises:
@@ -83,12 +83,13 @@ class TableWriter(ParquetWriter):
         fields: the columns to write, in this order; all by default.
         mode: ``"error"`` makes a table and refuses one that is there, ``"append"`` adds rows, ``"overwrite"`` replaces
             all rows; earlier versions stay. ``"append"`` and ``"overwrite"`` also make a table.
-        compression: of Parquet pages.
+        compression: codec of the Parquet pages.
         max_rows_per_file: split larger batches into several files.
         max_bytes_per_file: the same by bytes in memory.
         storage_options: for fsspec; for S3 they are passed on to the library of the format.
         format: ``"delta"``, ``"iceberg"`` or ``"lance"``.
-        catalog: of Iceberg, as `pyiceberg.catalog.load_catalog` takes its properties, with ``"name"`` for the name.
+        catalog: properties of the Iceberg catalog, as `pyiceberg.catalog.load_catalog` takes them, with ``"name"`` for
+            its name.
         schema: types of columns by name, where they are not to be taken from the rows: ``{"id": "string"}``.
 
     Raises:
@@ -340,7 +341,7 @@ class TableWriter(ParquetWriter):
         if isinstance(table, LanceTable):
             data = directory.read(name) or b""
             note = orjson.loads(data)
-            rows = sum(one["physical_rows"] for one in note["fragments"])
+            rows = sum(fragment["physical_rows"] for fragment in note["fragments"])
             return DataFile(name, rows, len(data), table.schema_of(note["fragments"]), note)
         store, path = open_store(directory.path(name), directory.options)
         with storage_errors("read", directory.path(name)), store.open(path) as file:
@@ -448,9 +449,9 @@ def _what_is_lost(kind: pa.DataType, wanted: pa.DataType) -> str:
     if is_.is_timestamp(kind) and is_.is_timestamp(wanted) and (kind.tz is None) is not (wanted.tz is None):
         return "no time zone" if wanted.tz is None else "a time zone and not times without one"
     if is_.is_struct(kind) and is_.is_struct(wanted):
-        there = {child.name: child.type for child in wanted}
-        extra = [child.name for child in kind if child.name not in there]
-        inner = [_what_is_lost(child.type, there[child.name]) for child in kind if child.name in there]
+        wanted_types = {child.name: child.type for child in wanted}
+        extra = [child.name for child in kind if child.name not in wanted_types]
+        inner = [_what_is_lost(child.type, wanted_types[child.name]) for child in kind if child.name in wanted_types]
         return f"no field {listed(extra)}" if extra else next(filter(None, inner), "")
     if is_.is_map(kind) and is_.is_map(wanted):
         return _what_is_lost(kind.key_type, wanted.key_type) or _what_is_lost(kind.item_type, wanted.item_type)

@@ -77,19 +77,22 @@ _LONG = ir.IntType(64)
 
 
 def _called(builder: Any, address: Any, result: Any, arguments: list[Any]) -> Any:
-    function = builder.inttoptr(address, ir.FunctionType(result, [one.type for one in arguments]).as_pointer())
+    function = builder.inttoptr(
+        address, ir.FunctionType(result, [argument.type for argument in arguments]).as_pointer()
+    )
     return builder.call(function, arguments)
 
 
 def _intrinsic(result: Any, native: Any, parameters: tuple[Any, ...], widths: tuple[Any, ...]) -> tuple[Any, Any]:
     """The signature and the code of a call whose parameters are integers: 64 bits for pointers, else 32."""
 
-    def generate(_: Any, builder: Any, __: Any, given: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, values: Any) -> Any:
         arguments = [
-            builder.trunc(one, _INT) if width is _INT else one for one, width in zip(given[1:], widths, strict=True)
+            builder.trunc(value, _INT) if width is _INT else value
+            for value, width in zip(values[1:], widths, strict=True)
         ]
-        found = _called(builder, given[0], native, arguments)
-        return builder.sext(found, _LONG) if native is _INT else found
+        answer = _called(builder, values[0], native, arguments)
+        return builder.sext(answer, _LONG) if native is _INT else answer
 
     return result(*parameters), generate
 
@@ -158,8 +161,8 @@ def call_ppppp(_: Any, address: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> 
 def place_of(_: Any, array: Any) -> Any:
     """The address of an array's first value."""
 
-    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        made = context.make_array(signature.args[0])(context, builder, given[0])
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        made = context.make_array(signature.args[0])(context, builder, values[0])
         return builder.ptrtoint(made.data, _LONG)
 
     return types.int64(array), generate

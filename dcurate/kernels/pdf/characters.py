@@ -51,10 +51,10 @@ SPACE_BEFORE, MADE_SPACE_BEFORE, MAP_ERROR, BREAK_BEFORE = 1, 2, 4, 8
 
 
 @njit(**INLINE)
-def _step(places: Any, sides: Any, one: Any, other: Any) -> Any:
+def _step(places: Any, sides: Any, first: Any, second: Any) -> Any:
     """Whether a character is below another one, as in vertical writing: 1; at the same place: 0; elsewhere: -1."""
-    size, least = max(places[one, 3], places[other, 3]), min(places[one, 3], places[other, 3])
-    across, down = abs(sides[other, 0] - sides[one, 0]), places[other, 2] - places[one, 2]
+    size, least = max(places[first, 3], places[second, 3]), min(places[first, 3], places[second, 3])
+    across, down = abs(sides[second, 0] - sides[first, 0]), places[second, 2] - places[first, 2]
     if across > _ACROSS * size or least < 0.75 * size:
         return -1
     return 1 if _DOWN[0] * size <= down <= _DOWN[1] * size else 0 if abs(down) < 0.05 * size else -1
@@ -68,7 +68,7 @@ def _find_upright(codes: Any, places: Any, sides: Any, owners: Any, objects: Any
     side by side within a vertical line; without such neighbours, a run of some characters of East Asia does.
 
     Args:
-        sides: of each character: where it begins across, its top and its bottom.
+        sides: for each character where it begins across, its top and its bottom.
     """
     # Of each object: steps down, steps elsewhere, its first character, and its last.
     steps = np.zeros((len(objects), 4), np.int64)
@@ -135,8 +135,8 @@ def _size_seen(size: Any, angle: Any, wide: Any, high: Any, place: Any) -> Any:
 
     Args:
         angle: in millionths of a radian.
-        wide: of a character's box, which is not turned; `high` the same.
-        place: of the character; from and to along the line.
+        wide: width of a character's box, which is not turned; `high` is its height.
+        place: place of the character: from and to along the line.
     """
     cosine, sine = abs(np.cos(angle / 1e6)), abs(np.sin(angle / 1e6))
     length = place[1] - place[0]
@@ -181,7 +181,7 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
     sides = np.empty((count, 3), np.float32)
     box_at, matrix_at, point_at, color_at = place_of(box), place_of(matrix), place_of(point), place_of(color)
     spots = np.empty((count, 2), np.float32)
-    found, many, oblique = 0, 0, 0
+    kept, many, oblique = 0, 0, 0
     flag, begun = 0, False
     last, turn, size = np.int64(0), np.int64(0), 0.0
     quarter, cosine, sine, start_along, start_down, start_x, start_y = np.int64(0), 1.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -223,8 +223,8 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
             turn = quarter
             if min(abs(a), abs(b)) > _STRAIGHT * max(abs(a), abs(b)):
                 turn = np.int64(4)
-                rest = angle - np.floor(angle / (np.pi / 2) + 0.5) * (np.pi / 2)
-                cosine, sine = np.cos(rest), np.sin(rest)
+                tilt = angle - np.floor(angle / (np.pi / 2) + 0.5) * (np.pi / 2)
+                cosine, sine = np.cos(tilt), np.sin(tilt)
             begun = False
             color[0], color[1], color[2], color[3] = 0, 0, 0, 255
             call_ppppp(calls_at[calls.FILL_COLOR], owner, color_at, color_at + 4, color_at + 8, color_at + 12)
@@ -249,7 +249,7 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
         call_pip(calls_at[calls.LOOSE_BOX], page, number, box_at)
         call_pipp(calls_at[calls.ORIGIN], page, number, point_at, point_at + 8)
         left, top, right, bottom = box[0], box[1], box[2], box[3]
-        sides[found, 0], sides[found, 1], sides[found, 2] = point[0], top, bottom
+        sides[kept, 0], sides[kept, 1], sides[kept, 2] = point[0], top, bottom
         if turn == 4:
             x, y = _in_quarter(point[0], point[1], quarter)
             middle_x, middle_y = _in_quarter((left + right) / 2, (bottom + top) / 2, quarter)
@@ -258,52 +258,52 @@ def read_characters(page: Any, calls_at: Any, most: Any) -> Any:
             if not begun:
                 start_along, start_down, start_x, start_y = along, down, x, y
             x = start_x + along - start_along
-            places[found, 0], places[found, 1] = min(x, x + width), max(x, x + width)
-            places[found, 2] = start_y + down - start_down
-            spots[found, 0], spots[found, 1] = middle_x, middle_y
+            places[kept, 0], places[kept, 1] = min(x, x + width), max(x, x + width)
+            places[kept, 2] = start_y + down - start_down
+            spots[kept, 0], spots[kept, 1] = middle_x, middle_y
             oblique += 1
         elif turn == 0:
-            places[found, 0], places[found, 1], places[found, 2] = left, right, -point[1]
+            places[kept, 0], places[kept, 1], places[kept, 2] = left, right, -point[1]
         elif turn == 1:
-            places[found, 0], places[found, 1], places[found, 2] = bottom, top, point[0]
+            places[kept, 0], places[kept, 1], places[kept, 2] = bottom, top, point[0]
         elif turn == 2:
-            places[found, 0], places[found, 1], places[found, 2] = -right, -left, point[1]
+            places[kept, 0], places[kept, 1], places[kept, 2] = -right, -left, point[1]
         else:
-            places[found, 0], places[found, 1], places[found, 2] = -top, -bottom, -point[0]
+            places[kept, 0], places[kept, 1], places[kept, 2] = -top, -bottom, -point[0]
         if not begun:
             begun = True
             if objects[many - 1, 1] >= 0 and nameless[objects[many - 1, 1]]:
-                size = _size_seen(size, objects[many - 1, 5], right - left, top - bottom, places[found])
-        places[found, 3] = size
-        if 0xD800 <= code < 0xE000 and found and flag == 0 and owners[found - 1] == many - 1:
-            before = codes[found - 1]
-            same = places[found - 1, 0] == places[found, 0] and places[found - 1, 2] == places[found, 2]
+                size = _size_seen(size, objects[many - 1, 5], right - left, top - bottom, places[kept])
+        places[kept, 3] = size
+        if 0xD800 <= code < 0xE000 and kept and flag == 0 and owners[kept - 1] == many - 1:
+            before = codes[kept - 1]
+            same = places[kept - 1, 0] == places[kept, 0] and places[kept - 1, 2] == places[kept, 2]
             if same and 0xD800 <= before < 0xE000 and (before ^ code) & 0x400:
                 # The halves of a letter beyond the basic plane, which pdfium gives as UTF-16; in lines that run to the
                 # left, the second half first.
                 high, low = min(before, code), max(before, code)
-                codes[found - 1] = ((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000
+                codes[kept - 1] = ((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000
                 continue
         if call_pi(calls_at[calls.MAP_ERROR], page, number) == 1:
             flag |= 4
-        codes[found] = code
-        owners[found] = many - 1
-        flags[found] = flag
-        found += 1
+        codes[kept] = code
+        owners[kept] = many - 1
+        flags[kept] = flag
+        kept += 1
         flag = 0
-    _find_upright(codes[:found], places, sides, owners, objects[:many])
+    _find_upright(codes[:kept], places, sides, owners, objects[:many])
     if oblique:
-        for at in range(found):
+        for at in range(kept):
             if objects[owners[at], 2] != OBLIQUE:
                 spots[at, 0] = (places[at, 0] + places[at, 1]) / 2
                 spots[at, 1] = places[at, 2] - 0.3 * places[at, 3]
     return (
-        codes[:found],
-        places[:found],
-        owners[:found],
-        flags[:found],
+        codes[:kept],
+        places[:kept],
+        owners[:kept],
+        flags[:kept],
         objects[:many],
         fonts[:n_fonts],
         left_out,
-        spots[: found if oblique else 0],
+        spots[: kept if oblique else 0],
     )

@@ -168,8 +168,8 @@ def find_order(boxes: Any, rtl: Any, right_to_left: Any) -> Any:
     """The order in which segments are read.
 
     Args:
-        boxes: of segments; rules and tables take part as such that have no text.
-        rtl: of each segment the share of its letters that run to the left.
+        boxes: boxes of segments; rules and tables take part as segments without text.
+        rtl: for each segment the share of its letters that run to the left.
         right_to_left: whether columns are read from the right.
 
     Returns:

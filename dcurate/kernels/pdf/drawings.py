@@ -64,23 +64,29 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
         number = holders[depth, 2]
         holders[depth, 2] += 1
         painted += 1
-        one = call_pi_pointer(at[calls.GET_OBJECT if depth == 0 else calls.FORM_OBJECT], holders[depth, 0], number)
-        if one == 0:
+        page_object = call_pi_pointer(
+            at[calls.GET_OBJECT if depth == 0 else calls.FORM_OBJECT], holders[depth, 0], number
+        )
+        if page_object == 0:
             continue
-        kind = call_p(at[calls.OBJECT_TYPE], one)
+        kind = call_p(at[calls.OBJECT_TYPE], page_object)
         if kind == TEXT:
             if n_texts == len(texts):
                 more = np.empty((2 * n_texts, 2), np.int64)
                 more[:n_texts] = texts
                 texts = more
-            texts[n_texts, 0], texts[n_texts, 1] = one, painted
+            texts[n_texts, 0], texts[n_texts, 1] = page_object, painted
             n_texts += 1
             continue
         f = frames[depth]
         if kind == FORM:
-            if depth + 1 < _DEEPEST and call_pp(at[calls.OBJECT_MATRIX], one, matrix_at):
+            if depth + 1 < _DEEPEST and call_pp(at[calls.OBJECT_MATRIX], page_object, matrix_at):
                 depth += 1
-                holders[depth, 0], holders[depth, 1], holders[depth, 2] = one, call_p(at[calls.FORM_COUNT], one), 0
+                holders[depth, 0], holders[depth, 1], holders[depth, 2] = (
+                    page_object,
+                    call_p(at[calls.FORM_COUNT], page_object),
+                    0,
+                )
                 g = frames[depth]
                 g[0] = matrix[0] * f[0] + matrix[1] * f[2]
                 g[1] = matrix[0] * f[1] + matrix[1] * f[3]
@@ -89,10 +95,10 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
                 g[4] = matrix[4] * f[0] + matrix[5] * f[2] + f[4]
                 g[5] = matrix[4] * f[1] + matrix[5] * f[3] + f[5]
                 color[3] = 255
-                call_ppppp(at[calls.FILL_COLOR], one, color_at, color_at + 4, color_at + 8, color_at + 12)
+                call_ppppp(at[calls.FILL_COLOR], page_object, color_at, color_at + 4, color_at + 8, color_at + 12)
                 g[6] = f[6] or color[3] < 250
             continue
-        if not call_ppppp(at[calls.BOUNDS], one, bounds_at, bounds_at + 4, bounds_at + 8, bounds_at + 12):
+        if not call_ppppp(at[calls.BOUNDS], page_object, bounds_at, bounds_at + 4, bounds_at + 8, bounds_at + 12):
             continue
         xa, ya = bounds[0] * f[0] + bounds[1] * f[2] + f[4], bounds[0] * f[1] + bounds[1] * f[3] + f[5]
         xb, yb = bounds[2] * f[0] + bounds[3] * f[2] + f[4], bounds[2] * f[1] + bounds[3] * f[3] + f[5]
@@ -100,7 +106,7 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
         wide, high = x1 - x0, y1 - y0
         fill = -1.0
         if kind == PATH:
-            if not call_ppp(at[calls.DRAW_MODE], one, modes_at, modes_at + 4) or not (modes[0] or modes[1]):
+            if not call_ppp(at[calls.DRAW_MODE], page_object, modes_at, modes_at + 4) or not (modes[0] or modes[1]):
                 continue
             if min(wide, high) <= _THIN:
                 if max(wide, high) >= _SHORT and n_rules < _MOST_RULES:
@@ -110,15 +116,15 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
                         x0 = x1 = (x0 + x1) / 2
                     n_rules = _edge(rules, n_rules, x0, y0, x1, y1)
                 continue
-            edges = call_p(at[calls.COUNT_SEGMENTS], one)
+            edges = call_p(at[calls.COUNT_SEGMENTS], page_object)
             straight = 0
             if edges <= _MOST_EDGES and n_rules < _MOST_RULES:
-                if not call_pp(at[calls.OBJECT_MATRIX], one, matrix_at):
+                if not call_pp(at[calls.OBJECT_MATRIX], page_object, matrix_at):
                     continue
                 a, b, c, d, e, g5 = matrix[0], matrix[1], matrix[2], matrix[3], matrix[4], matrix[5]
                 xs = ys = x_from = y_from = 0.0
                 for edge in range(edges):
-                    part = call_pi_pointer(at[calls.PATH_SEGMENT], one, edge)
+                    part = call_pi_pointer(at[calls.PATH_SEGMENT], page_object, edge)
                     if part == 0 or not call_ppp(at[calls.SEGMENT_POINT], part, point_at, point_at + 4):
                         break
                     px, py = point[0] * a + point[1] * c + e, point[0] * b + point[1] * d + g5
@@ -139,9 +145,9 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
             if not modes[0] or straight < 3 or edges > 6:
                 continue
             color[3] = 255
-            if call_ppppp(at[calls.FILL_COLOR], one, color_at, color_at + 4, color_at + 8, color_at + 12):
+            if call_ppppp(at[calls.FILL_COLOR], page_object, color_at, color_at + 4, color_at + 8, color_at + 12):
                 fill = float((np.int64(color[0]) << 16) | (np.int64(color[1]) << 8) | np.int64(color[2]))
-            if f[6] or color[3] < 250 or call_p(at[calls.TRANSPARENCY], one):
+            if f[6] or color[3] < 250 or call_p(at[calls.TRANSPARENCY], page_object):
                 continue
         elif kind != IMAGE and kind != SHADING:
             continue

@@ -20,23 +20,23 @@ def _merged(rules: Any, along: Any) -> Any:
     """Lines of one direction, with those that go on joined: from, to, place. ``along`` is the column of from."""
     across = 2 - along
     count = 0
-    found = np.empty((len(rules), 3), np.float64)
+    lines = np.empty((len(rules), 3), np.float64)
     for rule in range(len(rules)):
         if abs(rules[rule, across] - rules[rule, across + 1]) < abs(rules[rule, along] - rules[rule, along + 1]):
-            found[count, 0], found[count, 1] = rules[rule, along], rules[rule, along + 1]
-            found[count, 2] = (rules[rule, across] + rules[rule, across + 1]) / 2
+            lines[count, 0], lines[count, 1] = rules[rule, along], rules[rule, along + 1]
+            lines[count, 2] = (rules[rule, across] + rules[rule, across + 1]) / 2
             count += 1
-    found = found[:count]
-    key = np.round(found[:, 2] / _NEAR) * 1e5 + found[:, 0]
-    found = found[np.argsort(key)]
+    lines = lines[:count]
+    key = np.round(lines[:, 2] / _NEAR) * 1e5 + lines[:, 0]
+    lines = lines[np.argsort(key)]
     kept = 0
     for rule in range(count):
-        if kept and abs(found[rule, 2] - found[kept - 1, 2]) <= _NEAR and found[rule, 0] <= found[kept - 1, 1] + _NEAR:
-            found[kept - 1, 1] = max(found[kept - 1, 1], found[rule, 1])
+        if kept and abs(lines[rule, 2] - lines[kept - 1, 2]) <= _NEAR and lines[rule, 0] <= lines[kept - 1, 1] + _NEAR:
+            lines[kept - 1, 1] = max(lines[kept - 1, 1], lines[rule, 1])
         else:
-            found[kept] = found[rule]
+            lines[kept] = lines[rule]
             kept += 1
-    return found[:kept]
+    return lines[:kept]
 
 
 @njit(**INLINE)
@@ -50,18 +50,18 @@ def _root(parents: Any, at: Any) -> Any:
 @njit(**OPTIONS)
 def frame(boxes: Any, turn: Any) -> Any:
     """Boxes (left, bottom, right, top) as from and to across, from and to downwards, in a turned frame."""
-    found = np.empty((len(boxes), 4), np.float64)
+    framed = np.empty((len(boxes), 4), np.float64)
     for at in range(len(boxes)):
         left, bottom, right, top = boxes[at, 0], boxes[at, 1], boxes[at, 2], boxes[at, 3]
         if turn == 1:
-            found[at, 0], found[at, 1], found[at, 2], found[at, 3] = bottom, top, left, right
+            framed[at, 0], framed[at, 1], framed[at, 2], framed[at, 3] = bottom, top, left, right
         elif turn == 2:
-            found[at, 0], found[at, 1], found[at, 2], found[at, 3] = -right, -left, bottom, top
+            framed[at, 0], framed[at, 1], framed[at, 2], framed[at, 3] = -right, -left, bottom, top
         elif turn == 3:
-            found[at, 0], found[at, 1], found[at, 2], found[at, 3] = -top, -bottom, -right, -left
+            framed[at, 0], framed[at, 1], framed[at, 2], framed[at, 3] = -top, -bottom, -right, -left
         else:
-            found[at, 0], found[at, 1], found[at, 2], found[at, 3] = left, right, -top, -bottom
-    return found
+            framed[at, 0], framed[at, 1], framed[at, 2], framed[at, 3] = left, right, -top, -bottom
+    return framed
 
 
 @njit(**OPTIONS)
@@ -162,15 +162,15 @@ def find_grids(rules: Any) -> Any:
     if many > _MOST or more > _MOST:
         many, more = 0, 0
     parents = np.arange(many + more)
-    for one in range(many):
-        for two in range(more):
+    for row in range(many):
+        for column in range(more):
             if (
-                across[one, 0] - _NEAR <= down[two, 2] <= across[one, 1] + _NEAR
-                and down[two, 0] - _NEAR <= across[one, 2] <= down[two, 1] + _NEAR
+                across[row, 0] - _NEAR <= down[column, 2] <= across[row, 1] + _NEAR
+                and down[column, 0] - _NEAR <= across[row, 2] <= down[column, 1] + _NEAR
             ):
-                a, b = _root(parents, one), _root(parents, many + two)
+                a, b = _root(parents, row), _root(parents, many + column)
                 parents[a] = b
     groups = np.empty(many + more, np.int64)
-    for one in range(many + more):
-        groups[one] = _root(parents, one)
+    for line in range(many + more):
+        groups[line] = _root(parents, line)
     return across[:many], down[:more], groups

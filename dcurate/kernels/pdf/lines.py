@@ -36,7 +36,7 @@ def make_lines(
     """Write lines as code points.
 
     Args:
-        styles: of each character: 1 bold, 2 of one width.
+        styles: style of each character: 1 bold, 2 of one width.
 
     Returns:
         The code points of all lines, with spaces between words; where each line begins and ends in them; the table of

@@ -91,15 +91,15 @@ def find_segments(codes: Any, places: Any, flags: Any, visible: Any, cells: Any)
             )
             at = key & mask
             for _ in range(8):
-                other = seen[at]
-                if other < 0:
+                earlier = seen[at]
+                if earlier < 0:
                     break
                 if (
-                    codes[other] == code
-                    and abs(places[other, 0] - begin) < 0.12 * size
-                    and abs(places[other, 2] - base) < 0.12 * size
-                    and abs(places[other, 3] - size) < 0.2 * size
-                    and number - other > 3
+                    codes[earlier] == code
+                    and abs(places[earlier, 0] - begin) < 0.12 * size
+                    and abs(places[earlier, 2] - base) < 0.12 * size
+                    and abs(places[earlier, 3] - size) < 0.2 * size
+                    and number - earlier > 3
                 ):
                     double = True
                     break

@@ -52,9 +52,9 @@ def find_visible(
 
     Args:
         spots: the middle of each character on the page, in the frame, where it is not that of its place; or empty.
-        box: of the page in the frame; and whether it is one beyond which nothing is shown.
+        box: box of the page in the frame; and whether it is one beyond which nothing is shown.
         areas: in the frame: from and to across, from and to downwards.
-        times: of each area when it is painted, and its fill.
+        times: time at which each area is painted, and its fill.
         texts: addresses of text objects, sorted, and when each is painted.
     """
     count = len(codes)

@@ -120,8 +120,8 @@ def card_end(data: Bytes, begin: int, stop: int, groups: DigitGroups, count: int
         if is_byte(data, begin, start - 1, stop, mark):
             return start
     if first >= 13:
-        whole = first <= 19 and ends_number(data, groups.stops[0], stop) and _is_card(groups, _ONE)
-        return groups.stops[0] if whole and not announced(data, begin, start) & CODE else start
+        solid = first <= 19 and ends_number(data, groups.stops[0], stop) and _is_card(groups, _ONE)
+        return groups.stops[0] if solid and not announced(data, begin, start) & CODE else start
     gap = groups.gaps[0]
     row = is_byte(data, begin, start - 1, stop, SPACE) and in_class(data, begin, start - 2, stop, DIGIT)
     if gap not in (BLANK, DASH, POINT) or (row and gap == BLANK):
@@ -168,10 +168,10 @@ def social_security_end(data: Bytes, begin: int, stop: int, groups: DigitGroups,
     for number in range(9):
         value = value * 10 + groups.digits[number]
     area, group, serial = value // 1000000, value // 10000 % 100, value % 10000
-    given = 0 < area < 900 and area != 666 and group > 0 and serial > 0
+    issued = 0 < area < 900 and area != 666 and group > 0 and serial > 0
     example = value in (78051120, 219099999)
     end = groups.stops[used - 1]
-    return end if given and not example and ends_number(data, end, stop) else start
+    return end if issued and not example and ends_number(data, end, stop) else start
 
 
 @njit(**INNER)

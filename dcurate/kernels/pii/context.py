@@ -34,13 +34,13 @@ _TO_LOWER = np.uint64(0x20)
 
 def _table() -> tuple[np.ndarray, np.ndarray]:
     """The last eight bytes of each context word, and its meaning as bits, by hash."""
-    said: dict[int, int] = {}
+    bits_of: dict[int, int] = {}
     for meaning, words in _WORDS.items():
         for word in words.split():
             packed = int.from_bytes(word.encode()[-8:], "big")
-            said[packed] = said.get(packed, 0) | int(meaning)
+            bits_of[packed] = bits_of.get(packed, 0) | int(meaning)
     keys, meanings = np.zeros(1 << _BITS, np.uint64), np.zeros(1 << _BITS, np.uint8)
-    for packed, bits in said.items():
+    for packed, bits in bits_of.items():
         slot = packed * int(_FACTOR) % 2**64 >> int(_SHIFT)
         while keys[slot]:
             slot = (slot + 1) % len(keys)

@@ -75,8 +75,8 @@ def _gap(data: Bytes, at: int, stop: int) -> tuple[Scalar, Scalar]:
             kinds, place = kinds | BLANK, place + 3
         else:
             break
-    found = place > at and place < stop and CLASS[data[place]] & DIGIT
-    return (place, kinds) if found else (at, 0)
+    followed = place > at and place < stop and CLASS[data[place]] & DIGIT
+    return (place, kinds) if followed else (at, 0)
 
 
 @njit(**INNER)

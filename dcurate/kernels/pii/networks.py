@@ -232,9 +232,9 @@ def v6_at(data: Bytes, span: tuple[int, int, int], at: int) -> tuple[Scalar, Sca
     if at == start and not double:
         return none
     read = _read_v6(data, at + 2, stop, _AT_FIRST) if at == start else _read_v6(data, start, stop, _NO_GAP)
-    whole = read.groups == 8 if read.gap < 0 else 0 < read.groups < 8
+    complete = read.groups == 8 if read.gap < 0 else 0 < read.groups < 8
     ninth = is_byte(data, begin, read.end, stop, COLON) and in_class(data, begin, read.end + 1, stop, HEX)
-    if not whole or ninth or in_class(data, begin, read.end, stop, WORD):
+    if not complete or ninth or in_class(data, begin, read.end, stop, WORD):
         return none
     if read.address >= 0 and read.mapped and read.groups == 3:
         return start, read.end, is_public_v4(read.address)

@@ -198,8 +198,8 @@ def _announced_number(groups: DigitGroups, count: int, fewest: int) -> Scalar:
     for used in range(min(count, 6), 0, -1):
         total = groups.totals[used - 1]
         decimal = used == 2 and groups.gaps[0] == POINT
-        whole = used == 1 or groups.sizes[used - 1] >= 2
-        if fewest <= total <= _MOST and whole and not decimal and _evenly(groups, used):
+        long_enough = used == 1 or groups.sizes[used - 1] >= 2
+        if fewest <= total <= _MOST and long_enough and not decimal and _evenly(groups, used):
             return used
     return 0
 
@@ -218,11 +218,11 @@ def _is_part(data: Bytes, begin: int, at: int, stop: int) -> Scalar:
 
 
 @njit(**INNER)
-def _national(groups: DigitGroups, count: int, bracket: bool, said: int) -> Scalar:
+def _national(groups: DigitGroups, count: int, bracket: bool, meanings: int) -> Scalar:
     """Number of groups of an announced number without a plus sign; 0 if there is none."""
-    if said & CODE or said & VERSION or said & SOCIAL:
+    if meanings & CODE or meanings & VERSION or meanings & SOCIAL:
         return 0
-    announced = said & PHONE != 0
+    announced = meanings & PHONE != 0
     used = 0
     if groups.sizes[0] > 1 and groups.digits[0] == 0 and groups.digits[1] == 0:
         used = _international(groups, count, _TWO_ZEROS) if announced or (count > 2 and groups.sizes[0] <= 5) else 0
@@ -232,7 +232,7 @@ def _national(groups: DigitGroups, count: int, bracket: bool, said: int) -> Scal
         used = _with_trunk_prefix(groups, count, bracket)
     if used == 0:
         used = _with_area(groups, count, bracket)
-    if used == 0 and (announced or said & CALL):
+    if used == 0 and (announced or meanings & CALL):
         used = _announced_number(groups, count, 7 if announced else 8 if count > 1 else 9)
     return used
 

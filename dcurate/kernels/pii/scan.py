@@ -115,8 +115,12 @@ def find_pii(
     bounds = np.zeros(rows.size + 1, np.int64)
     capacity = 1024 + rows.size
     while True:
-        starts, stops, found = np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.int16)
-        count = _scan(layout, numbers, options, bounds, (starts, stops, found))
+        starts, stops, span_kinds = (
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.int16),
+        )
+        count = _scan(layout, numbers, options, bounds, (starts, stops, span_kinds))
         if count <= capacity:
-            return PiiSpans(bounds, starts[:count], stops[:count], found[:count])
+            return PiiSpans(bounds, starts[:count], stops[:count], span_kinds[:count])
         capacity = count

@@ -91,10 +91,10 @@ _IN = np.array(
 
 def _classes(bytes_before: bool) -> np.ndarray:
     """A number for each search byte, or for each byte before one; 0 for all others."""
-    found = np.zeros(256, np.uint8)
+    numbers = np.zeros(256, np.uint8)
     known = sorted({ord(prefix[place - 1] if bytes_before else prefix[place]) for prefix, place, *_ in _RULES})
-    found[known] = np.arange(1, len(known) + 1)
-    return found
+    numbers[known] = np.arange(1, len(known) + 1)
+    return numbers
 
 
 _BEFORE, _LOOKED_FOR = _classes(True), _classes(False)

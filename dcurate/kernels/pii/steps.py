@@ -178,8 +178,8 @@ def count_on_gpu(
             if waits.any():
                 judged(function, np.flatnonzero(waits))
         if turn == TURNS - 1 and column.host is not None:
-            left = np.flatnonzero(state[:, STEP])
-            state[left] = whole(rows[left])
+            remaining = np.flatnonzero(state[:, STEP])
+            state[remaining] = whole(rows[remaining])
         if not state[:, STEP].any():
             break
     return state[:, COUNT].copy()

@@ -28,7 +28,7 @@ class Box(NamedTuple):
         x, y: its centre, in pixels.
         width: along the text, in pixels.
         height: across, in pixels.
-        angle: of the text against the horizontal, in radians, clockwise as the y axis points down.
+        angle: angle of the text against the horizontal, in radians, clockwise as the y axis points down.
         score: the mean probability of text in it.
     """
 
@@ -100,9 +100,9 @@ def components(mask):  # type: ignore[no-untyped-def]
                 above, beside = (0, x - 1) if step == 0 else (1, x + step - 2)
                 if y < above or beside < 0 or beside >= width or not labels[y - above, beside]:
                     continue
-                other = _root(parents, labels[y - above, beside])
-                first = other if not label else min(label, other)
-                parents[other] = first
+                neighbour = _root(parents, labels[y - above, beside])
+                first = neighbour if not label else min(label, neighbour)
+                parents[neighbour] = first
                 if label:
                     parents[label] = first
                 label = first
@@ -172,9 +172,9 @@ def _hull(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     if len(ordered) < 3:
         return np.array(ordered)
 
-    def chain(given: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    def chain(corners: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
         kept: list[tuple[float, ...]] = []
-        for x, y in given:
+        for x, y in corners:
             while len(kept) > 1:
                 (ax, ay), (bx, by) = kept[-2], kept[-1]
                 if (bx - ax) * (y - ay) - (by - ay) * (x - ax) > 0:

@@ -21,7 +21,7 @@ class LineDetector:
     Args:
         model: the detector, an ONNX file; see `dcurate.media.ocr.files.model_files`.
         side: pictures are scaled down to this length of their longer side, in pixels.
-        threads: of the model.
+        threads: number of threads of the model.
     """
 
     def __init__(self, model: Path, *, side: int = DETECTION_SIDE, threads: int = 1) -> None:
@@ -37,11 +37,11 @@ class LineDetector:
         width, height = (max(round(side * scale / 32), 1) * 32 for side in picture.size)
         small = picture.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=2.0)
         pixels = (np.asarray(small, np.float32).transpose(2, 0, 1)[::-1] - _MEAN) / _DEVIATION
-        found = find_boxes(run(self._model, np.ascontiguousarray(pixels[None]))[0, 0])
+        boxes = find_boxes(run(self._model, np.ascontiguousarray(pixels[None]))[0, 0])
         across, down = picture.width / width, picture.height / height
         return [
             box._replace(
                 x=(box.x + 0.5) * across, y=(box.y + 0.5) * down, width=box.width * across, height=box.height * down
             )
-            for box in found
+            for box in boxes
         ]

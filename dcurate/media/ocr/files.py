@@ -64,10 +64,10 @@ def _in_folder(folder: Path) -> ModelFiles:
 
 
 def _matching(folder: Path, pattern: str, *, needed: bool = True) -> list[Path]:
-    found = sorted(folder.glob(pattern))
-    if len(found) > 1 or (needed and not found):
+    matches = sorted(folder.glob(pattern))
+    if len(matches) > 1 or (needed and not matches):
         raise PipelineError(
-            f"models={str(folder)!r} has {len(found)} files {pattern}, not {'one' if needed else 'one or none'}; "
+            f"models={str(folder)!r} has {len(matches)} files {pattern}, not {'one' if needed else 'one or none'}; "
             "give the folder of a detector and a reader of PP-OCR in ONNX format"
         )
-    return found
+    return matches

@@ -46,7 +46,7 @@ class FormatAegisPromptStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         text_field: the column of texts.
         max_chars: characters of a text that the prompt holds at most; None for all.
         overwrite: replace a column of prompts that is there already instead of refusing.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: there is a column of prompts already.
@@ -80,8 +80,8 @@ class AegisTokenizerStage(TokenizerStage):
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         super().setup(worker_metadata)
         assert self._loaded is not None
-        (before, whole), _ = self._loaded.encode(["a", f"a{AFTER}"])
-        self._end = np.array(whole[len(before) :], np.int32)
+        (before, with_end), _ = self._loaded.encode(["a", f"a{AFTER}"])
+        self._end = np.array(with_end[len(before) :], np.int32)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         made = super().process(task)
@@ -89,9 +89,9 @@ class AegisTokenizerStage(TokenizerStage):
         bounds, ids = tokens_of(table, INPUT_ID_FIELD)
         end = self._end
         longest = self.max_seq_length or 0
-        whole = np.flatnonzero(np.diff(bounds) >= max(longest, len(end) + 1))
+        full = np.flatnonzero(np.diff(bounds) >= max(longest, len(end) + 1))
         ids = ids.copy()
-        for stop in bounds[whole + 1]:
+        for stop in bounds[full + 1]:
             ids[stop - len(end) : stop] = end  # a prompt that just fits ends so anyway
         return made.with_data(with_tokens(table, INPUT_ID_FIELD, Tokens(bounds, ids)))
 
@@ -101,7 +101,7 @@ class PostProcessAegisResponsesStage(ProcessingStage[DocumentBatch, DocumentBatc
     """Make labels of AEGIS's answer tokens.
 
     Args:
-        model_identifier: whose tokenizer reads them.
+        model_identifier: model whose tokenizer decodes the answers.
         cache_dir, hf_token: where it comes from.
         label_field: the column for the label.
         raw_output_field: the column of tokens, which is replaced by texts, or dropped.
@@ -109,7 +109,7 @@ class PostProcessAegisResponsesStage(ProcessingStage[DocumentBatch, DocumentBatc
         aegis_prompt_field: the column of prompts.
         keep_aegis_prompt_field: whether it stays.
         overwrite: replace a column of labels that is there already instead of refusing.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: there is a column of labels already.
@@ -140,8 +140,8 @@ class PostProcessAegisResponsesStage(ProcessingStage[DocumentBatch, DocumentBatc
         check_free(self.name, [self.label_field], columns, self.overwrite)
 
     def settings(self) -> dict[str, Any]:
-        said = super().settings()
-        return {name: value for name, value in said.items() if name not in ("cache_dir", "hf_token", "_tokenizer")}
+        settings = super().settings()
+        return {name: value for name, value in settings.items() if name not in ("cache_dir", "hf_token", "_tokenizer")}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_tokenizer"}
@@ -298,8 +298,8 @@ class InstructionDataGuardClassifier(Classifier):
     @property
     def wanted(self) -> tuple[Label, ...]:
         """The labels of ``filter_by``; strings are converted to booleans."""
-        said = {"true": True, "false": False}
-        return tuple(said.get(str(label).lower(), label) for label in super().wanted)
+        booleans = {"true": True, "false": False}
+        return tuple(booleans.get(str(label).lower(), label) for label in super().wanted)
 
     @property
     def known_labels(self) -> Sequence[Label] | None:

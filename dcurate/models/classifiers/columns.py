@@ -55,11 +55,11 @@ def check_finite(stage: str, results: Mapping[str, Any]) -> None:
     Examples:
         >>> check_finite("quality", {"logits": np.array([[0.5]])})
     """
-    for found in results.values():
-        wrong = np.flatnonzero(~np.isfinite(found).all(axis=tuple(range(1, found.ndim))))
+    for output in results.values():
+        wrong = np.flatnonzero(~np.isfinite(output).all(axis=tuple(range(1, output.ndim))))
         if len(wrong):
             raise DataError(
-                f"stage {stage!r}: the model returned NaN for {len(wrong)} of {len(found)} texts, the first in row "
+                f"stage {stage!r}: the model returned NaN for {len(wrong)} of {len(output)} texts, the first in row "
                 f"{wrong[0]}; pass autocast=False, or check its weights"
             )
 
@@ -95,18 +95,20 @@ def record_labels(batch: DocumentBatch, stage: str, columns: Sequence[str]) -> D
     Examples:
         >>> from dcurate.frames.columns import table_of
         >>> batch = DocumentBatch(data=table_of({"label": ["High", None], "p": [[0.9, 0.1], [0.5, 0.5]]}))
-        >>> [(one.name, one.values) for one in record_labels(batch, "quality", ["label", "p"]).scored]
+        >>> [(scored.name, scored.values) for scored in record_labels(batch, "quality", ["label", "p"]).scored]
         [('label', ['High', 'no label'])]
     """
     rows = batch.num_items
     every = -(-rows // SAMPLED) or 1
     sample = rows_at(only(batch.to_arrow(), columns), np.arange(0, rows, every))
-    found = {name: _labels(values(sample, name)) for name in columns}
-    return replace(batch, scored=tuple(Scored(stage, name, labels, every) for name, labels in found.items() if labels))
+    by_column = {name: _labels(values(sample, name)) for name in columns}
+    return replace(
+        batch, scored=tuple(Scored(stage, name, labels, every) for name, labels in by_column.items() if labels)
+    )
 
 
 def _labels(content: list[Any]) -> list[Any]:
     """Labels or numbers; of lists of labels all of them, of other lists nothing."""
-    if any(isinstance(each, list) for each in content):
-        return [label for each in content for label in each or () if isinstance(label, str)]
-    return ["no label" if each is None else each for each in content]
+    if any(isinstance(value, list) for value in content):
+        return [label for value in content for label in value or () if isinstance(label, str)]
+    return ["no label" if value is None else value for value in content]

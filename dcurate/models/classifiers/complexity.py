@@ -70,10 +70,10 @@ class Scales:
             raise DataError(
                 f"config.json of {what} has no {error} in task_type_map, weights_map or divisor_map"
             ) from error
-        for target, given in weights.items():
-            if len(given) != sizes[target] or not divisors[target]:
+        for target, factors in weights.items():
+            if len(factors) != sizes[target] or not divisors[target]:
                 raise DataError(
-                    f"config.json of {what}: weights_map has {len(given)} weights for {target!r}, "
+                    f"config.json of {what}: weights_map has {len(factors)} weights for {target!r}, "
                     f"whose head has {sizes[target]} classes"
                 )
         return cls(tasks, weights, divisors)

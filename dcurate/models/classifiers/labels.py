@@ -38,16 +38,16 @@ def labels_of(config: Mapping[str, Any], what: str) -> list[str] | None:
     """
     try:
         named = config.get("id2label") or {number: label for label, number in (config.get("label2id") or {}).items()}
-        found = {int(number): str(label) for number, label in named.items()}
+        labels = {int(number): str(label) for number, label in named.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise DataError(
             f'{what}: id2label must be a table of numbers and labels, such as {{"0": "no", "1": "yes"}} ({error})'
         ) from error
-    if not found:
+    if not labels:
         return None
-    if sorted(found) != list(range(len(found))):
-        raise DataError(f"{what}: id2label numbers its labels {sorted(found)}; they must be 0 to {len(found) - 1}")
-    return [found[number] for number in range(len(found))]
+    if sorted(labels) != list(range(len(labels))):
+        raise DataError(f"{what}: id2label numbers its labels {sorted(labels)}; they must be 0 to {len(labels) - 1}")
+    return [labels[number] for number in range(len(labels))]
 
 
 def config_in(folder: str) -> dict[str, Any]:
@@ -59,10 +59,10 @@ def config_in(folder: str) -> dict[str, Any]:
     path = os.path.join(folder, "config.json")
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-        if not isinstance(found, dict):
+            config = json.load(file)
+        if not isinstance(config, dict):
             raise ValueError("it is not a JSON object")
-        return found
+        return config
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(
             f"{path!r} cannot be read as a model's configuration: {error}; copy it from the model"
@@ -145,7 +145,7 @@ class LabelFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
         label_field: the column with the label, or with a list of labels.
         filter_by: the labels that are wanted, at least one.
         text_field: the column used for examples in reports.
-        name: of the stage.
+        name: name of the stage.
 
     Raises:
         PipelineError: no label is wanted.
@@ -192,8 +192,8 @@ class LabelFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
             dropped, scores = rows_at(table, np.array(rows, np.int64)), [labels[row] for row in rows]
             size = dropped.num_rows, dropped.nbytes
             rejections.append(Rejection(self.name, reason, *size, dropped, scores=scores, column=self.text_field))
-        left = task.with_data(rows_at(table, np.array(kept, np.int64)))
-        return replace(left, rejections=tuple(rejections))
+        remaining = task.with_data(rows_at(table, np.array(kept, np.int64)))
+        return replace(remaining, rejections=tuple(rejections))
 
     def _reason(self, label: Any) -> str:
         if isinstance(label, list):

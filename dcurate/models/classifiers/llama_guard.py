@@ -102,8 +102,8 @@ class AegisModelStage(LlamaGuardStage):
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         tokenizer = tokenizer_of(self.base_weights, self.base_weights.folder("tokenizer"))
-        one, other = (tokenizer(format_aegis(text), verbose=False)["input_ids"] for text in ("a", "Z"))
-        self._prefix = Prefix(common_beginning(one, other))
+        first_prompt, second_prompt = (tokenizer(format_aegis(text), verbose=False)["input_ids"] for text in ("a", "Z"))
+        self._prefix = Prefix(common_beginning(first_prompt, second_prompt))
         super().setup(worker_metadata)
 
     def teardown(self) -> None:
@@ -114,22 +114,22 @@ class AegisModelStage(LlamaGuardStage):
         return self.load_adapted(self.weights, device)
 
     def run_model(self, model: Any, inputs: Mapping[str, Any]) -> Any:
-        given = self._prefix.inputs(model.get_base_model().base_model, inputs)
-        answers = model.generate(**given, max_new_tokens=self.max_new_tokens, do_sample=False, pad_token_id=0)
-        return answers[:, given["input_ids"].shape[1] :]
+        arguments = self._prefix.inputs(model.get_base_model().base_model, inputs)
+        answers = model.generate(**arguments, max_new_tokens=self.max_new_tokens, do_sample=False, pad_token_id=0)
+        return answers[:, arguments["input_ids"].shape[1] :]
 
     def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
         # Answers of all batches have one width, so that they can be put one below the other.
-        whole = outputs.new_full((len(outputs), self.max_new_tokens), _NOTHING)
-        whole[:, : outputs.shape[1]] = outputs
-        return {"answers": whole}
+        padded = outputs.new_full((len(outputs), self.max_new_tokens), _NOTHING)
+        padded[:, : outputs.shape[1]] = outputs
+        return {"answers": padded}
 
     def columns(self, collected: Mapping[str, Any]) -> dict[str, Any]:
         answers = collected["answers"]
-        own = answers != _NOTHING
+        is_token = answers != _NOTHING
         bounds = np.zeros(len(answers) + 1, np.int64)
-        np.cumsum(own.sum(axis=1), out=bounds[1:])
-        return {self.raw_output_field: Tokens(bounds, answers[own].astype(np.int32))}
+        np.cumsum(is_token.sum(axis=1), out=bounds[1:])
+        return {self.raw_output_field: Tokens(bounds, answers[is_token].astype(np.int32))}
 
 
 @dataclass
@@ -218,7 +218,7 @@ class Prefix:
     """The tokens of a prefix, and the model's cached states for them.
 
     Args:
-        tokens: of the beginning.
+        tokens: token ids of the prefix.
     """
 
     tokens: Sequence[int]
@@ -245,11 +245,11 @@ class Prefix:
         if not bool((begins == shared).all()):
             return plain
         longest = int(lengths.max()) - known
-        own = torch.arange(longest, device=ids.device) >= (longest - (lengths - known))[:, None]
-        rest = ids[:, columns - longest :] * own
+        mask = torch.arange(longest, device=ids.device) >= (longest - (lengths - known))[:, None]
+        suffix = ids[:, columns - longest :] * mask
         return {
-            "input_ids": torch.cat([shared.expand(len(ids), known), rest], dim=1),
-            "attention_mask": torch.cat([torch.ones_like(begins), own.long()], dim=1),
+            "input_ids": torch.cat([shared.expand(len(ids), known), suffix], dim=1),
+            "attention_mask": torch.cat([torch.ones_like(begins), mask.long()], dim=1),
             "past_key_values": self._begun(encoder, shared, len(ids)),
         }
 

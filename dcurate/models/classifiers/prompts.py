@@ -58,8 +58,8 @@ def tasks_of(config: Mapping[str, Any]) -> list[str]:
 
 def _over_mean(module: Any, states: Any, mask: Any) -> list[Any]:
     """The output of each head for the mean of the states of a text's own tokens."""
-    own = mask.unsqueeze(-1).float()
-    mean = (states.float() * own).sum(dim=1) / own.sum(dim=1).clamp(min=1e-9)
+    weights = mask.unsqueeze(-1).float()
+    mean = (states.float() * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)
     return [module.get_submodule(f"head_{place}.fc")(mean) for place in range(len(TARGETS))]
 
 

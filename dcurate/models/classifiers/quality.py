@@ -35,12 +35,12 @@ class ClassifierModelStage(LabellingStage):
         return ["data"], [field for field in (self.label_field, self.score_field) if field is not None]
 
     def labels(self, folder: str) -> Sequence[Label]:
-        found = labels_of(config_in(folder), repr(folder))
-        if found is None:
+        labels = labels_of(config_in(folder), repr(folder))
+        if labels is None:
             raise DataError(
                 f"config.json of {folder!r} has no id2label; add the labels in the order of the model's outputs"
             )
-        return found
+        return labels
 
     def load_model(self, folder: str, device: Any) -> Any:
         tensors = weights_in(self.weights, folder)

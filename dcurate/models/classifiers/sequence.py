@@ -105,10 +105,10 @@ class SequenceClassifierStage(SequenceModelStage):
             return {self.score_field or "": collected["logits"][:, 0]}
         probabilities = collected["probabilities"]
         likeliest = probabilities.max(axis=1, initial=0.0)
-        found: Any = named(self._labels, probabilities.argmax(axis=1))
+        labels: Any = named(self._labels, probabilities.argmax(axis=1))
         if self.task == "multi_label":
-            found = tuple(named(self._labels, np.flatnonzero(row)) for row in probabilities >= self.threshold)
-        added = {self.label_field: found, self.score_field: likeliest, self.probabilities_field: probabilities}
+            labels = tuple(named(self._labels, np.flatnonzero(row)) for row in probabilities >= self.threshold)
+        added = {self.label_field: labels, self.score_field: likeliest, self.probabilities_field: probabilities}
         return {name: content for name, content in added.items() if name is not None}
 
     def process_model_output(self, outputs: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,19 +140,20 @@ def checked_labels(
             f"stage {stage!r}: config.json of {model} says that it is for {config['problem_type']!r}; "
             f"pass task={meant!r}"
         )
-    own = labels_of(config, model)
+    model_labels = labels_of(config, model)
     if task == "regression":
-        if own is not None and len(own) != 1:
+        if model_labels is not None and len(model_labels) != 1:
             raise PipelineError(
-                f"stage {stage!r}: {model} has {len(own)} outputs, a regression has one; pass task='single_label'"
+                f"stage {stage!r}: {model} has {len(model_labels)} outputs, a regression has one; "
+                "pass task='single_label'"
             )
         return None
-    labels = list(names) or own
+    labels = list(names) or model_labels
     if labels is None:
         raise DataError(f"config.json of {model} has no id2label; pass labels=[...] in the order of its outputs")
-    if own is not None and len(labels) != len(own):
+    if model_labels is not None and len(labels) != len(model_labels):
         raise PipelineError(
-            f"stage {stage!r}: {len(labels)} labels for the {len(own)} outputs of {model}; give one each"
+            f"stage {stage!r}: {len(labels)} labels for the {len(model_labels)} outputs of {model}; give one each"
         )
     if len(labels) < (2 if task == "single_label" else 1):
         raise PipelineError(

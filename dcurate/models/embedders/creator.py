@@ -34,13 +34,14 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
             prompts. With False it is ``embedding_pooling`` of the last layer.
         text_field: the column of texts; it is unchanged.
         embedding_field: the new column, fixed-size lists of float32.
-        cache_dir, revision, hf_token, trust_remote_code: as in `Weights`.
+        cache_dir, revision, hf_token, trust_remote_code: settings of the weights, as in `Weights`.
         max_chars: characters of a text that are tokenized.
         max_seq_length: tokens of a text that are embedded; the model's limit by default (256 for the default one).
         padding_side: where short texts of a batch are padded.
         embedding_pooling: ``"mean_pooling"``, ``"last_token"`` or ``"cls"``.
         model_inference_batch_size: rows of a batch at most.
-        autocast: as in `ModelStage`; with False everything is float32, and equal to sentence-transformers to 1e-5.
+        autocast: precision, as in `ModelStage`; with False everything is float32, and equal to sentence-transformers to
+            1e-5.
         sort_by_length: whether texts of about one length make a batch, which saves padding; rows come back in order.
         transformers_init_kwargs: for ``from_pretrained`` of the tokenizer and the model.
         normalize: whether embeddings are scaled to length one.
@@ -48,7 +49,7 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
         prompt_name: the name of one that the model's folder has.
         truncate_dim: keep only this many of the first numbers, for models trained for it (Matryoshka).
         embedding_output_dtype: ``"float32"`` or ``"float16"``.
-        device, max_batch_tokens, compile: as in `ModelStage`.
+        device, max_batch_tokens, compile: settings of the model, as in `ModelStage`.
         overwrite: replace columns of embeddings or tokens that are there already instead of refusing.
 
     Raises:

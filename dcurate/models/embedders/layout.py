@@ -35,8 +35,8 @@ class Layer:
 
     Args:
         kind: one of `LAYERS`.
-        folder: of its weights.
-        settings: of its ``config.json``.
+        folder: folder of its weights.
+        settings: contents of its ``config.json``.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class EmbeddingSteps:
 
     Args:
         encoder: the folder of the model that gives a vector for each token, and of its tokenizer.
-        pooling: of `POOLINGS`; several are put one after the other.
+        pooling: names from `POOLINGS`; the vectors of several are concatenated.
         pools_prompt: whether the tokens of the prompt count.
         layers: the layers after the pooling, in order.
         max_seq_length: tokens of a text at most, special ones included; None leaves it to the tokenizer.
@@ -72,7 +72,7 @@ class EmbeddingSteps:
         """The text inserted before each text.
 
         Args:
-            name: of one of ``prompts``; the default one if None, which may be none at all.
+            name: name of one of ``prompts``; the default one if None, which may be none at all.
 
         Raises:
             DataError: there is no prompt of that name.
@@ -116,7 +116,7 @@ def read_layout(folder: str) -> EmbeddingSteps:
     places = [path for kind, path in modules if kind != "Dropout"]
     settings = _settings(places[0])
     pooling, pools_prompt = _pooling(_json(places[1], "config.json"))
-    whole = _json(place, "config_sentence_transformers.json")
+    config = _json(place, "config_sentence_transformers.json")
     return EmbeddingSteps(
         encoder=str(places[0]),
         pooling=pooling,
@@ -124,8 +124,8 @@ def read_layout(folder: str) -> EmbeddingSteps:
         layers=tuple(_layer(kind, path, folder) for kind, path in zip(kinds[2:], places[2:], strict=True)),
         max_seq_length=settings.get("max_seq_length"),
         lower_case=bool(settings.get("do_lower_case", False)),
-        prompts=whole.get("prompts") or {},
-        default_prompt=whole.get("default_prompt_name"),
+        prompts=config.get("prompts") or {},
+        default_prompt=config.get("default_prompt_name"),
     )
 
 
@@ -173,8 +173,8 @@ def _settings(encoder: Path) -> dict[str, Any]:
     first = encoder / "sentence_bert_config.json"
     for path in [first, *sorted(encoder.glob(_SETTINGS))]:
         if path.is_file():
-            found: dict[str, Any] = _json(path.parent, path.name)
-            return found
+            settings: dict[str, Any] = _json(path.parent, path.name)
+            return settings
     return {}
 
 
@@ -189,9 +189,9 @@ def _json(folder: Path, name: str) -> Any:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        contents = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {error}; fetch the model again") from error
-    if isinstance(found, list if name == "modules.json" else dict):
-        return found
+    if isinstance(contents, list if name == "modules.json" else dict):
+        return contents
     raise DataError(f"{path} has unexpected contents; fetch the model again")

@@ -21,9 +21,9 @@ def pooled(tokens: Tensor, mask: Tensor, modes: Sequence[str], skip: int = 0) ->
     """Pool the token vectors of each row into one vector, in float32.
 
     Args:
-        tokens: of shape (rows, longest, numbers).
-        mask: of shape (rows, longest), 1 where there is a token and 0 where there is padding, on either side.
-        modes: of `POOLINGS`; the vectors of several are put one after the other.
+        tokens: vectors of the tokens, of shape (rows, longest, numbers).
+        mask: array of shape (rows, longest), 1 where there is a token and 0 where there is padding, on either side.
+        modes: names from `POOLINGS`; the vectors of several are concatenated.
         skip: number of tokens at the start of each row that do not count.
 
     Examples:
@@ -34,10 +34,10 @@ def pooled(tokens: Tensor, mask: Tensor, modes: Sequence[str], skip: int = 0) ->
     """
     places = mask.cumsum(dim=1) * mask
     counted = (places > skip).to(mask.dtype) if skip else mask
-    found = [_POOLED[mode](tokens, counted, places) for mode in modes]
-    if len(found) == 1:
-        return found[0]
-    joined: Tensor = needed("torch", _WHAT, "models").cat(found, dim=-1)
+    vectors = [_POOLED[mode](tokens, counted, places) for mode in modes]
+    if len(vectors) == 1:
+        return vectors[0]
+    joined: Tensor = needed("torch", _WHAT, "models").cat(vectors, dim=-1)
     return joined
 
 
@@ -100,7 +100,7 @@ def sentence_network(
 
     Args:
         encoder: gives a vector for each token, as the first of its outputs.
-        pooling, skip: as in `pooled`.
+        pooling, skip: arguments of `pooled`: its modes, and the number of tokens that do not count.
         layers: the layers after the pooling.
         normalize: whether embeddings are scaled to length one at last.
         dimensions: keep only this many of the first numbers, for models trained for it.
@@ -123,13 +123,13 @@ def sentence_network(
         ) -> Tensor:
             more = {"position_ids": position_ids} if position_ids is not None and placed else {}
             tokens = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **more)[0]
-            own = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+            mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
             with torch.autocast(device_type=tokens.device.type, enabled=False):
-                found = pooled(tokens, own, pooling, skip)
+                vectors = pooled(tokens, mask, pooling, skip)
                 for _, step in made:
-                    found = step(found)
-                found = found[:, :dimensions]
-                return _unit(torch, found) if normalize else found
+                    vectors = step(vectors)
+                vectors = vectors[:, :dimensions]
+                return _unit(torch, vectors) if normalize else vectors
 
     network: nn.Module = SentenceNetwork()
     return network
@@ -139,13 +139,13 @@ def sentence_network(
 _Made = tuple["nn.Module", Callable[["Tensor"], "Tensor"]]
 
 
-def _unit(torch: Any, found: Tensor) -> Tensor:
-    scaled: Tensor = torch.nn.functional.normalize(found, dim=-1)
+def _unit(torch: Any, vectors: Tensor) -> Tensor:
+    scaled: Tensor = torch.nn.functional.normalize(vectors, dim=-1)
     return scaled
 
 
 def _normalize(torch: Any, layer: Layer) -> _Made:
-    return torch.nn.Identity(), lambda found: _unit(torch, found)
+    return torch.nn.Identity(), lambda vectors: _unit(torch, vectors)
 
 
 def _layer_norm(torch: Any, layer: Layer) -> _Made:
@@ -158,14 +158,14 @@ def _dense(torch: Any, layer: Layer) -> _Made:
     wide, narrow = int(settings["in_features"]), int(settings["out_features"])
     linear = torch.nn.Linear(wide, narrow, bias=bool(settings.get("bias", True)))
     activation = _activation(torch, layer)
+    parts = torch.nn.ModuleDict({"linear": linear})
     if not settings.get("use_residual"):
-        return _filled(torch, torch.nn.ModuleDict({"linear": linear}), layer), lambda found: activation(linear(found))
+        return _filled(torch, parts, layer), lambda vectors: activation(linear(vectors))
     if wide == narrow:
-        parts = torch.nn.ModuleDict({"linear": linear})
-        return _filled(torch, parts, layer), lambda found: activation(linear(found)) + found
+        return _filled(torch, parts, layer), lambda vectors: activation(linear(vectors)) + vectors
     kept = torch.nn.Linear(wide, narrow, bias=False)
     parts = torch.nn.ModuleDict({"linear": linear, "residual": kept})
-    return _filled(torch, parts, layer), lambda found: activation(linear(found)) + kept(found)
+    return _filled(torch, parts, layer), lambda vectors: activation(linear(vectors)) + kept(vectors)
 
 
 _LAYERS: dict[str, Callable[[Any, Layer], _Made]] = {

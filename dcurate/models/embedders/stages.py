@@ -39,7 +39,7 @@ class EmbeddingModelStage(ModelStage):
         keep_tokens: whether ``input_ids`` stays.
         overwrite: replace a column of that name that is there already instead of refusing.
         transformers_init_kwargs: for ``from_pretrained`` of the model.
-        model_identifier and all others: as in `ModelStage`.
+        model_identifier and all others: arguments of `ModelStage`.
 
     Raises:
         PipelineError: a pooling or a precision that there is not; or the column is there already.
@@ -129,7 +129,8 @@ class SentenceTransformerEmbeddingModelStage(EmbeddingModelStage):
     Args:
         prompt, prompt_name: what `SentenceTokenizerStage` puts before each text; it counts for models whose pooling
             leaves the prompt out.
-        embedding_field and all others: as in `EmbeddingModelStage`, but for ``pooling``, which the folder says.
+        embedding_field and all others: arguments of `EmbeddingModelStage`, except ``pooling``, which the folder
+            defines.
     """
 
     _: KW_ONLY
@@ -144,5 +145,5 @@ class SentenceTransformerEmbeddingModelStage(EmbeddingModelStage):
         if layout.pools_prompt or not prompt:
             return 0
         tokenizer = tokenizer_of(self.weights, layout.encoder)
-        found = tokenizer(prompt)[INPUT_ID_FIELD]
-        return len(found) - (found[-1] in tokenizer.all_special_ids)
+        ids = tokenizer(prompt)[INPUT_ID_FIELD]
+        return len(ids) - (ids[-1] in tokenizer.all_special_ids)

@@ -23,8 +23,8 @@ class PromptedTokenizerStage(TokenizerStage):
     prompt: str | None = None
 
     def texts(self, table: Any) -> list[str]:
-        found, prompt = super().texts(table), self._prompt()
-        return [prompt + text for text in found] if prompt else found
+        texts, prompt = super().texts(table), self._prompt()
+        return [prompt + text for text in texts] if prompt else texts
 
     def _prompt(self) -> str:
         return self.prompt or ""
@@ -35,7 +35,7 @@ class SentenceTokenizerStage(PromptedTokenizerStage):
     """Tokenize texts like sentence-transformers for the same model: its maximum length, lower-casing and prompts.
 
     Args:
-        prompt_name: of one of the model's own prompts; by default the one that its folder says, mostly none.
+        prompt_name: name of one of the model's own prompts; by default the one that its folder names, mostly none.
     """
 
     _: KW_ONLY
@@ -43,8 +43,8 @@ class SentenceTokenizerStage(PromptedTokenizerStage):
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         """Load the tokenizer, and find the prompt."""
-        own = read_layout(self.weights.folder("tokenizer"))
-        self._own_prompt = own.prompt(self.prompt_name) if self.prompt is None else self.prompt
+        layout = read_layout(self.weights.folder("tokenizer"))
+        self._own_prompt = layout.prompt(self.prompt_name) if self.prompt is None else self.prompt
         super().setup(worker_metadata)
 
     def load_tokenizer(self, folder: str) -> Any:

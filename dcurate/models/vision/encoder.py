@@ -54,7 +54,7 @@ class VisionEncoder:
         torch = needed("torch", "a vision model", "models")
         inputs = {}
         for name in prepared[0]:
-            values = torch.from_numpy(np.concatenate([one[name] for one in prepared])).to(device)
+            values = torch.from_numpy(np.concatenate([picture[name] for picture in prepared])).to(device)
             inputs[name] = values.to(self.model.dtype) if values.is_floating_point() else values
         if hasattr(self.model, "get_image_features") and self.pooling == "auto":
             return _rows(self.model.get_image_features(**inputs))
@@ -72,7 +72,7 @@ class VisionEncoder:
             )
         config = self.model.config.get_text_config()
         kind = str(self.model.config.model_type)
-        found = self.tokenizer(
+        tokens = self.tokenizer(
             list(texts),
             padding="max_length" if kind.startswith("siglip") else True,  # it was trained so
             truncation=True,
@@ -80,7 +80,7 @@ class VisionEncoder:
             return_tensors="pt",
         )
         known = ("input_ids",) if kind.startswith("siglip") else ("input_ids", "attention_mask")
-        return _rows(self.model.get_text_features(**{name: found[name].to(device) for name in known}))
+        return _rows(self.model.get_text_features(**{name: tokens[name].to(device) for name in known}))
 
     def _pooled(self, outputs: Any) -> Any:
         states, pooler = outputs.last_hidden_state, getattr(outputs, "pooler_output", None)
@@ -96,9 +96,9 @@ class VisionEncoder:
         return states.mean(dim=1)
 
 
-def _rows(found: Any) -> Vectors:
+def _rows(output: Any) -> Vectors:
     """The vectors of a model's answer: a tensor, or an output with one."""
-    tensor = found if hasattr(found, "detach") else found.pooler_output
+    tensor = output if hasattr(output, "detach") else output.pooler_output
     rows: Vectors = tensor.detach().float().cpu().numpy().reshape(len(tensor), -1)
     return rows
 

@@ -161,15 +161,15 @@ class EmbeddingScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
         missing = np.setdiff1d(np.arange(table.num_rows), rows)
         return self._judged(task, dict.fromkeys(missing.tolist(), MediaFault("no embedding")), self.scores_of(vectors))
 
-    def _judged(self, task: DocumentBatch, faults: Mapping[int, MediaFault], found: Array) -> DocumentBatch:
+    def _judged(self, task: DocumentBatch, faults: Mapping[int, MediaFault], raw_scores: Array) -> DocumentBatch:
         """Set the rows with faults aside, and keep of the others those with good scores."""
-        left, scores = quarantined(task, faults, self.name), found.astype(np.float64)
+        remaining, scores = quarantined(task, faults, self.name), raw_scores.astype(np.float64)
         if self.score_field is not None:
-            left = replace(left, data=with_column(left.to_arrow(), self.score_field, scores))
-        kept = left.keep(self.keeps(found), self.name, self.reason)
+            remaining = replace(remaining, data=with_column(remaining.to_arrow(), self.score_field, scores))
+        kept = remaining.keep(self.keeps(raw_scores), self.name, self.reason)
         return replace(
             kept,
-            rejections=(*left.rejections, *kept.rejections),
+            rejections=(*remaining.rejections, *kept.rejections),
             scored=(Scored(self.name, self.reason, scores),) if len(scores) else (),
         )
 
@@ -234,10 +234,10 @@ class ImageAestheticFilterStage(EmbeddingScoreFilter):
 
 def _layers(tensors: Tensors) -> list[str]:
     """The layers by number; those between them are dropouts, which do nothing here."""
-    found = sorted(int(match[1]) for match in map(_LAYER.fullmatch, tensors) if match)
-    if not found:
+    numbers = sorted(int(match[1]) for match in map(_LAYER.fullmatch, tensors) if match)
+    if not numbers:
         raise KeyError("layers.0.weight")
-    return [f"layers.{number}" for number in found]
+    return [f"layers.{number}" for number in numbers]
 
 
 @dataclass
@@ -360,15 +360,15 @@ class ImageNSFWFilterStage(EmbeddingScoreFilter):
 
     def loaded(self, path: str) -> Tensors:
         torch = needed("torch", f"stage {self.name!r}", "models")
-        found = read(Weights(self.model), path, lambda: torch.load(path, map_location="cpu", weights_only=True))
-        return {name: tensor.float().numpy() for name, tensor in found.items() if hasattr(tensor, "numpy")}
+        tensors = read(Weights(self.model), path, lambda: torch.load(path, map_location="cpu", weights_only=True))
+        return {name: tensor.float().numpy() for name, tensor in tensors.items() if hasattr(tensor, "numpy")}
 
     def scores(self, vectors: Array, tensors: Tensors) -> Array:
-        found = (vectors - tensors["norm.mean"]) / np.sqrt(tensors["norm.variance"])
+        activations = (vectors - tensors["norm.mean"]) / np.sqrt(tensors["norm.variance"])
         for number in range(1, 5):
-            found = found @ tensors[f"linear_{number}.weight"].T + tensors[f"linear_{number}.bias"]
-            found = np.maximum(found, 0) if number < 4 else found
-        exact = found[:, 0].astype(np.float64)
+            activations = activations @ tensors[f"linear_{number}.weight"].T + tensors[f"linear_{number}.bias"]
+            activations = np.maximum(activations, 0) if number < 4 else activations
+        exact = activations[:, 0].astype(np.float64)
         return np.asarray((1 + np.tanh(exact / 2)) / 2, np.float32)  # the logistic function
 
     def keeps(self, scores: Array) -> npt.NDArray[np.bool_]:

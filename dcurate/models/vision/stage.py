@@ -42,12 +42,12 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         cache_dir: where files of the hub are kept.
         hf_token: for models that ask for one.
         model_inference_batch_size: pictures that the model is given at once.
-        autocast: as in `ModelStage`.
-        revision: of the model at the hub.
+        autocast: precision, as in `ModelStage`.
+        revision: revision of the model at the hub.
         trust_remote_code: whether code that comes with the model may be run.
-        device: as in `ModelStage`.
+        device: device of the model, as in `ModelStage`.
         storage_options: for fsspec, where pictures are fetched.
-        name: of the stage; after the model if not given.
+        name: name of the stage; after the model if not given.
     """
 
     model_identifier: str = CLIP
@@ -107,8 +107,8 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {"torch": "models", "PIL": "images", "simplejpeg": "images"}
 
     def settings(self) -> dict[str, Any]:
-        said = super().settings()
-        return {name: value for name, value in said.items() if name not in _NO_ROWS and not name.startswith("_")}
+        settings = super().settings()
+        return {name: value for name, value in settings.items() if name not in _NO_ROWS and not name.startswith("_")}
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         """Download the model to this host."""
@@ -180,8 +180,8 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Yield the number of each row with media, and the embedding of its picture or what is wrong with it."""
         rows: list[int] = []
         prepared: list[Inputs] = []
-        for start, found in fetched(table, storage_options=self.storage_options):
-            for row, data in enumerate(found, start):
+        for start, contents in fetched(table, storage_options=self.storage_options):
+            for row, data in enumerate(contents, start):
                 fault = data if isinstance(data, MediaFault) else None
                 if isinstance(data, bytes):
                     try:
@@ -214,8 +214,8 @@ class ImageEmbeddingStage(VisionStage):
         pooling: how the vectors of parts of a picture become one: ``"auto"`` as the model was trained; ``"cls"``,
             ``"mean"``, ``"pooler"``.
         overwrite: replace a column of that name that is there already instead of refusing.
-        cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: as in
-            `ModelStage`.
+        cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: settings of the
+            model, as in `ModelStage`.
         storage_options: for fsspec, where pictures are fetched.
 
     Raises:
@@ -249,12 +249,12 @@ class ImageEmbeddingStage(VisionStage):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(task.get_columns())
         table = task.to_arrow()
-        found = dict(self.embedded(table))
-        faults = {row: fault for row, fault in found.items() if isinstance(fault, MediaFault)}
+        results = dict(self.embedded(table))
+        faults = {row: fault for row, fault in results.items() if isinstance(fault, MediaFault)}
         rows = [row for row in range(table.num_rows) if row not in faults]
         kept = quarantined(task, faults, self.name)
         if not rows:
             return kept
-        vectors = np.stack([found[row] for row in rows])
+        vectors = np.stack([results[row] for row in rows])
         data = with_vectors(rows_at(table, np.array(rows, np.int64)), self.embedding_field, vectors)
         return replace(task, data=data, rejections=kept.rejections, found={}, scored=())

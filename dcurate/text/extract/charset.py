@@ -89,7 +89,7 @@ def decoded(page: bytes, declared: str | None = None) -> str:
         except UnicodeDecodeError:
             text = page.decode(encoding, "replace")
             strange = text.count("\ufffd")
-            best = min(best or (strange, text), (strange, text), key=lambda each: each[0])
+            best = min(best or (strange, text), (strange, text), key=lambda attempt: attempt[0])
     return markup(best[1] if best else page.decode(errors="replace"))
 
 
@@ -124,13 +124,13 @@ def _codec(name: str) -> str | None:
     """
     name = name.strip().lower()
     try:
-        found = codecs.lookup(_ALIASES.get(name, name)).name
-        if found in _OF_PYTHON:
+        codec = codecs.lookup(_ALIASES.get(name, name)).name
+        if codec in _OF_PYTHON:
             return None
-        b"?".decode(found, "replace")  # refused by codecs from bytes to bytes
+        b"?".decode(codec, "replace")  # refused by codecs from bytes to bytes
     except (LookupError, ValueError):
         return None
-    return _MEANT.get(found, found)
+    return _MEANT.get(codec, codec)
 
 
 def markup(page: str) -> str:
@@ -140,5 +140,5 @@ def markup(page: str) -> str:
         page = page.replace("\0", "")
     if page.lstrip().startswith("<?xml"):
         # lxml searches the rest of the declaration for an encoding: 100,000 spaces there take it a minute
-        return " " + rest if len(rest := _XML_DECLARATION.sub("", page, count=1)) == len(page) else rest
+        return " " + content if len(content := _XML_DECLARATION.sub("", page, count=1)) == len(page) else content
     return page

@@ -64,12 +64,12 @@ def _nearest(classes: Iterable[str], wanted: Sequence[str]) -> list[str]:
         >>> _nearest(["good", "short", "bad"], ("good", "bad"))
         ['bad', 'good', 'good']
     """
-    found, last = [], "bad"
+    nearest, last = [], "bad"
     for class_ in classes:
-        found.append(last)
+        nearest.append(last)
         if class_ in wanted:
             last = class_
-    return found
+    return nearest
 
 
 def _nearest_after(classes: Sequence[str], wanted: Sequence[str]) -> list[str]:

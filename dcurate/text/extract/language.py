@@ -81,8 +81,8 @@ class StopWordVote:
         """The name of the language; None where hardly any word is a stop word of one."""
         beginning = text[:_LOOK]
         letters = sum(map(str.isalpha, beginning))
-        for name, own in _UNSPACED.items():
-            if letters and len(own.findall(beginning)) > 0.2 * letters:
+        for name, letter_pattern in _UNSPACED.items():
+            if letters and len(letter_pattern.findall(beginning)) > 0.2 * letters:
                 return name
         words = [word.strip(_MARKS) for word in beginning.lower().split()]
         votes = Counter(name for word in words for name in self._languages.get(word, ()))

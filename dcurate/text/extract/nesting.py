@@ -27,7 +27,7 @@ def nested_too_deeply(page: str) -> bool:
         >>> nested_too_deeply("<div>" * 10_000), nested_too_deeply("<div></div>" * 10_000)
         (True, False)
     """
-    left = _LOOKS + _LOOKS_MORE * len(page)
+    budget = _LOOKS + _LOOKS_MORE * len(page)
     open_: Counter[str] = Counter()
     blocks = annotations = 0
     for tag in _TAG.finditer(page):
@@ -41,8 +41,8 @@ def nested_too_deeply(page: str) -> bool:
             blocks -= name in _BLOCKS
             annotations -= name in _ANNOTATIONS
             if name == "ruby":
-                annotations -= sum(open_.pop(each, 0) for each in _ANNOTATIONS)
-        left -= blocks + (annotations if name in _ANNOTATIONS else 0)
-        if left < 0:
+                annotations -= sum(open_.pop(annotation, 0) for annotation in _ANNOTATIONS)
+        budget -= blocks + (annotations if name in _ANNOTATIONS else 0)
+        if budget < 0:
             return True
     return False

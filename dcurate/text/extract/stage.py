@@ -39,7 +39,7 @@ class Extracted(NamedTuple):
 
     Args:
         text: its main text; empty if it has none.
-        title: that of the page, empty if it has none.
+        title: title of the page, empty if it has none.
         error: why the text could not be taken out; empty if it could.
     """
 
@@ -130,14 +130,14 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         pages = values(table, self.html_field)
         charsets = self._optional(table, self.charset_field)
         languages = self._optional(table, self.language_field)
-        found = [self.extract(*page) for page in zip(pages, charsets, languages, strict=True)]
-        rows = with_text(table, self.text_field, [each.text for each in found])
+        extractions = [self.extract(*page) for page in zip(pages, charsets, languages, strict=True)]
+        rows = with_text(table, self.text_field, [extraction.text for extraction in extractions])
         if self.title_field:
-            rows = with_text(rows, self.title_field, [each.title or None for each in found])
+            rows = with_text(rows, self.title_field, [extraction.title or None for extraction in extractions])
         if not self.keep_html and self.html_field not in (self.text_field, self.title_field):
             rows = rows.drop_columns([self.html_field])
-        rows = rows_at(rows, np.flatnonzero([bool(each.text) for each in found]))
-        return replace(task, data=rows, rejections=tuple(self._rejections(table, found)))
+        rows = rows_at(rows, np.flatnonzero([bool(extraction.text) for extraction in extractions]))
+        return replace(task, data=rows, rejections=tuple(self._rejections(table, extractions)))
 
     def extract(self, page: bytes | str | None, charset: str | None = None, language: str | None = None) -> Extracted:
         """Extract one page; never raises because of the page's contents.
@@ -167,14 +167,16 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _optional(self, table: Any, name: str | None) -> list[Any]:
         return values(table, name) if name and name in table.column_names else [None] * table.num_rows
 
-    def _rejections(self, table: Any, found: Sequence[Extracted]) -> Iterator[Rejection]:
-        empty = np.flatnonzero([not each.text and not each.error for each in found])
+    def _rejections(self, table: Any, extractions: Sequence[Extracted]) -> Iterator[Rejection]:
+        empty = np.flatnonzero([not extraction.text and not extraction.error for extraction in extractions])
         if len(empty):
             rows = rows_at(table, empty)
             yield Rejection(self.name, EMPTY, rows.num_rows, rows.nbytes, rows)
-        failed = np.flatnonzero([bool(each.error) for each in found])
+        failed = np.flatnonzero([bool(extraction.error) for extraction in extractions])
         if len(failed):
-            rows = with_column(rows_at(table, failed), "error", [each.error for each in found if each.error])
+            rows = with_column(
+                rows_at(table, failed), "error", [extraction.error for extraction in extractions if extraction.error]
+            )
             yield Rejection(self.name, FAILED, rows.num_rows, rows.nbytes, rows, fault=True)
 
 

@@ -63,12 +63,12 @@ class _BadWords:
         """Possible roles of each run of characters between whitespace, as bits."""
         pieces, pattern = _pieces(self), _pattern(self, alone=True)
         joined = b"\n".join(words).decode(errors="surrogatepass").lower()
-        others = tuple(other for other in pieces.other_single if other in joined)
+        present = tuple(piece for piece in pieces.other_single if piece in joined)
         kinds = []
         for run in joined.split("\n"):
             inner = _WORD.findall(run)
             kind = 0
-            if not pieces.single.isdisjoint(inner) or (others and any(other in run for other in others)):
+            if not pieces.single.isdisjoint(inner) or (present and any(piece in run for piece in present)):
                 kind = _HOLDS * (pattern.search(run) is not None)
             if (inner and inner[-1] in pieces.ends) or run.endswith(pieces.other_ends):
                 kind |= _ENDS
@@ -84,13 +84,13 @@ class _BadWords:
 
 @cache
 def _pieces(bad: _BadWords) -> _Pieces:
-    found: list[set[str]] = [set() for _ in range(6)]
+    by_kind: list[set[str]] = [set() for _ in range(6)]
 
     def put(kind: int, piece: str, word: re.Match[str] | None) -> None:
         if bad.flanked and word:
-            found[kind].add(word[0])
+            by_kind[kind].add(word[0])
         else:
-            found[kind + 3].add(piece)
+            by_kind[kind + 3].add(piece)
 
     for text in bad.words:
         parts = text.split()
@@ -100,8 +100,8 @@ def _pieces(bad: _BadWords) -> _Pieces:
         first, second = max(pairwise(parts), key=lambda pair: len(pair[0]) + len(pair[1]))
         put(1, first, _LAST_WORD.search(first))
         put(2, second, _WORD.match(second))
-    single, ends, begins = map(frozenset, found[:3])
-    return _Pieces(single, ends, begins, *(tuple(sorted(others)) for others in found[3:]))
+    single, ends, begins = map(frozenset, by_kind[:3])
+    return _Pieces(single, ends, begins, *(tuple(sorted(pieces)) for pieces in by_kind[3:]))
 
 
 @cache
@@ -130,7 +130,7 @@ class C4BadWordsFilter(BoundedFilter):
             (Those of datatrove follow from how many came before them, those of C4 from their URL.)
         seed: another one keeps others.
         allowed: words that do not count even if the list has them.
-        storage_options: of fsspec.
+        storage_options: storage options of fsspec.
 
     Raises:
         PipelineError: no list, an empty one, or an invalid fraction.
@@ -195,9 +195,9 @@ class C4BadWordsFilter(BoundedFilter):
                 scores[place] = ((int.from_bytes(drawn, "little") >> 11) + 1) / 2**53
         return scores
 
-    def _places(self, signals: Signals, found: Numbered, words: npt.NDArray[np.int64]) -> set[int]:
+    def _places(self, signals: Signals, numbered: Numbered, words: npt.NDArray[np.int64]) -> set[int]:
         """The numbers of the texts that contain the words; ``words`` are positions among the words of all texts."""
-        begins, counts = found.begins[signals.rows], found.counts[signals.rows]
+        begins, counts = numbered.begins[signals.rows], numbered.counts[signals.rows]
         places = np.searchsorted(begins, words, "right") - 1
         within = (places >= 0) & (words < (begins + counts)[places])
         return set(places[within].tolist())

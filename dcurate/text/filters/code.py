@@ -89,8 +89,8 @@ class AlphaFilter(BoundedFilter):
     _low = "min_alpha_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = signals.of(alphabetic_signals)
-        return ratio(found.members, found.characters, 0.0)
+        letters = signals.of(alphabetic_signals)
+        return ratio(letters.members, letters.characters, 0.0)
 
 
 @dataclass(frozen=True)

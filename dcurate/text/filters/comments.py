@@ -105,10 +105,10 @@ class GeneralCommentToCodeFilter(BoundedFilter):
         family = _FAMILIES[self.language]
         if family == _PYTHON:
             return _shares((_joined_length(comments_of(source)) for source in signals.texts()), signals)
-        found = signals.of(comment_signals, family)
-        joined = found.characters + np.maximum(found.total - 1, 0)
+        comments = signals.of(comment_signals, family)
+        joined = comments.characters + np.maximum(comments.total - 1, 0)
         shares = ratio(joined, signals.of(source_signals).characters, 0.0)
-        return np.where(found.unended > 0, _HOPELESS, shares)
+        return np.where(comments.unended > 0, _HOPELESS, shares)
 
 
 def _joined_length(comments: list[str] | None) -> int:
@@ -117,5 +117,5 @@ def _joined_length(comments: list[str] | None) -> int:
 
 def _shares(lengths: Iterable[int], signals: Signals) -> Scores:
     """Each length divided by that of the text; a negative length means none at all."""
-    found = np.fromiter(lengths, np.int64, len(signals))
-    return np.where(found < 0, _HOPELESS, ratio(found, signals.of(source_signals).characters, 0.0))
+    characters = np.fromiter(lengths, np.int64, len(signals))
+    return np.where(characters < 0, _HOPELESS, ratio(characters, signals.of(source_signals).characters, 0.0))

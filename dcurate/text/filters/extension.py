@@ -96,8 +96,8 @@ class PerExtensionFilter(SignalFilter):
         if limits.plain:
             good &= ratio(signals.characters.plain, signals.characters.total, 0.0) >= limits.plain
         if limits.letters:
-            found = signals.of(letter_signals)
-            good &= found.members >= limits.letters * found.characters
+            letters = signals.of(letter_signals)
+            good &= letters.members >= limits.letters * letters.characters
         return good.astype(np.int64)
 
     def keep(self, scores: Scores) -> Mask:

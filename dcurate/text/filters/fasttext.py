@@ -65,7 +65,7 @@ class FastTextQualityFilter(_FastTextFilter, SignalFilter):
 
     Args:
         model_path: a supervised fastText model, ``.bin`` or ``.ftz``; it must be there on every host.
-        label: of texts of high quality.
+        label: the model's label of texts of high quality.
         alpha: shape of the distribution; the larger, the fewer texts with a low score stay.
         seed: another one gives other draws.
 
@@ -99,12 +99,14 @@ class FastTextQualityFilter(_FastTextFilter, SignalFilter):
         wanted = model.labels.index(self.label)
         if _LABEL.encode() in signals.column.data.tobytes():
             column = _without_labels(signals)
-            found = model.classify(*column, np.arange(len(column)), wanted)
+            predictions = model.classify(*column, np.arange(len(column)), wanted)
         else:
-            found = signals.of(model.classify, wanted)
+            predictions = signals.of(model.classify, wanted)
         if len(model.labels) != 2:
-            return found.wanted
-        return np.where((found.label == wanted) | (found.label < 0), found.wanted, 1 - found.probability)
+            return predictions.wanted
+        return np.where(
+            (predictions.label == wanted) | (predictions.label < 0), predictions.wanted, 1 - predictions.probability
+        )
 
     def keep(self, scores: Scores) -> Mask:
         return np.array([self._keeps(float(score)) for score in np.atleast_1d(scores)], np.bool_).reshape(scores.shape)
@@ -154,17 +156,17 @@ class FastTextLangId(_FastTextFilter):
     def score_documents(self, texts: list[str]) -> list[str]:
         model = self.model()
         column = column_of(text.strip().encode(errors="surrogatepass") for text in texts)
-        found = model.classify(*column, np.arange(len(texts)))
+        predictions = model.classify(*column, np.arange(len(texts)))
         names = [*(label.removeprefix(_LABEL) for label in model.labels), "und"]  # the last one for unknown texts
-        pairs = zip(found.probability.tolist(), found.label, strict=True)
+        pairs = zip(predictions.probability.tolist(), predictions.label, strict=True)
         return [str([probability, names[label]]) for probability, label in pairs]
 
     def keep_document(self, score: Any) -> bool:
         probability, language = _parsed(score)
         if probability < self.min_langid_score:
             return False
-        wanted, found = (self.lang or "").casefold(), language.casefold()
-        return not wanted or wanted == (found if "_" in wanted else found.partition("_")[0])
+        wanted, predicted = (self.lang or "").casefold(), language.casefold()
+        return not wanted or wanted == (predicted if "_" in wanted else predicted.partition("_")[0])
 
 
 def _parsed(score: Any) -> tuple[float, str]:

@@ -43,8 +43,8 @@ class FineWebLineEndsFilter(BoundedFilter):
     _low = "min_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = signals.of(segments_of, _lines(self.short))
-        return ratio(found.ending, found.total, 0.0)
+        lines = signals.of(segments_of, _lines(self.short))
+        return ratio(lines.ending, lines.total, 0.0)
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class FineWebShortLinesFilter(BoundedFilter):
     _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = signals.of(segments_of, _lines(self.short))
-        return ratio(found.short, found.total, 0.0)
+        lines = signals.of(segments_of, _lines(self.short))
+        return ratio(lines.short, lines.total, 0.0)
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class FineWebDuplicateLinesFilter(BoundedFilter):
     _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = signals.of(segments_of, _lines(self.short))
-        whole = signals.characters.total - signals.of(occurrences, "\n")
-        return ratio(found.repeat_characters, whole, 0.0)
+        lines = signals.of(segments_of, _lines(self.short))
+        total = signals.characters.total - signals.of(occurrences, "\n")
+        return ratio(lines.repeat_characters, total, 0.0)
 
 
 @dataclass(frozen=True)

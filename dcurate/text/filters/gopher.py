@@ -51,8 +51,8 @@ class GopherWordCountFilter(BoundedFilter):
         check_splitter(self.words)
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.word_traits(signals, self.words)
-        return found.having[:, _trait("worded")] if self.worded else found.total
+        words = measures.word_traits(signals, self.words)
+        return words.having[:, _trait("worded")] if self.worded else words.total
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class GopherWordLengthFilter(BoundedFilter):
         check_splitter(self.words)
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.word_traits(signals, self.words)
+        words = measures.word_traits(signals, self.words)
         if self.median:
-            return _rounded(found.median, self.digits)
+            return _rounded(words.median, self.digits)
         if self.worded:
             worded = _trait("worded")
-            return _rounded(ratio(found.having_characters[:, worded], found.having[:, worded], 0.0), self.digits)
-        return _rounded(ratio(found.characters, found.total, 0.0), self.digits)
+            return _rounded(ratio(words.having_characters[:, worded], words.having[:, worded], 0.0), self.digits)
+        return _rounded(ratio(words.characters, words.total, 0.0), self.digits)
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,11 @@ class GopherSymbolsFilter(BoundedFilter):
         return {("#",): "gopher_hashes", ("...", "…"): "gopher_ellipses"}.get(self.symbols, "gopher_symbols")
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.word_traits(signals, self.words)
+        words = measures.word_traits(signals, self.words)
         if not self.symbols:
-            return _rounded(ratio(found.having[:, _trait("marked")], found.total, 0.0), self.digits)
+            return _rounded(ratio(words.having[:, _trait("marked")], words.total, 0.0), self.digits)
         counts = np.sum([signals.of(occurrences, symbol) for symbol in self.symbols], axis=0)
-        return _rounded(ratio(counts, found.total, 0.0), self.digits)
+        return _rounded(ratio(counts, words.total, 0.0), self.digits)
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ class GopherBulletsFilter(BoundedFilter):
     _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = signals.of(segments_of, self.lines)
-        return _rounded(ratio(found.beginning, found.total, 0.0), self.digits)
+        lines = signals.of(segments_of, self.lines)
+        return _rounded(ratio(lines.beginning, lines.total, 0.0), self.digits)
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ class GopherLineEllipsesFilter(BoundedFilter):
     _high = "max_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = signals.of(segments_of, self.lines)
-        return _rounded(ratio(found.ending, found.total, 0.0), self.digits)
+        lines = signals.of(segments_of, self.lines)
+        return _rounded(ratio(lines.ending, lines.total, 0.0), self.digits)
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,9 @@ class GopherLettersFilter(BoundedFilter):
         check_splitter(self.words)
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.word_traits(signals, self.words)
+        words = measures.word_traits(signals, self.words)
         trait = _trait("ascii_lettered" if self.ascii_only else "lettered")
-        return _rounded(ratio(found.having[:, trait], found.total, 0.0), self.digits)
+        return _rounded(ratio(words.having[:, trait], words.total, 0.0), self.digits)
 
 
 @dataclass(frozen=True)
@@ -245,8 +245,8 @@ class GopherStopWordsFilter(BoundedFilter):
         object.__setattr__(self, "stop_words", tuple(self.stop_words))
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.words_sought(signals, self.words, self.stop_words, self.ignore_case)
-        return found.different if self.different else found.total
+        matches = measures.words_sought(signals, self.words, self.stop_words, self.ignore_case)
+        return matches.different if self.different else matches.total
 
 
 @dataclass(frozen=True)
@@ -285,17 +285,17 @@ class GopherDuplicateLinesFilter(BoundedFilter):
         return f"gopher_duplicate_{self.unit}" + ("_characters" if self.characters else "")
 
     def score(self, signals: Signals) -> Scores:
-        found = signals.of(segments_of, self.lines)
+        lines = signals.of(segments_of, self.lines)
         if not self.characters:
-            return _rounded(ratio(found.copies if self.copies else found.repeats, found.total, 0.0), self.digits)
-        counted = found.copy_characters if self.copies else found.repeat_characters
+            return _rounded(ratio(lines.copies if self.copies else lines.repeats, lines.total, 0.0), self.digits)
+        counted = lines.copy_characters if self.copies else lines.repeat_characters
         if self.per == "lines":
-            whole = found.characters
+            total = lines.characters
         elif self.per == "words":
-            whole = measures.word_traits(signals, "whitespace").characters
+            total = measures.word_traits(signals, "whitespace").characters
         else:
-            whole = signals.characters.total
-        return _rounded(ratio(counted, np.maximum(whole, 1) if self.per == "words" else whole, 0.0), self.digits)
+            total = signals.characters.total
+        return _rounded(ratio(counted, np.maximum(total, 1) if self.per == "words" else total, 0.0), self.digits)
 
 
 @dataclass(frozen=True)
@@ -368,10 +368,10 @@ class GopherDuplicateNgramsFilter(BoundedFilter):
         return f"gopher_duplicate_{self.n}grams"
 
     def score(self, signals: Signals) -> Scores:
-        found = measures.repeats(signals, self.grams)
+        ngrams = measures.repeats(signals, self.grams)
         place = len(self.grams.tops) + self.grams.duplicates.index(self.n)
-        whole = found.total[:, place] if self.per == "ngrams" else _whole(signals, self.per, self.grams)
-        return _rounded(ratio(found.repeated[:, place], whole, 0.0), self.digits)
+        total = ngrams.total[:, place] if self.per == "ngrams" else _whole(signals, self.per, self.grams)
+        return _rounded(ratio(ngrams.repeated[:, place], total, 0.0), self.digits)
 
 
 def _whole(signals: Signals, per: Whole, grams: Grams) -> Scores:

@@ -59,8 +59,8 @@ class HistogramFilter(SignalFilter):
 
     def score(self, signals: Signals) -> Scores:
         usual = _usual_characters(self.cache_dir, self.lang, self.threshold_char)
-        found = signals.of(alphabet_signals, usual)
-        return (ratio(found.members, found.characters, 0.0) > self.threshold).astype(np.int64)
+        letters = signals.of(alphabet_signals, usual)
+        return (ratio(letters.members, letters.characters, 0.0) > self.threshold).astype(np.int64)
 
     def keep(self, scores: Scores) -> Mask:
         return np.equal(scores, 1)

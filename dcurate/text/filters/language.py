@@ -73,7 +73,7 @@ class LanguageFilter(DocumentFilter):
     def score_documents(self, texts: list[str]) -> list[dict[str, Any]]:
         if "_identifier" not in vars(self):
             self.load_model()
-        return [dict(found._asdict()) for found in vars(self)["_identifier"].identify_all(texts)]
+        return [dict(guess._asdict()) for guess in vars(self)["_identifier"].identify_all(texts)]
 
     def keep_document(self, score: Any) -> bool:
         if not isinstance(score, Mapping) or not {"language", "score"} <= score.keys():

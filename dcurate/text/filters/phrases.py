@@ -35,8 +35,8 @@ class BoilerPlateStringFilter(BoundedFilter):
     _high = "max_boilerplate_string_ratio"
 
     def score(self, signals: Signals) -> Scores:
-        found = signals.boilerplate
-        return np.where(found.filler > 0, 1.0, ratio(found.policy, found.paragraphs, 0.0))
+        boilerplate = signals.boilerplate
+        return np.where(boilerplate.filler > 0, 1.0, ratio(boilerplate.policy, boilerplate.paragraphs, 0.0))
 
 
 @dataclass(frozen=True)

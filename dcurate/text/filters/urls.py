@@ -18,11 +18,11 @@ class _UrlRule(SignalFilter):
     url_regex: str | re.Pattern[str] | None
 
     def _pattern(self) -> re.Pattern[str] | None:
-        given = self.url_regex
+        pattern = self.url_regex
         try:
-            return re.compile(given) if isinstance(given, str) else given
+            return re.compile(pattern) if isinstance(pattern, str) else pattern
         except re.error as error:
-            raise PipelineError(f"{self.name}: url_regex={given!r} is not a regular expression ({error})") from error
+            raise PipelineError(f"{self.name}: url_regex={pattern!r} is not a regular expression ({error})") from error
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,7 +30,7 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
         prefix: what the names of the columns begin with, before the kind in lower case.
         public_ips_only: leave out IP addresses that the world cannot reach.
         recognizer: finds names, say.
-        name: of the stage.
+        name: name of the stage.
 
     Examples:
         >>> import pandas as pd
@@ -76,12 +76,12 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = DocumentBatch.given(task).to_arrow()
-        found = self._finder().find(text_column(table, self.text_field))
-        counts = counted(found)
+        findings = self._finder().find(text_column(table, self.text_field))
+        counts = counted(findings)
         for kind, column in zip(self._entities, self.outputs()[1], strict=True):
-            known = counts[:, found.names.index(kind)] if kind in found.names else np.zeros(len(counts), np.int64)
+            known = counts[:, findings.names.index(kind)] if kind in findings.names else np.zeros(len(counts), np.int64)
             table = with_column(table, column, known)
-        return replace(task.with_data(table), found=found.totals())
+        return replace(task.with_data(table), found=findings.totals())
 
 
 @dataclass(frozen=True)

@@ -103,19 +103,19 @@ class PiiFinder:
         assert self.recognizer is not None
         places = character_places(text)
         try:
-            found = list(self.recognizer(text.decode(errors="surrogatepass")))
+            entities = list(self.recognizer(text.decode(errors="surrogatepass")))
         except Exception as error:
             raise StageError(
                 f"the recognizer raised {type(error).__name__} on a text of {len(places) - 1} characters "
                 "(its message is omitted, because it may quote the text)"
             ) from None
-        for start, stop, label in found:
+        for start, stop, label in entities:
             if not (0 <= start <= stop < len(places) and isinstance(label, str)):
                 raise StageError(
                     f"the recognizer returned ({start!r}, {stop!r}, ...) for a text of {len(places) - 1} characters; "
                     "it must return begin, end and label"
                 )
-        return [(int(places[start]), int(places[stop]), label) for start, stop, label in found if start < stop]
+        return [(int(places[start]), int(places[stop]), label) for start, stop, label in entities if start < stop]
 
 
 def _apart(spans: list[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:

@@ -97,8 +97,8 @@ class PiiModifier(ColumnModifier):
             self._check_new_value(self.new_value)
         self._finder()
 
-    def _check_new_value(self, given: Mapping[str, str | Sequence[str]]) -> None:
-        for kind, values in given.items():
+    def _check_new_value(self, replacements: Mapping[str, str | Sequence[str]]) -> None:
+        for kind, values in replacements.items():
             if self.recognizer is None and kind not in KINDS:
                 raise PipelineError(f"{self.name}: new_value has an unknown kind {kind!r}{nearest(kind, KINDS)}")
             if not isinstance(values, str) and not (values and all(isinstance(value, str) for value in values)):
@@ -124,25 +124,25 @@ class PiiModifier(ColumnModifier):
         return self.modify_and_count(column)[0]
 
     def modify_and_count(self, column: TextColumn) -> tuple[TextColumn, dict[str, int]]:
-        found = self._finder().find(column)
-        spans = found.spans
+        findings = self._finder().find(column)
+        spans = findings.spans
         pieces = [
-            self._piece(column, found, number).encode(errors="surrogatepass") for number in range(len(spans.kinds))
+            self._piece(column, findings, number).encode(errors="surrogatepass") for number in range(len(spans.kinds))
         ]
         offsets = np.cumsum([0, *map(len, pieces)])
         layout = offsets, np.frombuffer(b"".join(pieces), np.uint8)
         stretches = spans.starts, spans.stops
         new = TextColumn(*spliced(column, spans.bounds, stretches, layout, np.arange(len(pieces))))
-        return new, found.totals()
+        return new, findings.totals()
 
-    def _piece(self, column: TextColumn, found: PersonalData, number: int) -> str:
+    def _piece(self, column: TextColumn, findings: PersonalData, number: int) -> str:
         """Return the replacement for one finding."""
-        kind = found.names[found.spans.kinds[number]]
+        kind = findings.names[findings.spans.kinds[number]]
         if self.anonymize_action == "redact":
             return ""
         if self.anonymize_action == "replace" and not isinstance(self.new_value, Mapping):
             return f"<{kind}>" if self.new_value is None else self.new_value
-        value = column.data[found.spans.starts[number] : found.spans.stops[number]].tobytes().decode()
+        value = column.data[findings.spans.starts[number] : findings.spans.stops[number]].tobytes().decode()
         if self.anonymize_action == "mask":
             masked = len(value) if self.chars_to_mask is None else min(self.chars_to_mask, len(value))
             return self.masking_char * masked + value[masked:]

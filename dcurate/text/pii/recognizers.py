@@ -57,8 +57,8 @@ class SpacyRecognizer:
         if self._pipeline is None:
             self.load_model()
         self._pipeline.max_length = max(self._pipeline.max_length, len(text))
-        found = self._pipeline(text).ents
-        return [(e.start_char, e.end_char, self.labels[e.label_]) for e in found if e.label_ in self.labels]
+        entities = self._pipeline(text).ents
+        return [(e.start_char, e.end_char, self.labels[e.label_]) for e in entities if e.label_ in self.labels]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_pipeline": None}

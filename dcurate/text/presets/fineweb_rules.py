@@ -128,21 +128,21 @@ def fineweb2(
 
 def _limits(config: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(config, Mapping):
-        found: Any = config
+        limits: Any = config
     else:
         try:
-            found = yaml_values(yaml_text(config))
+            limits = yaml_values(yaml_text(config))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             reason = reason_of(error) if isinstance(error, yaml.YAMLError) else error
             raise PipelineError(f"FineWeb-2 thresholds {str(config)!r} cannot be read: {reason}") from error
-    if not isinstance(found, Mapping):
-        raise PipelineError(f"FineWeb-2 thresholds are a mapping of {listed(_KEYS)}, not {type(found).__name__}")
-    for key in found:
+    if not isinstance(limits, Mapping):
+        raise PipelineError(f"FineWeb-2 thresholds are a mapping of {listed(_KEYS)}, not {type(limits).__name__}")
+    for key in limits:
         if key not in _KEYS:
             raise PipelineError(f"FineWeb-2 thresholds have an unknown key {key!r}{nearest(str(key), _KEYS)}")
-    missing = [key for key in _KEYS if key not in found]
+    missing = [key for key in _KEYS if key not in limits]
     if missing:
         raise PipelineError(
             f"FineWeb-2 thresholds have no {listed(missing)}; use another language's file as a template"
         )
-    return found
+    return limits
