@@ -157,7 +157,7 @@ def read_drawings(page: Any, at: Any, most: Any) -> Any:
             areas = grown
         areas[n_areas, 0], areas[n_areas, 1], areas[n_areas, 2], areas[n_areas, 3] = x0, y0, x1, y1
         # Text can be seen through some pictures, which are as if painted before it.
-        areas[n_areas, 4] = 0 if f[6] or call_p(at[calls.TRANSPARENCY], one) else painted
+        areas[n_areas, 4] = 0 if f[6] or call_p(at[calls.TRANSPARENCY], page_object) else painted
         areas[n_areas, 5] = fill if kind == PATH else (-1.0 if kind == IMAGE else -2.0)
         n_areas += 1
     while depth >= 0 and holders[depth, 2] >= holders[depth, 1]:
