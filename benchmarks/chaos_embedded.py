@@ -29,6 +29,7 @@ import psutil
 from benchmarks.measure import ROOT, machine, save, versions
 from dcurate import (
     DaskExecutor,
+    DcurateError,
     DocumentBatch,
     ExactDuplicates,
     JsonlReader,
@@ -38,7 +39,6 @@ from dcurate import (
     ProcessingStage,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DcurateError
 
 #: What is killed, in turn. The scheduler and the nannies of such a run are threads of the driver.
 VICTIMS = ("one worker", "all workers", "the resource tracker", "the fork server", "all but the driver")

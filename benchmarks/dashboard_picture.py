@@ -20,8 +20,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, Resources, ScoreFilter
-from dcurate.errors import DcurateError
+from dcurate import DaskExecutor, DcurateError, JsonlReader, JsonlWriter, LocalCluster, Pipeline, Resources, ScoreFilter
 from dcurate.text import (
     NonAlphaNumericFilter,
     RepeatedLinesFilter,

@@ -18,9 +18,9 @@ from typing import Any
 
 from benchmarks.documents import documents, pages_of, scored
 from benchmarks.documents_scores import auc
+from dcurate import ResourceError
 from dcurate.documents.ocr.pages import OcrPages
 from dcurate.documents.pdf import PdfError, extract_pdf
-from dcurate.errors import ResourceError
 from dcurate.media.ocr.files import model_files
 
 

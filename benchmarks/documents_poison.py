@@ -24,11 +24,20 @@ import orjson
 import psutil
 import pyarrow as pa
 
-from dcurate import BatchKey, DaskExecutor, DocumentBatch, JsonlWriter, LocalCluster, PdfReader, Pipeline, read_run
+from dcurate import (
+    BatchKey,
+    DaskExecutor,
+    DcurateError,
+    DocumentBatch,
+    JsonlWriter,
+    LocalCluster,
+    PdfReader,
+    Pipeline,
+    read_run,
+)
 from dcurate.core.pipeline import AnyStage
 from dcurate.documents import PdfExtract
 from dcurate.documents.child import WARM
-from dcurate.errors import DcurateError
 from dcurate.media.refs import Ref, ref_array
 
 #: Seconds that a PDF may take, and how long all of it may take: two tries, and two starts of a process.

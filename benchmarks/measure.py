@@ -26,7 +26,7 @@ from typing import Any, Self
 
 import psutil
 
-from dcurate.errors import DcurateError
+from dcurate import DcurateError
 
 ROOT = Path(__file__).resolve().parents[1]
 MB = 1e6

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from dcurate.errors import DataError
+from dcurate import DataError
 from dcurate.fs.compression import ending_of, unpack
 
 _ENDINGS = (".jsonl", ".json", ".ndjson")

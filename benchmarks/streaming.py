@@ -26,8 +26,7 @@ from benchmarks.scenario import EXAMPLE, Scenario, least_scale, load
 from benchmarks.streaming_peers import compare_peers, speeds
 from benchmarks.streaming_small import small
 from benchmarks.timeline import Slot, Timeline, named, read_slots, setup_seconds
-from dcurate import AttachedCluster, DaskExecutor, Pipeline
-from dcurate.errors import DcurateError, ResourceError
+from dcurate import AttachedCluster, DaskExecutor, DcurateError, Pipeline, ResourceError
 from dcurate.events import CallCopied, Decided, Event, WorkerLost, WorkerRecycled
 from dcurate.plan.compile import compile_plan
 

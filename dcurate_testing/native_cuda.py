@@ -22,7 +22,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from numba import typeof
 
-from dcurate.errors import DataError
+from dcurate import DataError
 from dcurate.kernels import cuda
 from dcurate.kernels.cuda_compiler import tables_in_global_memory
 

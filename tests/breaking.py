@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dcurate import JsonlReader, ParquetReader, WarcReader, WetReader
-from dcurate.errors import DcurateError
+from dcurate import DcurateError, JsonlReader, ParquetReader, WarcReader, WetReader
 from dcurate.io.source import FileReader
 
 READERS: dict[str, type[FileReader]] = {

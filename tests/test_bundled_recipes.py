@@ -13,7 +13,7 @@ import sentencepiece
 
 import dcurate
 import dcurate.text
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.recipe import load_recipe
 from dcurate.text import NumberOfLinesOfCodeFilter, PythonCommentToCodeFilter, TokenizerFertilityFilter
 

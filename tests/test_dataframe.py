@@ -13,12 +13,13 @@ from dcurate import (
     JsonlReader,
     LocalCluster,
     Pipeline,
+    PipelineError,
     ProcessingStage,
+    RunError,
     apply,
     deduplicate,
     processing_stage,
 )
-from dcurate.errors import PipelineError, RunError
 from dcurate.text import AddId
 from tests import faulty
 from tests.faulty import PoisonsOn

@@ -20,8 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dcurate
-from dcurate import DocumentBatch, Modify, Score, ScoreFilter, apply, processing_stage
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, DocumentBatch, Modify, PipelineError, Score, ScoreFilter, apply, processing_stage
 from dcurate.text import AddId, Annotate, DocumentSplitter, NewlineNormalizer, NonAlphaNumericFilter, WordCountFilter
 from tests.stages import OneByOne
 

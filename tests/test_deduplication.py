@@ -15,17 +15,18 @@ from hypothesis import strategies as st
 
 from dcurate import (
     BatchKey,
+    DataError,
     DocumentBatch,
     ExactDuplicates,
     FuzzyDuplicates,
     InlineExecutor,
     LocalCluster,
     Pipeline,
+    PipelineError,
     deduplicate,
 )
 from dcurate.dedup import Highest, Preferred, Shingles
 from dcurate.deduplication import Method
-from dcurate.errors import DataError, PipelineError
 from dcurate.run import AnyStage
 
 pytestmark = pytest.mark.cluster

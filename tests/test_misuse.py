@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 
 from dcurate import (
+    DataError,
+    DcurateError,
     DocumentBatch,
     DocumentReader,
     InlineExecutor,
@@ -21,7 +23,9 @@ from dcurate import (
     Modify,
     ParquetReader,
     Pipeline,
+    PipelineError,
     ProcessingStage,
+    ResourceError,
     Resources,
     Score,
     ScoreFilter,
@@ -31,7 +35,6 @@ from dcurate.core.fingerprint import fingerprint
 from dcurate.core.part import Part
 from dcurate.core.public import find_public, homes
 from dcurate.core.stage import Stage
-from dcurate.errors import DataError, DcurateError, PipelineError, ResourceError
 from dcurate.llm import AsyncOpenAIClient, GenerateStage
 from dcurate.models import TokenizerStage
 from dcurate.text import (

@@ -31,6 +31,7 @@ from dcurate import (
     JsonlWriter,
     Modify,
     Pipeline,
+    PipelineError,
     ProcessingStage,
     Score,
     ScoreFilter,
@@ -43,7 +44,6 @@ from dcurate.core.pipeline import check_columns
 from dcurate.core.public import find_public, homes
 from dcurate.core.stage import Stage
 from dcurate.documents import OfficeExtract
-from dcurate.errors import PipelineError
 from dcurate.llm import AsyncOpenAIClient
 from dcurate.recipe import load_recipe
 from dcurate.text import (

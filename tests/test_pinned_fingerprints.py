@@ -11,11 +11,10 @@ from typing import Any
 
 import dcurate
 import dcurate.text
-from dcurate import CompositeStage, SinkStage, SourceStage
+from dcurate import CompositeStage, DcurateError, SinkStage, SourceStage
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.public import find_public, homes
 from dcurate.core.stage import Stage
-from dcurate.errors import DcurateError
 from dcurate.text import DocumentFilter, DocumentModifier
 from tests.test_new_columns import stages
 

@@ -23,11 +23,11 @@ from dcurate import (
     LocalCluster,
     ParquetWriter,
     Pipeline,
+    PipelineError,
     ScoreFilter,
     profile,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import PipelineError
 from dcurate.recipe import BUNDLED
 from dcurate.text import (
     AddId,

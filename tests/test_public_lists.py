@@ -13,7 +13,7 @@ import pytest
 
 import dcurate
 import dcurate.llm
-from dcurate.core.public import find_public, homes
+from dcurate.core.public import find_public, homes, public_modules
 from dcurate.core.stage import FunctionStage, Stage
 from dcurate.llm.synthetic import LanguageSamples
 from dcurate.text import DocumentFilter, DocumentModifier, HTMLExtractorAlgorithm, SignalFilter
@@ -63,6 +63,14 @@ def classes() -> list[type[Any]]:
 
 def exported(kind: type[Any]) -> bool:
     return kind.__name__ in homes() and find_public(kind.__name__) is kind
+
+
+def test_each_public_name_is_in_one_module_and_few_are_at_the_top() -> None:
+    names = [name for module in public_modules() for name in dir(importlib.import_module(module))]
+    assert sorted(names) == sorted(homes()), "a name belongs to one __init__.pyi"
+    assert len(dir(dcurate)) <= 70, "give the name to the __init__.pyi of its subject"
+    taken = {path.stem for path in (ROOT / "dcurate").iterdir()} & set(names)
+    assert taken == set(), "a public name hides a module of dcurate"
 
 
 def test_every_filter_modifier_and_extractor_is_exported() -> None:

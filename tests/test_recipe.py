@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dcurate
 import dcurate.text
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.recipe import BUNDLED, bundled_recipes, load_recipe, parse_setting
 from dcurate.text import presets
 

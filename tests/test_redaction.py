@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline
+from dcurate import DataError, InlineExecutor, JsonlReader, Pipeline, StageError
 from dcurate.core.secrets import remember_secrets
 from dcurate.download import Transfer
-from dcurate.errors import DataError, StageError
 from dcurate.llm import AsyncOpenAIClient, RequestError
 from dcurate.llm.settings import Secret
 from dcurate.redaction import LONGEST, hush, is_secret, legible, redacted, remember, text_of, without_secrets

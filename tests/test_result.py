@@ -10,16 +10,18 @@ import pyarrow as pa
 import pytest
 
 from dcurate import (
+    DataError,
     DocumentBatch,
     FileGroup,
     InlineExecutor,
     JsonlWriter,
     Pipeline,
+    PipelineError,
     ProcessingStage,
+    RunError,
     RunResult,
     ScoreFilter,
 )
-from dcurate.errors import DataError, PipelineError, RunError
 from dcurate.text import WordCountFilter
 from dcurate.ui.table import report_text
 

@@ -19,6 +19,8 @@ import pytest
 from dcurate import (
     BatchKey,
     DaskExecutor,
+    DataError,
+    DcurateError,
     Decontaminate,
     DocumentReader,
     DocumentWriter,
@@ -32,6 +34,7 @@ from dcurate import (
     ParquetReader,
     ParquetWriter,
     Pipeline,
+    PipelineError,
     ProcessingStage,
     ScoreFilter,
     SemanticDeduplicationWorkflow,
@@ -44,7 +47,6 @@ from dcurate.core.secrets import shown
 from dcurate.dedup import Benchmark, TextDuplicatesRemovalStage
 from dcurate.download import CommonCrawlWarcIterator, FileDownloader, RemoteFile, Transfer
 from dcurate.download.fetch import read
-from dcurate.errors import DataError, DcurateError, PipelineError
 from dcurate.events import Observer
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory

@@ -20,11 +20,11 @@ from dcurate import (
     JsonlWriter,
     LocalCluster,
     Modify,
+    PipelineError,
     ProcessingStage,
     ScoreFilter,
     processing_stage,
 )
-from dcurate.errors import PipelineError
 from dcurate.testing import LAWS, check_stage, run_stage
 from dcurate.text import AddId, NewlineNormalizer, PiiModifier, WordCountFilter
 

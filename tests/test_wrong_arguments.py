@@ -13,11 +13,10 @@ import pyarrow as pa
 import pytest
 
 import dcurate
-from dcurate import DocumentBatch, JsonlReader, Pipeline, ProcessingStage
+from dcurate import DataError, DcurateError, DocumentBatch, JsonlReader, Pipeline, PipelineError, ProcessingStage
 from dcurate.core.part import Part
 from dcurate.core.public import find_public, homes
 from dcurate.core.stage import Stage
-from dcurate.errors import DataError, DcurateError, PipelineError
 from dcurate.text import C4BadWordsFilter, LanguageFilter, UnicodeReformatter, WordCountFilter
 
 FRAME = pd.DataFrame({"text": ["one", "two"]})

@@ -33,8 +33,7 @@ from typing import Any
 from benchmarks.device.compiled import compile_all
 from benchmarks.device.stage import LISTS, pins
 from benchmarks.measure import ROOT, table
-from dcurate import LocalCluster
-from dcurate.errors import DcurateError
+from dcurate import DcurateError, LocalCluster
 from dcurate.frames.convert import cudf
 from dcurate.kernels import cuda
 from dcurate_testing.gpu_calls import Signature, refused, resolved, signature, uses

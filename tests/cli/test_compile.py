@@ -6,9 +6,9 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from dcurate import DcurateError
 from dcurate.cli import cli
 from dcurate.cli.samples import run_on_sample
-from dcurate.errors import DcurateError
 from dcurate.recipe import bundled_recipes
 from tests.conftest import ROOT
 

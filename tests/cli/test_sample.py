@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline
+from dcurate import DataError, InlineExecutor, JsonlReader, Pipeline
 from dcurate.cli import cli
 from dcurate.cli.samples import small_sample
-from dcurate.errors import DataError
 from dcurate.recipe import SAMPLE
 
 

@@ -12,10 +12,9 @@ import psutil
 import pytest
 from distributed import SpecCluster, Status
 
-from dcurate import ElasticCluster, LocalCluster
+from dcurate import ElasticCluster, LocalCluster, RunError
 from dcurate.cluster import Kind, nannies
 from dcurate.cluster.base import Cluster
-from dcurate.errors import RunError
 from tests.cluster.test_elastic import until
 
 pytestmark = pytest.mark.cluster

@@ -12,11 +12,10 @@ from distributed import Nanny, SpecCluster, Status, Worker
 from distributed.diskutils import WorkSpace
 from distributed.system import MEMORY_LIMIT
 
-from dcurate import AttachedCluster, ElasticCluster, LocalCluster
+from dcurate import AttachedCluster, ElasticCluster, LocalCluster, ResourceError, RunError
 from dcurate.cluster import Kind, Shape, cuda
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
 from dcurate.cluster.worker_info import worker_info
-from dcurate.errors import ResourceError, RunError
 from tests.cluster.test_elastic import until
 from tests.conftest import ROOT, scheduler_and_workers, workers_of
 

@@ -13,12 +13,11 @@ import pytest
 from distributed import Client, Future, Scheduler, SpecCluster, Worker, get_worker
 from distributed.deploy import Cluster as DaskCluster
 
-from dcurate import ElasticCluster, LocalCluster
+from dcurate import ElasticCluster, LocalCluster, ResourceError, RunError
 from dcurate.cluster import Kind, Shape, adapt_kinds
 from dcurate.cluster.nannies import local_scheduler
 from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, client_offered_shapes
 from dcurate.cluster.worker_info import worker_info
-from dcurate.errors import ResourceError, RunError
 from tests.cluster.jobs import Job
 from tests.conftest import workers_of
 

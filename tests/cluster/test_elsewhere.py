@@ -15,10 +15,18 @@ from typing import Any
 import pytest
 
 import dcurate
-from dcurate import AttachedCluster, DaskExecutor, DocumentBatch, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
+from dcurate import (
+    AttachedCluster,
+    DaskExecutor,
+    DocumentBatch,
+    JsonlReader,
+    JsonlWriter,
+    Pipeline,
+    ProcessingStage,
+    ResourceError,
+)
 from dcurate.cluster import versions
 from dcurate.core import extras
-from dcurate.errors import ResourceError
 from tests.conftest import ROOT, process, scheduler_and_workers, wait_for, wait_for_workers
 
 pytestmark = pytest.mark.cluster

@@ -11,11 +11,10 @@ import pytest
 from distributed import Nanny, SpecCluster, Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from dcurate import LocalCluster
+from dcurate import LocalCluster, ResourceError
 from dcurate.cluster import Kind, cuda, nannies
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS, local_scheduler
 from dcurate.cluster.worker_info import VisibleGpu
-from dcurate.errors import ResourceError
 from tests.frames.stand_in import signature_of
 
 pytestmark = pytest.mark.cluster

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import LocalCluster
+from dcurate import LocalCluster, RunError
 from dcurate.cluster import nannies
-from dcurate.errors import RunError
 
 pytestmark = pytest.mark.cluster
 

@@ -14,9 +14,8 @@ from threading import Thread
 import pytest
 from distributed import LocalCluster as LocalDaskCluster
 
-from dcurate import AttachedCluster
+from dcurate import AttachedCluster, RunError
 from dcurate.cluster.probe import SILENT_S, check_answers
-from dcurate.errors import RunError
 from tests.conftest import free_port, scheduler_and_workers, workers_of
 from tests.forked import finished
 

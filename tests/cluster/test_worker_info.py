@@ -19,6 +19,7 @@ from distributed import LocalCluster as DaskLocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcurate import ResourceError
 from dcurate.cluster.worker_info import (
     VisibleGpu,
     WorkerInfo,
@@ -29,7 +30,6 @@ from dcurate.cluster.worker_info import (
     worker_info,
 )
 from dcurate.core.gpu_memory import usable_memory
-from dcurate.errors import ResourceError
 from tests.conftest import ROOT, process, wait_for, workers_of
 from tests.forked import finished, forked
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dcurate import DataError
 from dcurate.compat.nemo import files, iterables, megatron, split_files, temporary
 from dcurate.compat.nemo.readers import ParquetReaderStage
-from dcurate.errors import DataError
 
 
 @pytest.fixture

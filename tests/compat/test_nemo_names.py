@@ -16,10 +16,10 @@ import pytest
 
 import dcurate
 import dcurate.text
+from dcurate import PipelineError
 from dcurate.compat import nemo
 from dcurate.compat.nemo.missing import Missing, MissingError, missing
 from dcurate.compat.nemo.names import load, names
-from dcurate.errors import PipelineError
 from tests.conftest import ROOT
 
 NAMES = [(module, name) for module, group in names().modules.items() for name in group]

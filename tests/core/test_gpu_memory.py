@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcurate import ResourceError
 from dcurate.core.backoff import Backoff
 from dcurate.core.gpu_memory import WAITS_S, free_gpu_memory, in_parts
-from dcurate.errors import ResourceError
 from tests.gpu_errors import OUT_OF_MEMORY
 
 

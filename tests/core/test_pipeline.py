@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from dcurate import DocumentBatch, FileGroup, ProcessingStage, SinkStage, SourceStage, processing_stage
+from dcurate import DocumentBatch, FileGroup, PipelineError, ProcessingStage, SinkStage, SourceStage, processing_stage
 from dcurate.core.pipeline import AnyStage, PipelineDefinition
 from dcurate.core.stage import Spec
-from dcurate.errors import PipelineError
 from dcurate.text import HtmlExtractor
 
 

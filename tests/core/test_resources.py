@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import Resources
-from dcurate.errors import ResourceError
+from dcurate import ResourceError, Resources
 
 amounts = st.floats(0, 1000)
 

@@ -12,12 +12,12 @@ from dcurate import (
     ExactDuplicates,
     InlineExecutor,
     Pipeline,
+    PipelineError,
     ProcessingStage,
     Resources,
     processing_stage,
 )
 from dcurate.core.fingerprint import fingerprint
-from dcurate.errors import PipelineError
 from dcurate.text import AddId
 
 FRAME = pd.DataFrame({"text": ["one", "two"]})

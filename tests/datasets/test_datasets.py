@@ -14,17 +14,19 @@ import pytest
 
 from dcurate import (
     DaskExecutor,
+    DataError,
     DocumentBatch,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
     LocalCluster,
     Pipeline,
+    PipelineError,
     ProcessingStage,
+    StageError,
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.datasets import Blend, Rebatch, SampleFraction, SampleRows, Shuffle
-from dcurate.errors import DataError, PipelineError, StageError
 from dcurate.recipe import load_recipe
 from dcurate.run import Executor
 from tests.stages import DieOnce, Numbers

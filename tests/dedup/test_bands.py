@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcurate import PipelineError
 from dcurate.dedup import Bands
-from dcurate.errors import PipelineError
 
 
 @given(st.floats(0.3, 0.95), st.sampled_from([64, 128, 256, 512]), st.floats(0.5, 0.99))

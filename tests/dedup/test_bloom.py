@@ -17,16 +17,17 @@ from dcurate import (
     BatchKey,
     BloomDuplicates,
     DaskExecutor,
+    DataError,
     DocumentBatch,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
     LocalCluster,
     Pipeline,
+    PipelineError,
 )
 from dcurate.dedup import BloomSize, bloom_state
 from dcurate.dedup.bloom_filter import BloomFolder
-from dcurate.errors import DataError, PipelineError
 from dcurate.kernels.bloom import BLOCK_WORDS, fill, insert, query
 from tests.dedup.bloom_pass import pipeline
 from tests.forked import start_forked

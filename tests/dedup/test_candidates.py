@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcurate import PipelineError
 from dcurate.dedup.candidates import Candidates, candidate_pairs, pairs_once
 from dcurate.dedup.components import components
-from dcurate.errors import PipelineError
 from tests.dedup.graphs import Edge, columns, graphs
 
 Row = tuple[int, int]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcurate import PipelineError
 from dcurate.dedup.clusters import Groups, clustered
-from dcurate.errors import PipelineError
 from tests.dedup.graphs import Edge, columns, component_of, graphs
 
 ranks_of = st.lists(st.sampled_from([0.0, 1.0, 2.5, math.inf, math.nan]), min_size=42, max_size=42)

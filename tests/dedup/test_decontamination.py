@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dcurate import (
     DaskExecutor,
+    DataError,
     Decontaminate,
     DocumentBatch,
     InlineExecutor,
@@ -23,11 +24,11 @@ from dcurate import (
     JsonlWriter,
     LocalCluster,
     Pipeline,
+    PipelineError,
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup import Benchmark, NgramIndex, TaskDecontamination
 from dcurate.dedup.span_removal import SpanRemoval
-from dcurate.errors import DataError, PipelineError
 
 pytestmark = pytest.mark.cluster
 

@@ -19,10 +19,10 @@ from dcurate import (
     JsonlWriter,
     LocalCluster,
     Pipeline,
+    PipelineError,
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup import Highest, Lowest, Preferred
-from dcurate.errors import PipelineError
 from dcurate.frames.hashes import content_hashes
 from dcurate.run import Executor
 from dcurate.text import AddId

@@ -27,11 +27,12 @@ from dcurate import (
     JsonlWriter,
     LocalCluster,
     Pipeline,
+    PipelineError,
     ProcessingStage,
+    StageError,
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup import Bands, Highest, Shingles, labels
-from dcurate.errors import PipelineError, StageError
 from dcurate.run import Executor
 from tests.dedup.test_exact import write
 from tests.places import records

@@ -14,10 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch, ExactDuplicates, FuzzyDuplicates, InlineExecutor, Pipeline, deduplicate
+from dcurate import (
+    BatchKey,
+    DataError,
+    DocumentBatch,
+    ExactDuplicates,
+    FuzzyDuplicates,
+    InlineExecutor,
+    Pipeline,
+    deduplicate,
+)
 from dcurate.dedup import Highest, Keep, Lowest, Preferred
 from dcurate.dedup.keep import ranks_in, with_ranks
-from dcurate.errors import DataError
 
 DAY, NEXT = dt.date(2024, 5, 6), dt.date(2024, 5, 7)
 WHEN, LATER = dt.datetime(2024, 5, 6, 7, 8, 9, 999998), dt.datetime(2024, 5, 6, 7, 8, 9, 999999)

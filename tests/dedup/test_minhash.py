@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
+from dcurate import PipelineError
 from dcurate.dedup import Bands, MinHash, Shingles
 from dcurate.dedup.minhash import estimated, jaccard
-from dcurate.errors import PipelineError
 from dcurate.frames.text import TextColumn, column_of
 
 TEXTS = [b"once upon a time there was a king", b"", b"...", b"Once upon a time, there was a king!", b"two words"]

@@ -10,9 +10,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from dcurate import PipelineError
 from dcurate.dedup import Bands, MinHash, Shingles
 from dcurate.dedup.near import Search
-from dcurate.errors import PipelineError
 from dcurate.frames.text import column_of
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcurate import PipelineError
 from dcurate.dedup.quality import Pairs, score_groups, score_pairs, similar_pairs
-from dcurate.errors import PipelineError
 
 SETS = st.lists(st.sets(st.integers(0, 20), max_size=14), max_size=14)
 

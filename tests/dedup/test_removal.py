@@ -15,17 +15,19 @@ from hypothesis import strategies as st
 from dcurate import (
     BatchKey,
     DaskExecutor,
+    DataError,
     DocumentBatch,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
     LocalCluster,
     Pipeline,
+    PipelineError,
+    StageError,
 )
 from dcurate.dedup import TextDuplicatesRemovalStage, removal_ids
 from dcurate.dedup.removal import IdsFound, ids_found
 from dcurate.dedup.removal_ids import RemovalIds
-from dcurate.errors import DataError, PipelineError, StageError
 from dcurate.frames.ids import id_keys
 from dcurate.run import AnyStage
 

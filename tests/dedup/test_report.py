@@ -11,10 +11,10 @@ import pytest
 from pyarrow import parquet
 from rich.console import Console
 
+from dcurate import DataError, PipelineError
 from dcurate.dedup import DedupReport, Shingles, dedup_report
 from dcurate.dedup.report_table import dedup_report_table
 from dcurate.dedup.sample import SimilaritySample
-from dcurate.errors import DataError, PipelineError
 from dcurate.frames.text import column_of
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dcurate import PipelineError
 from dcurate.dedup import Shingles
-from dcurate.errors import PipelineError
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, LocalCluster, Pipeline, SpanDuplicates
+from dcurate import (
+    DaskExecutor,
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    LocalCluster,
+    Pipeline,
+    PipelineError,
+    RunResult,
+    SpanDuplicates,
+)
 from dcurate.dedup.spans import NORMAL_FORMS, UnitFinder
-from dcurate.errors import PipelineError
 from dcurate.frames.text import column_of
 from dcurate.kernels.units import SpanLimits
-from dcurate.run import RunResult
 from tests.dedup.span_oracle import Rule
 
 pytestmark = pytest.mark.cluster

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, InlineExecutor, Pipeline, SubstringDuplicates
+from dcurate import DocumentBatch, InlineExecutor, Pipeline, PipelineError, SubstringDuplicates
 from dcurate.dedup.substrings import AnchorFinder
-from dcurate.errors import PipelineError
 from dcurate.frames.text import column_of
 from dcurate.kernels.stretches import CHARACTERS, WORDS, stretches_of
 from dcurate.kernels.units import Spans

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from dcurate import DcurateError
 from dcurate.core.public import find_public, homes
-from dcurate.errors import DcurateError
 
 PUBLIC = {name: value for name in homes() if callable(value := find_public(name))}
 #: All but kinds of errors, of which there is nothing to show.

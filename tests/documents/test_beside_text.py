@@ -9,9 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import BatchKey, DocumentBatch, FuzzyDuplicates, InlineExecutor, JsonlReader, ParquetReader, Pipeline
+from dcurate import (
+    BatchKey,
+    DataError,
+    DocumentBatch,
+    FuzzyDuplicates,
+    InlineExecutor,
+    JsonlReader,
+    ParquetReader,
+    Pipeline,
+)
 from dcurate.documents import PdfExtract
-from dcurate.errors import DataError
 from dcurate.text import HtmlExtractor
 
 SAMPLE = (files("dcurate") / "bundled" / "documents" / "sample.pdf").read_bytes()

@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from dcurate import DocumentBatch
+from dcurate import DocumentBatch, PipelineError
 from dcurate.documents import PdfExtract
 from dcurate.documents.columns import DOCUMENT
 from dcurate.documents.figures import figure_pictures
-from dcurate.errors import PipelineError
 from dcurate.images.interleaved.schema import check
 from dcurate.media.refs import Ref, ref_array
 from dcurate.media.template import Forked

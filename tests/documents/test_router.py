@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch
+from dcurate import DocumentBatch, PipelineError
 from dcurate.documents import NeedsOcr
 from dcurate.documents.noise import odd_words, without_noise
 from dcurate.documents.router import decide, no_language
-from dcurate.errors import PipelineError
 
 ENGLISH = (
     "Cold water holds more oxygen than warm water, and so the fish of the far north grow slowly but live for a long "

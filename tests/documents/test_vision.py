@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from dcurate import DocumentBatch, ProcessingStage
+from dcurate import DocumentBatch, PipelineError, ProcessingStage
 from dcurate.documents import NeedsOcr, VisionExtract
 from dcurate.documents.conventions import CONVENTIONS, read_nemotron_parse, read_olmocr
-from dcurate.errors import PipelineError
 from dcurate.llm import AsyncOpenAIClient, RequestError
 from dcurate_testing.llm_server import Endpoint, served
 

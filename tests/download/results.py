@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dcurate import InlineExecutor, JsonlWriter, Pipeline
-from dcurate.run import Executor, RunResult
+from dcurate import InlineExecutor, JsonlWriter, Pipeline, RunResult
+from dcurate.run import Executor
 
 
 def run(stage: Any, folder: Path, executor: Executor | None = None, **settings: Any) -> RunResult:

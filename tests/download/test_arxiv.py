@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcurate import DataError
 from dcurate.download import ArxivExtractor, ArxivIterator, ArxivUrlGenerator, Skipped, Transfer
 from dcurate.download.arxiv.papers import arxiv_id
-from dcurate.errors import DataError
 from tests.download.dumps import manifest, packed, tarred
 from tests.download.server import Files
 from tests.media.test_foreign import ODD, member, pax

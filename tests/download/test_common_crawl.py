@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster
+from dcurate import DaskExecutor, DataError, DocumentBatch, InlineExecutor, LocalCluster, PipelineError
 from dcurate.download import (
     CommonCrawlDownloadExtractStage,
     CommonCrawlHTMLExtractor,
@@ -25,7 +25,6 @@ from dcurate.download import (
     Transfer,
 )
 from dcurate.download.common_crawl import crawls
-from dcurate.errors import DataError, PipelineError
 from dcurate.text import HTMLExtractorAlgorithm
 from tests.download.dumps import crawl_site, packed, warc
 from tests.download.results import counts, quarantined, rows, run

@@ -16,10 +16,10 @@ from typing import Any
 import fsspec
 import pytest
 
+from dcurate import DataError, PipelineError
 from dcurate.download import FileDownloader, RemoteFile, Transfer
 from dcurate.download.fetch import fetch, read
 from dcurate.download.transfer import TransferError
-from dcurate.errors import DataError, PipelineError
 from tests.conftest import process, wait_for
 from tests.download.server import Files
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, MediaReader, Pipeline
+from dcurate import DcurateError, InlineExecutor, JsonlReader, MediaReader, Pipeline
 from dcurate.core.foreign import LARGEST, retry_after_s, whole_number
 from dcurate.download import (
     DocumentDownloadStage,
@@ -22,7 +22,6 @@ from dcurate.download import (
     URLGenerationStage,
     URLGenerator,
 )
-from dcurate.errors import DcurateError
 from tests.download.server import answering
 
 QUICK = Transfer(attempts=2, backoff_s=0.01, timeout_s=2.0)

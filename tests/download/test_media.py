@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline, WebDatasetWriter
+from dcurate import InlineExecutor, JsonlReader, Pipeline, PipelineError, WebDatasetWriter
 from dcurate.download import FetchMedia, Transfer, addresses, connections, media
 from dcurate.download.rights import Robots, robots_tags
-from dcurate.errors import PipelineError
 from tests.download.server import certified, dripping, served
 from tests.growth import assert_quick
 

@@ -8,9 +8,8 @@ from typing import Any
 import fsspec
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, LocalCluster
+from dcurate import DaskExecutor, InlineExecutor, LocalCluster, PipelineError
 from dcurate.download import ArxivDownloadExtractStage, Transfer, WikipediaDownloadExtractStage
-from dcurate.errors import PipelineError
 from dcurate.run import Executor
 from tests.download.dumps import dump_site, manifest, multistream, packed, page, tarred
 from tests.download.results import counts, rows, run

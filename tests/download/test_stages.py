@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 
-from dcurate import BatchKey, DaskExecutor, FileGroup, InlineExecutor, JsonlWriter, LocalCluster, Pipeline
+from dcurate import (
+    BatchKey,
+    DaskExecutor,
+    DataError,
+    FileGroup,
+    InlineExecutor,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+    PipelineError,
+    ResourceError,
+)
 from dcurate.download import (
     DocumentDownloadExtractStage,
     DocumentDownloadStage,
@@ -22,7 +33,6 @@ from dcurate.download import (
     WikipediaDownloader,
 )
 from dcurate.download.transfer import TransferError
-from dcurate.errors import DataError, PipelineError, ResourceError
 from tests.download.own import OwnDownloader, OwnExtractor, OwnIterator, OwnUrls
 from tests.download.results import counts, quarantined, rows, run
 from tests.download.server import Files

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcurate import DataError, PipelineError
 from dcurate.download import Skipped, Transfer, WikipediaExtractor, WikipediaIterator, WikipediaUrlGenerator
 from dcurate.download.wikipedia.pages import Article
 from dcurate.download.wikipedia.streams import stretches
-from dcurate.errors import DataError, PipelineError
 from tests.download.dumps import HEAD, dump_site, multistream, page
 from tests.download.server import Files
 

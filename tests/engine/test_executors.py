@@ -19,12 +19,15 @@ from dcurate import (
     JsonlWriter,
     LocalCluster,
     Pipeline,
+    PipelineError,
     ProcessingStage,
+    ResourceError,
     Resources,
+    RunError,
+    StageError,
     processing_stage,
 )
 from dcurate.engine.dask import backend
-from dcurate.errors import PipelineError, ResourceError, RunError, StageError
 from dcurate.events import Event, RunEnded, RunStarted, SlotsChanged, SourceListed, SplitDone, TaskDone, WorkerLost
 from dcurate.run import Executor
 from tests.conftest import scheduler_and_workers

@@ -15,14 +15,13 @@ import dask
 import pytest
 from distributed import Client, Worker
 
-from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline, run
+from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline, RunError, run
 from dcurate.cluster import compat
 from dcurate.engine.dask import executor
 from dcurate.engine.dask.backend import DaskBackend
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.scheduler_plugin import SlotManager
 from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin
-from dcurate.errors import RunError
 from tests.conftest import ROOT, scheduler_and_workers
 from tests.stages import Numbers, Sleep
 

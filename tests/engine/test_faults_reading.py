@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DaskExecutor, JsonlWriter, LocalCluster, Pipeline
+from dcurate import DaskExecutor, JsonlWriter, LocalCluster, Pipeline, StageError
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import StageError
 from tests.deadly import DeadlyDocuments
 from tests.engine.test_faults_rows import ids, quarantined
 

@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import DaskExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage, RunResult
-from dcurate.errors import StageError
+from dcurate import (
+    DaskExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+    ProcessingStage,
+    RunResult,
+    StageError,
+)
 from dcurate.events import CallCopied, CallHung, Event, WorkerLost, WorkerRecycled
 from dcurate.policies import Policy, Speculation
 from tests.faulty import CrashOn, HangOn, Leak, RaiseOn, StuckOnce

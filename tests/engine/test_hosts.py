@@ -8,9 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from dcurate import AttachedCluster, DaskExecutor, Pipeline, Resources
+from dcurate import AttachedCluster, DaskExecutor, Pipeline, ResourceError, Resources
 from dcurate.engine.dask.worker_plugin import describe
-from dcurate.errors import ResourceError
 from dcurate.events import Event, SlotsChanged
 from tests.cluster.test_worker_info import scheduler
 from tests.engine.test_kills import worker_of_host

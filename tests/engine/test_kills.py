@@ -13,9 +13,8 @@ import psutil
 import pytest
 from distributed import Client
 
-from dcurate import AttachedCluster, DaskExecutor, JsonlReader, LocalCluster, Pipeline
+from dcurate import AttachedCluster, DaskExecutor, JsonlReader, LocalCluster, Pipeline, RunError, StageError
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import RunError, StageError
 from tests.conftest import ROOT, process, scheduler_and_workers
 from tests.engine.test_faults_rows import Heard, ids, write_rows
 from tests.engine.worker.failing import EndsInSetUp

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from distributed import Scheduler, Worker, scheduler
 
-from dcurate import DaskExecutor, LocalCluster, Pipeline
+from dcurate import DaskExecutor, LocalCluster, Pipeline, StageError
 from dcurate.engine.dask import scheduler_calls
 from dcurate.engine.dask.worker_plugin import plugin_on
-from dcurate.errors import StageError
 from dcurate.events import Event, RunStarted
 from tests.stages import FailOn, Numbers, Sleep
 

@@ -11,8 +11,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline, ProcessingStage
-from dcurate.errors import DataError, StageError
+from dcurate import (
+    DaskExecutor,
+    DataError,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+    ProcessingStage,
+    StageError,
+)
 from dcurate.fs.errors import storage_errors
 from dcurate.redaction import LONGEST
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from dcurate import DaskExecutor, LocalCluster, Pipeline
+from dcurate import DaskExecutor, LocalCluster, Pipeline, PipelineError, RunError
 from dcurate.engine.dask import scheduler_plugin
-from dcurate.errors import PipelineError, RunError
 from dcurate.events import Decided, Event, SlotsChanged, WorkerRecycled
 from dcurate.policies import Notice, Recycle, RunView, SetSlots, Stop, Suggestion
 from tests.stages import NotesCalls, Numbers, Sleep

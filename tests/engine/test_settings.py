@@ -19,7 +19,18 @@ from typing import Any
 import pytest
 from distributed import Client
 
-from dcurate import AttachedCluster, DaskExecutor, ElasticCluster, InlineExecutor, LocalCluster, Pipeline, Resources
+from dcurate import (
+    AttachedCluster,
+    DaskExecutor,
+    ElasticCluster,
+    InlineExecutor,
+    LocalCluster,
+    Pipeline,
+    PipelineError,
+    ResourceError,
+    Resources,
+    RunError,
+)
 from dcurate.cluster import Kind, Shape
 from dcurate.cluster.nannies import local_scheduler
 from dcurate.engine import policies
@@ -29,7 +40,6 @@ from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask import executor as dask_executor
 from dcurate.engine.flow import Flow
 from dcurate.engine.inline import WITHOUT_WORKERS
-from dcurate.errors import PipelineError, ResourceError, RunError
 from dcurate.events import Event, SlotsChanged
 from dcurate.policies import Balancing, OperatorView, Policy, RunView, Stop, WorkerView
 from dcurate.ui import JsonProgress

@@ -20,11 +20,13 @@ from dcurate import (
     LocalCluster,
     Pipeline,
     ProcessingStage,
+    ResourceError,
     Resources,
+    RunError,
+    StageError,
 )
 from dcurate.cluster import Kind, compat
 from dcurate.engine.dask.worker_plugin import has_plugin, plugin_on
-from dcurate.errors import ResourceError, RunError, StageError
 from dcurate.policies import StallDetection
 from tests.stages import Numbers, Sleep
 

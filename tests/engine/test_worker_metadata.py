@@ -8,11 +8,12 @@ from dcurate import (
     InlineExecutor,
     LocalCluster,
     Pipeline,
+    PipelineError,
     ProcessingStage,
+    ResourceError,
     Resources,
     StageSpec,
 )
-from dcurate.errors import PipelineError, ResourceError
 from dcurate.events import HostsSampled, RunEnded, RunStarted, Sampled
 from tests.stages import Append, Numbers, Sleep
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from dcurate import (
     BatchKey,
+    DataError,
     DocumentBatch,
     InlineExecutor,
     JsonlWriter,
@@ -28,7 +29,6 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.fuzzy import BandWriter
 from dcurate.dedup.span_shuffle import SpanWriter
 from dcurate.dedup.spans import UnitFinder
-from dcurate.errors import DataError
 from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import text_column
 from dcurate.kernels.signal import Signal

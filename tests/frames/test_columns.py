@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dcurate.errors import DataError
+from dcurate import DataError
 from dcurate.frames.columns import column_of, nbytes_at, rows_at
 from dcurate.frames.lines import with_lines
 from dcurate.frames.text import text_column

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcurate import InlineExecutor, ParquetWriter, Pipeline, ScoreFilter
+from dcurate import InlineExecutor, ParquetWriter, Pipeline, PipelineError, ScoreFilter
 from dcurate.core.extras import missing
-from dcurate.errors import PipelineError
 from dcurate.frames import batches
 from dcurate.frames.convert import as_frame
 from dcurate.text import AddId, WordCountFilter

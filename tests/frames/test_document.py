@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch
+from dcurate import BatchKey, DataError, DocumentBatch
 from dcurate.core.batch import Rejection
-from dcurate.errors import DataError
 
 KEY = BatchKey("a.jsonl", (3,))
 FRAMES = [pa.table, pd.DataFrame]

@@ -22,12 +22,13 @@ from dcurate import (
     JsonlWriter,
     ParquetReader,
     Pipeline,
+    PipelineError,
+    ResourceError,
     Resources,
     ScoreFilter,
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.slot_gpus import given_gpus
-from dcurate.errors import PipelineError, ResourceError
 from dcurate.frames.vectors import array_library
 from dcurate.kernels import cuda
 from dcurate.text import RepeatedLinesFilter, WordCountFilter

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcurate import DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
+from dcurate import DcurateError, DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, ProcessingStage
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DcurateError
 from dcurate.frames.columns import column_of, numbers, only, values
 from dcurate.frames.hashes import content_hashes, row_hashes
 from dcurate.frames.hidden import HIDDEN

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from dcurate import DocumentBatch, InlineExecutor, Pipeline, ScoreFilter
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, DocumentBatch, InlineExecutor, Pipeline, PipelineError, ScoreFilter
 from dcurate.frames import batches
 from dcurate.text import AddId, WordCountFilter
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import Batch, DocumentBatch
+from dcurate import Batch, DataError, DocumentBatch
 from dcurate.core.batch import DeferredRows, Rejection
-from dcurate.errors import DataError
 from dcurate.frames.columns import with_values
 from dcurate.frames.replaced import keeping_values
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.errors import DataError
+from dcurate import DataError
 from dcurate.frames.excerpts import excerpts
 from dcurate.frames.lines import LINE, with_lines
 from dcurate.frames.rows import row_keys

@@ -8,8 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline
-from dcurate.errors import PipelineError
+from dcurate import InlineExecutor, JsonlReader, Pipeline, PipelineError
 from dcurate.frames.schema import declared
 
 ZONES = (None, "UTC", "Europe/Berlin", "+02:00")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.errors import DataError
+from dcurate import DataError
 from dcurate.frames.tokens import Tokens, tokens_of, with_results, with_tokens
 
 ids_of = st.lists(st.none() | st.lists(st.integers(0, 2**31 - 1), max_size=4), max_size=6)

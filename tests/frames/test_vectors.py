@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from dcurate.errors import DataError, ResourceError
+from dcurate import DataError, ResourceError
 from dcurate.frames.vectors import array_library, embeddings, one_blas_thread, vectors_in, with_vectors
 
 ROWS = [[3.0, 4.0], [0.0, 2.0], None, [1.0, 0.0]]

@@ -14,8 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import FileGroup, JsonlReader
-from dcurate.errors import DataError
+from dcurate import DataError, FileGroup, JsonlReader
 from dcurate.fs import compression
 from dcurate.fs.compression import blocks, head, salvage, unpack
 from dcurate.fs.stores import Directory

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dcurate
-from dcurate import ExactDuplicates, JsonlReader, LocalCluster, Pipeline
+from dcurate import ExactDuplicates, JsonlReader, LocalCluster, Pipeline, ResourceError
 from dcurate.cluster import fork_server
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup.removal_ids import RemovalIds
@@ -25,7 +25,6 @@ from dcurate.engine.worker.timeouts import (
     release_host_folder,
     take_hangs,
 )
-from dcurate.errors import ResourceError
 from dcurate.fs.temporary import folder_of_host, held, own_folder, remove_unused, scratch_folder, sweep
 
 pytestmark = pytest.mark.cluster

@@ -16,11 +16,11 @@ from dcurate import (
     MediaReader,
     ParquetWriter,
     Pipeline,
+    PipelineError,
     ScoreFilter,
     profile,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import PipelineError
 from dcurate.images import ImageInfo, ImageSignals
 from dcurate.text import Annotate, NumberRangeFilter, refilter
 from dcurate.text.presets import images_datacomp, images_laion, images_nemo, images_quality

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.errors import DataError
+from dcurate import DataError
 from dcurate.images import ImageSignals
 from dcurate.images.hashes import ahash64, dhash64, hamming, hashes_of, pdq256, phash64, thumbnail64
 from tests.images.pictures import batch_of, photo, saved

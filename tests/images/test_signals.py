@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.images import ImageInfo, ImageReading, ImageSignals
 from dcurate.images.duplicates.reading import FingerprintStage, PixelDigestStage
 from dcurate.images.signals import measured_picture

@@ -19,8 +19,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, ParquetReader, Pipeline, ProcessingStage, WarcReader
-from dcurate.errors import DataError
+from dcurate import (
+    DataError,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    ParquetReader,
+    Pipeline,
+    ProcessingStage,
+    WarcReader,
+)
 from tests.archives import PACK, arc_record, page, warc_record
 from tests.breaking import Outcome, broken, broken_parquet, outcome, outcome_of
 

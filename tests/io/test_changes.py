@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, ParquetReader, Pipeline, WarcReader
-from dcurate.errors import DataError
+from dcurate import DataError, InlineExecutor, JsonlReader, JsonlWriter, ParquetReader, Pipeline, WarcReader
 from dcurate.io.source import FileReader
 from tests.archives import archive, page, warc_record
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dcurate import (
     CsvReader,
+    DataError,
     DocumentReader,
     FileGroup,
     InlineExecutor,
@@ -23,8 +24,8 @@ from dcurate import (
     ParquetReader,
     ParquetWriter,
     Pipeline,
+    PipelineError,
 )
-from dcurate.errors import DataError, PipelineError
 from dcurate.io.csv_rows import Dialect, parse, records
 
 TEXTS = st.text(st.sampled_from("a,\"\n\r ;\t'é€0\\"), max_size=6)

@@ -25,6 +25,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dcurate import (
+    DataError,
     DocumentBatch,
     DocumentReader,
     DocumentWriter,
@@ -34,8 +35,8 @@ from dcurate import (
     ParquetReader,
     ParquetWriter,
     Pipeline,
+    PipelineError,
 )
-from dcurate.errors import DataError, PipelineError
 from tests.conftest import ROOT
 from tests.dying import dying
 from tests.forked import finished

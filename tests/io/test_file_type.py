@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import Filter, InlineExecutor, JsonlReader, JsonlWriter, ParquetReader, Pipeline
-from dcurate.errors import DataError
+from dcurate import DataError, Filter, InlineExecutor, JsonlReader, JsonlWriter, ParquetReader, Pipeline
 from tests.io.test_jsonl_reader import PACK
 
 ROW = b'{"text": "one"}\n'

@@ -20,8 +20,16 @@ import zstandard
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentReader, FileGroup, InlineExecutor, JsonlReader, JsonlWriter, ParquetWriter, Pipeline
-from dcurate.errors import DataError
+from dcurate import (
+    DataError,
+    DocumentReader,
+    FileGroup,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    ParquetWriter,
+    Pipeline,
+)
 from dcurate.frames.schema import ColumnTypes
 from dcurate.io.json_parse import DEEPEST, Wanted, parse_lines, rounded
 

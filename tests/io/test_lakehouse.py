@@ -21,16 +21,17 @@ import pytest
 
 from dcurate import (
     BatchKey,
+    DataError,
     DocumentBatch,
     InlineExecutor,
     ParquetReader,
     Pipeline,
+    PipelineError,
     ProcessingStage,
     ScoreFilter,
     TableReader,
     TableWriter,
 )
-from dcurate.errors import DataError, PipelineError
 from dcurate.frames.schema import NOTE
 from dcurate.text import WordCountFilter
 

@@ -16,8 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, ParquetReader, Pipeline
-from dcurate.errors import DataError
+from dcurate import DataError, InlineExecutor, ParquetReader, Pipeline
 from tests.io.test_lakehouse import FORMATS, Place, run, words
 
 pytestmark = pytest.mark.skipif({"delta", "iceberg"} - set(FORMATS) != set(), reason="needs the 'tables' extra")

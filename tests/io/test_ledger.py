@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import JsonlWriter
+from dcurate import JsonlWriter, PipelineError
 from dcurate.core.ledger import SplitRecord
-from dcurate.errors import PipelineError
 from dcurate.events import StageStats
 from dcurate.fs.stores import Directory
 from dcurate.io.ledger import DirectoryLedger

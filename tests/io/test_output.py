@@ -6,10 +6,19 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from dcurate import BatchKey, DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, ParquetWriter, Pipeline
+from dcurate import (
+    BatchKey,
+    DataError,
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    ParquetWriter,
+    Pipeline,
+    PipelineError,
+)
 from dcurate.core.ledger import SplitRecord
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DataError, PipelineError
 from dcurate.fs.stores import Directory
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.output import check_claim, claim

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from dcurate import (
     BatchKey,
+    DataError,
     DocumentBatch,
     DocumentReader,
     ExactDuplicates,
@@ -37,7 +38,6 @@ from dcurate import (
     ScoreFilter,
 )
 from dcurate.datasets import Blend, Rebatch, Shuffle
-from dcurate.errors import DataError
 from dcurate.frames.schema import NOTE, without
 from dcurate.io.parquet_schema import unpacked
 from dcurate.text import DocumentFilter, UnicodeReformatter, WordCountFilter

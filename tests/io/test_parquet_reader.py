@@ -5,8 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DocumentReader, InlineExecutor, ParquetReader, Pipeline
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, DocumentReader, InlineExecutor, ParquetReader, Pipeline, PipelineError
 
 
 def put(path, table, **settings):

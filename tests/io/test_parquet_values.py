@@ -19,10 +19,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyarrow.parquet import encryption
 
-from dcurate import InlineExecutor, JsonlWriter, ParquetReader, ParquetWriter, Pipeline, TableReader
+from dcurate import DataError, InlineExecutor, JsonlWriter, ParquetReader, ParquetWriter, Pipeline, TableReader
 from dcurate.compat.nemo.split_files import split_parquet_file_by_size
 from dcurate.datasets import Rebatch
-from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 from dcurate.io import rows as io_rows
 from dcurate.io.parquet_stream import parquet_rows, parquet_table

@@ -5,10 +5,9 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from dcurate import BatchKey, DocumentBatch, JsonlReader, JsonlWriter, ParquetReader, ParquetWriter
+from dcurate import BatchKey, DataError, DocumentBatch, JsonlReader, JsonlWriter, ParquetReader, ParquetWriter
 from dcurate.core.batch import Rejection
 from dcurate.core.ledger import SplitRecord
-from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.rejections import DirectoryRejections

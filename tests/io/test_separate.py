@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dcurate import (
     BatchKey,
     DaskExecutor,
+    DataError,
     DocumentBatch,
     InlineExecutor,
     JsonlReader,
@@ -24,9 +25,9 @@ from dcurate import (
     ParquetReader,
     ParquetWriter,
     Pipeline,
+    PipelineError,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DataError, PipelineError
 from dcurate.io.output import folder_name
 
 pytestmark = pytest.mark.cluster

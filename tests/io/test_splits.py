@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import JsonlReader, JsonlWriter, ParquetReader
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, JsonlReader, JsonlWriter, ParquetReader, PipelineError
 from dcurate.fs.paths import open_store
 from tests.conftest import skip_outside_ci
 

@@ -3,9 +3,8 @@
 import fsspec
 import pytest
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, ScoreFilter
+from dcurate import DcurateError, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, ScoreFilter
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DcurateError
 from dcurate.text import WordCountFilter
 
 KEYS = {"key": "AKIAhunter2Q1", "secret": "hunter2Q2", "token": "hunter2Q3"}

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import CsvReader, DocumentReader, InlineExecutor, ParquetReader, Pipeline
-from dcurate.errors import DataError, PipelineError
+from dcurate import CsvReader, DataError, DocumentReader, InlineExecutor, ParquetReader, Pipeline, PipelineError
 
 
 def texts(reader: Any) -> list[str]:

@@ -8,8 +8,7 @@ import fsspec
 import pyarrow as pa
 import pytest
 
-from dcurate import InlineExecutor, JsonlWriter, Pipeline, WarcReader, WetReader
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, InlineExecutor, JsonlWriter, Pipeline, PipelineError, WarcReader, WetReader
 from dcurate.fs.stores import Directory
 from dcurate.text import HtmlExtractor
 from tests.archives import PACK, arc_file, arc_record, archive, http, page, warc_record

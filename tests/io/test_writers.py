@@ -18,8 +18,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch, JsonlReader, JsonlWriter, ParquetReader, ParquetWriter
-from dcurate.errors import DataError, PipelineError
+from dcurate import (
+    BatchKey,
+    DataError,
+    DocumentBatch,
+    JsonlReader,
+    JsonlWriter,
+    ParquetReader,
+    ParquetWriter,
+    PipelineError,
+)
 from tests.places import is_data, records
 
 pytestmark = pytest.mark.program

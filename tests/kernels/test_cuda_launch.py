@@ -18,13 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from dcurate import DocumentBatch, Pipeline, Resources, ScoreFilter
+from dcurate import DocumentBatch, Pipeline, ResourceError, Resources, ScoreFilter
 from dcurate.dedup import MinHash
 from dcurate.dedup.fuzzy import BandWriter
 from dcurate.dedup.span_shuffle import SpanWriter
 from dcurate.dedup.spans import UnitFinder
 from dcurate.dedup.substrings import AnchorFinder
-from dcurate.errors import ResourceError
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels import (
     cleaning,

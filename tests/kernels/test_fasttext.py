@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate.errors import DataError
+from dcurate import DataError
 from dcurate.frames.text import column_of
 from dcurate.text.fasttext import FastTextModel
 

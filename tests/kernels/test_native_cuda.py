@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba import typeof
 
-from dcurate.errors import DataError
+from dcurate import DataError
 from dcurate_testing import native_cuda
 from dcurate_testing.native_cuda import PATTERN, Kernel, NativeCuda, type_of
 

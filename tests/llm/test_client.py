@@ -11,8 +11,8 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from dcurate import PipelineError, ResourceError
 from dcurate.core.fingerprint import fingerprint
-from dcurate.errors import PipelineError, ResourceError
 from dcurate.llm import (
     AnswerCache,
     AsyncLLMClient,

@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, Pipeline
-from dcurate.errors import PipelineError
+from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, Pipeline, PipelineError
 from dcurate.frames.vectors import embeddings
 from dcurate.llm import (
     AnswerabilityFilter,

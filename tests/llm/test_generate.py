@@ -20,15 +20,18 @@ import pytest
 
 from dcurate import (
     DaskExecutor,
+    DataError,
     DocumentBatch,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
     LocalCluster,
     Pipeline,
+    PipelineError,
+    ResourceError,
+    RunError,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DataError, PipelineError, ResourceError, RunError
 from dcurate.llm import AsyncOpenAIClient, GenerateStage, GenerationConfig, RequestError, batch_client
 from dcurate.llm.batch_client import BatchClient
 from dcurate.llm.config import Request

@@ -19,8 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch
-from dcurate.errors import ResourceError
+from dcurate import DocumentBatch, ResourceError
 from dcurate.llm import AsyncOpenAIClient, EndpointEmbeddingStage, GenerateStage, OpenAIClient, RequestError
 from dcurate.llm.errors import wait_asked
 from dcurate.llm.response import model_names

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.llm.rate_limit import FIRST_GUESS, Limits, RateLimiter, TokenBucket
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, Pipeline
-from dcurate.errors import PipelineError
+from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, Pipeline, PipelineError
 from dcurate.llm import (
     AsyncOpenAIClient,
     DistillStage,

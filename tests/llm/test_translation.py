@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, Pipeline
-from dcurate.errors import PipelineError
+from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, Pipeline, PipelineError
 from dcurate.llm import AsyncOpenAIClient, FaithEvalFilter, TranslationStage
 from dcurate.llm.paths import FieldPath
 from dcurate.llm.segmenting import is_translatable, segments_of

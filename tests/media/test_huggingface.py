@@ -6,8 +6,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DocumentBatch, InlineExecutor, MediaReader, ParquetReader, ParquetWriter, Pipeline
-from dcurate.errors import DataError, PipelineError
+from dcurate import (
+    DataError,
+    DocumentBatch,
+    InlineExecutor,
+    MediaReader,
+    ParquetReader,
+    ParquetWriter,
+    Pipeline,
+    PipelineError,
+)
 from dcurate.media import PackMedia, UnpackMedia
 from dcurate.media.refs import Ref, fetch, ref_array
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
-from dcurate import InlineExecutor, MediaReader, Pipeline
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, InlineExecutor, MediaReader, Pipeline, PipelineError
 from dcurate.media.errors import MediaFault
 from dcurate.media.refs import fetch, fetched
 from dcurate.media.tar import BLOCK, TarDamage, opened, walk

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.errors import StageError
+from dcurate import StageError
 from dcurate.media.errors import MediaFault
 from dcurate.media.sandbox import ChildAnswer, Sandbox
 

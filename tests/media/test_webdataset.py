@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
 from dcurate import (
+    DataError,
     DocumentBatch,
     InlineExecutor,
     MediaReader,
     Pipeline,
+    PipelineError,
     WebDatasetReader,
     WebDatasetWriter,
     processing_stage,
 )
-from dcurate.errors import DataError, PipelineError
 from dcurate.media.names import shown, stored
 from dcurate.media.refs import Ref, fetch, ref_array
 from tests.media.archives import tar_of

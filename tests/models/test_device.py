@@ -9,9 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from dcurate import Resources, WorkerMetadata
+from dcurate import PipelineError, ResourceError, Resources, WorkerMetadata
 from dcurate.core.gpu_memory import usable_memory
-from dcurate.errors import PipelineError, ResourceError
 from dcurate.models import device as devices
 from dcurate.models.shared import Shared
 from tests.models.stages import Encode

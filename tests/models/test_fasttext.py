@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, PipelineError
 from dcurate.models import FastTextClassifier
 from dcurate.models.fasttext import FastTextModelStage
 from dcurate.text import FastTextQualityFilter

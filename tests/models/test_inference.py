@@ -14,9 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, Resources, WorkerMetadata
+from dcurate import DataError, DocumentBatch, PipelineError, ResourceError, Resources, WorkerMetadata
 from dcurate.core.stage import Spec
-from dcurate.errors import DataError, PipelineError, ResourceError
 from dcurate.models import ModelStage, TokenizerStage
 from dcurate.models import device as devices
 from dcurate.models.shared import SHARED

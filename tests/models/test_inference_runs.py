@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, ParquetWriter, Pipeline
+from dcurate import DaskExecutor, DcurateError, InlineExecutor, JsonlReader, LocalCluster, ParquetWriter, Pipeline
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DcurateError
 from dcurate.models import TokenizerStage
 from dcurate_testing.hub_server import Hub, hub_server
 from tests.models.stages import Classify

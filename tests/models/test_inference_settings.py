@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from dcurate import Resources
-from dcurate.errors import PipelineError, ResourceError
+from dcurate import PipelineError, ResourceError, Resources
 from dcurate.models import (
     AegisClassifier,
     ClassifierStage,

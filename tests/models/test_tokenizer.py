@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from dcurate import DocumentBatch
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, DocumentBatch, PipelineError
 from dcurate.models import TokenizerStage
 from dcurate.models.safe_prefix import SafePrefix, separators
 from dcurate.models.shared import SHARED

@@ -10,7 +10,7 @@ import huggingface_hub
 import pytest
 import torch
 
-from dcurate.errors import DataError, ResourceError
+from dcurate import DataError, ResourceError
 from dcurate.models.loading import pretrained, tokenizer_of
 from dcurate.models.weights import Weights, wanted
 from dcurate_testing.hub_server import COMMIT, TOKEN, Hub

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 import dcurate
 import dcurate.text
 import dcurate.ui
+from dcurate import PipelineError
 from dcurate.cli import cli
 from dcurate.core.public import homes
-from dcurate.errors import PipelineError
 from dcurate.recipe import load_recipe
 from dcurate.recipe.trust import may_be_made
 from dcurate.text import presets

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dcurate import (
+    DataError,
     DocumentWriter,
     InlineExecutor,
     JsonlReader,
@@ -20,7 +21,6 @@ from dcurate import (
     TableReader,
     TableWriter,
 )
-from dcurate.errors import DataError
 
 
 def rows(folder: Path) -> int:

@@ -18,17 +18,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dcurate import (
+    DataError,
+    DcurateError,
     DocumentBatch,
     FuzzyDuplicates,
     InlineExecutor,
     JsonlReader,
     Pipeline,
+    PipelineError,
     ProcessingStage,
     ScoreFilter,
     TableWriter,
 )
 from dcurate.core.ledger import SplitRecord
-from dcurate.errors import DataError, DcurateError, PipelineError
 from dcurate.fs.stores import Directory
 from dcurate.io import earlier_runs
 from dcurate.io.ledger import saved_records

@@ -17,11 +17,11 @@ from dcurate import (
     LocalCluster,
     Modify,
     Pipeline,
+    PipelineError,
     Score,
     ScoreFilter,
 )
 from dcurate.core.names import LONGEST
-from dcurate.errors import PipelineError
 from dcurate.text import WordCountFilter
 from dcurate.text.presets import gopher
 

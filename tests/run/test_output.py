@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
-from dcurate.errors import DataError
+from dcurate import DataError, InlineExecutor, JsonlReader, JsonlWriter, Pipeline
 
 
 @pytest.fixture

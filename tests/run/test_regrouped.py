@@ -11,10 +11,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from dcurate import (
+    DaskExecutor,
+    DataError,
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+)
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
-from dcurate.errors import DataError
 from tests.forked import run_forked
 from tests.places import records
 from tests.run.regroup import pipeline

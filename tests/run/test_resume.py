@@ -12,9 +12,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlReader, JsonlWriter, LocalCluster, Pipeline
+from dcurate import (
+    DaskExecutor,
+    DataError,
+    InlineExecutor,
+    JsonlReader,
+    JsonlWriter,
+    LocalCluster,
+    Pipeline,
+    PipelineError,
+)
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DataError, PipelineError
 from tests.conftest import ROOT
 from tests.dedup.test_fuzzy import documents
 from tests.dying import dying

@@ -12,10 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dcurate import DocumentBatch, ExactDuplicates, InlineExecutor, JsonlWriter, Pipeline, ProcessingStage
+from dcurate import DataError, DocumentBatch, ExactDuplicates, InlineExecutor, JsonlWriter, Pipeline, ProcessingStage
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
-from dcurate.errors import DataError
 from dcurate.io.output import Mode
 from tests.run.test_resume import content
 

@@ -19,15 +19,16 @@ from dcurate import (
     JsonlWriter,
     LocalCluster,
     Pipeline,
+    RunError,
     RunResult,
     SourceStage,
+    StageError,
     StageSpec,
 )
 from dcurate.core.batch import FilePart
 from dcurate.core.ledger import check_accounts
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.stage import BarrierStage, Stage
-from dcurate.errors import RunError, StageError
 from tests.deadly import Broken, CountsOnly, DeadlyJsonl, FirstTime
 from tests.dying import dying
 from tests.engine.test_faults_rows import ids, quarantined

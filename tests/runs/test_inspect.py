@@ -12,6 +12,7 @@ from rich.console import Console
 
 from dcurate import (
     DaskExecutor,
+    DataError,
     DocumentBatch,
     ExactDuplicates,
     InlineExecutor,
@@ -20,6 +21,7 @@ from dcurate import (
     LocalCluster,
     ParquetWriter,
     Pipeline,
+    PipelineError,
     ScoreFilter,
     inspect,
     processing_stage,
@@ -28,7 +30,6 @@ from dcurate import (
 )
 from dcurate.cli import cli
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DataError, PipelineError
 from dcurate.runs import RunPlaces
 from dcurate.runs import inspect as inspect_module
 from dcurate.text import WordCountFilter

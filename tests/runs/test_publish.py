@@ -17,16 +17,18 @@ import yaml
 
 from dcurate import (
     BatchKey,
+    DataError,
     DocumentBatch,
     InlineExecutor,
     JsonlWriter,
     ParquetWriter,
     Pipeline,
+    PipelineError,
+    ResourceError,
     ScoreFilter,
     TableWriter,
     publish,
 )
-from dcurate.errors import DataError, PipelineError, ResourceError
 from dcurate.fs.stores import Directory
 from dcurate.text import WordCountFilter
 from dcurate_testing.hub_server import TOKEN, Hub, hub_server

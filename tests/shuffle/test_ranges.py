@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch, FileGroup
-from dcurate.errors import DataError
+from dcurate import BatchKey, DataError, DocumentBatch, FileGroup
 from dcurate.fs.paths import file_system
 from dcurate.fs.stores import Directory
 from dcurate.shuffle.chunks import read_chunks, read_index, write_chunks

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, InlineExecutor, ParquetReader, ParquetWriter, Pipeline, ScoreFilter
-from dcurate.errors import PipelineError
+from dcurate import DocumentBatch, InlineExecutor, ParquetReader, ParquetWriter, Pipeline, PipelineError, ScoreFilter
 from dcurate.text import (
     Annotate,
     DocumentFilter,

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, ScoreFilter
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, DocumentBatch, PipelineError, ScoreFilter
 from dcurate.text import C4BadWordsFilter
 from dcurate.text.filters.bad_words import ALLOWED
 

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, ScoreFilter
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, DocumentBatch, PipelineError, ScoreFilter
 from dcurate.frames.text import text_column
 from dcurate.text import (
     AlphaFilter,

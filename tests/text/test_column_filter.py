@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import ColumnFilter, DocumentBatch, Filter, Score, ScoreFilter
-from dcurate.errors import PipelineError
+from dcurate import ColumnFilter, DocumentBatch, Filter, PipelineError, Score, ScoreFilter
 from dcurate.text import DocumentFilter, WordCountFilter
 from tests.text.strategies import texts
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch, InlineExecutor, JsonlReader, Pipeline
+from dcurate import BatchKey, DataError, DocumentBatch, InlineExecutor, JsonlReader, Pipeline, PipelineError
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DataError, PipelineError
 from dcurate.text import AddId, DocumentJoiner, DocumentSplitter
 
 Row = dict[str, Any]

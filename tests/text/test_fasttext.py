@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch, Filter, ScoreFilter
-from dcurate.errors import DataError, PipelineError
+from dcurate import BatchKey, DataError, DocumentBatch, Filter, PipelineError, ScoreFilter
 from dcurate.text import FastTextLangId, FastTextQualityFilter
 
 #: See their README.

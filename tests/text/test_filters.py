@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.frames.text import text_column
 from dcurate.text import (
     BoilerPlateStringFilter,

@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch, Filter, InlineExecutor, JsonlReader, Pipeline, ScoreFilter
-from dcurate.errors import DataError, PipelineError
+from dcurate import (
+    BatchKey,
+    DataError,
+    DocumentBatch,
+    Filter,
+    InlineExecutor,
+    JsonlReader,
+    Pipeline,
+    PipelineError,
+    ScoreFilter,
+)
 from dcurate.text import LanguageFilter, LanguageId
 from dcurate.text.identifier import UNKNOWN, Identifier
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pythainlp.tokenize import word_tokenize
 
-from dcurate import ScoreFilter
-from dcurate.errors import PipelineError
+from dcurate import PipelineError, ScoreFilter
 from dcurate.kernels.english import cut_english
 from dcurate.text import lexicon
 from dcurate.text.english import short_way, split_english

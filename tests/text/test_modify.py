@@ -5,8 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcurate import BatchKey, DocumentBatch, Modify
-from dcurate.errors import DataError, PipelineError
+from dcurate import BatchKey, DataError, DocumentBatch, Modify, PipelineError
 from dcurate.text import (
     AddId,
     BoilerPlateStringModifier,

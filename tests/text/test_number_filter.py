@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, InlineExecutor, ScoreFilter, profile
-from dcurate.errors import PipelineError
+from dcurate import DocumentBatch, InlineExecutor, PipelineError, ScoreFilter, profile
 from dcurate.text import Annotate, DocumentFilter, NumberRangeFilter, WordCountFilter, refilter
 from dcurate.text.thresholds import thresholds
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dcurate
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.kernels import segments
 from dcurate.kernels.repeats import Counting
 from dcurate.text import DocumentFilter, WordCountFilter, measures, refinedweb

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import BatchKey, DocumentBatch, Modify, ScoreFilter
+from dcurate import BatchKey, DocumentBatch, Modify, PipelineError, ResourceError, ScoreFilter, StageError
 from dcurate.core.fingerprint import fingerprint
-from dcurate.errors import PipelineError, ResourceError, StageError
 from dcurate.kernels.pii.scan import KINDS
 from dcurate.text import PII_EXAMPLES, CountPii, PiiFilter, PiiModifier, SpacyRecognizer
 from tests.text.strategies import texts

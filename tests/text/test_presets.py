@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, ScoreFilter
-from dcurate.errors import PipelineError
+from dcurate import DocumentBatch, PipelineError, ScoreFilter
 from dcurate.recipe import load_recipe
 from dcurate.text import refinedweb
 from dcurate.text.filters.gopher import GopherTopNgramFilter, GopherWordCountFilter

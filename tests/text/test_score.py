@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 from dcurate import (
     BatchKey,
     ColumnFilter,
+    DataError,
     DocumentBatch,
     Filter,
     JsonlReader,
     JsonlWriter,
+    PipelineError,
     Resources,
     Score,
     ScoreFilter,
 )
 from dcurate.core.fingerprint import fingerprint
-from dcurate.errors import DataError, PipelineError
 from dcurate.frames.lines import LINE, with_lines
 from dcurate.io.json_lines import pieces
 from dcurate.plan.lines import keep_lines

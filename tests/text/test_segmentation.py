@@ -19,8 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pythainlp.tokenize import word_tokenize
 
-from dcurate import BatchKey, DocumentBatch, ScoreFilter
-from dcurate.errors import ResourceError
+from dcurate import BatchKey, DocumentBatch, ResourceError, ScoreFilter
 from dcurate.frames.text import column_of, encodable, text_column
 from dcurate.text import (
     LongWordFilter,

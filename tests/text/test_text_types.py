@@ -17,6 +17,7 @@ from dcurate import (
     BatchKey,
     BloomDuplicates,
     CompositeStage,
+    DcurateError,
     Decontaminate,
     DocumentBatch,
     DocumentWriter,
@@ -38,7 +39,6 @@ from dcurate.core.public import find_public, homes
 from dcurate.core.stage import BarrierStage
 from dcurate.datasets import Rebatch, SampleFraction, SampleRows
 from dcurate.dedup import Benchmark, Highest, Preferred, TaskDecontamination
-from dcurate.errors import DcurateError
 from dcurate.text import (
     AddId,
     Annotate,

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
-from dcurate import DocumentBatch, ScoreFilter
-from dcurate.errors import DataError, PipelineError, ResourceError
+from dcurate import DataError, DocumentBatch, PipelineError, ResourceError, ScoreFilter
 from dcurate.text import DocumentFilter, TokenCountFilter, TokenizerFertilityFilter
 
 PROSE = ["the cat sat on the mat and the dog sat on the cat", "a mat for a cat is no mat for a dog", "où est le chat ?"]

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 import yaml
 
-from dcurate.errors import PipelineError
+from dcurate import PipelineError
 from dcurate.recipe import load_recipe, parse_setting
 from dcurate.text.presets import fineweb2
 from dcurate.text.yaml_values import MAX_DEPTH, MAX_LENGTH, yaml_values

@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from dcurate import TokenWriter
+from dcurate import DataError, PipelineError, TokenWriter
 from dcurate.cli import cli
-from dcurate.errors import DataError, PipelineError
 from dcurate.tokens.check import verify
 from dcurate.tokens.folder import TokenFolder
 from dcurate.tokens.tokenizer import TokenizerSource

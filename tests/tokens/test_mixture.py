@@ -13,9 +13,8 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline, TokenWriter
+from dcurate import DataError, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, PipelineError, TokenWriter
 from dcurate.cli import cli
-from dcurate.errors import DataError, PipelineError
 from dcurate.tokens import ImportanceWeights, Mixture, Source, fit_importance
 from dcurate.tokens.draws import drawn, draws_of
 from dcurate.tokens.shares import Ask, asked, taken, tokens_of

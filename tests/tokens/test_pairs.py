@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, PipelineError
 from dcurate_testing.token_files import read_tokens, train_bpe
 from tests.tokens.conftest import texts
 from tests.tokens.test_check import command

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import ExactDuplicates, InlineExecutor, JsonlReader, Pipeline, TokenWriter
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, ExactDuplicates, InlineExecutor, JsonlReader, Pipeline, PipelineError, TokenWriter
 from dcurate.fs.stores import Directory
 from dcurate.tokens import drop as dropping
 from dcurate.tokens.check import verify

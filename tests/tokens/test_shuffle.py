@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcurate import InlineExecutor, Pipeline
-from dcurate.errors import PipelineError
+from dcurate import InlineExecutor, Pipeline, PipelineError
 from dcurate.tokens import TokenShuffle, shuffle
 from dcurate.tokens.check import verify
 from dcurate.tokens.folder import TokenFolder

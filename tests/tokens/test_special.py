@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline, TokenWriter
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, InlineExecutor, JsonlReader, Pipeline, PipelineError, TokenWriter
 from dcurate.tokens import MegatronTokenizerWriter, Mixture, Source
 from dcurate.tokens.check import verify
 from dcurate.tokens.folder import TokenFolder

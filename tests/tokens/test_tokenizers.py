@@ -20,8 +20,7 @@ import tiktoken
 from tiktoken_ext import openai_public as public
 from tokenizers import Tokenizer, models
 
-from dcurate import TokenWriter
-from dcurate.errors import DataError, PipelineError, ResourceError
+from dcurate import DataError, PipelineError, ResourceError, TokenWriter
 from dcurate.text import TokenCountFilter
 from dcurate.text.tokenizer_files import _ENCODINGS
 from dcurate.tokens import tokenizer as tokenizers

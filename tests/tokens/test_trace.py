@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline, ScoreFilter, TokenWriter, trace
+from dcurate import InlineExecutor, JsonlReader, Pipeline, PipelineError, ScoreFilter, TokenWriter, trace
 from dcurate.cli import cli
-from dcurate.errors import PipelineError
 from dcurate.text import WordCountFilter
 from tests.tokens.conftest import texts
 from tests.tokens.test_writer import expected, rows_of, write

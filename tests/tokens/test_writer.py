@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
-from dcurate import InlineExecutor, JsonlReader, Pipeline, TokenWriter
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, InlineExecutor, JsonlReader, Pipeline, PipelineError, TokenWriter
 from dcurate.tokens import MegatronTokenizerWriter
 from dcurate_testing.token_files import read_mds, read_tokens, train_bpe
 from tests.places import is_data

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import dcurate
 import dcurate.runs
 import dcurate.text
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, PipelineError
 from dcurate.ui.explore.corpus import ExploredCorpus, Query, load_corpus
 from dcurate.ui.explore.server import ExploreServer
 from dcurate_testing.legibility import PHONE, outside

@@ -15,9 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from dcurate import AttachedCluster, DaskExecutor, Pipeline
+from dcurate import AttachedCluster, DaskExecutor, Pipeline, ResourceError, StageError
 from dcurate.core.report import RunReport
-from dcurate.errors import ResourceError, StageError
 from dcurate.ui.metrics.definitions import RUN_METRICS, WORKER_METRICS
 from dcurate.ui.monitor.config import ALERTS, DASHBOARD, DASHBOARD_UID, PROMETHEUS, Watched, write_config
 from dcurate.ui.monitor.processes import RUNNING, down, missing, up

@@ -20,8 +20,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from dcurate import InlineExecutor, Pipeline
-from dcurate.errors import ResourceError, StageError
+from dcurate import InlineExecutor, Pipeline, ResourceError, StageError
 from dcurate.events import CallHung, Decided, RunEnded, RunStarted, SourceListed, StageStats, TaskDone, WorkerLost
 from dcurate.ui import Tracing
 from tests.stages import Append, FailOn, KeepEvery, Numbers

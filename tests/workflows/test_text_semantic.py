@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import InlineExecutor, TextSemanticDeduplicationWorkflow
-from dcurate.errors import PipelineError, ResourceError
+from dcurate import InlineExecutor, PipelineError, ResourceError, TextSemanticDeduplicationWorkflow
 from dcurate.events import Event, SplitDone
 from dcurate.models import EmbeddingCreatorStage
 from tests.models.embedders.tiny_sentences import tiny_sentences

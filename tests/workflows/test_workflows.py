@@ -12,11 +12,13 @@ import pytest
 
 from dcurate import (
     DaskExecutor,
+    DataError,
     DocumentBatch,
     ExactDeduplicationWorkflow,
     FuzzyDeduplicationWorkflow,
     InlineExecutor,
     LocalCluster,
+    PipelineError,
     ProcessingStage,
     SemanticDeduplicationWorkflow,
     TextDuplicatesRemovalWorkflow,
@@ -24,7 +26,6 @@ from dcurate import (
 )
 from dcurate.core.stage import Spec
 from dcurate.dedup import Highest
-from dcurate.errors import DataError, PipelineError
 from tests.places import is_data
 
 pytestmark = pytest.mark.cluster

@@ -11,10 +11,19 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, ParquetReader, Pipeline, SemanticDuplicates
+from dcurate import (
+    DaskExecutor,
+    DataError,
+    InlineExecutor,
+    JsonlReader,
+    LocalCluster,
+    ParquetReader,
+    Pipeline,
+    PipelineError,
+    SemanticDuplicates,
+)
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup import Highest, Lowest
-from dcurate.errors import DataError, PipelineError
 from dcurate.run import Executor
 from tests.dedup.semantic.curate import pipeline
 from tests.dedup.semantic.data import Row, some, write

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from dcurate import ResourceError
 from dcurate.documents import PageOcr
-from dcurate.errors import ResourceError
 from tests.conftest import skip_outside_ci
 
 TEXT = (

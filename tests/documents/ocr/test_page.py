@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dcurate import PipelineError
 from dcurate.documents import PageOcr
-from dcurate.errors import PipelineError
 from dcurate.media.ocr.files import model_files
 from tests.documents.ocr.conftest import TEXT, page, pixels
 

@@ -6,9 +6,8 @@ import pyarrow as pa
 import pypdfium2 as pdfium
 import pytest
 
-from dcurate import DocumentBatch
+from dcurate import DocumentBatch, PipelineError
 from dcurate.documents import PageOcr, PdfExtract
-from dcurate.errors import PipelineError
 from tests.documents.ocr.conftest import TEXT, page
 
 

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dcurate import DocumentBatch
+from dcurate import DocumentBatch, PipelineError
 from dcurate.documents import OfficeExtract
-from dcurate.errors import PipelineError
 from tests.documents.office import files
 
 

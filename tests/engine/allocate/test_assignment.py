@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from dcurate import Resources
+from dcurate import ResourceError, Resources
 from dcurate.engine.allocate.allocation import Allocation, SlotLocation
 from dcurate.engine.allocate.assignment import Assignment, SlotClaim, assign_slots
 from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec, WorkerState, form_pools, hosts_of
 from dcurate.engine.allocate.solve import solve
-from dcurate.errors import ResourceError
 
 GPU = ("gpu0", 80e9)
 

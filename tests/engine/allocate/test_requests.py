@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import Resources
+from dcurate import ResourceError, Resources
 from dcurate.engine.allocate.requests import (
     OperatorRequest,
     SlotPoolSpec,
@@ -12,7 +12,6 @@ from dcurate.engine.allocate.requests import (
     form_pools,
     hosts_of,
 )
-from dcurate.errors import ResourceError
 
 GPU0, GPU1 = ("gpu0", 80e9), ("gpu1", 80e9)
 

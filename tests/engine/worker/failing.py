@@ -18,8 +18,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from dcurate import Batch, BatchKey, DocumentBatch, FileGroup, ProcessingStage, SinkStage, SourceStage, WorkerMetadata
-from dcurate.errors import DataError, ResourceError
+from dcurate import (
+    Batch,
+    BatchKey,
+    DataError,
+    DocumentBatch,
+    FileGroup,
+    ProcessingStage,
+    ResourceError,
+    SinkStage,
+    SourceStage,
+    WorkerMetadata,
+)
 
 
 def batch(*texts: str, split: str = "a.jsonl") -> DocumentBatch:

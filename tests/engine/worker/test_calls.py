@@ -17,10 +17,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate import Batch, BatchKey, DocumentBatch, FileGroup, ProcessingStage
+from dcurate import (
+    Batch,
+    BatchKey,
+    DataError,
+    DocumentBatch,
+    FileGroup,
+    PipelineError,
+    ProcessingStage,
+    ResourceError,
+    RunError,
+    StageError,
+)
 from dcurate.core.batch import Rejection
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
-from dcurate.errors import DataError, PipelineError, ResourceError, RunError, StageError
 from dcurate.io.rejections import DirectoryRejections
 from tests.engine.worker.failing import Both, Clip, FullDisk, NeedsRoom, Poisoned, Raises, Unreadable, batch, texts_of
 from tests.stages import Append, FailOn

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, Resources, ScoreFilter
+from dcurate import DcurateError, DocumentBatch, ResourceError, Resources, RunError, ScoreFilter, StageError
 from dcurate.core.gpu_memory import WAITS_S
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker import sandbox
@@ -20,7 +20,6 @@ from dcurate.engine.worker.operator_task import OperatorSpec, run_operator
 from dcurate.engine.worker.sandbox import run_sandboxed
 from dcurate.engine.worker.slots import MAX_SETUP_ENDS, SlotPool, forget_host_setup, opened
 from dcurate.engine.worker.timeouts import acquire_host_folder, take_hangs
-from dcurate.errors import DcurateError, ResourceError, RunError, StageError
 from dcurate.kernels import cuda
 from dcurate.text import WordCountFilter
 from tests.engine.worker.failing import Broken, FailsLate, Raises, batch, texts_of

@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dcurate import BatchKey, DocumentBatch, ProcessingStage, ScoreFilter
+from dcurate import BatchKey, DocumentBatch, ProcessingStage, ResourceError, ScoreFilter, StageError
 from dcurate.core.ledger import RejectionSink
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.slots import SlotPool, opened
-from dcurate.errors import ResourceError, StageError
 from dcurate.events import StageStats
 from dcurate.text import LongWordFilter, WordCountFilter
 from tests.engine.worker.failing import Sets

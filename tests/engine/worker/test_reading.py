@@ -27,6 +27,7 @@ from dcurate import (
     JsonlReader,
     ParquetReader,
     SourceStage,
+    StageError,
     WetReader,
 )
 from dcurate.core.batch import FilePart, FileRows
@@ -34,7 +35,6 @@ from dcurate.datasets.blend import Readers
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.sandbox import Settings, run_sandboxed
-from dcurate.errors import StageError
 from dcurate.io.rejections import DirectoryRejections
 from dcurate.io.source import FileReader
 from tests.archives import PACK, archive, warc_record

@@ -20,12 +20,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcurate import Batch, BatchKey, DocumentBatch, JsonlReader, JsonlWriter, ProcessingStage
+from dcurate import Batch, BatchKey, DocumentBatch, JsonlReader, JsonlWriter, ProcessingStage, RunError, StageError
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.sandbox import SandboxedProcess, Settings, run_sandboxed
 from dcurate.engine.worker.slots import SlotPool
-from dcurate.errors import RunError, StageError
 from dcurate.io.rejections import DirectoryRejections
 from tests.conftest import ROOT
 from tests.engine.worker.failing import Clip, FullDisk, Limited, Mark, Plays, Poisoned, Raises, Sets, batch, texts_of

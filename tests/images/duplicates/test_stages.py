@@ -12,10 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import ImageOps
 
-from dcurate import DocumentBatch, InlineExecutor, MediaReader, ParquetReader, ParquetWriter, Pipeline
+from dcurate import (
+    DataError,
+    DocumentBatch,
+    InlineExecutor,
+    MediaReader,
+    ParquetReader,
+    ParquetWriter,
+    Pipeline,
+    PipelineError,
+    StageError,
+)
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup import Preferred
-from dcurate.errors import DataError, PipelineError, StageError
 from dcurate.images import BenchmarkImages, ImageDecontaminate, ImageExactDuplicates, ImageNearDuplicates
 from dcurate.images.duplicates import reading
 from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity

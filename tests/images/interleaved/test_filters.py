@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, Modify, PipelineError, ScoreFilter, processing_stage
-from dcurate.errors import DataError
+from dcurate import DataError, DocumentBatch, Modify, PipelineError, ScoreFilter, processing_stage
 from dcurate.images import (
     InterleavedAspectRatioFilterStage,
     InterleavedBlurFilterStage,

@@ -6,8 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dcurate import BatchKey, DocumentBatch, InlineExecutor, Pipeline, ProcessingStage
-from dcurate.run import RunResult
+from dcurate import BatchKey, DocumentBatch, InlineExecutor, Pipeline, ProcessingStage, RunResult
 
 #: Among them nothing, an empty text, and one of many more tokens than the small models are shown.
 TEXTS = (

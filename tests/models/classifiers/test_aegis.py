@@ -14,8 +14,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
-from dcurate import InlineExecutor, Pipeline
-from dcurate.errors import DataError, PipelineError, ResourceError
+from dcurate import DataError, InlineExecutor, Pipeline, PipelineError, ResourceError
 from dcurate.models import AegisClassifier, InstructionDataGuardClassifier
 from dcurate.models.classifiers.aegis import HIDDEN_TEXT_FIELD, FormatAegisPromptStage
 from dcurate.models.classifiers.aegis_prompt import AEGIS_LABELS, AFTER, format_aegis, parse_response

@@ -5,8 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dcurate import BatchKey, DocumentBatch, InlineExecutor, Pipeline
-from dcurate.errors import DataError, PipelineError
+from dcurate import BatchKey, DataError, DocumentBatch, InlineExecutor, Pipeline, PipelineError
 from dcurate.models import LabelFilter
 from dcurate.models.classifiers.labels import check_wanted, config_in, labels_of, wanted_labels
 

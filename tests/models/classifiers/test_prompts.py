@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, PipelineError
 from dcurate.models import PromptTaskComplexityClassifier
 from dcurate.models.classifiers.complexity import OUTPUT_FIELDS, TARGETS, WEIGHTS, Scales, complexity
 from dcurate.models.classifiers.prompts import PromptTaskComplexityModelStage

@@ -13,8 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
-from dcurate import InlineExecutor, Pipeline, Resources
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, InlineExecutor, Pipeline, PipelineError, Resources
 from dcurate.models import (
     ContentTypeClassifier,
     DistributedDataClassifier,

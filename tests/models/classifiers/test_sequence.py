@@ -11,8 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from dcurate import Filter, InlineExecutor, Pipeline
-from dcurate.errors import DataError, PipelineError
+from dcurate import DataError, Filter, InlineExecutor, Pipeline, PipelineError
 from dcurate.models import (
     ClassifierStage,
     FineMathClassifier,

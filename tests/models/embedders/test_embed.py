@@ -9,9 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import AutoTokenizer, T5Config, T5Model
 
-from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, JsonlReader, LocalCluster, ParquetWriter, Pipeline
+from dcurate import (
+    DaskExecutor,
+    DataError,
+    DocumentBatch,
+    InlineExecutor,
+    JsonlReader,
+    LocalCluster,
+    ParquetWriter,
+    Pipeline,
+    PipelineError,
+)
 from dcurate.core.pipeline import AnyStage
-from dcurate.errors import DataError, PipelineError
 from dcurate.frames.vectors import vectors_in
 from dcurate.models import EmbeddingCreatorStage, EmbeddingModelStage, SentenceTransformerEmbeddingModelStage
 from tests.models.embedders.tiny_sentences import TEXTS, earlier_layout, encoded, tiny_sentences

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from dcurate.errors import DataError
+from dcurate import DataError
 from dcurate.models.embedders.layout import POOLINGS, EmbeddingSteps, Layer, read_layout
 from dcurate.models.embedders.network import pooled, sentence_network
 from tests.models.embedders.tiny_sentences import TEXTS, earlier_layout, encoded, tiny_sentences

@@ -11,8 +11,7 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-from dcurate import InlineExecutor, MediaReader, Pipeline, PipelineError
-from dcurate.errors import DataError, ResourceError
+from dcurate import DataError, InlineExecutor, MediaReader, Pipeline, PipelineError, ResourceError
 from dcurate.models import ImageNSFWFilterStage, PictureClassifier
 from dcurate.testing import check_stage
 from tests.images.pictures import batch_of, photo, saved

@@ -15,8 +15,7 @@ import torch
 from PIL import Image
 from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
 
-from dcurate import DocumentBatch, PipelineError, ResourceError
-from dcurate.errors import DataError
+from dcurate import DataError, DocumentBatch, PipelineError, ResourceError
 from dcurate.frames.vectors import vectors_in, with_vectors
 from dcurate.media.refs import Ref, ref_array
 from dcurate.models import CLIPScoreFilter, ImageAestheticFilterStage, ImageEmbeddingStage, ImageNSFWFilterStage

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate import DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, Pipeline
-from dcurate.errors import PipelineError
+from dcurate import DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, PipelineError
 from dcurate.plan.lines import keep_lines
 from dcurate.text import (
     HtmlExtractor,

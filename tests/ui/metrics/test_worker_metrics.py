@@ -10,9 +10,8 @@ import pytest
 from distributed import Worker
 from prometheus_client.parser import text_string_to_metric_families
 
-from dcurate import DaskExecutor, LocalCluster, Pipeline
+from dcurate import DaskExecutor, LocalCluster, Pipeline, StageError
 from dcurate.engine.dask.worker_plugin import CallCounters
-from dcurate.errors import StageError
 from dcurate.ui.metrics import worker_metrics
 from dcurate.ui.metrics.definitions import OPERATOR, WORKER_METRICS
 from dcurate.ui.metrics.worker_metrics import WorkerMetrics

@@ -18,11 +18,11 @@ from dcurate import (
     LocalCluster,
     Pipeline,
     ScoreFilter,
+    StageError,
     read_run,
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.report import RunReport
-from dcurate.errors import StageError
 from dcurate.events import GpuSample, HostSample, StageStats
 from dcurate.run import Executor
 from dcurate.runs.history import History, Point

@@ -3,9 +3,8 @@ import json
 import fsspec
 import pytest
 
-from dcurate import ExactDuplicates, InlineExecutor, JsonlWriter, Pipeline
+from dcurate import ExactDuplicates, InlineExecutor, JsonlWriter, Pipeline, StageError
 from dcurate.core.report import RunReport
-from dcurate.errors import StageError
 from dcurate.runs.history import History
 from tests.stages import Append, FailOn, Numbers
 
