@@ -118,13 +118,13 @@ def check_dask(ddf: Any, what: str) -> None:
         PipelineError: it is not.
     """
     if not (is_dask_collection(ddf) and is_dataframe_like(ddf)):
-        given = f"{type(ddf).__module__.partition('.')[0]}.{type(ddf).__name__}"
+        type_name = f"{type(ddf).__module__.partition('.')[0]}.{type(ddf).__name__}"
         how = "make one of it: dask.dataframe.from_pandas(frame, npartitions=1)"
         if isinstance(ddf, Part | PipelineDefinition | list | tuple):
             how = "the frame is the second argument of apply(stages, ddf), and the first of deduplicate(ddf)"
         elif is_dask_collection(ddf) and hasattr(ddf, "to_frame"):
             how = "make one of it: series.to_frame()"
-        raise PipelineError(f"{what} takes a Dask DataFrame, and this is {given}; {how}")
+        raise PipelineError(f"{what} takes a Dask DataFrame, and this is {type_name}; {how}")
     if is_cudf(ddf._meta):
         raise PipelineError(
             f"{what} takes a Dask DataFrame of pandas, and this one is of cuDF; give it ddf.to_backend('pandas'), or "

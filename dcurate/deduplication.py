@@ -70,7 +70,8 @@ def deduplicate(
             these are not duplicates.
         method: ``"exact"`` or ``"fuzzy"``; or an `ExactDuplicates` or `FuzzyDuplicates` with all of its settings but
             for what only a pipeline has.
-        keep: which of several stays; see `ExactDuplicates`. First means first in the order of the frame.
+        keep: rule that says which of several duplicates stays; see `ExactDuplicates`. First means first in the order of
+            the frame.
 
     Raises:
         PipelineError: no such method, a column that is not there, settings that have no meaning here, or no Dask
@@ -150,7 +151,7 @@ def _similar_rows(source: Any, stage: FuzzyDuplicates) -> Any:
     candidates = source.map_partitions(
         _gathered, labels, stage, meta=_gathered(source._meta, labels._meta, stage), align_dataframes=False
     )
-    both = (each.shuffle(LABEL, npartitions=parts, ignore_index=True) for each in (candidates, named_pairs))
+    both = (frame.shuffle(LABEL, npartitions=parts, ignore_index=True) for frame in (candidates, named_pairs))
     return _shuffled(partial(similar_ones, stage), *both)
 
 
@@ -173,9 +174,9 @@ def _read(frame: Any, stage: _Stage) -> Any:
 
 def _shuffled(step: Callable[..., Any], *ddfs: Any) -> Any:
     """Apply a step to shuffled partitions with the same number."""
-    first, *others = ddfs
+    first, *remaining = ddfs
     meta = _with_tables(step, *(ddf._meta for ddf in ddfs))
-    return first.map_partitions(partial(_with_tables, step), *others, meta=meta, align_dataframes=False)
+    return first.map_partitions(partial(_with_tables, step), *remaining, meta=meta, align_dataframes=False)
 
 
 def _with_tables(step: Callable[..., Any], *frames: Any) -> Any:

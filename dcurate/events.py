@@ -15,12 +15,12 @@ _SAMPLED = ("scores", "dropped_labels", "examples")
 OTHER_LABELS = "(other labels)"
 
 
-def _add_counts(mine: dict[str, Any], others: Mapping[str, Any]) -> None:
-    if not mine:
-        mine.update(others)
+def _add_counts(totals: dict[str, Any], counts: Mapping[str, Any]) -> None:
+    if not totals:
+        totals.update(counts)
         return
-    for name, count in others.items():
-        mine[name] = mine.get(name, 0) + count
+    for name, count in counts.items():
+        totals[name] = totals.get(name, 0) + count
 
 
 @dataclass

@@ -44,12 +44,12 @@ class _CheckedCommand(click.Command):
     """Options that are also checked together, as soon as they are read."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, args)
+        remaining = super().parse_args(ctx, args)
         try:
             _overrides(**ctx.params)
         except ResourceError as error:
             raise click.UsageError(str(error), ctx) from error
-        return rest
+        return remaining
 
 
 def _overrides(host_name: str | None, simulate_gpus: tuple[str, ...] | None, **more: Any) -> WorkerOverrides:

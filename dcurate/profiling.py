@@ -54,7 +54,7 @@ class CorpusProfile(ProfileSummary, JupyterMixin):
     @classmethod
     def of(cls, summary: ProfileSummary) -> Self:
         """The profile with these values."""
-        return cls(**{each.name: getattr(summary, each.name) for each in fields(summary)})
+        return cls(**{field.name: getattr(summary, field.name) for field in fields(summary)})
 
     def to_pandas(self, table: str = "filters") -> Any:
         """One of the tables of `ProfileSummary.tables` as a pandas frame.
@@ -183,11 +183,11 @@ def _filters_of(filters: Any, trust: bool) -> list[DocumentFilter]:
     """The filters, or those of a recipe."""
     if isinstance(filters, str):
         return [rule for stage in _recipe(filters, trust).pipeline.stages for rule in _rules_of(stage)]
-    given = [filters] if isinstance(filters, DocumentFilter) else list(filters)
-    for rule in given:
+    rules = [filters] if isinstance(filters, DocumentFilter) else list(filters)
+    for rule in rules:
         if not isinstance(rule, DocumentFilter):
             raise PipelineError(f"{rule!r} is no filter; give filters such as WordCountFilter(), or a recipe's name")
-    return given
+    return rules
 
 
 def _recipe(name: str, trust: bool) -> Recipe:

@@ -78,10 +78,12 @@ class RunResult(Sequence[Batch]):
         """All rows in one batch; no columns are known of a run that made no batch."""
         if self.report.output_path is not None:
             raise RunError(f"the rows of this run were written; read them from {self.report.output_path!r}")
-        made = [DocumentBatch(data=one.to_arrow()) for one in self.outputs if isinstance(one, DocumentBatch)]
+        made = [DocumentBatch(data=output.to_arrow()) for output in self.outputs if isinstance(output, DocumentBatch)]
         if len(made) < len(self.outputs):
-            other = next(one for one in self.outputs if not isinstance(one, DocumentBatch))
-            raise RunError(f"the last stage made {type(other).__name__}, which has no rows; take the result's items")
+            unsupported = next(output for output in self.outputs if not isinstance(output, DocumentBatch))
+            raise RunError(
+                f"the last stage made {type(unsupported).__name__}, which has no rows; take the result's items"
+            )
         rows = DocumentBatch.joined(made or [DocumentBatch(data=frame_of([], []))])
         if rows is None:
             raise DataError(

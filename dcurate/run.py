@@ -177,11 +177,11 @@ def ended_in(stage: AnyStage, stats: StageStats) -> str:
     )
 
 
-def observers_of(given: Sequence[Observer] | None) -> tuple[Observer, ...]:
+def observers_of(observers: Sequence[Observer] | None) -> tuple[Observer, ...]:
     """The observers of a run; by default the notebook's view, in a notebook."""
-    if given is None:
+    if observers is None:
         return (NotebookProgress(),) if in_notebook() else ()
-    return tuple(given)
+    return tuple(observers)
 
 
 #: The folder beside the output in which what passes between rounds waits, a folder for each stage that has rounds.
@@ -200,11 +200,11 @@ class _RunOptions:
 
 def _collect(batches: Iterator[Batch]) -> list[Batch]:
     """All batches in this process, as long as they fit."""
-    left = psutil.virtual_memory().available * COLLECT_SHARE
+    free_bytes = psutil.virtual_memory().available * COLLECT_SHARE
     collected = []
     for batch in batches:
-        left -= batch.nbytes
-        if left < 0:
+        free_bytes -= batch.nbytes
+        if free_bytes < 0:
             raise RunError(
                 "the rows do not fit into this process's memory; end the pipeline with a writer, or take batches as "
                 "they come from pipeline.stream()"
@@ -215,9 +215,9 @@ def _collect(batches: Iterator[Batch]) -> list[Batch]:
 
 def _read_all(source: AnyStage) -> AnyStage:
     """Let a failure of the source of a later round end the run: rows of the round before must not be lost."""
-    whole = copy.copy(source)
-    object.__setattr__(whole, "spec", replace(source.spec, ignore_failures=False))
-    return whole
+    strict_source = copy.copy(source)
+    object.__setattr__(strict_source, "spec", replace(source.spec, ignore_failures=False))
+    return strict_source
 
 
 @dataclass
@@ -314,7 +314,7 @@ class _Run:
                 written = list(chain.from_iterable(self.written))
                 check_claim(self._output, self.id, written, self._generation)
                 self.sink.complete(written)
-        if self.sink is not None and self._has_barrier and not any(each.unread for each in self.accounting):
+        if self.sink is not None and self._has_barrier and not any(account.unread for account in self.accounting):
             mark_finished(self.sink, SuccessMarker(self.input_manifest.digest, self.report().to_dict(), self.written))
         if isinstance(self.sink, FileWriter):
             lost = self.accounting[0].lost()  # a later run may read them when they are repaired
@@ -399,8 +399,8 @@ class _Run:
         """Refuse a place for rejected rows in which other files of theirs, or of the output, have the same names."""
         if self.sink is None or self.rejected is None:
             return
-        given, output = self.rejected.rstrip("/"), self._output.address.rstrip("/")
-        if given == output or f"{given}/".startswith(f"{self._output.records.rstrip('/')}/"):
+        rejected, output = self.rejected.rstrip("/"), self._output.address.rstrip("/")
+        if rejected == output or f"{rejected}/".startswith(f"{self._output.records.rstrip('/')}/"):
             raise PipelineError(
                 f"rejected={self.options.rejected!r} is where the output or records of the run are; name another folder"
             )
@@ -419,10 +419,10 @@ class _Run:
         paths = (part.path for split in (self._list() if risky else ()) for part in getattr(split, "parts", ()))
         inside = next((path for path in paths if without_links(path).startswith(folder)), None)
         if inside is not None:
-            what = "would delete it before it is read" if deletes else "would read what the last one wrote"
+            consequence = "would delete it before it is read" if deletes else "would read what the last one wrote"
             raise DataError(
                 f"the input file {without_secrets(inside)!r} is in the output directory {without_secrets(folder)!r}, "
-                f"so a run {what}; write to a directory that the reader does not read"
+                f"so a run {consequence}; write to a directory that the reader does not read"
             )
 
     def _own(self, barrier: BarrierStage[Any], stages: Sequence[Stage]) -> None:
@@ -433,7 +433,7 @@ class _Run:
         """
         owner = self.owners.get(barrier.name, barrier.name)
         for stage in stages:
-            if stage.name != owner and stage.name in {other.name for other in self.stages}:
+            if stage.name != owner and stage.name in {pipeline_stage.name for pipeline_stage in self.stages}:
                 raise PipelineError(
                     f"stage {stage.name!r} has the name of a stage that {owner!r} makes for a round of its own; "
                     "give it another with with_(name=...)"
@@ -500,7 +500,7 @@ class _Run:
             run=self.id,
             phase=len(self.accounting),
             last=last,
-            kernels=() if self.accounting else [each for stage in self.stages for each in stage.kernels()],
+            kernels=() if self.accounting else [kernel for stage in self.stages for kernel in stage.kernels()],
             examples=self.options.examples,
             stages=tuple(stage.name for stage in self.stages),
             owners=self.owners,
@@ -515,7 +515,7 @@ class _Run:
             raise
         accounting.close()
         if quarantine is not None and (self.resumes or accounting.repeats):
-            counted = {name for each in self.accounting for name in each.quarantined}
+            counted = {name for account in self.accounting for name in account.quarantined}
             done = accounting.begun_here() | (ledger.removed if ledger is not None else set())
             clear_stale(rejections, job.operators(), counted, done)
         if ledger is not None:
@@ -534,15 +534,15 @@ class _Run:
         if self.earlier is not None:
             report = RunReport.from_dict(self.earlier.report)
             return replace(report, splits_before=report.splits)
-        reports = [each.report() for each in self.accounting]
+        reports = [account.report() for account in self.accounting]
         stats: dict[str, StageStats] = {stage.name: StageStats(stage.name) for stage in self.stages}
         for report in reports:
-            for one in report.stages:
-                if one.name in stats:
-                    stats[one.name].add(one)
-                elif one.name in self.owners:
-                    stats[self.owners[one.name]].add(one.part())
-        faulty = any(one.faulty for one in stats.values())
+            for stage_stats in report.stages:
+                if stage_stats.name in stats:
+                    stats[stage_stats.name].add(stage_stats)
+                elif stage_stats.name in self.owners:
+                    stats[self.owners[stage_stats.name]].add(stage_stats.part())
+        faulty = any(stage_stats.faulty for stage_stats in stats.values())
         quarantine = self._quarantine if faulty else None
         remarks = [remark for stage in self.stages for remark in stage.remarks(stats[stage.name].found)]
         lost = [ended_in(stage, stats[stage.name]) for stage in self.stages if not stage.sees_lines]

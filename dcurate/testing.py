@@ -137,11 +137,13 @@ class _Trial:
         except DcurateError as error:
             self.broken(f"{error}; {advice}", error)
 
-    def same(self, rows: Sequence[str], others: Sequence[str], what: str, advice: str) -> None:
-        """Hold rows against others that must be the same."""
-        for number, (row, other) in enumerate(zip_longest(rows, others)):
-            if row != other:
-                self.broken(f"{what}: row {number} is {row or 'missing'} and then {other or 'missing'}; {advice}")
+    def same(self, first: Sequence[str], second: Sequence[str], problem: str, advice: str) -> None:
+        """Compare two lists of rows that must be the same."""
+        for number, (first_row, second_row) in enumerate(zip_longest(first, second)):
+            if first_row != second_row:
+                self.broken(
+                    f"{problem}: row {number} is {first_row or 'missing'} and then {second_row or 'missing'}; {advice}"
+                )
 
     def broken(self, why: str, cause: Exception | None = None) -> NoReturn:
         raise AssertionError(f"stage {self.stage.name!r}: {why}") from cause
@@ -198,9 +200,9 @@ def _keeps_input(trial: _Trial) -> None:
     for held in (trial.batch, trial.batch.with_data(trial.batch.to_pandas())):
         before = copy.deepcopy(held)
         run_stage(trial.stage, held)
-        what = "it changes the batch that it was given"
-        trial.same([str(before.get_columns())], [str(held.get_columns())], what, "work on a copy: task.to_pandas()")
-        trial.same(_rows([before]), _rows([held]), what, "work on a copy: task.to_pandas()")
+        problem = "it changes the batch that it was given"
+        trial.same([str(before.get_columns())], [str(held.get_columns())], problem, "work on a copy: task.to_pandas()")
+        trial.same(_rows([before]), _rows([held]), problem, "work on a copy: task.to_pandas()")
 
 
 def _columns(trial: _Trial) -> None:
@@ -209,12 +211,12 @@ def _columns(trial: _Trial) -> None:
     if reads:
         batch = batch.with_data(batch.to_arrow().select(reads))
     for made in trial.made_of(batch, f"name every column that it needs in inputs(), which names {reads}"):
-        given, got = batch.get_columns(), made.get_columns()
-        if missing := [column for column in adds if column not in got]:
+        before, after = batch.get_columns(), made.get_columns()
+        if missing := [column for column in adds if column not in after]:
             trial.broken(
-                f"outputs() names {missing}, but the rows that it makes have only {got}; add or do not name them"
+                f"outputs() names {missing}, but the rows that it makes have only {after}; add or do not name them"
             )
-        if unsaid := [column for column in got if column not in given and column not in adds]:
+        if unsaid := [column for column in after if column not in before and column not in adds]:
             trial.broken(
                 f"it adds {unsaid}, which outputs() does not name, so a stage that reads them is refused; name them"
             )
@@ -254,24 +256,24 @@ def _together(trial: _Trial) -> None:
         joint = _in_one_slot(trial.stage.with_(batch_size=2), [pair])[0]
     except DcurateError as error:
         trial.broken(str(error), error)
-    for one, other in zip(alone, joint, strict=True):
-        what = "two batches in one call give other rows than each alone"
-        trial.same(_rows(one), _rows(other), what, "answer one result per batch in process_batch, in order")
+    for separate, combined in zip(alone, joint, strict=True):
+        problem = "two batches in one call give other rows than each alone"
+        trial.same(_rows(separate), _rows(combined), problem, "answer one result per batch in process_batch, in order")
 
 
 def _cluster(trial: _Trial) -> None:
-    pipeline, given = Pipeline(_RUN, stages=[trial.stage]), [trial.batch, trial.first_half]
+    pipeline, batches = Pipeline(_RUN, stages=[trial.stage]), [trial.batch, trial.first_half]
     executor = trial.executor or DaskExecutor(cluster=LocalCluster(n_workers=2))
-    here = pipeline.run(InlineExecutor(), initial_tasks=given, observers=[])
+    local = pipeline.run(InlineExecutor(), initial_tasks=batches, observers=[])
     try:
-        there = pipeline.run(executor, initial_tasks=given, observers=[])
+        remote = pipeline.run(executor, initial_tasks=batches, observers=[])
     except DcurateError as error:
         trial.broken(f"it runs here and not in worker processes: {error}", error)
-    what = "worker processes make other rows than this one"
+    problem = "worker processes make other rows than this one"
     advice = (
         "let the answer depend on the batch and the settings alone: not on hash(), time, or what this process holds"
     )
-    trial.same(_rows(list(map(_documents, here))), _rows(list(map(_documents, there))), what, advice)
+    trial.same(_rows(list(map(_documents, local))), _rows(list(map(_documents, remote))), problem, advice)
 
 
 #: What the engine relies on, by name, from cheap to dear.

@@ -53,7 +53,7 @@ def profile(
     PATHS are files, directories or globs of JSONL, Parquet or CSV. Nothing is changed.
     """
     with Progress(interval=LINE_INTERVAL) as progress:
-        found = dcurate.profile(
+        corpus_profile = dcurate.profile(
             list(paths),
             text_field=text_field,
             id_field=id_field,
@@ -65,11 +65,11 @@ def profile(
             trust=trust,
         )
     if json_path is not None:
-        found.to_json(json_path)
+        corpus_profile.to_json(json_path)
     if html is not None:
-        found.to_html(html)
+        corpus_profile.to_html(html)
     if not quiet:
-        console().print(found)
+        console().print(corpus_profile)
 
 
 @cli.command("dedup-report", short_help="Measure how duplicated a sample is.")
@@ -110,10 +110,10 @@ def dedup_report(
     if words and characters:
         raise click.UsageError("--words and --characters exclude each other; give one of them")
     shingles = dcurate.dedup.Shingles(characters, "characters") if characters else dcurate.dedup.Shingles(words or 5)
-    found = dcurate.dedup.dedup_report(
+    measurement = dcurate.dedup.dedup_report(
         list(paths), text_field=text_field, threshold=threshold, shingles=shingles, documents=documents
     )
     if json_path is not None:
-        found.to_json(json_path)
+        measurement.to_json(json_path)
     if not quiet:
-        console().print(dcurate.dedup.DedupReportTable(found))
+        console().print(dcurate.dedup.DedupReportTable(measurement))

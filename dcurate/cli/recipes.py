@@ -133,10 +133,10 @@ def compile_recipes(recipe: tuple[str, ...], settings: tuple[str, ...], trust: b
     RECIPE, all bundled ones run that need no more than an input and whose packages are installed; the others are named.
     Compiled code is kept beside the package, or in the folder NUMBA_CACHE_DIR: build an image with this command.
     """
-    given = dict(map(parse_setting, settings))
-    for name in recipe or [one.name for one in bundled_recipes()]:
-        if needed := _needs(name, given):
-            how = " ".join(["dcurate compile", name, *(f"--set {one}=VALUE" for one in needed)])
+    params = dict(map(parse_setting, settings))
+    for name in recipe or [info.name for info in bundled_recipes()]:
+        if needed := _needs(name, params):
+            how = " ".join(["dcurate compile", name, *(f"--set {param}=VALUE" for param in needed)])
             if recipe:
                 raise PipelineError(f"{name} has no default for {listed(needed)}; give it: {how}")
             click.echo(f"{name}: left out, as {listed(needed)} has no default; compile it with: {how}")
@@ -144,7 +144,7 @@ def compile_recipes(recipe: tuple[str, ...], settings: tuple[str, ...], trust: b
         started = time.monotonic()
         try:
             with tempfile.TemporaryDirectory() as folder:
-                run_on_sample(name, given, folder, trust)
+                run_on_sample(name, params, folder, trust)
         except ResourceError as error:  # a package that is not installed
             if recipe:
                 raise
@@ -153,10 +153,12 @@ def compile_recipes(recipe: tuple[str, ...], settings: tuple[str, ...], trust: b
         click.echo(f"{name}: compiled in {time.monotonic() - started:.1f} s")
 
 
-def _needs(name: str, given: Mapping[str, Any]) -> list[str]:
+def _needs(name: str, given_params: Mapping[str, Any]) -> list[str]:
     """The params of a bundled recipe that must be given beside its places, and are not."""
-    params = next((one.params for one in bundled_recipes() if one.name == name), {})
-    return [param for param, value in params.items() if value is None and param != "input" and param not in given]
+    params = next((info.params for info in bundled_recipes() if info.name == name), {})
+    return [
+        param for param, value in params.items() if value is None and param != "input" and param not in given_params
+    ]
 
 
 def _advice(report: RunReport) -> list[str]:

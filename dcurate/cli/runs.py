@@ -47,18 +47,18 @@ def report(*, run: str, html: str | None, json_path: str | None) -> None:
     RUN is its output directory, or the folder of its records (OUTPUT.dcurate); a local path, or a URL such as
     s3://bucket/out.
     """
-    found = dcurate.read_run(run)
+    recorded = dcurate.read_run(run)
     if json_path != "-":
-        console().print(report_table(found.report))
-        for sentence in found.missing:
+        console().print(report_table(recorded.report))
+        for sentence in recorded.missing:
             console().print(Text(f"missing: {sentence}", style="dim"))
     if html is not None:
-        aside = files_set_aside(found.report, found.about)
-        written = write_run_page(found.report, found.history, found.about, html, aside=aside)
+        aside = files_set_aside(recorded.report, recorded.about)
+        written = write_run_page(recorded.report, recorded.history, recorded.about, html, aside=aside)
         click.echo(f"page written to {written}", err=json_path == "-")
     elif json_path is None:
-        click.echo(f"page: {without_secrets(found.address).rstrip('/')}/{PAGE}, or --html FILE to write it again")
-    write_json(json_path, {**found.to_dict(), "history": found.history.to_dict()})
+        click.echo(f"page: {without_secrets(recorded.address).rstrip('/')}/{PAGE}, or --html FILE to write it again")
+    write_json(json_path, {**recorded.to_dict(), "history": recorded.history.to_dict()})
 
 
 @cli.command("compare", short_help="Show how two runs differ.")
@@ -72,12 +72,12 @@ def compare_runs(*, first: str, second: str, html: str | None, json_path: str | 
 
     FIRST and SECOND are output directories, or the folders of their records (OUTPUT.dcurate).
     """
-    found = dcurate.ui.compare_runs(first, second)
+    comparison = dcurate.ui.compare_runs(first, second)
     if json_path != "-":
-        console().print(found)
+        console().print(comparison)
     if html is not None:
-        Path(html).write_text(comparison_page(found), "utf-8")
-    write_json(json_path, found.to_dict())
+        Path(html).write_text(comparison_page(comparison), "utf-8")
+    write_json(json_path, comparison.to_dict())
 
 
 @cli.command("inspect", short_help="Show documents that a stage dropped.")
@@ -113,11 +113,11 @@ def inspect_documents(
     """
     if dropped_by is None:
         stages = dcurate.read_run(output).report.stages
-        dropping = [one.name for one in stages if one.dropped or one.faulty]
+        dropping = [stage.name for stage in stages if stage.dropped or stage.faulty]
         if not dropping:
             raise click.UsageError("no stage of this run dropped documents")
         raise click.UsageError(f"name the stage with --dropped-by; documents were dropped by {listed(dropping)}")
-    found = dcurate.inspect(
+    inspected = dcurate.inspect(
         dcurate.runs.RunPlaces(output, rejected),
         dropped_by,
         n=n,
@@ -128,8 +128,8 @@ def inspect_documents(
         text_field=text_field,
     )
     if json_path != "-":
-        console().print(found)
-    write_json(json_path, found.to_dict())
+        console().print(inspected)
+    write_json(json_path, inspected.to_dict())
 
 
 @cli.command("trace")
@@ -159,11 +159,11 @@ def trace_documents(
     """
     if not ids and not tokens:
         raise click.UsageError("no document to trace; give its id before OUTPUT, or --token SHARD:OFFSET")
-    found = dcurate.trace(dcurate.runs.RunPlaces(output, rejected, groups), ids, id_field=id_field, tokens=tokens)
+    traced = dcurate.trace(dcurate.runs.RunPlaces(output, rejected, groups), ids, id_field=id_field, tokens=tokens)
     if json_path != "-":
-        console().print(found)
-    write_json(json_path, found.to_dict())
-    if any(fate.outcome == "not found" for fate in found.fates):
+        console().print(traced)
+    write_json(json_path, traced.to_dict())
+    if any(fate.outcome == "not found" for fate in traced.fates):
         click.get_current_context().exit(1)
 
 
@@ -229,13 +229,13 @@ def publish(
     if you like. Run it again after an interruption: what is there already is not sent again. The token is that of
     HF_TOKEN, or of hf auth login.
     """
-    found = dcurate.publish(output, target, mode=mode, private=private)
+    published = dcurate.publish(output, target, mode=mode, private=private)
     if json_path != "-":
         click.echo(
-            f"{found.target}: files: {found.files:,}, sent: {found.sent:,}, deleted: {found.deleted:,}, "
-            f"commits: {found.commits:,}"
+            f"{published.target}: files: {published.files:,}, sent: {published.sent:,}, "
+            f"deleted: {published.deleted:,}, commits: {published.commits:,}"
         )
-    write_json(json_path, found.to_dict())
+    write_json(json_path, published.to_dict())
 
 
 def write_json(path: str | None, values: dict[str, Any]) -> None:

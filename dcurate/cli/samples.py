@@ -57,19 +57,19 @@ def small_sample() -> dict[str, bytes]:
     return files
 
 
-def run_on_sample(recipe: str, given: Mapping[str, Any], folder: str, trust: bool) -> None:
+def run_on_sample(recipe: str, params: Mapping[str, Any], folder: str, trust: bool) -> None:
     """Run a recipe in this process on a sample of the kind that its reader takes; it writes into ``folder``.
 
     Args:
         recipe: its path, or the name of a bundled one.
-        given: params; with an input among them, that is read and not a sample.
+        params: params of the recipe; with an input among them, that is read and not a sample.
     """
     places = {"input": str(SAMPLE), "output": f"{folder}/out"}
-    reader = load_recipe(recipe, {**places, **given}, trust=trust).pipeline.stages[0]
+    reader = load_recipe(recipe, {**places, **params}, trust=trust).pipeline.stages[0]
     if isinstance(reader, dcurate.PdfReader):
         places["input"] = str(SAMPLE_FILES)
     elif isinstance(reader, dcurate.WebDatasetReader):
         places["input"] = str(SAMPLE_PICTURES)
-    loaded = load_recipe(recipe, {**places, **given}, trust=trust)
+    loaded = load_recipe(recipe, {**places, **params}, trust=trust)
     settings = {name: value for name, value in loaded.executor.items() if name in WITHOUT_WORKERS}
     loaded.pipeline.run(dcurate.InlineExecutor(settings), observers=[], examples=False)

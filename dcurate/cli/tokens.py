@@ -48,9 +48,9 @@ def tokens() -> None:
     """Count the tokens of documents; look at files of tokens, check, merge and convert them, and drop documents."""
 
 
-def _tokenizer(folder: folders.TokenFolder, given: str | None) -> tokenizers.TokenizerSource:
+def _tokenizer(folder: folders.TokenFolder, tokenizer: str | None) -> tokenizers.TokenizerSource:
     """The tokenizer that is given, or that a folder of tokens was made with."""
-    return tokenizers.TokenizerSource(given or str(folder.about["tokenizer"]["name"]), asks="dcurate tokens")
+    return tokenizers.TokenizerSource(tokenizer or str(folder.about["tokenizer"]["name"]), asks="dcurate tokens")
 
 
 @tokens.command("count", short_help="Count the tokens of documents.")
@@ -82,17 +82,17 @@ def count(
     """
     source = tokenizers.TokenizerSource(tokenizer, asks="dcurate tokens count", special_in_text=special_in_text)
     stages: list[Stage] = [dcurate.DocumentReader(list(paths)), counting.CountTokens(source, text_field)]
-    found = {"documents": 0, "tokens": 0, "longest": 0}
+    counts = {"documents": 0, "tokens": 0, "longest": 0}
     executor = local_executor({"execution_mode": "streaming" if workers else "inline"}, workers)
     for batch in dcurate.Pipeline("count", stages=stages).stream(executor, observers=[]):
         assert isinstance(batch, dcurate.DocumentBatch)
         lengths = columns.numbers(batch.to_arrow(), "tokens")
-        found["documents"] += len(lengths)
-        found["tokens"] += int(lengths.sum())
-        found["longest"] = max(found["longest"], int(lengths.max(initial=0)))
+        counts["documents"] += len(lengths)
+        counts["tokens"] += int(lengths.sum())
+        counts["longest"] = max(counts["longest"], int(lengths.max(initial=0)))
     if json_path != "-":
-        click.echo(f"{found['documents']:,} documents, {found['tokens']:,} tokens, longest {found['longest']:,}")
-    write_json(json_path, found)
+        click.echo(f"{counts['documents']:,} documents, {counts['tokens']:,} tokens, longest {counts['longest']:,}")
+    write_json(json_path, counts)
 
 
 @tokens.command("inspect", short_help="Show what a folder of tokens holds.")
@@ -104,9 +104,9 @@ def count(
 @debug_option
 def inspect_tokens(*, folder: str, n: int, tokenizer: str | None, seed: int, json_path: str | None) -> None:
     """Show what a folder of tokens holds, and decode a few documents of it."""
-    there = folders.TokenFolder(folder)
-    about = there.about
-    shown = show.shown_documents(there, _tokenizer(there, tokenizer), n, seed) if n else []
+    token_folder = folders.TokenFolder(folder)
+    about = token_folder.about
+    shown = show.shown_documents(token_folder, _tokenizer(token_folder, tokenizer), n, seed) if n else []
     if json_path != "-":
         table = Table.grid(padding=(0, 2))
         padding = f", {about['padding'] / about['tokens']:.2%} of them padding" if about["padding"] else ""
@@ -117,9 +117,12 @@ def inspect_tokens(*, folder: str, n: int, tokenizer: str | None, seed: int, jso
         table.add_row("documents", f"{about['documents']:,}")
         table.add_row("tokens", f"{about['tokens']:,}{padding}")
         console().print(table)
-        for one in shown:
-            console().print(f"\n{one['shard']}:{one['start']} {one['doc']} ({one['tokens']:,} tokens)", highlight=False)
-            console().print(one["text"], markup=False, highlight=False)
+        for document in shown:
+            console().print(
+                f"\n{document['shard']}:{document['start']} {document['doc']} ({document['tokens']:,} tokens)",
+                highlight=False,
+            )
+            console().print(document["text"], markup=False, highlight=False)
     write_json(json_path, {**about, "shown": shown})
 
 
@@ -141,18 +144,23 @@ def verify_tokens(
     With --input the texts of the sample are looked for there, by their ids, and tokenised again. Exit code 1 if
     anything is wrong.
     """
-    there = folders.TokenFolder(folder)
-    found = check.verify(there, _tokenizer(there, tokenizer), inputs, sample=sample, seed=seed)
+    token_folder = folders.TokenFolder(folder)
+    verified = check.verify(token_folder, _tokenizer(token_folder, tokenizer), inputs, sample=sample, seed=seed)
     if json_path != "-":
-        click.echo(f"{found.shards:,} shards, {found.documents:,} documents; {_read_back(found, there, sample)}")
+        click.echo(
+            f"{verified.shards:,} shards, {verified.documents:,} documents; "
+            f"{_read_back(verified, token_folder, sample)}"
+        )
         if inputs:
-            click.echo(f"found {found.found:,} texts in the input, of which {found.tokenised:,} give the same tokens")
-        for sentence in found.wrong:
+            click.echo(
+                f"found {verified.found:,} texts in the input, of which {verified.tokenised:,} give the same tokens"
+            )
+        for sentence in verified.wrong:
             click.echo(f"wrong: {sentence}")
-    write_json(json_path, found.to_dict())
-    if found.wrong:
+    write_json(json_path, verified.to_dict())
+    if verified.wrong:
         click.get_current_context().exit(1)
-    if inputs and sample and found.documents and not found.found:
+    if inputs and sample and verified.documents and not verified.found:
         raise PipelineError("no document of the sample is in the input; name the folder that they were read from")
 
 
@@ -167,18 +175,18 @@ def _read_back(verified: check.Verified, folder: folders.TokenFolder, sample: in
     return "no document is read back, as the sample is empty" if not sample else "there is no document to read back"
 
 
-def _given(inputs: tuple[str, ...], tokenizer: str | None) -> list[folders.TokenFolder]:
+def _token_folders(inputs: tuple[str, ...], tokenizer: str | None) -> list[folders.TokenFolder]:
     """Folders of tokens, or of pairs of Megatron; of these it says what is lost."""
     source = None if tokenizer is None else tokenizers.TokenizerSource(tokenizer, asks="dcurate tokens")
-    given = [pairs.with_pairs(one, None, source) for one in inputs]
-    for folder in given:
+    token_folders = [pairs.with_pairs(path, None, source) for path in inputs]
+    for folder in token_folders:
         if folder.about.get("pairs"):
             click.echo(
                 f"{folder.url}: these pairs do not say where documents came from, so their tokens lead back to the "
                 "pair and the number of the document in it, and no further",
                 err=True,
             )
-    return given
+    return token_folders
 
 
 def _run(name: str, stages: list[Stage], workers: int | None) -> None:
@@ -210,9 +218,9 @@ def merge(*, inputs: tuple[str, ...], output: str, workers: int | None, json_pat
     The folders must be of one tokenizer, format and packing. Documents that are packed into windows are packed again.
     Folders with .bin and .idx of Megatron that other programs wrote are taken as well.
     """
-    given = _given(inputs, how["tokenizer"])
+    token_folders = _token_folders(inputs, how["tokenizer"])
     changes = rewrite.Changes(shard_tokens=how["shard_tokens"] or 2**27)
-    stages = rewrite.rewrite(given, output, changes, mode=how["mode"], asks="dcurate tokens merge")
+    stages = rewrite.rewrite(token_folders, output, changes, mode=how["mode"], asks="dcurate tokens merge")
     _run("merge", stages, workers)
     _written(output, json_path)
 
@@ -241,8 +249,10 @@ def convert(
     **changes: Any,
 ) -> None:
     """Write the documents of FOLDER to another folder; what is not given stays as it is. Nothing is tokenised."""
-    given = _given((folder,), tokenizer)
-    stages = rewrite.rewrite(given, output, rewrite.Changes(**changes), mode=mode, asks="dcurate tokens convert")
+    token_folders = _token_folders((folder,), tokenizer)
+    stages = rewrite.rewrite(
+        token_folders, output, rewrite.Changes(**changes), mode=mode, asks="dcurate tokens convert"
+    )
     _run("convert", stages, workers)
     _written(output, json_path)
 
@@ -296,9 +306,9 @@ def drop(
         _run("drop", stages, workers)
     receipt = todo.receipt() if dry_run else todo.commit()
     if json_path != "-":
-        what = "would be dropped" if dry_run else "dropped"
+        outcome = "would be dropped" if dry_run else "dropped"
         click.echo(
-            f"{receipt['documents']:,} documents, {receipt['tokens']:,} tokens {what}; shards written again: "
+            f"{receipt['documents']:,} documents, {receipt['tokens']:,} tokens {outcome}; shards written again: "
             f"{len(receipt['shards']):,}; ids that are not there: {len(receipt['not_found']):,}"
         )
         if not dry_run:

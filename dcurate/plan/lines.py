@@ -19,25 +19,27 @@ def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
         >>> stages[0]._read_only
         ('id',)
     """
-    reader, *others = stages
+    reader, *successors = stages
     if not isinstance(reader, KeepsLines) or not reader.sees_lines:
         return tuple(stages)
-    if not others or not isinstance(others[-1], SinkStage):
+    if not successors or not isinstance(successors[-1], SinkStage):
         return tuple(stages)
-    barriers = [stage for stage in others if isinstance(stage, BarrierStage)]
-    if not all(map(names_columns, [others[-1], *barriers])):
+    barriers = [stage for stage in successors if isinstance(stage, BarrierStage)]
+    if not all(map(names_columns, [successors[-1], *barriers])):
         return tuple(stages)
-    used = dict.fromkeys(name for stage in others for name in (*_read_by(stage), *stage.outputs()[1]))
-    keeping = reader.keeping_lines(tuple(used) if all(map(names_columns, others)) else None)
+    used = dict.fromkeys(name for stage in successors for name in (*_read_by(stage), *stage.outputs()[1]))
+    keeping = reader.keeping_lines(tuple(used) if all(map(names_columns, successors)) else None)
     if keeping is None:
         return tuple(stages)
-    return (keeping, *(_leaving_texts(others) if all(map(names_columns, others)) else others))
+    return (keeping, *(_leaving_texts(successors) if all(map(names_columns, successors)) else successors))
 
 
 def _leaving_texts(stages: Sequence[Stage]) -> Iterator[Stage]:
     """The stages, each with the columns noted that later ones look at."""
     for place, stage in enumerate(stages):
-        later = dict.fromkeys(name for other in stages[place + 1 :] for name in (*_read_by(other), *other.outputs()[1]))
+        later = dict.fromkeys(
+            name for successor in stages[place + 1 :] for name in (*_read_by(successor), *successor.outputs()[1])
+        )
         yield stage.leaving_texts(tuple(later)) if isinstance(stage, LeavesTexts) else stage
 
 

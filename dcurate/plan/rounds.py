@@ -38,7 +38,7 @@ def rounds(
     """Yield the rounds of a pipeline, one for each barrier and a last one.
 
     Args:
-        stages: of a built pipeline.
+        stages: stages of a built pipeline.
         reduce: returns the stages that begin the round after a barrier, which may hold further barriers. It is called
             when that round is asked for, so that it can look at the results of the round before.
 
@@ -46,7 +46,7 @@ def rounds(
         >>> from dcurate import ExactDuplicates, JsonlReader, JsonlWriter
         >>> from dcurate.text import AddId
         >>> stages = [JsonlReader("in"), ExactDuplicates(), AddId("id"), JsonlWriter("out")]
-        >>> [[stage.name for stage in each.stages] for each in rounds(stages)]
+        >>> [[stage.name for stage in pipeline_round.stages] for pipeline_round in rounds(stages)]
         [['jsonl_reader'], ['add_id', 'jsonl_writer']]
     """
     waiting = deque(stages)

@@ -65,12 +65,12 @@ class RecipeInfo:
 
 def bundled_recipes() -> tuple[RecipeInfo, ...]:
     """The recipes that come with dcurate, by name."""
-    found = []
+    recipes = []
     for path in sorted((BUNDLED / "recipes").glob("*.yaml")):
         content = parse(path.read_text("utf-8"), path.name)
         params = {name: unmasked(value) for name, value in (content.get("params") or {}).items()}
-        found.append(RecipeInfo(path.stem, content.get("description", ""), params, path))
-    return tuple(found)
+        recipes.append(RecipeInfo(path.stem, content.get("description", ""), params, path))
+    return tuple(recipes)
 
 
 def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = None, *, trust: bool = False) -> Recipe:
@@ -94,9 +94,9 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
     source = _find(path_or_name)
     content = _read(source)
     place = source.name
-    given = dict(overrides or {})
-    mode = None if "mode" in (content.get("params") or {}) else given.pop("mode", None)
-    params = _params(content.get("params"), given, place)
+    param_values = dict(overrides or {})
+    mode = None if "mode" in (content.get("params") or {}) else param_values.pop("mode", None)
+    params = _params(content.get("params"), param_values, place)
     remember_secrets(params)
     name = text_of(content.get("name", source.stem), f"{place}: name")
     description = text_of(content.get("description", ""), f"{place}: description")
@@ -181,9 +181,9 @@ def _params(declared: Any, overrides: Mapping[str, Any], place: str) -> dict[str
             raise PipelineError(f"{place}: the recipe has no param {name!r}{nearest(name, map(str, defaults))}")
     values: dict[str, Any] = {"sample": str(SAMPLE), "none": None}
     for name, default in defaults.items():
-        own = filled(default, values, f"{place}, param {name!r}")
-        check_size(own, f"{place}, param {name!r}")
-        values[name] = overrides.get(name, own)
+        default_value = filled(default, values, f"{place}, param {name!r}")
+        check_size(default_value, f"{place}, param {name!r}")
+        values[name] = overrides.get(name, default_value)
         if values[name] is None and unmasked(default) != "${none}":
             raise PipelineError(f"{place}: param {name!r} has no default; give it with --set {name}=VALUE")
     return values
@@ -207,7 +207,7 @@ def _stages(entry: Any, params: Mapping[str, Any], place: str, trust: bool) -> l
     if not trust:
         check_values(arguments, place)
     stage = object_of(name, arguments, place, trust)
-    if isinstance(stage, tuple) and all(isinstance(one, Stage) for one in stage):  # a rule set
+    if isinstance(stage, tuple) and all(isinstance(member, Stage) for member in stage):  # a rule set
         if "with" not in entry:
             return list(stage)
         raise PipelineError(f"{place}: 'with' is for one stage, and {name} is {len(stage)}; write them one by one")

@@ -57,8 +57,8 @@ def _lookup(name: str, place: str, trust: bool) -> Any:
     except AttributeError as error:
         names = [
             known
-            for known, one in vars(module).items()
-            if not known.startswith("_") and getattr(one, "__module__", None) == module_name
+            for known, value in vars(module).items()
+            if not known.startswith("_") and getattr(value, "__module__", None) == module_name
         ]
         raise PipelineError(
             f"{place}: module {module_name!r} has no {attribute!r}{nearest(attribute, names)}"
@@ -105,14 +105,16 @@ def called(thing: Any, name: str, arguments: Any, place: str, trust: bool = Fals
     try:
         return thing(**values)
     except (DcurateError, TypeError, ValueError, AttributeError) as error:
-        said = f"{place}: {_without(secrets_in(arguments), ' '.join(str(error).split()))}"
+        message = f"{place}: {_without(secrets_in(arguments), ' '.join(str(error).split()))}"
         bare = next((value for value in values.values() if isinstance(value, str) and _is_class(value)), None)
         if bare is not None:
-            raise PipelineError(f"{said}; for an object of a class write {{{bare}: {{}}}}") from error
+            raise PipelineError(f"{message}; for an object of a class write {{{bare}: {{}}}}") from error
         if isinstance(error, TypeError | AttributeError):
-            given = ", ".join(f"{key}={shown(value, key)!r}" for key, value in values.items())
-            raise PipelineError(f"{said}; is each argument of the right kind in {name}({given})?") from error
-        raise PipelineError(said) from error
+            shown_arguments = ", ".join(f"{key}={shown(value, key)!r}" for key, value in values.items())
+            raise PipelineError(
+                f"{message}; is each argument of the right kind in {name}({shown_arguments})?"
+            ) from error
+        raise PipelineError(message) from error
 
 
 def _without(secrets: Iterable[str], sentence: str) -> str:

@@ -102,7 +102,7 @@ def may_be_made(public: str) -> bool:
         return True
     thing = find_public(public)
     return isinstance(thing, type) and any(
-        one.__name__ in _KINDS and one.__module__.startswith("dcurate.") for one in thing.__mro__
+        base.__name__ in _KINDS and base.__module__.startswith("dcurate.") for base in thing.__mro__
     )
 
 
@@ -195,8 +195,8 @@ def _letters(key: str) -> str:
 def _check_address(text: str, place: str) -> None:
     known = fsspec.available_protocols()
     for part in text.split("::"):
-        if found := _ADDRESS.match(part):
-            _check_protocol(found[1], text, place)
+        if match := _ADDRESS.match(part):
+            _check_protocol(match[1], text, place)
         elif part in known and part != text:
             _check_protocol(part, text, place)
 

@@ -84,13 +84,13 @@ def filled(value: Any, params: Mapping[str, Any], place: str) -> Any:
     for name in _MASKED.findall(value):
         if name not in params:
             raise PipelineError(f"{place}: there is no param {name!r}{nearest(name, params)}")
-    if whole := _MASKED.fullmatch(value):
-        return params[whole[1]]
+    if reference := _MASKED.fullmatch(value):
+        return params[reference[1]]
     length = 0
 
-    def text(found: re.Match[str]) -> str:
+    def text(match: re.Match[str]) -> str:
         nonlocal length
-        text = str(params[found[1]])
+        text = str(params[match[1]])
         length += len(text)
         if length > MAX_SIZE:
             raise PipelineError(f"{place}: with its params filled in, a text is longer than {MAX_SIZE:,} characters")
@@ -112,7 +112,7 @@ def check_size(value: Any, place: str) -> None:
         if not isinstance(value, dict | list):
             return 1, 0
         if id(value) not in known:
-            inner = [measured(one) for one in (value.values() if isinstance(value, dict) else value)]
+            inner = [measured(element) for element in (value.values() if isinstance(value, dict) else value)]
             size, depth = 1 + sum(size for size, _ in inner), 1 + max((depth for _, depth in inner), default=0)
             if size > _MAX_VALUES or depth > 2 * MAX_DEPTH:
                 raise PipelineError(f"{place}: with its params filled in, it is too large or nested too deep")

@@ -72,7 +72,7 @@ class Inspected(JupyterMixin):
         if self.kept:
             table.add_column("kept by the run, for contrast", ratio=1, overflow="fold")
         for dropped, kept in zip_longest(self.dropped, self.kept):
-            table.add_row(*(_cell(one) for one in (dropped, kept)[: 1 + bool(self.kept)]))
+            table.add_row(*(_cell(document) for document in (dropped, kept)[: 1 + bool(self.kept)]))
         yield table
 
 
@@ -84,8 +84,8 @@ def _cell(document: Document | None) -> RenderableType:
         head.append(f"  {score_text(document.score)}", "yellow" if document.stage else "cyan")
     if document.reason and document.reason != document.stage:
         head.append(f"  {document.reason}", "yellow")
-    others = {name: value for name, value in document.scores.items() if value != document.score}
-    more = ", ".join(f"{name} {score_text(value)}" for name, value in others.items())
+    other_scores = {name: value for name, value in document.scores.items() if value != document.score}
+    more = ", ".join(f"{name} {score_text(value)}" for name, value in other_scores.items())
     return Group(head, *([Text(more, "cyan")] if more else []), Text(document.excerpt), Text(document.place, "dim"))
 
 

@@ -61,17 +61,17 @@ class Point:
             gpu_memory=sum(gpu.memory for gpu in gpus),
             gpu_memory_total=sum(gpu.memory_total for gpu in gpus),
             gpu_busy=sum(gpu.busy for gpu in gpus) / len(gpus) if gpus else 0.0,
-            operators=tuple(replace(one, stages=(), latency=()) for one in snapshot.operators),
+            operators=tuple(replace(operator, stages=(), latency=()) for operator in snapshot.operators),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""
-        return {**vars(self), "operators": [_operator_dict(one) for one in self.operators]}
+        return {**vars(self), "operators": [_operator_dict(operator) for operator in self.operators]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The opposite of `to_dict`, after JSON too."""
-        operators = (OperatorFigures(**{"stages": (), "latency": (), **one}) for one in values["operators"])
+        operators = (OperatorFigures(**{"stages": (), "latency": (), **operator}) for operator in values["operators"])
         return cls(**{**values, "operators": tuple(operators)})
 
 

@@ -60,7 +60,7 @@ class RunPlaces(HidesSecrets):
         """The folders with groups of duplicates, each once: the given ones, and those that stages wrote.
 
         Args:
-            stages: of the manifest of the run.
+            stages: stages in the manifest of the run.
         """
         written = [str(stage["groups"]) for stage in stages if stage.get("groups")]
         return list({self.at(url).address: url for url in (*self.groups, *written)})
@@ -94,7 +94,7 @@ def inspect(
         n: the number of documents.
         reason: only those dropped for this reason.
         kept: the number of kept documents; half of ``n`` if None.
-        seed: of the sample; the same seed draws the same documents.
+        seed: seed of the sample; the same seed draws the same documents.
         find: a regular expression; excerpts are cut around its first match.
         text_field: the column with the text.
 
@@ -129,14 +129,14 @@ def inspect(
         dropped = [show.document(row) for row in rows]
         looked = draw.description(dropped)
     wanted = (n + 1) // 2 if kept is None else kept
-    others = _Draw(places.at(places.root), seed, wanted).rows(lambda row: STAGE not in row) if wanted else []
+    kept_rows = _Draw(places.at(places.root), seed, wanted).rows(lambda row: STAGE not in row) if wanted else []
     return Inspected(
         stage=stage.name,
         rows=_rows(stage.faulty if faulty else stage.dropped, reason),
         rows_in=stage.rows_in,
         keeps=keeps_of(run, stage.name),
         dropped=tuple(dropped),
-        kept=tuple(map(show.document, others)),
+        kept=tuple(map(show.document, kept_rows)),
         looked=looked,
     )
 
@@ -144,7 +144,7 @@ def inspect(
 def keeps_of(run: RecordedRun, stage: str) -> tuple[str, ...]:
     """The scores that a stage keeps, in words; empty where that is not known, or where it has several filters."""
     cuts = run.about.get("thresholds", {}).get(stage, {})
-    return tuple(cut["keeps"] for found in cuts.values() for cut in found) if len(cuts) == 1 else ()
+    return tuple(cut["keeps"] for filter_cuts in cuts.values() for cut in filter_cuts) if len(cuts) == 1 else ()
 
 
 def _pattern(find: str | None) -> re.Pattern[str] | None:
@@ -157,11 +157,13 @@ def _pattern(find: str | None) -> re.Pattern[str] | None:
 def _stage(run: RecordedRun, name: str, reason: str | None) -> StageStats:
     """Return the requested stage."""
     stages = {stage.name: stage for stage in run.report.stages}
-    dropping = [one.name for one in stages.values() if one.dropped or one.faulty]
+    dropping = [stage.name for stage in stages.values() if stage.dropped or stage.faulty]
     if name not in dropping:
-        what = f"stage {name!r} dropped nothing" if name in stages else f"the run has no stage {name!r}"
+        problem = f"stage {name!r} dropped nothing" if name in stages else f"the run has no stage {name!r}"
         meant = "" if name in stages else nearest(name, stages)
-        raise PipelineError(f"{what}; documents were dropped by {listed(dropping) if dropping else 'no stage'}{meant}")
+        raise PipelineError(
+            f"{problem}; documents were dropped by {listed(dropping) if dropping else 'no stage'}{meant}"
+        )
     reasons = (*stages[name].dropped, *stages[name].faulty)
     if reason is not None and reason not in reasons:
         raise PipelineError(f"stage {name!r} dropped nothing for {reason!r}; its reasons: {listed(reasons)}")
@@ -174,26 +176,26 @@ def _rows(counts: Mapping[str, int], reason: str | None) -> int:
 
 def _score_fields(run: RecordedRun) -> list[str]:
     """Return the score columns of the stages, according to the report."""
-    given = (str(one.get("settings", {}).get("score_field", "")) for one in run.about.get("stages", ()))
-    return [name for text in given for name in re.findall(r"'([^']+)'", text)]
+    score_settings = (str(stage.get("settings", {}).get("score_field", "")) for stage in run.about.get("stages", ()))
+    return [name for text in score_settings for name in re.findall(r"'([^']+)'", text)]
 
 
 def _examples(stage: StageStats, reason: str | None, n: int) -> tuple[list[Document], str]:
     """Return the examples of documents that a stage dropped from the report, and a sentence about them."""
-    found = [
+    documents = [
         Document(
-            id=str(one.get("id", one.get("source", ""))),
-            place=str(one.get("source", "")),
-            excerpt=str(one.get("excerpt", "")),
-            score=one.get("score"),
+            id=str(example.get("id", example.get("source", ""))),
+            place=str(example.get("source", "")),
+            excerpt=str(example.get("excerpt", "")),
+            score=example.get("score"),
             stage=stage.name,
             reason=why,
         )
         for why, rows in stage.examples.items()
-        for one in rows
+        for example in rows
         if reason in (None, why)
     ]
-    return found[:n], "examples from the report; to look at more, run with rejected= (dcurate run --rejected PATH)"
+    return documents[:n], "examples from the report; to look at more, run with rejected= (dcurate run --rejected PATH)"
 
 
 @dataclass(frozen=True)
@@ -206,9 +208,9 @@ class _Show:
 
     def document(self, row: Row) -> Document:
         values, place = row.values, f"{row.file}, row {row.number}"
-        own = id_column(list(values))
+        id_field = id_column(list(values))
         return Document(
-            id=str(values[own]) if own else place,
+            id=str(values[id_field]) if id_field else place,
             place=place,
             excerpt=self.excerpt(values),
             score=values.get(SCORE),
@@ -263,8 +265,8 @@ class _Draw:
 
     def _some(self, name: str, wanted: Wanted) -> Iterator[Row]:
         """The first of them in a file, so that several files are drawn from."""
-        found = (row for row in rows_in(self.directory, name, self.mention) if wanted(row.values))
-        for row in islice(found, max(self.count, PER_FILE)):
+        matches = (row for row in rows_in(self.directory, name, self.mention) if wanted(row.values))
+        for row in islice(matches, max(self.count, PER_FILE)):
             self.seen += 1
             yield row
 

@@ -33,7 +33,7 @@ def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[st
     """Describe the settings, versions and inputs of a run, without secrets.
 
     Args:
-        pipeline: as a person wrote it.
+        pipeline: pipeline as the user wrote it.
         stages: those that it was taken apart into.
 
     Returns:
@@ -64,8 +64,8 @@ def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[st
             for stage in stages
         ],
         "thresholds": {
-            stage: {name: [asdict(cut) for cut in cuts] for name, cuts in found.items()}
-            for stage, found in thresholds(stage for stage in stages if isinstance(stage, ProcessingStage)).items()
+            stage: {name: [asdict(cut) for cut in cuts] for name, cuts in filters.items()}
+            for stage, filters in thresholds(stage for stage in stages if isinstance(stage, ProcessingStage)).items()
         },
         "versions": versions(),
         **_recipe(pipeline.config),
@@ -79,15 +79,18 @@ def provenance(pipeline: PipelineDefinition, stages: Sequence[Stage]) -> dict[st
 def _recipe(config: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe that a pipeline was made from, and its params, where the recipe's reader noted them."""
     params = config.get("params")
-    found: dict[str, Any] = {"recipe": str(config["recipe"])} if "recipe" in config else {}
-    return found | ({"params": {name: shown(value, name) for name, value in params.items()}} if params else {})
+    about: dict[str, Any] = {"recipe": str(config["recipe"])} if "recipe" in config else {}
+    return about | ({"params": {name: shown(value, name) for name, value in params.items()}} if params else {})
 
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that affect the output."""
     used = [name for name in WHERE_USED if name in sys.modules]
-    found = {name: _version(name) for name in (*PACKAGES, *used)}
-    return {"Python": platform.python_version(), **{name: one for name, one in found.items() if one}}
+    installed = {name: _version(name) for name in (*PACKAGES, *used)}
+    return {
+        "Python": platform.python_version(),
+        **{name: package_version for name, package_version in installed.items() if package_version},
+    }
 
 
 @cache
@@ -141,13 +144,13 @@ def shown(value: Any, name: str = "") -> str:
     if isinstance(value, str) and value == HIDDEN:
         return "..."
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {shown(one, str(key))}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {shown(entry, str(key))}" for key, entry in value.items()) + "}"
     if isinstance(value, list | tuple | set | frozenset):
-        some = [shown(one) for one in list(value)[:_MOST]]
+        some = [shown(element) for element in list(value)[:_MOST]]
         return "[" + ", ".join([*some, f"and {len(value) - _MOST} more"] if len(value) > _MOST else some) + "]"
     if is_dataclass(value) and not isinstance(value, type):
-        names = [one.name for one in fields(value) if one.repr and not one.name.startswith("_")]
-        inner = ", ".join(f"{one}={shown(getattr(value, one), one)}" for one in names)
+        names = [field.name for field in fields(value) if field.repr and not field.name.startswith("_")]
+        inner = ", ".join(f"{attribute}={shown(getattr(value, attribute), attribute)}" for attribute in names)
         return f"{type(value).__name__}({inner})"
     text = without_secrets(_ADDRESS.sub("", repr(value)))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
@@ -158,6 +161,6 @@ def _paths(source: SourceStage[Any, Any]) -> list[str]:
     readers = vars(source).get("readers")
     if readers is not None:
         return [path for reader in readers for path in _paths(reader)][:_MOST]
-    given = vars(source).get("file_paths", vars(source).get("path", ()))
-    many = given if isinstance(given, list | tuple) else [given]
+    paths = vars(source).get("file_paths", vars(source).get("path", ()))
+    many = paths if isinstance(paths, list | tuple) else [paths]
     return [without_secrets(str(path)) for path in many][:_MOST]

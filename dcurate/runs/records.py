@@ -36,28 +36,28 @@ def stages(report: RunReport) -> list[dict[str, Any]]:
     """A record a stage: rows and bytes in and out, seconds in its code over all slots."""
     return [
         {
-            **vars(one),
-            "stage": one.name,
-            "dropped": sum(one.dropped.values()),
-            "faulty": sum(one.faulty.values()),
-            "rows_per_s": one.rows_in / one.seconds if one.seconds else None,
-            **one.metrics,
+            **vars(stage),
+            "stage": stage.name,
+            "dropped": sum(stage.dropped.values()),
+            "faulty": sum(stage.faulty.values()),
+            "rows_per_s": stage.rows_in / stage.seconds if stage.seconds else None,
+            **stage.metrics,
         }
-        for one in report.stages
+        for stage in report.stages
     ]
 
 
 def metric_names(report: RunReport) -> list[str]:
     """Return the names of the metrics that stages logged."""
-    return sorted({name for one in report.stages for name in one.metrics})
+    return sorted({name for stage in report.stages for name in stage.metrics})
 
 
 def dropped(report: RunReport) -> list[dict[str, Any]]:
     """A record a stage and reason, the most rows first; ``faulty`` rows are in quarantine."""
     records = [
-        {"stage": one.name, "reason": reason, "rows": rows, "faulty": faulty}
-        for one in report.stages
-        for counts, faulty in ((one.dropped, False), (one.faulty, True))
+        {"stage": stage.name, "reason": reason, "rows": rows, "faulty": faulty}
+        for stage in report.stages
+        for counts, faulty in ((stage.dropped, False), (stage.faulty, True))
         for reason, rows in counts.items()
     ]
     return sorted(records, key=lambda record: (-record["rows"], record["stage"], record["reason"]))
@@ -67,13 +67,13 @@ def operators(history: History) -> list[dict[str, Any]]:
     """A record an operator: batches, seconds in its stages' code, seconds that its slots stood idle."""
     return [
         {
-            **vars(one),
-            "operator": one.name,
-            "batches": one.calls,
-            "busy": one.busy,
-            "idle_seconds": max(0.0, one.slot_seconds - one.seconds),
+            **vars(operator),
+            "operator": operator.name,
+            "batches": operator.calls,
+            "busy": operator.busy,
+            "idle_seconds": max(0.0, operator.slot_seconds - operator.seconds),
         }
-        for one in history.snapshot().operators
+        for operator in history.snapshot().operators
     ]
 
 
@@ -103,8 +103,14 @@ def timeline(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
     """A record a moment and operator; the busy share is since the moment before."""
     earlier: dict[tuple[str, int], Any] = {}
     for point in points:
-        for one in point.operators:
-            before = earlier.get((one.name, one.phase))
-            busy = one.busy_since(before) if before is not None else one.busy
-            yield {**vars(one), "time": point.time, "operator": one.name, "batches": one.calls, "busy": busy}
-            earlier[one.name, one.phase] = one
+        for operator in point.operators:
+            before = earlier.get((operator.name, operator.phase))
+            busy = operator.busy_since(before) if before is not None else operator.busy
+            yield {
+                **vars(operator),
+                "time": point.time,
+                "operator": operator.name,
+                "batches": operator.calls,
+                "busy": busy,
+            }
+            earlier[operator.name, operator.phase] = operator

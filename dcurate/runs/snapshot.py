@@ -71,16 +71,15 @@ def rate_span(operators: Sequence[OperatorFigures], least: float) -> float:
     """The seconds over which to take a rate: calls count when they end, so it spans two of the longest at least.
 
     Args:
-        operators: of all phases; those of the latest count.
+        operators: operators of all phases; those of the latest phase count.
 
     Examples:
         >>> rate_span((OperatorFigures("read", (), calls=3, seconds=90.0),), 10.0)
         60.0
     """
-    phase = max((one.phase for one in operators), default=0)
-    return max(
-        least, 2 * max((one.seconds / one.calls for one in operators if one.calls and one.phase == phase), default=0)
-    )
+    phase = max((operator.phase for operator in operators), default=0)
+    means = (operator.seconds / operator.calls for operator in operators if operator.calls and operator.phase == phase)
+    return max(least, 2 * max(means, default=0))
 
 
 def kept_share(stages: Sequence[StageStats]) -> float | None:
@@ -208,7 +207,8 @@ class RunSnapshot:
         values = dict(vars(self))
         for name in ("operators", "stages", "hosts", "latest"):
             values[name] = [
-                one.to_dict() if isinstance(one, StageStats | HostSample) else vars(one) for one in values[name]
+                record.to_dict() if isinstance(record, StageStats | HostSample) else vars(record)
+                for record in values[name]
             ]
         return values
 
@@ -216,13 +216,13 @@ class RunSnapshot:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The opposite of `to_dict`, after JSON too."""
         operators = tuple(
-            OperatorFigures(**{**one, "stages": tuple(one["stages"]), "latency": tuple(one["latency"])})
-            for one in values["operators"]
+            OperatorFigures(**{**operator, "stages": tuple(operator["stages"]), "latency": tuple(operator["latency"])})
+            for operator in values["operators"]
         )
         more = {
             "operators": operators,
             "stages": tuple(map(StageStats.from_dict, values["stages"])),
             "hosts": tuple(map(HostSample.from_dict, values["hosts"])),
-            "latest": tuple(Note(**one) for one in values["latest"]),
+            "latest": tuple(Note(**note) for note in values["latest"]),
         }
         return cls(**{**values, **more})

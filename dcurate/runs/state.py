@@ -177,7 +177,7 @@ class RunState:
         if event.phase == 0 or event.run != self.run:
             vars(self).update(vars(RunState()))
             self.run, self.pipeline, self.mode, self.started = event.run, event.pipeline, event.mode, event.time
-        self.earlier += [one.figures(name, event.time) for name, one in self.operators.items()]
+        self.earlier += [counts.figures(name, event.time) for name, counts in self.operators.items()]
         self.phase, self.phase_started, self.phase_ended = event.phase, event.time, None
         self.splits, self.splits_before, self.splits_done = None, 0, 0
         self.rows_in = self.bytes_in = self.rows_out = self.held_bytes = 0
@@ -295,7 +295,7 @@ class RunState:
             splits_before=self.splits_before,
             splits_done=self.splits_done,
             splits_finished=self.splits_finished,
-            operators=(*self.earlier, *(one.figures(name, now) for name, one in self.operators.items())),
+            operators=(*self.earlier, *(counts.figures(name, now) for name, counts in self.operators.items())),
             stages=tuple(stats.copy() for stats in self.stages.values()),
             held_bytes=self.held_bytes,
             budget_bytes=self.budget_bytes,
@@ -319,7 +319,7 @@ class RunState:
     @property
     def inner_of(self) -> str:
         """The barrier whose inner round the phase is, which counts batches; empty if it reads or writes documents."""
-        owners = {one.owner for one in self.operators.values()}
+        owners = {counts.owner for counts in self.operators.values()}
         return "" if self.reads or self.writes else next(iter(sorted(owners)), "")
 
     @property
@@ -336,8 +336,8 @@ class RunState:
         """Seconds that the phase will still take at its mean speed so far, or None if that is not known."""
         if self.splits is None or not self.splits_done:
             return None
-        left = max(self.splits - self.splits_before - self.splits_done, 0)
-        return self.elapsed(now) / self.splits_done * left
+        splits_left = max(self.splits - self.splits_before - self.splits_done, 0)
+        return self.elapsed(now) / self.splits_done * splits_left
 
 
 def _operator_name(stages: Sequence[str]) -> str:

@@ -14,8 +14,8 @@ def seconds_text(seconds: float) -> str:
         return f"{seconds * 1000:.0f} ms"
     if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes} min {remainder:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def many(number: int, noun: str) -> str:

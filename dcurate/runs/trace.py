@@ -40,7 +40,7 @@ def trace(
 
     Args:
         output: the directory that the run wrote to, or `RunPlaces`.
-        ids: of the documents, as text.
+        ids: ids of the documents, as text.
         id_field: the column with ids; the first of ``id``, ``doc_id``, ``url`` and the like if None.
         tokens: places in shards that `dcurate.TokenWriter` wrote, such as ``"tokens-00000:17"``, whose documents are
             traced as well.
@@ -113,7 +113,7 @@ class _Search:
         self._look_at_tokens(root)
         self._look(root, self._kept)
         self._look_at_examples()
-        fates = tuple(self.fates.get(one) or Fate(one, "not found") for one in self.ids)
+        fates = tuple(self.fates.get(document_id) or Fate(document_id, "not found") for document_id in self.ids)
         return Traced(fates, tuple(self.looked), self._compared())
 
     def _compared(self) -> str:
@@ -129,7 +129,8 @@ class _Search:
         """Collect all rows with a wanted id."""
         directory = self.places.at(url)
         names = [name for name in directory.files() if is_readable(name)]
-        wanted = self.ids if everyone else {one: None for one in self.ids if one not in self.fates}
+        untraced = {document_id: None for document_id in self.ids if document_id not in self.fates}
+        wanted = self.ids if everyone else untraced
         if not wanted:
             return
         self.looked.append(f"{len(names):,} files of {url}")
@@ -137,13 +138,13 @@ class _Search:
             for row in rows_with(directory, name, self.id_field, wanted):
                 take(directory, row)
             if not everyone:
-                wanted = {one: None for one in wanted if one not in self.fates}
+                wanted = {document_id: None for document_id in wanted if document_id not in self.fates}
             if not wanted:
                 return
 
     def _id_of(self, row: Row) -> str:
-        found = (str(row.values[name]) for name in self._columns(row) if name in row.values)
-        return next((value for value in found if value in self.ids), "")
+        candidates = (str(row.values[name]) for name in self._columns(row) if name in row.values)
+        return next((value for value in candidates if value in self.ids), "")
 
     def _columns(self, row: Row) -> Sequence[str]:
         return [self.id_field] if self.id_field is not None else list(row.values)
@@ -176,23 +177,23 @@ class _Search:
     def _kept(self, directory: Directory, row: Row) -> None:
         if STAGE in row.values:
             return  # rejected rows may be kept in a folder of the output
-        own = self._id_of(row)
+        document_id = self._id_of(row)
         passed = tuple(stage.name for stage in self.run.report.stages) if self.run else ()
         self.fates.setdefault(
-            own, Fate(own, "kept", _place(directory, row), passed=passed, excerpt=_excerpt(row.values))
+            document_id, Fate(document_id, "kept", _place(directory, row), passed=passed, excerpt=_excerpt(row.values))
         )
 
     def _duplicate(self, directory: Directory, row: Row) -> None:
         """A member of a group of duplicates: the one that stays is known by itself."""
-        values, own = row.values, self._id_of(row)
+        values, document_id = row.values, self._id_of(row)
         kept = values.get(_KEPT_ID) if _KEPT_ID in values else values.get(_MAX_ID)
         stays = values.get(_KEPT) if _KEPT_ID in values else not values.get(_DUPLICATE)
-        if kept is None or stays or str(kept) == own:
+        if kept is None or stays or str(kept) == document_id:
             return
-        before = self.fates.get(own) or Fate(own, "duplicate", _place(directory, row))
+        before = self.fates.get(document_id) or Fate(document_id, "duplicate", _place(directory, row))
         similarity = values.get(_SIMILARITY, values.get(_COSINE))
         known = similarity is not None and not math.isnan(similarity)
-        self.fates[own] = replace(before, duplicate_of=str(kept), similarity=similarity if known else None)
+        self.fates[document_id] = replace(before, duplicate_of=str(kept), similarity=similarity if known else None)
 
     def _look_at_tokens(self, root: str) -> None:
         """Search the spans of shards of tokens, where a document may be several times."""
@@ -204,15 +205,15 @@ class _Search:
                 span = f"{row.values['shard']}:{row.values['start']}-{row.values['end']}"
                 places.setdefault(str(row.values["doc"]), []).append((span, row))
         passed = tuple(dict.fromkeys(self._passed(self.run))) if places else ()
-        for own, found in places.items():
-            first = found[0][1].values
-            place = self._in_input(own, str(first["source"]))
+        for document_id, spans in places.items():
+            first = spans[0][1].values
+            place = self._in_input(document_id, str(first["source"]))
             place = place or f"{first['source']}, row {first['row']} (counted from 0)"
-            at = tuple(one for one, _ in found)
-            self.fates.setdefault(own, Fate(own, "kept", place, passed=passed, tokens=at))
+            at = tuple(span for span, _ in spans)
+            self.fates.setdefault(document_id, Fate(document_id, "kept", place, passed=passed, tokens=at))
         self.looked += [f"{len(names):,} tables of spans"] if names else []
 
-    def _in_input(self, own: str, split: str) -> str:
+    def _in_input(self, document_id: str, split: str) -> str:
         """The place of a document in the file that it was read from; empty if that is not there any more."""
         name = _PART.sub("", split)
         for root in self._inputs(self.run):
@@ -221,7 +222,7 @@ class _Search:
                 continue
             directory = self.places.at(folder)
             try:
-                row = next(rows_with(directory, name, self.id_field, {own: None}), None)
+                row = next(rows_with(directory, name, self.id_field, {document_id: None}), None)
             except DataError:  # the input was moved or changed since
                 continue
             if row is not None:
@@ -256,24 +257,24 @@ class _Search:
             return
         for stage in self.run.report.stages:
             for reason, examples in stage.examples.items():
-                for one in examples:
-                    own = str(one.get("id", ""))
-                    if own in self.ids and own not in self.fates:
-                        self.fates[own] = Fate(
-                            id=own,
+                for example in examples:
+                    document_id = str(example.get("id", ""))
+                    if document_id in self.ids and document_id not in self.fates:
+                        self.fates[document_id] = Fate(
+                            id=document_id,
                             outcome="dropped" if reason in stage.dropped else "quarantined",
                             place=f"the report in {self.run.address}",
                             stage=stage.name,
                             reason=reason,
                             passed=self._before(stage.name),
-                            score=one.get("score"),
+                            score=example.get("score"),
                             keeps=keeps_of(self.run, stage.name),
-                            excerpt=str(one.get("excerpt", "")),
+                            excerpt=str(example.get("excerpt", "")),
                         )
 
     def _before(self, stage: str) -> tuple[str, ...]:
         """The stages that a document passed before one took it out."""
-        names = [one.name for one in self.run.report.stages] if self.run else []
+        names = [stats.name for stats in self.run.report.stages] if self.run else []
         return tuple(names[: names.index(stage)]) if stage in names else ()
 
 

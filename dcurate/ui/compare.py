@@ -77,10 +77,13 @@ class Comparison(JupyterMixin):
     @property
     def headline(self) -> str:
         """The largest changes, in a sentence."""
-        changed = [one for one in self.reasons if one.more][:_NAMED]
+        changed = [change for change in self.reasons if change.more][:_NAMED]
         if not changed:
             return "No stage removed more or fewer documents than in the other run."
-        named = [f"{one.stage} {one.more:+,}" + (f" ({one.name})" if one.name != one.stage else "") for one in changed]
+        named = [
+            f"{change.stage} {change.more:+,}" + (f" ({change.name})" if change.name != change.stage else "")
+            for change in changed
+        ]
         return f"Documents removed changed most by {', '.join(named)}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,20 +97,24 @@ class Comparison(JupyterMixin):
         for title, heads, rows in self.tables():
             if rows:
                 yield _drawn(title, heads, rows)
-        for one in self.unknown:
-            yield Text(f"not compared: {one}", "dim")
+        for message in self.unknown:
+            yield Text(f"not compared: {message}", "dim")
 
     def tables(self) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]]]]:
         """Each table: its title, heads, and rows of text."""
-        yield "As a whole", ("", "A", "B"), [(one.name, one.first, one.second) for one in self.figures]
+        yield "As a whole", ("", "A", "B"), [(figure.name, figure.first, figure.second) for figure in self.figures]
         heads = ("of", "setting", "A", "B")
         yield (
             "Settings and versions that differ",
             heads,
-            [(one.of, one.name, one.first or "–", one.second or "–") for one in self.settings],
+            [(setting.of, setting.name, setting.first or "–", setting.second or "–") for setting in self.settings],
         )
-        yield "Documents left by each stage", ("stage", *_SIDES), [(one.stage, *_sides(one)) for one in self.left]
-        reasons: list[Sequence[str]] = [(one.stage, one.name, *_sides(one)) for one in self.reasons]
+        yield (
+            "Documents left by each stage",
+            ("stage", *_SIDES),
+            [(change.stage, *_sides(change)) for change in self.left],
+        )
+        reasons: list[Sequence[str]] = [(change.stage, change.name, *_sides(change)) for change in self.reasons]
         yield "Documents removed", ("stage", "reason", *_SIDES), reasons
 
 
@@ -164,7 +171,7 @@ def compare(first: RecordedRun, second: RecordedRun) -> Comparison:
         settings=(*_settings(first, second), *_versions(first, second)),
         figures=tuple(_figures(first.report, second.report)),
         left=tuple(_left(first.report, second.report)),
-        reasons=tuple(sorted(_reasons(first.report, second.report), key=lambda one: -abs(one.more))),
+        reasons=tuple(sorted(_reasons(first.report, second.report), key=lambda change: -abs(change.more))),
         unknown=tuple(dict.fromkeys((*_unknown("A", first), *_unknown("B", second)))),
     )
 
@@ -206,11 +213,11 @@ def _bytes_in(run: RunReport) -> int:
 
 def _figures(first: RunReport, second: RunReport) -> Iterator[Difference]:
     for name, of in _FIGURES:
-        one, other = of(first), of(second)
-        if name in ("input", "output") and one and other:
-            other = f"{other} ({'the same' if one == other else 'another'})"
-        if one or other:
-            yield Difference("run", name, one, other)
+        first_text, second_text = of(first), of(second)
+        if name in ("input", "output") and first_text and second_text:
+            second_text = f"{second_text} ({'the same' if first_text == second_text else 'another'})"
+        if first_text or second_text:
+            yield Difference("run", name, first_text, second_text)
 
 
 def _settings(first: RecordedRun, second: RecordedRun) -> Iterator[Difference]:
@@ -227,14 +234,14 @@ def _settings(first: RecordedRun, second: RecordedRun) -> Iterator[Difference]:
 
 def _stages_of(run: RecordedRun) -> dict[str, dict[str, Any]]:
     stages = run.about.get("stages", ())
-    return {str(one["name"]): {"class": one.get("kind", ""), **one.get("settings", {})} for one in stages}
+    return {str(stage["name"]): {"class": stage.get("kind", ""), **stage.get("settings", {})} for stage in stages}
 
 
 def _differing(of: str, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Difference]:
     for name in dict.fromkeys((*mine, *theirs)):
-        one, other = str(mine.get(name, "")), str(theirs.get(name, ""))
-        if one != other:
-            yield Difference(of, name, one, other)
+        my_value, their_value = str(mine.get(name, "")), str(theirs.get(name, ""))
+        if my_value != their_value:
+            yield Difference(of, name, my_value, their_value)
 
 
 def _versions(first: RecordedRun, second: RecordedRun) -> Iterator[Difference]:
@@ -254,12 +261,12 @@ def _reasons(first: RunReport, second: RunReport) -> Iterator[CountChange]:
 
 
 def _taken_out(stages: Sequence[StageStats]) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
+    removed: dict[tuple[str, str], int] = {}
     for stage in stages:
         for counts in (stage.dropped, stage.faulty):
             for reason, rows in counts.items():
-                found[stage.name, reason] = found.get((stage.name, reason), 0) + rows
-    return found
+                removed[stage.name, reason] = removed.get((stage.name, reason), 0) + rows
+    return removed
 
 
 def comparison_page(found: Comparison) -> str:

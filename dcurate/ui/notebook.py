@@ -126,7 +126,7 @@ def live_html(run: RunState, pace: Pace, now: float) -> str:
         pace: has seen the latest snapshot; gives the current rates.
     """
     done = run.splits_before + run.splits_done
-    operators = [_operator(pace, one) for one in pace.present.operators]
+    operators = [_operator(pace, operator) for operator in pace.present.operators]
     # Once the run has ended, some columns have nothing to say.
     shown = [number for number in range(len(HEADS)) if number == 0 or any(row[number] for row in operators)]
     return render(
@@ -155,18 +155,18 @@ def _flow(pace: Pace) -> list[str]:
     return [f"{rows_in}, {rows_out} ({pace.rows_out_per_s:,.0f}/s)", f"{decimal(int(pace.bytes_per_s))}/s"]
 
 
-def _operator(pace: Pace, one: OperatorFigures) -> tuple[str, ...]:
+def _operator(pace: Pace, operator: OperatorFigures) -> tuple[str, ...]:
     """A row of the table of operators."""
-    over = one.phase < pace.present.phase or pace.present.ended is not None
-    busy = one.busy if over else pace.busy(one.name)
+    over = operator.phase < pace.present.phase or pace.present.ended is not None
+    busy = operator.busy if over else pace.busy(operator.name)
     return (
-        one.name,
-        f"{one.slots:,}" if not over else "",
+        operator.name,
+        f"{operator.slots:,}" if not over else "",
         "" if busy is None else f"{100 * busy:.0f} %",
-        f"{one.calls:,}",
-        "" if over else f"{pace.calls_per_s(one.name):,.1f}",
-        seconds_text(one.seconds / one.calls) if one.calls else "",
-        f"{many(one.waiting, 'task')}, {decimal(one.waiting_bytes)}" if one.waiting_bytes else "",
+        f"{operator.calls:,}",
+        "" if over else f"{pace.calls_per_s(operator.name):,.1f}",
+        seconds_text(operator.seconds / operator.calls) if operator.calls else "",
+        f"{many(operator.waiting, 'task')}, {decimal(operator.waiting_bytes)}" if operator.waiting_bytes else "",
     )
 
 

@@ -67,7 +67,10 @@ class Pace:
 
     def busy(self, operator: str) -> float | None:
         """Share of an operator's slots that are busy; None where it had none."""
-        then, now = ({one.name: one for one in each.operators}.get(operator) for each in (self._seen[0], self.present))
+        then, now = (
+            {figures.name: figures for figures in snapshot.operators}.get(operator)
+            for snapshot in (self._seen[0], self.present)
+        )
         if now is None:
             return None
         return now.busy_since(then) if then is not None and then is not now else now.busy
@@ -81,4 +84,4 @@ class Pace:
 
     @staticmethod
     def _calls(snapshot: RunSnapshot, operator: str) -> int:
-        return sum(one.calls for one in snapshot.operators if one.name == operator)
+        return sum(figures.calls for figures in snapshot.operators if figures.name == operator)

@@ -36,7 +36,7 @@ def page(profile: ProfileSummary) -> str:
         profile=profile,
         figures=_figures(profile),
         lengths=[profile.distributions[name] for name in _LENGTHS if name in profile.distributions],
-        ranked=sorted(enumerate(profile.filters), key=lambda one: -one[1].drops),
+        ranked=sorted(enumerate(profile.filters), key=lambda numbered_filter: -numbered_filter[1].drops),
         most_values=_SHOWN_VALUES,
         drawn=_drawn,
         suggestion=suggestion_text,
@@ -72,11 +72,11 @@ def _short(number: int) -> str:
     return str(number)
 
 
-def _drawn(each: Distribution, cuts: Sequence[DroppedSide] = (), log: bool = False) -> str:
+def _drawn(distribution: Distribution, cuts: Sequence[DroppedSide] = (), log: bool = False) -> str:
     """Draw a histogram with the suggested thresholds."""
-    bars = each.histogram
+    bars = distribution.histogram
     marks = [(cut.suggested.value, cut.suggested.keeps) for cut in cuts if cut.suggested is not None]
-    return histogram(bars, marks, whole=each.whole, across=_is_geometric(bars), log=log)
+    return histogram(bars, marks, whole=distribution.whole, across=_is_geometric(bars), log=log)
 
 
 def _is_geometric(bars: Sequence[Bar]) -> bool:

@@ -99,11 +99,18 @@ def _lengths(profile: ProfileSummary) -> Table:
     for head in ("min", "p5", "median", "mean", "p95", "max"):
         table.add_column(head, justify="right")
     table.add_column("", no_wrap=True)
-    for each in profile.distributions.values():
-        quantiles = each.quantiles
-        figures = [each.least, quantiles.get(0.05), quantiles.get(0.5), each.mean, quantiles.get(0.95), each.most]
-        cells = [number_text(round(value) if value is not None and each.whole else value) for value in figures]
-        table.add_row(each.name, *cells, Text(spark(each), "cyan"))
+    for distribution in profile.distributions.values():
+        quantiles = distribution.quantiles
+        figures = [
+            distribution.least,
+            quantiles.get(0.05),
+            quantiles.get(0.5),
+            distribution.mean,
+            quantiles.get(0.95),
+            distribution.most,
+        ]
+        cells = [number_text(round(value) if value is not None and distribution.whole else value) for value in figures]
+        table.add_row(distribution.name, *cells, Text(spark(distribution), "cyan"))
     return table
 
 
@@ -119,8 +126,8 @@ def _counts(column: str, values: object, documents: int) -> Table:
     for value, number in shown[:_SHOWN_VALUES]:
         table.add_row(Text(value), f"{number:,}", share(number, documents))
     if len(shown) > _SHOWN_VALUES:
-        rest = sum(number for _, number in shown[_SHOWN_VALUES:])
-        table.add_row(f"{len(shown) - _SHOWN_VALUES:,} others", f"{rest:,}", share(rest, documents))
+        remaining = sum(number for _, number in shown[_SHOWN_VALUES:])
+        table.add_row(f"{len(shown) - _SHOWN_VALUES:,} others", f"{remaining:,}", share(remaining, documents))
     return table
 
 
@@ -131,16 +138,16 @@ def _filters(profile: ProfileSummary) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("scores", no_wrap=True)
     table.add_column(f"at most {100 * profile.most_dropped:g} % with")
-    for each in profile.filters:
+    for filter_profile in profile.filters:
         table.add_row(
-            Text(each.name),
-            f"{each.drops:,}",
-            share(each.drops, profile.documents),
-            f"{each.first:,}",
-            f"{each.only:,}",
-            number_text(each.scores.quantiles.get(0.5)),
-            Text(spark(each.scores), "cyan"),
-            Text(suggestion_text(each), "yellow"),
+            Text(filter_profile.name),
+            f"{filter_profile.drops:,}",
+            share(filter_profile.drops, profile.documents),
+            f"{filter_profile.first:,}",
+            f"{filter_profile.only:,}",
+            number_text(filter_profile.scores.quantiles.get(0.5)),
+            Text(spark(filter_profile.scores), "cyan"),
+            Text(suggestion_text(filter_profile), "yellow"),
         )
     return table
 
@@ -163,4 +170,4 @@ def spark(distribution: Distribution, width: int = _SPARK) -> str:
     size = -(-len(counts) // width) if counts else 1
     sums = [sum(counts[start : start + size]) for start in range(0, len(counts), size)]
     top = max(sums, default=0)
-    return "".join(_BLOCKS[-(-8 * each // top)] if top else _BLOCKS[0] for each in sums)
+    return "".join(_BLOCKS[-(-8 * total // top)] if top else _BLOCKS[0] for total in sums)

@@ -180,7 +180,7 @@ class JsonProgress:
             **{name: getattr(snapshot, name) for name in shown},
             "splits_done": snapshot.splits_before + snapshot.splits_done,
             "seconds": round(snapshot.elapsed, 3),
-            "operators": {one.name: _operator_dict(one) for one in snapshot.operators},
+            "operators": {operator.name: _operator_dict(operator) for operator in snapshot.operators},
             "notes": [note.text for note in snapshot.latest[len(snapshot.latest) - new :]],
             "state": state,
             **({"error": snapshot.error} if snapshot.error else {}),
@@ -206,8 +206,8 @@ def setting_up(run: RunState, now: float) -> str:
     """What happens before the first slot is ready."""
     if run.compiling is None:
         return SETTING_UP
-    left = max(1, round(run.compiling.seconds - (now - run.compiling.time)))
-    return f"compiling {many(run.compiling.kernels, 'kernel')}, about {left} s left, once on this machine"
+    remaining_s = max(1, round(run.compiling.seconds - (now - run.compiling.time)))
+    return f"compiling {many(run.compiling.kernels, 'kernel')}, about {remaining_s} s left, once on this machine"
 
 
 def progress_line(run: RunState, pace: Pace, now: float) -> str:
@@ -301,7 +301,7 @@ _STYLES = {"lost": "yellow", "hung": "yellow", "error": "red"}
 
 def _operators(pace: Pace) -> RenderableType:
     snapshot = pace.present
-    shown = [one for one in snapshot.operators if one.phase == snapshot.phase]
+    shown = [operator for operator in snapshot.operators if operator.phase == snapshot.phase]
     table = Table.grid(padding=(0, 2))
     table.add_row(
         "",
@@ -310,23 +310,23 @@ def _operators(pace: Pace) -> RenderableType:
             for title in ("slots", "busy", "batches", "a second", "each", "wait for it")
         ),
     )
-    for one in shown:
-        busy = pace.busy(one.name)
+    for operator in shown:
+        busy = pace.busy(operator.name)
         table.add_row(
-            Text(f"  {one.name}"),
-            Text(f"{one.slots:,}", justify="right"),
+            Text(f"  {operator.name}"),
+            Text(f"{operator.slots:,}", justify="right"),
             Text("" if busy is None else f"{100 * busy:.0f} %", justify="right"),
-            Text(f"{one.calls:,}", justify="right"),
-            Text(f"{pace.calls_per_s(one.name):,.1f}", justify="right"),
-            Text(seconds_text(one.seconds / one.calls) if one.calls else "", justify="right"),
-            Text(_queue(one, snapshot), justify="right"),
+            Text(f"{operator.calls:,}", justify="right"),
+            Text(f"{pace.calls_per_s(operator.name):,.1f}", justify="right"),
+            Text(seconds_text(operator.seconds / operator.calls) if operator.calls else "", justify="right"),
+            Text(_queue(operator, snapshot), justify="right"),
         )
     return table
 
 
-def _queue(one: OperatorFigures, snapshot: RunSnapshot) -> str:
+def _queue(operator: OperatorFigures, snapshot: RunSnapshot) -> str:
     """The queue of an operator; for the first, the source."""
-    first = one.name == next(each.name for each in snapshot.operators if each.phase == snapshot.phase)
-    if first or not (one.waiting or one.waiting_bytes):
+    first = operator.name == next(figures.name for figures in snapshot.operators if figures.phase == snapshot.phase)
+    if first or not (operator.waiting or operator.waiting_bytes):
         return ""
-    return f"{one.waiting:,} {'batch' if one.waiting == 1 else 'batches'}, {decimal(one.waiting_bytes)}"
+    return f"{operator.waiting:,} {'batch' if operator.waiting == 1 else 'batches'}, {decimal(operator.waiting_bytes)}"

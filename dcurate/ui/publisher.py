@@ -23,7 +23,7 @@ class SnapshotPublisher:
 
     Args:
         client: connected to the scheduler.
-        history: of the run.
+        history: history of the run.
     """
 
     def __init__(self, client: Client, history: History) -> None:

@@ -59,7 +59,7 @@ class Frame:
         """Distance from the left edge in pixels."""
         low, high, at = self.low, self.high, value
         if self.across:
-            low, high, at = (math.log(max(one, 1e-12)) for one in (low, high, at))
+            low, high, at = (math.log(max(number, 1e-12)) for number in (low, high, at))
         share = (at - low) / (high - low) if high > low else 0.5
         return round(_LEFT + min(max(share, 0.0), 1.0) * (WIDTH - _LEFT - _RIGHT), 1)
 
@@ -90,13 +90,13 @@ def over_time(
     """
     if len(times) < 2 or not series:
         return Markup()
-    tops = _stacked(series) if stacked else [list(one.values) for one in series]
+    tops = _stacked(series) if stacked else [list(line.values) for line in series]
     most = max((value for values in tops for value in values if value is not None), default=0.0)
     frame = Frame(times[0], times[-1], ceiling(max(most, limit or 0.0)))
     parts = [_grid(frame, label), _time_axis(frame)]
     below: Sequence[float | None] = [0.0] * len(times)
-    for one, values in zip(series, tops, strict=True):
-        parts.append(_area(frame, times, below, values, one) if stacked else _line(frame, times, values, one.colour))
+    for line, values in zip(series, tops, strict=True):
+        parts.append(_area(frame, times, below, values, line) if stacked else _line(frame, times, values, line.colour))
         below = values if stacked else below
     if limit:
         parts.append(_across(frame, limit))
@@ -180,14 +180,14 @@ def _tick(frame: Frame, value: float, words: str) -> str:
     return _text(WIDTH - 1 if at_end else x, HEIGHT - 6, words, "end" if at_end else "middle")
 
 
-def _number_axis(frame: Frame, whole: bool) -> str:
+def _number_axis(frame: Frame, whole_numbers: bool) -> str:
     if frame.across:
         first, last = math.ceil(math.log10(frame.low) - 1e-9), math.floor(math.log10(frame.high) + 1e-9)
         step = max(1, -(-(last - first + 1) // 6))
         marks = [10.0**power for power in range(first, last + 1, step)]
     else:
         step_ = ceiling((frame.high - frame.low) / 5)
-        step_ = max(1.0, float(round(step_))) if whole else step_
+        step_ = max(1.0, float(round(step_))) if whole_numbers else step_
         first = math.ceil(frame.low / step_ - 1e-9)
         marks = [step_ * number for number in range(first, int(frame.high / step_ + 1e-9) + 1)]
     return "".join(_tick(frame, value, short(value)) for value in marks)
@@ -205,19 +205,19 @@ def _line(frame: Frame, times: Sequence[float], values: Sequence[float | None], 
 
 
 def _area(
-    frame: Frame, times: Sequence[float], below: Sequence[float | None], above: Sequence[float | None], one: LineSeries
+    frame: Frame, times: Sequence[float], below: Sequence[float | None], above: Sequence[float | None], line: LineSeries
 ) -> str:
     up = [f"{frame.x(at)} {frame.y(value or 0.0)}" for at, value in zip(times, above, strict=True)]
     back = [f"{frame.x(at)} {frame.y(value or 0.0)}" for at, value in zip(times, below, strict=True)]
     path = f"M{'L'.join(up)}L{'L'.join(reversed(back))}Z"
-    return f'<path d="{path}" fill="{one.colour}" fill-opacity=".75" stroke="{one.colour}" stroke-width=".6"/>'
+    return f'<path d="{path}" fill="{line.colour}" fill-opacity=".75" stroke="{line.colour}" stroke-width=".6"/>'
 
 
 def _stacked(series: Sequence[LineSeries]) -> list[list[float | None]]:
     tops: list[list[float | None]] = []
     total = [0.0] * len(series[0].values)
-    for one in series:
-        total = [sum_ + (value or 0.0) for sum_, value in zip(total, one.values, strict=True)]
+    for line in series:
+        total = [sum_ + (value or 0.0) for sum_, value in zip(total, line.values, strict=True)]
         tops.append(list(total))
     return tops
 
@@ -234,7 +234,7 @@ def _bands(frame: Frame, times: Sequence[float], series: Sequence[LineSeries], l
     drawn = []
     for place in places:
         left, right = frame.x(times[place]), frame.x(times[min(place + step, len(times) - 1)])
-        known = [(one.name, one.values[place]) for one in series]
+        known = [(line.name, line.values[place]) for line in series]
         lines = [clock(times[place] - frame.low), *(f"{name}: {label(value)}" for name, value in known if value)]
         title = f"<title>{escape(chr(10).join(lines))}</title>"
         box = f'x="{left}" y="{_TOP}" width="{max(right - left, 1):.1f}" height="{HEIGHT - _TOP - _BOTTOM}"'
@@ -258,8 +258,8 @@ def _above(bars: Sequence[Bar]) -> float:
     return first.high**2 / bars[1].high if len(bars) > 1 and first.high > 0 else max(first.high, 1e-9) / 10
 
 
-def _range(bar: Bar, whole: bool) -> str:
-    if not whole:
+def _range(bar: Bar, whole_numbers: bool) -> str:
+    if not whole_numbers:
         return f"{bar.low:.4g} to {bar.high:.4g}"
     first, last = math.floor(bar.low) + 1, math.floor(bar.high)
     return f"{first:,}" if first >= last else f"{first:,} to {last:,}"
@@ -300,8 +300,8 @@ def clock(seconds: float) -> str:
     """
     if seconds < 60:
         return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes}:{remainder:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{remainder:02}"
 
 
 def short(value: float) -> str:

@@ -103,8 +103,8 @@ def _table(report: RunReport, width: int) -> Iterator[Text]:
     widths = [max(map(cell_len, texts)) for texts in cells]
     for place, column in enumerate(columns):
         if column.wraps:
-            others = sum(widths) - widths[place] + 2 * len(widths) + 1
-            widths[place] = min(widths[place], max(width - others, _NARROWEST))
+            taken_width = sum(widths) - widths[place] + 2 * len(widths) + 1
+            widths[place] = min(widths[place], max(width - taken_width, _NARROWEST))
     head, *rows = zip(*cells, strict=True)
     total = rows.pop() if report.stages else None
     yield from (_line(line, "bold") for line in _row(columns, head, widths))
@@ -118,9 +118,9 @@ def _table(report: RunReport, width: int) -> Iterator[Text]:
 
 def _cells(report: RunReport, columns: Sequence[_Column]) -> tuple[Sequence[_Column], list[list[str]]]:
     """The columns, and the texts of each: its title, a text for each stage, and for the run if there are stages."""
-    whole = [report] if report.stages else []
+    totals = [report] if report.stages else []
     return columns, [
-        [column.title, *map(column.of_stage, report.stages), *map(column.of_run, whole)] for column in columns
+        [column.title, *map(column.of_stage, report.stages), *map(column.of_run, totals)] for column in columns
     ]
 
 
@@ -130,7 +130,7 @@ def _least(columns: Sequence[_Column], cells: Sequence[Sequence[str]]) -> int:
         [word for text in texts for word in text.split() or [""]] if column.wraps else texts
         for column, texts in zip(columns, cells, strict=True)
     )
-    return sum(max(map(cell_len, each)) + 2 for each in parts) + 1
+    return sum(max(map(cell_len, words)) + 2 for words in parts) + 1
 
 
 def _row(columns: Sequence[_Column], texts: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
@@ -192,8 +192,8 @@ def _why(stage: StageStats) -> str:
     """
     dropped = "" if set(stage.dropped) == {stage.name} else _reasons(stage.dropped)
     faulty = f"{_quarantined(stage.faulty)}: {_reasons(stage.faulty)}" if stage.faulty else ""
-    found = f"found {_ranked(stage.found)}" if stage.found else ""
-    return "; ".join(filter(None, (dropped, faulty, found)))
+    findings = f"found {_ranked(stage.found)}" if stage.found else ""
+    return "; ".join(filter(None, (dropped, faulty, findings)))
 
 
 def _reasons(reasons: Mapping[str, int]) -> str:
@@ -267,9 +267,9 @@ def _places(report: RunReport, page: str | None, width: int) -> Iterator[Text]:
             else "",
         ),
     ]
-    given = [(name, value) for name, value in lines if value]
-    indent = max(len(name) for name, _ in given) + 2
-    for name, value in given:
+    shown = [(name, value) for name, value in lines if value]
+    indent = max(len(name) for name, _ in shown) + 2
+    for name, value in shown:
         parts = [part for line in value.splitlines() for part in textwrap.wrap(line, max(width - indent, _NARROWEST))]
         for place, part in enumerate(parts):
             line = _line(("" if place else name).ljust(indent) + part)

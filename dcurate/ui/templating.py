@@ -52,14 +52,14 @@ def labelled(rows: str, heads: Sequence[str]) -> Markup:
         Markup('<tr><th>read</th><td data-head="documents">8</td></tr>')
     """
 
-    def row(found: re.Match[str]) -> str:
+    def row(match: re.Match[str]) -> str:
         column = iter(heads)
 
         def cell(tag: re.Match[str]) -> str:
             head = next(column, "")
             return f'<td data-head="{escape(head)}"' if head and tag[0] == "<td" else tag[0]
 
-        return re.sub(r"<t[dh]\b", cell, found[0])
+        return re.sub(r"<t[dh]\b", cell, match[0])
 
     return Markup(re.sub(r"<tr\b.*?</tr>", row, rows, flags=re.S))
 
@@ -77,7 +77,7 @@ def breakable(text: object) -> Markup:
 
 @cache
 def _environment() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("dcurate.ui"),
         bytecode_cache=_TemplateCache(),
         autoescape=select_autoescape(),
@@ -85,7 +85,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
+    environment.filters |= {
         "breakable": breakable,
         "brief": brief,
         "clock": clock,
@@ -97,5 +97,5 @@ def _environment() -> Environment:
         "seconds": seconds_text,
         "width": "{:.2%}".format,
     }
-    found.globals["share"] = share
-    return found
+    environment.globals["share"] = share
+    return environment

@@ -31,7 +31,7 @@ def card(run: RecordedRun, folder: HubFolder, names: Collection[str], before: st
     The YAML at its top stays as it is.
 
     Args:
-        run: that wrote the files.
+        run: run that wrote the files.
         folder: where the files are.
         names: the files of the output.
         before: the card that is there; None if there is none.
@@ -80,7 +80,7 @@ def _size(rows: int) -> str:
 
 def _section(run: RecordedRun) -> str:
     report, version = run.report, run.about.get("versions", {}).get("dcurate", "")
-    rows = [[one.name, f"{one.rows_in:,}", f"{one.rows_out:,}", _why(one)] for one in report.stages]
+    rows = [[stage.name, f"{stage.rows_in:,}", f"{stage.rows_out:,}", _why(stage)] for stage in report.stages]
     lines = [
         "## How it was made",
         "",
@@ -98,10 +98,10 @@ def _section(run: RecordedRun) -> str:
 
 def _why(stage: StageStats) -> str:
     """The rows that a stage took out, by reason, most first."""
-    found = sorted([*stage.dropped.items(), *stage.faulty.items()], key=lambda pair: (-pair[1], pair[0]))
-    shown: Sequence[str] = [f"{reason}: {rows:,}" for reason, rows in found[:_REASONS]]
-    rest = sum(rows for _, rows in found[_REASONS:])
-    return "; ".join([*shown, f"other: {rest:,}"] if rest else shown)
+    counts = sorted([*stage.dropped.items(), *stage.faulty.items()], key=lambda pair: (-pair[1], pair[0]))
+    shown: Sequence[str] = [f"{reason}: {rows:,}" for reason, rows in counts[:_REASONS]]
+    remaining = sum(rows for _, rows in counts[_REASONS:])
+    return "; ".join([*shown, f"other: {remaining:,}"] if remaining else shown)
 
 
 def _cell(text: str) -> str:

@@ -56,7 +56,7 @@ class Hub:
 
     Args:
         target: the data set and the folder in it.
-        hf_token: of a user who may write; that of ``hf auth login`` or of ``HF_TOKEN`` by default.
+        hf_token: token of a user who may write; that of ``hf auth login`` or of ``HF_TOKEN`` by default.
         wait: called with the seconds to wait.
     """
 
@@ -91,12 +91,12 @@ class Hub:
         tree = self._asked(
             lambda: list(self._api.list_repo_tree(**self._place, revision=self.target.revision, recursive=True))
         )
-        found = {}
+        stored = {}
         for file in tree:
             if isinstance(file, self._library.hf_api.RepoFile):
                 lfs = file.lfs
-                found[file.path] = Stored(file.size, lfs.sha256 if lfs else file.blob_id, large=lfs is not None)
-        return found
+                stored[file.path] = Stored(file.size, lfs.sha256 if lfs else file.blob_id, large=lfs is not None)
+        return stored
 
     def read(self, path: str) -> str:
         """Return the text of a small file."""
@@ -116,7 +116,7 @@ class Hub:
         Args:
             adds: content by path.
             deletes: paths.
-            message: of the commit.
+            message: message of the commit.
 
         Raises:
             ResourceError: the Hub cannot be reached, or refuses.
@@ -129,8 +129,8 @@ class Hub:
         def go() -> None:
             nonlocal tried
             if tried:
-                there = self.files()
-                for path in [path for path in operations if _is_done(path, adds.get(path), there)]:
+                stored = self.files()
+                for path in [path for path in operations if _is_done(path, adds.get(path), stored)]:
                     del operations[path]
             tried = True
             if operations:
@@ -184,8 +184,8 @@ class Hub:
         )
 
     def _shown(self, error: Exception) -> str:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        text = (getattr(error, "server_message", None) or said[0]).rstrip(".")
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        text = (getattr(error, "server_message", None) or lines[0]).rstrip(".")
         return text.replace(self.hf_token, "***") if self.hf_token else text
 
 
@@ -201,15 +201,15 @@ def seconds_asked(headers: Mapping[str, str]) -> float | None:
     return float(limit[1]) if after is None and limit else after
 
 
-def _is_done(path: str, content: Path | bytes | None, there: Mapping[str, Stored]) -> bool:
+def _is_done(path: str, content: Path | bytes | None, stored: Mapping[str, Stored]) -> bool:
     """Whether a file is as it is to be: there with this content, or not there."""
     if content is None:
-        return path not in there
-    if path not in there:
+        return path not in stored
+    if path not in stored:
         return False
     if isinstance(content, Path):
-        return there[path].equals(content)
-    return there[path].digest in digests(content)
+        return stored[path].equals(content)
+    return stored[path].digest in digests(content)
 
 
 def digests(content: bytes) -> tuple[str, str]:

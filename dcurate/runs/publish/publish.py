@@ -79,8 +79,8 @@ def publish(
             deletes them with the last commit, ``"ignore"`` leaves them.
         private: whether a data set that is made is seen by you and your organization only; one that is there stays as
             it is.
-        hf_token: of a user who may write; that of ``hf auth login`` or ``HF_TOKEN`` by default. Never shown.
-        storage_options: of the output, for fsspec.
+        hf_token: token of a user who may write; that of ``hf auth login`` or ``HF_TOKEN`` by default. Never shown.
+        storage_options: options of the output's file system, for fsspec.
 
     Raises:
         DataError: the output has no finished run, or no files; or the folder holds other files.
@@ -108,27 +108,28 @@ def publish(
         raise DataError(f"{directory.url!r} holds no files to publish; name the output directory of a run")
     hub = Hub(folder, hf_token)
     hub.open(private)
-    there = hub.files()
-    own = {folder.path(name) for name in sizes}
-    others = [path for path in there if path.startswith(f"{folder.folder}/") and path not in own]
-    if others and mode == "error":
+    stored = hub.files()
+    output_paths = {folder.path(name) for name in sizes}
+    other_paths = [path for path in stored if path.startswith(f"{folder.folder}/") and path not in output_paths]
+    if other_paths and mode == "error":
         raise DataError(
-            f"{str(folder)!r} holds {len(others):,} files that are not of this output (first: {min(others)!r}); give "
-            "mode='overwrite' to delete them, mode='ignore' to leave them, or another folder"
+            f"{str(folder)!r} holds {len(other_paths):,} files that are not of this output (first: "
+            f"{min(other_paths)!r}); give mode='overwrite' to delete them, mode='ignore' to leave them, or "
+            "another folder"
         )
-    deletes = others if mode == "overwrite" else []
-    text = card(run, folder, sizes, hub.read(CARD) if CARD in there else None)
+    deletes = other_paths if mode == "overwrite" else []
+    text = card(run, folder, sizes, hub.read(CARD) if CARD in stored else None)
     if not is_valid(text):
         raise DataError(f"the YAML at the top of {CARD} of data set {folder.repo!r} cannot be read; correct it there")
     sent = commits = 0
     for names in _batches(sizes):
         with _local(directory, names) as paths:
             new = {folder.path(name): path for name, path in paths.items()}
-            new = {path: local for path, local in new.items() if path not in there or not there[path].equals(local)}
+            new = {path: local for path, local in new.items() if path not in stored or not stored[path].equals(local)}
             if new:
                 hub.commit(new, [], f"Add {len(new):,} files with dcurate")
                 sent, commits = sent + len(new), commits + 1
-    if deletes or _differs(there.get(CARD), text):
+    if deletes or _differs(stored.get(CARD), text):
         hub.commit({CARD: text.encode()}, deletes, "Describe the run with dcurate")
         commits += 1
     after = hub.files()
@@ -203,5 +204,5 @@ def _local(directory: Directory, names: Sequence[str]) -> Iterator[dict[str, Pat
         yield paths
 
 
-def _differs(there: Stored | None, text: str) -> bool:
-    return there is None or there.digest not in digests(text.encode())
+def _differs(stored: Stored | None, text: str) -> bool:
+    return stored is None or stored.digest not in digests(text.encode())

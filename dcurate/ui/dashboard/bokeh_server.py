@@ -19,7 +19,7 @@ def serve(scheduler: Scheduler, store: Runs) -> bool:
     Call it on the scheduler's event loop; a second call for the same scheduler does nothing.
 
     Args:
-        scheduler: whose dashboard the pages are added to.
+        scheduler: scheduler whose dashboard the pages are added to.
         store: has the histories of the runs.
 
     Returns:

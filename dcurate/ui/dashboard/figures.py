@@ -23,8 +23,8 @@ def throughput(source: Any, x_range: Any) -> Drawing:
         (INK, "documents out", "@rate_out{custom}/s"),
         ("", "input", "@bytes_in{custom}"),
     ]
-    said = {"@rate_in": hover_of("count"), "@rate_out": hover_of("count"), "@bytes_in": hover_of("bytes/s")}
-    figure.add_tools(hover(read, tooltip(lines), said))
+    formatters = {"@rate_in": hover_of("count"), "@rate_out": hover_of("count"), "@bytes_in": hover_of("bytes/s")}
+    figure.add_tools(hover(read, tooltip(lines), formatters))
     return Drawing(figure)
 
 
@@ -54,8 +54,8 @@ def memory(source: Any, x_range: Any) -> Drawing:
     used, gpu_memory = line(source, "memory", KEPT), line(source, "gpu_memory", DROPPED)
     figure.renderers = [area(source, "known", "memory"), used, gpu_memory]
     lines = [(KEPT, "workers", "@memory{custom}"), ("", "CPUs in use", "@cpu{custom}")]
-    said = {"@memory": hover_of("bytes"), "@cpu": hover_of("count"), "@gpu_memory": hover_of("bytes")}
-    tips = hover(used, tooltip(lines), said)
+    formatters = {"@memory": hover_of("bytes"), "@cpu": hover_of("count"), "@gpu_memory": hover_of("bytes")}
+    tips = hover(used, tooltip(lines), formatters)
     figure.add_tools(tips)
 
     def follow(view: RunPanel) -> None:

@@ -24,16 +24,18 @@ _BOTTLENECK = '<strong title="the busiest slots, and the most that waits for eac
 
 def pipeline(view: RunPanel) -> Parts:
     """All operators: those of the latest phase in detail, those of earlier phases in a line."""
-    latest = [one for one in view.operators if one.figures.phase == view.now.phase]
-    phases = [[one for one in view.operators if one.figures.phase == phase] for phase in range(view.now.phase)]
+    latest = [operator for operator in view.operators if operator.figures.phase == view.now.phase]
+    phases = [
+        [operator for operator in view.operators if operator.figures.phase == phase] for phase in range(view.now.phase)
+    ]
     before = "".join(_done(view, phase, operators) for phase, operators in enumerate(phases))
     head = f"<h3>{_phase(view.now.phase, latest)}</h3>" if view.phases > 1 else ""
-    chain = "".join(_step(view, one) for one in latest)
+    chain = "".join(_step(view, operator) for operator in latest)
     style = f"--across:{_across(len(latest))}"
     parts = {"pipeline": f'{before}<div class="phase">{head}<div class="chain" style="{style}">{chain}</div></div>'}
-    for place, one in enumerate(latest):
-        parts[f"wire {_at(view, one)}"] = _wire(one) if place else _source(view)
-        parts[f"operator {_at(view, one)}"] = _figures(one, view.goes_on)
+    for place, operator in enumerate(latest):
+        parts[f"wire {_at(view, operator)}"] = _wire(operator) if place else _source(view)
+        parts[f"operator {_at(view, operator)}"] = _figures(operator, view.goes_on)
     return parts
 
 
@@ -48,35 +50,35 @@ def _across(many: int) -> int:
     return max(1, math.ceil(many / rows))
 
 
-def _at(view: RunPanel, one: OperatorRow) -> str:
-    return f"{view.now.run} {one.number}"
+def _at(view: RunPanel, operator: OperatorRow) -> str:
+    return f"{view.now.run} {operator.number}"
 
 
 def _done(view: RunPanel, phase: int, operators: Sequence[OperatorRow]) -> str:
     chips = "".join(
-        f'<li style="--colour:{one.colour}" title="{escape(", ".join(one.figures.stages))}"><i></i>'
-        f"<b>{escape(one.figures.name)}</b> {_went_in(one)}, {percent(one.figures.busy)} busy</li>"
-        for one in operators
+        f'<li style="--colour:{operator.colour}" title="{escape(", ".join(operator.figures.stages))}"><i></i>'
+        f"<b>{escape(operator.figures.name)}</b> {_went_in(operator)}, {percent(operator.figures.busy)} busy</li>"
+        for operator in operators
     )
     return f'<div class="phase done"><h3>{_phase(phase, operators)}</h3><ul class="chips">{chips}</ul></div>'
 
 
 def _phase(phase: int, operators: Sequence[OperatorRow]) -> str:
     """The name of a phase. Rows of an inner round are no documents, so it is named after the stage it is part of."""
-    owners = {one.figures.owner for one in operators}
+    owners = {operator.figures.owner for operator in operators}
     inner = f": inner round of {escape(owners.pop())}" if len(owners) == 1 and "" not in owners else ""
     return f"phase {phase + 1}{inner}"
 
 
-def _step(view: RunPanel, one: OperatorRow) -> str:
-    name = escape(one.figures.name)
-    stages = one.figures.stages if len(one.figures.stages) > 1 else ()
+def _step(view: RunPanel, operator: OperatorRow) -> str:
+    name = escape(operator.figures.name)
+    stages = operator.figures.stages if len(operator.figures.stages) > 1 else ()
     listed = "".join(f"<li>{escape(stage)}</li>" for stage in stages)
     return (
-        f'<div class="step">{slot(f"wire {_at(view, one)}", "div", "wire")}'
-        f'<div class="operator" style="--colour:{one.colour}"><h4 title="{name}">{name}</h4>'
+        f'<div class="step">{slot(f"wire {_at(view, operator)}", "div", "wire")}'
+        f'<div class="operator" style="--colour:{operator.colour}"><h4 title="{name}">{name}</h4>'
         f'<ul title="{escape(", ".join(stages))}">{listed}</ul>'
-        f"{slot(f'operator {_at(view, one)}', 'div', 'figures')}</div></div>"
+        f"{slot(f'operator {_at(view, operator)}', 'div', 'figures')}</div></div>"
     )
 
 
@@ -91,28 +93,28 @@ def _source(view: RunPanel) -> str:
     return f'<span>{count(todo)}</span><i style="height:{thick:.0f}px"></i><small>splits left</small>'
 
 
-def _wire(one: OperatorRow) -> str:
-    waiting = one.figures.waiting
-    thick = THIN + (THICK - THIN) * one.full**0.5
+def _wire(operator: OperatorRow) -> str:
+    waiting = operator.figures.waiting
+    thick = THIN + (THICK - THIN) * operator.full**0.5
     return (
         f"<span>{count(waiting) if waiting else ''}</span>"
-        f'<i class="{"high" if one.full > HIGH else ""}" style="height:{thick:.0f}px"></i>'
-        f"<small>{nbytes(one.figures.waiting_bytes) if waiting else ''}</small>"
+        f'<i class="{"high" if operator.full > HIGH else ""}" style="height:{thick:.0f}px"></i>'
+        f"<small>{nbytes(operator.figures.waiting_bytes) if waiting else ''}</small>"
     )
 
 
-def _figures(one: OperatorRow, goes_on: bool) -> str:
-    slots = many(one.figures.slots, "slot") if goes_on else ""
-    busy = one.busy if one.busy is not None or goes_on else one.figures.busy
-    unit = "batches" if one.rows is None else "docs"
+def _figures(operator: OperatorRow, goes_on: bool) -> str:
+    slots = many(operator.figures.slots, "slot") if goes_on else ""
+    busy = operator.busy if operator.busy is not None or goes_on else operator.figures.busy
+    unit = "batches" if operator.rows is None else "docs"
     return (
-        f"<p><b>{short(one.rate)}</b> {unit}/s<em>{slots}</em></p>{bar(busy or 0.0)}"
-        f"<p>{percent(busy)} busy<em>{_went_in(one)}</em></p>{_BOTTLENECK if one.bottleneck else ''}"
+        f"<p><b>{short(operator.rate)}</b> {unit}/s<em>{slots}</em></p>{bar(busy or 0.0)}"
+        f"<p>{percent(busy)} busy<em>{_went_in(operator)}</em></p>{_BOTTLENECK if operator.bottleneck else ''}"
     )
 
 
-def _went_in(one: OperatorRow) -> str:
+def _went_in(operator: OperatorRow) -> str:
     """The input of an operator: documents, or batches in an inner round."""
-    calls = one.figures.calls
+    calls = operator.figures.calls
     words = "1 batch" if calls == 1 else f"{short(calls)} batches"
-    return words if one.rows is None else f"{short(one.rows)} docs"
+    return words if operator.rows is None else f"{short(operator.rows)} docs"

@@ -46,25 +46,29 @@ def runs(snapshots: Sequence[tuple[RunSnapshot, str]], chosen: str, page: str) -
     """The list of runs, newest first.
 
     Args:
-        snapshots: of each run, with its state, newest last.
+        snapshots: snapshot and state of each run, newest last.
         chosen: id of the run that is shown.
         page: the page's own address, without a folder: links are relative, so that they hold behind any proxy.
     """
     newest_first = snapshots[::-1]
     links = (
-        f'<a class="run{" chosen" if one.run == chosen else ""}" href="{page}?run={quote(one.run, safe="")}">'
-        f"{slot(f'run {one.run}', 'div')}</a>"
-        for one, _ in newest_first
+        f'<a class="run{" chosen" if snapshot.run == chosen else ""}" href="{page}?run={quote(snapshot.run, safe="")}">'
+        f"{slot(f'run {snapshot.run}', 'div')}</a>"
+        for snapshot, _ in newest_first
     )
     parts = {"runs": "".join(links) or '<p class="note">none yet</p>'}
-    for one, state in newest_first:
-        took = spent(one.elapsed)
-        rate = "" if one.ended is None else f"{short(one.rows_in / one.elapsed)}/s"
-        begun = time.strftime("%b %d, %H:%M", time.localtime(one.started))
-        output = f'<small title="{escape(one.output)}">{escape(_end(one.output))}</small>' if one.output else ""
-        parts[f"run {one.run}"] = (
-            f'<b><i class="dot {state.replace(" ", "-")}"></i>{escape(one.pipeline)}</b>'
-            f"<span>{count(one.rows_in)} docs<em>{rate}</em></span>"
+    for snapshot, state in newest_first:
+        took = spent(snapshot.elapsed)
+        rate = "" if snapshot.ended is None else f"{short(snapshot.rows_in / snapshot.elapsed)}/s"
+        begun = time.strftime("%b %d, %H:%M", time.localtime(snapshot.started))
+        output = (
+            f'<small title="{escape(snapshot.output)}">{escape(_end(snapshot.output))}</small>'
+            if snapshot.output
+            else ""
+        )
+        parts[f"run {snapshot.run}"] = (
+            f'<b><i class="dot {state.replace(" ", "-")}"></i>{escape(snapshot.pipeline)}</b>'
+            f"<span>{count(snapshot.rows_in)} docs<em>{rate}</em></span>"
             f"<span>{state}<em>{took}</em></span>"
             f"<span>begun<em>{begun}</em></span>{output}"
         )
@@ -130,7 +134,7 @@ def _error_card(view: RunPanel) -> tuple[str, str, str, str]:
 def notes_beside(view: RunPanel) -> Parts:
     """The text beside the headings of plots."""
     now = view.now
-    slots = sum(one.figures.slots for one in view.operators)
+    slots = sum(operator.figures.slots for operator in view.operators)
     held = f"{nbytes(now.held_bytes)} of {nbytes(now.budget_bytes)}" if now.budget_bytes else ""
     memory, limit = sum(host.memory for host in now.hosts), sum(host.memory_limit for host in now.hosts)
     return {
@@ -143,8 +147,8 @@ def notes_beside(view: RunPanel) -> Parts:
 
 def _on_gpus(view: RunPanel) -> str:
     gpus = [gpu for host in view.now.hosts for gpu in host.gpus]
-    used, there = sum(gpu.memory for gpu in gpus), sum(gpu.memory_total for gpu in gpus)
-    return f", {key(DROPPED)}GPUs {nbytes(used)} of {nbytes(there)}" if gpus else ""
+    used, total = sum(gpu.memory for gpu in gpus), sum(gpu.memory_total for gpu in gpus)
+    return f", {key(DROPPED)}GPUs {nbytes(used)} of {nbytes(total)}" if gpus else ""
 
 
 def key(colour: str) -> str:
@@ -155,6 +159,7 @@ def key(colour: str) -> str:
 def colours(view: RunPanel) -> Parts:
     """The legend of operators."""
     names = "".join(
-        f'<li style="--colour:{one.colour}"><i></i>{escape(one.figures.name)}</li>' for one in view.operators
+        f'<li style="--colour:{operator.colour}"><i></i>{escape(operator.figures.name)}</li>'
+        for operator in view.operators
     )
     return {"legend": names}

@@ -28,17 +28,17 @@ def workers(scheduler: Scheduler) -> list[WorkerLook]:
     """The scheduler's workers, those of one host side by side."""
     looks = [
         WorkerLook(
-            name=str(one.name),
-            host=one.host,
-            state=one.status.name,
-            threads=one.nthreads,
-            cpu=one.metrics.get("cpu", 0.0) / 100,
-            memory=one.metrics.get("memory", 0),
-            memory_limit=one.memory_limit or 0,
+            name=str(worker.name),
+            host=worker.host,
+            state=worker.status.name,
+            threads=worker.nthreads,
+            cpu=worker.metrics.get("cpu", 0.0) / 100,
+            memory=worker.metrics.get("memory", 0),
+            memory_limit=worker.memory_limit or 0,
         )
-        for one in scheduler.workers.values()
+        for worker in scheduler.workers.values()
     ]
-    return sorted(looks, key=lambda one: (one.host, one.name))
+    return sorted(looks, key=lambda look: (look.host, look.name))
 
 
 def hosts(scheduler: Scheduler) -> tuple[HostSample, ...]:
@@ -46,9 +46,9 @@ def hosts(scheduler: Scheduler) -> tuple[HostSample, ...]:
 
     Dask names no GPU; two workers that report the same values are taken to share one.
     """
-    found: dict[str, list[WorkerLook]] = {}
+    looks_by_host: dict[str, list[WorkerLook]] = {}
     for look in workers(scheduler):
-        found.setdefault(look.host, []).append(look)
+        looks_by_host.setdefault(look.host, []).append(look)
     gpus = _gpus(scheduler)
     return tuple(
         HostSample(
@@ -60,17 +60,18 @@ def hosts(scheduler: Scheduler) -> tuple[HostSample, ...]:
             memory_limit=sum(look.memory_limit for look in looks),
             gpus=gpus.get(host, ()),
         )
-        for host, looks in found.items()
+        for host, looks in looks_by_host.items()
     )
 
 
 def _gpus(scheduler: Scheduler) -> dict[str, tuple[GpuSample, ...]]:
-    found: dict[str, dict[tuple[int, int, float], None]] = {}
-    for one in scheduler.workers.values():
-        memory = one.metrics.get("gpu_memory_used")
+    gpus_by_host: dict[str, dict[tuple[int, int, float], None]] = {}
+    for worker in scheduler.workers.values():
+        memory = worker.metrics.get("gpu_memory_used")
         if memory is not None:
-            busy = (one.metrics.get("gpu_utilization") or 0) / 100
-            found.setdefault(one.host, {})[memory, one.metrics.get("gpu-memory-total", 0), busy] = None
+            busy = (worker.metrics.get("gpu_utilization") or 0) / 100
+            gpus_by_host.setdefault(worker.host, {})[memory, worker.metrics.get("gpu-memory-total", 0), busy] = None
     return {
-        host: tuple(GpuSample(str(number), *gpu) for number, gpu in enumerate(gpus)) for host, gpus in found.items()
+        host: tuple(GpuSample(str(number), *gpu) for number, gpu in enumerate(gpus))
+        for host, gpus in gpus_by_host.items()
     }

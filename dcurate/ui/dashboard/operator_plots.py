@@ -74,7 +74,7 @@ def busy(source: Any, x_range: Any) -> Drawing:
 
 def _show(figure: Any, areas: Sequence[Any], tips: Sequence[Any]) -> None:
     # All at once: Bokeh looks through the whole page each time that something is added to it.
-    figure.renderers = [*areas, *(one for tip in tips for one in tip.renderers)]
+    figure.renderers = [*areas, *(renderer for tip in tips for renderer in tip.renderers)]
     figure.toolbar.tools = list(tips)
 
 
@@ -85,8 +85,10 @@ def _tips(source: Any, names: Names, value: str, formatters: dict[str, Any]) -> 
     for phase in range(phases):
         mine = [(number, name) for number, (its, name) in enumerate(names) if its == phase]
         lines = [(colour(number), escape(name), value.replace("{number}", str(number))) for number, name in mine]
-        said = {f"{field}{number}": one for field, one in formatters.items() for number, _ in mine}
+        field_formatters = {
+            f"{field}{number}": formatter for field, formatter in formatters.items() for number, _ in mine
+        }
         # Nothing is seen of it; it is there only where the phase is.
         target = drawn(source, library().models.Line(x="time", y=f"phase{phase}", line_alpha=0))
-        tips.append(hover(target, tooltip(lines), said))
+        tips.append(hover(target, tooltip(lines), field_formatters))
     return tips

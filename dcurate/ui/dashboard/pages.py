@@ -79,8 +79,8 @@ class Page:
 
     Args:
         document: Bokeh's, of this session.
-        scheduler: whose workers are shown.
-        store: whose runs are shown.
+        scheduler: scheduler whose workers are shown.
+        store: store whose runs are shown.
         only: the one section to show; all of them if not given.
         run: id of the run to show; always the newest one if empty.
     """
@@ -133,8 +133,8 @@ class Page:
     @property
     def figures(self) -> dict[str, Any]:
         """The plots of the page by name."""
-        found = {name: drawing.figure for name, drawing in self.drawings.items()}
-        return found | ({"workers": self.bars.figure} if self.bars else {})
+        plots = {name: drawing.figure for name, drawing in self.drawings.items()}
+        return plots | ({"workers": self.bars.figure} if self.bars else {})
 
     async def _tick(self) -> None:
         # A coroutine, because Bokeh from 3.10 on gives plain functions to a thread, and the store is not for threads.
@@ -154,7 +154,7 @@ class Page:
         seen = view(history) if history is not None else None
         parts = texts.shown_state(seen, self.asked)
         if self.only is None:
-            parts |= texts.runs([self._listed(one) for one in runs.values()], run, PAGE)
+            parts |= texts.runs([self._listed(listed_run) for listed_run in runs.values()], run, PAGE)
         if history is not None and seen is not None:
             self._follow(history, seen)
             parts |= self._texts(history, seen)
@@ -182,13 +182,13 @@ class Page:
         return parts | texts.colours(seen) | texts.notes_beside(seen)
 
     def _follow(self, history: History, seen: RunPanel) -> None:
-        operators = tuple(key(one.figures) for one in seen.operators)
+        operators = tuple(key(operator.figures) for operator in seen.operators)
         shown = self._shown
-        others = shown is None or shown.run != seen.now.run or shown.operators != operators
-        if shown is None or others:
+        changed = shown is None or shown.run != seen.now.run or shown.operators != operators
+        if shown is None or changed:
             shown = self._shown = _Shown(seen.now.run, operators, Series(seen.now.started, operators))
         columns, fresh = shown.series.new(history)
-        if fresh or others:
+        if fresh or changed:
             self.source.data = columns | _padding(self.source.data, columns)
         elif columns["time"]:
             self.source.stream(columns | _padding(self.source.data, columns))
@@ -196,17 +196,17 @@ class Page:
         if self.span.end != end:
             self.span.end = end
         for drawing in self.drawings.values():
-            if others:
+            if changed:
                 drawing.operators(operators)
             drawing.follow(seen)
 
     def _say(self, parts: texts.Parts) -> None:
-        names, said = list(parts), list(parts.values())
+        names, blocks = list(parts), list(parts.values())
         old = self.texts.data
         if old["name"] != names:
-            self.texts.data = {"name": names, "html": said}
+            self.texts.data = {"name": names, "html": blocks}
             return
-        changed = [(place, html) for place, html in enumerate(said) if html != old["html"][place]]
+        changed = [(place, html) for place, html in enumerate(blocks) if html != old["html"][place]]
         if changed:
             self.texts.patch({"html": changed})
 

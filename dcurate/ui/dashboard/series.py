@@ -34,7 +34,7 @@ class Series:
 
     Args:
         started: when the run began, in seconds since the epoch.
-        operators: of all phases, in order.
+        operators: operators of all phases, in order.
     """
 
     started: float
@@ -44,7 +44,7 @@ class Series:
     _numbers: dict[Key, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._numbers = {one: number for number, one in enumerate(self.operators)}
+        self._numbers = {operator: number for number, operator in enumerate(self.operators)}
 
     @property
     def phases(self) -> int:
@@ -86,15 +86,15 @@ class Series:
         slots = [[0.0] * len(chosen) for _ in self.operators]
         busy = [[float(foot(number))] * len(chosen) for number in range(len(self.operators))]
         for column, (then, place) in enumerate(zip(before, chosen, strict=True)):
-            old = {key(one): one for one in points[then].operators}
+            old = {key(operator): operator for operator in points[then].operators}
             phase = _phase(points[place])
-            for one in points[place].operators:
-                number = self._numbers.get(key(one))
+            for operator in points[place].operators:
+                number = self._numbers.get(key(operator))
                 if number is None:
                     continue
-                slots[number][column] = float(one.slots)
-                share = one.busy_since(old.get(key(one), OperatorFigures(one.name, ())))
-                if share is not None and one.phase == phase:
+                slots[number][column] = float(operator.slots)
+                share = operator.busy_since(old.get(key(operator), OperatorFigures(operator.name, ())))
+                if share is not None and operator.phase == phase:
                     busy[number][column] = round(foot(number) + FILL * share, 4)
         columns: Columns = {}
         for number in range(len(self.operators)):
@@ -135,4 +135,4 @@ def _rounded(number: float) -> float:
 
 
 def _phase(point: Point) -> int:
-    return max((one.phase for one in point.operators), default=0)
+    return max((operator.phase for operator in point.operators), default=0)

@@ -40,31 +40,31 @@ def dropped(view: RunPanel) -> Parts:
 
 
 def _reasons(stages: Iterable[tuple[str, Mapping[str, int]]], rows_in: int, none: str) -> str:
-    found = [(rows, name, reason) for name, reasons in stages for reason, rows in reasons.items() if rows]
-    if not found:
+    removals = [(rows, name, reason) for name, reasons in stages for reason, rows in reasons.items() if rows]
+    if not removals:
         return f'<p class="note">{none}</p>'
-    found.sort(key=lambda one: (-one[0], one[1:]))
-    most = found[0][0]
+    removals.sort(key=lambda removal: (-removal[0], removal[1:]))
+    most = removals[0][0]
     lines = [
         f"<tr><th>{escape(name)}{f'<small>{escape(reason)}</small>' if reason != name else ''}</th>"
         f"<td>{count(rows)}</td><td>{percent(min(1.0, rows / rows_in))}</td><td>{bar(rows / most, 'drop')}</td></tr>"
-        for rows, name, reason in found[:ROWS]
+        for rows, name, reason in removals[:ROWS]
     ]
-    rest = found[ROWS:]
-    if rest:
-        rows = sum(one[0] for one in rest)
-        more = many(len(rest), "more reason")
+    remaining = removals[ROWS:]
+    if remaining:
+        rows = sum(removal[0] for removal in remaining)
+        more = many(len(remaining), "more reason")
         lines.append(f'<tr class="rest"><th>{more}</th><td>{count(rows)}</td><td></td><td></td></tr>')
     return f"<table>{''.join(lines)}</table>"
 
 
 def notes(view: RunPanel, kept: Sequence[Note]) -> Parts:
     """The notes of a run, newest first."""
-    newest = sorted({*kept, *view.now.latest}, key=lambda one: one.time)[: -NOTES - 1 : -1]
+    newest = sorted({*kept, *view.now.latest}, key=lambda note: note.time)[: -NOTES - 1 : -1]
     lines = (
-        f'<tr class="{escape(one.kind)}"><td>{clock(max(0.0, one.time - view.now.started))}</td>'
-        f"<td>{_KINDS.get(one.kind, escape(one.kind))}</td><th>{_with_arrow(one.text)}</th></tr>"
-        for one in newest
+        f'<tr class="{escape(note.kind)}"><td>{clock(max(0.0, note.time - view.now.started))}</td>'
+        f"<td>{_KINDS.get(note.kind, escape(note.kind))}</td><th>{_with_arrow(note.text)}</th></tr>"
+        for note in newest
     )
     table = f"<table>{''.join(lines)}</table>" if newest else '<p class="note">nothing so far</p>'
     more = f"the newest {len(newest)} of {count(view.now.notes)}" if view.now.notes > len(newest) else ""
@@ -85,25 +85,25 @@ def hosts(found: Sequence[HostSample]) -> Parts:
     """Machines, and the GPUs on them."""
     if not found:
         return {"hosts": '<p class="note">no report yet</p>', "beside hosts": ""}
-    lines = "".join(_host(one) for one in sorted(found, key=lambda one: one.host))
+    lines = "".join(_host(host) for host in sorted(found, key=lambda host: host.host))
     return {"hosts": f"<table>{lines}</table>", "beside hosts": many(len(found), "host")}
 
 
-def _host(one: HostSample) -> str:
-    spilled = f", {nbytes(one.spilled)} spilled" if one.spilled else ""
-    full = one.memory / one.memory_limit if one.memory_limit else 0.0
-    processes = f"{many(one.workers, 'worker')}, {many(one.threads, 'thread')}{spilled}"
+def _host(host: HostSample) -> str:
+    spilled = f", {nbytes(host.spilled)} spilled" if host.spilled else ""
+    full = host.memory / host.memory_limit if host.memory_limit else 0.0
+    processes = f"{many(host.workers, 'worker')}, {many(host.threads, 'thread')}{spilled}"
     return (
-        f"<tr><th>{escape(one.host)}<small>{processes}</small></th>"
-        f"<td>{one.cpu:.1f} CPUs{bar(one.cpu / max(one.threads, 1))}</td>"
-        f"<td>{nbytes(one.memory)}{bar(full, 'drop' if full > NEARLY_FULL else '')}</td></tr>"
-        f"{''.join(map(_gpu, one.gpus))}"
+        f"<tr><th>{escape(host.host)}<small>{processes}</small></th>"
+        f"<td>{host.cpu:.1f} CPUs{bar(host.cpu / max(host.threads, 1))}</td>"
+        f"<td>{nbytes(host.memory)}{bar(full, 'drop' if full > NEARLY_FULL else '')}</td></tr>"
+        f"{''.join(map(_gpu, host.gpus))}"
     )
 
 
-def _gpu(one: GpuSample) -> str:
-    full = one.memory / one.memory_total if one.memory_total else 0.0
+def _gpu(gpu: GpuSample) -> str:
+    full = gpu.memory / gpu.memory_total if gpu.memory_total else 0.0
     return (
-        f'<tr class="gpu"><th>GPU {escape(one.name)}</th><td>{percent(min(1.0, one.busy))} busy{bar(one.busy)}</td>'
-        f"<td>{nbytes(one.memory)}{bar(full)}</td></tr>"
+        f'<tr class="gpu"><th>GPU {escape(gpu.name)}</th><td>{percent(min(1.0, gpu.busy))} busy{bar(gpu.busy)}</td>'
+        f"<td>{nbytes(gpu.memory)}{bar(full)}</td></tr>"
     )

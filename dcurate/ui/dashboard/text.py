@@ -56,8 +56,8 @@ def nbytes(number: float) -> str:
         >>> [nbytes(number) for number in (0, 950, 1_234_567, 224_000_000)]
         ['0 B', '950 B', '1.23 MB', '224 MB']
     """
-    said = short(int(number))
-    return f"{said}B" if said[-1].isalpha() else f"{said} B"
+    text = short(int(number))
+    return f"{text}B" if text[-1].isalpha() else f"{text} B"
 
 
 def spent(seconds: float | None) -> str:
@@ -72,9 +72,9 @@ def clock(seconds: float) -> str:
         >>> clock(7.8), clock(3725)
         ('0:07', '1:02:05')
     """
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, remainder = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{remainder:02}" if hours else f"{minutes}:{remainder:02}"
 
 
 def bar(share: float, more: str = "") -> str:

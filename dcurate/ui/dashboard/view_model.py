@@ -109,7 +109,7 @@ def view(history: History, now: float | None = None) -> RunPanel:
     """The present state of a run.
 
     Args:
-        history: of the run.
+        history: history of the run.
         now: seconds since the epoch, to detect a silent run; the clock's if not given.
     """
     snapshot = history.snapshot()
@@ -146,7 +146,7 @@ def state(snapshot: RunSnapshot, now: float) -> str:
         return "stopped" if snapshot.error else "finished"
     if now - snapshot.time > SILENT_S:
         return "silent"
-    begun = snapshot.splits_done or any(one.slots or one.calls for one in snapshot.operators)
+    begun = snapshot.splits_done or any(operator.slots or operator.calls for operator in snapshot.operators)
     return "running" if begun else "setting up"
 
 
@@ -174,7 +174,7 @@ def left(snapshot: RunSnapshot, points: Sequence[Point]) -> float | None:
 
 
 def _phase(point: Point) -> int:
-    return max((one.phase for one in point.operators), default=0)
+    return max((operator.phase for operator in point.operators), default=0)
 
 
 def key(operator: OperatorFigures) -> tuple[int, str]:
@@ -184,7 +184,9 @@ def key(operator: OperatorFigures) -> tuple[int, str]:
 
 def _operator(snapshot: RunSnapshot, last: Point, number: int) -> OperatorRow:
     figures = snapshot.operators[number]
-    then = next((one for one in last.operators if key(one) == key(figures)), OperatorFigures(figures.name, ()))
+    then = next(
+        (operator for operator in last.operators if key(operator) == key(figures)), OperatorFigures(figures.name, ())
+    )
     rows = _rows(snapshot.stages, figures)
     seconds = max((snapshot.ended or snapshot.time) - last.time, 1e-6)
     calls = figures.calls - then.calls
@@ -207,10 +209,12 @@ def _rows(stages: Sequence[StageStats], operator: OperatorFigures) -> int | None
 
 def _with_bottleneck(snapshot: RunSnapshot, operators: list[OperatorRow]) -> list[OperatorRow]:
     """Mark what the others wait for: of the busiest operators the one with the most batches waiting for each slot."""
-    running = [one for one in operators if one.present and one.busy is not None]
-    most = max((one.busy or 0.0 for one in running), default=0.0)
+    running = [operator for operator in operators if operator.present and operator.busy is not None]
+    most = max((operator.busy or 0.0 for operator in running), default=0.0)
     if snapshot.ended is not None or len(running) < 2 or most < BOTTLENECK:
         return operators
-    busiest = [one for one in running if (one.busy or 0.0) >= most - ALIKE]
-    worst = max(busiest, key=lambda one: (one.figures.waiting / max(one.figures.slots, 1), one.busy or 0.0))
-    return [OperatorRow(**{**vars(one), "bottleneck": one is worst}) for one in operators]
+    busiest = [operator for operator in running if (operator.busy or 0.0) >= most - ALIKE]
+    worst = max(
+        busiest, key=lambda operator: (operator.figures.waiting / max(operator.figures.slots, 1), operator.busy or 0.0)
+    )
+    return [OperatorRow(**{**vars(operator), "bottleneck": operator is worst}) for operator in operators]

@@ -57,7 +57,7 @@ class WorkerBars:
             self.source.data = columns
             self.across.end = max(len(looks), LEAST) - 0.5
             named = looks if len(looks) <= NAMED else ()
-            short = [_label(one.name) for one in named]
+            short = [_label(look.name) for look in named]
             self.figure.xaxis.major_label_overrides = dict(enumerate(short))
             self.figure.xaxis.ticker.ticks = list(range(len(short)))
         else:
@@ -81,20 +81,20 @@ def _label(name: str) -> str:
 
 
 def _fixed(looks: Sequence[WorkerLook]) -> list[tuple[str, str, int, int]]:
-    return [(one.name, one.host, one.threads, one.memory_limit) for one in looks]
+    return [(look.name, look.host, look.threads, look.memory_limit) for look in looks]
 
 
 def _columns(looks: Sequence[WorkerLook]) -> dict[str, list[Any]]:
     return {
         "place": list(range(len(looks))),
-        "name": [one.name for one in looks],
-        "host": [one.host for one in looks],
-        "state": [one.state for one in looks],
-        "threads": [one.threads for one in looks],
-        "limit": [one.memory_limit for one in looks],
-        "memory": [float(f"{one.memory:.4g}") for one in looks],
-        "cpu": [round(one.cpu, 1) for one in looks],
-        "colour": [_colour(one) for one in looks],
+        "name": [look.name for look in looks],
+        "host": [look.host for look in looks],
+        "state": [look.state for look in looks],
+        "threads": [look.threads for look in looks],
+        "limit": [look.memory_limit for look in looks],
+        "memory": [float(f"{look.memory:.4g}") for look in looks],
+        "cpu": [round(look.cpu, 1) for look in looks],
+        "colour": [_colour(look) for look in looks],
     }
 
 

@@ -61,8 +61,8 @@ class Query:
     """Which documents are asked for.
 
     Args:
-        outcome, stage, reason: of them; any if empty.
-        words: that the id or the text holds.
+        outcome, stage, reason: fate of the documents; any if empty.
+        words: words that the id or the text contains.
         ranges: the lowest and the highest value of columns of numbers.
         sort: a column of numbers to sort by; the order of the files if empty.
         descending: the highest first.
@@ -140,7 +140,7 @@ class ExploredCorpus:
     Args:
         places: where they are.
         run: its records.
-        index: of all of them.
+        index: index of all documents.
         fates: the different ones, and for each document the number of its own.
         missing: what is not there, in sentences.
     """
@@ -157,7 +157,7 @@ class ExploredCorpus:
         self.fates, self._codes = fates
         self.marks = UserMarks(Directory(places.at(places.root).records, places.storage_options))
         self.marks.load()
-        self.numbers = {(_SCORE if name == SCORE else name): found for name, found in index.numbers.items()}
+        self.numbers = {(_SCORE if name == SCORE else name): values for name, values in index.numbers.items()}
         self._matches = lru_cache(8)(_Matches)
         self._groups: list[dict[str, Any]] | None = None
 
@@ -169,7 +169,7 @@ class ExploredCorpus:
             "run": self.run.report.pipeline,
             "output": self.places.root,
             "documents": len(self.index),
-            "fates": sorted(fates, key=lambda one: (one["outcome"] != _KEPT, -one["documents"])),
+            "fates": sorted(fates, key=lambda fate: (fate["outcome"] != _KEPT, -fate["documents"])),
             "columns": [self._column(name) for name in self.numbers if name != _SCORE],
             "rules": self._rules(),
             "groups": bool(self._group_folders()),
@@ -195,20 +195,20 @@ class ExploredCorpus:
 
     def shown(self, number: int, characters: int = SHOWN, words: str = "") -> dict[str, Any]:
         """A document as the page shows it: the beginning of its text, or what is around the words."""
-        found = self.index.document(number)
+        document = self.index.document(number)
         fate = self.fates[self._codes[number]]
-        values = {name: value for name, value in found["values"].items() if not name.startswith("_dcurate_")}
-        score = found["values"].get(SCORE)
+        values = {name: value for name, value in document["values"].items() if not name.startswith("_dcurate_")}
+        score = document["values"].get(SCORE)
         return {
             "n": number,
-            "id": found["id"],
+            "id": document["id"],
             **fate._asdict(),
-            "place": f"{found['file']}, row {found['row']}",
+            "place": f"{document['file']}, row {document['row']}",
             "score": score,
             "numbers": {name: value for name, value in values.items() if isinstance(value, int | float)},
             "values": values if characters > SHOWN else {},
-            "text": found["text"][:characters] if characters > SHOWN else _around(found["text"], words),
-            "characters": len(found["text"]),
+            "text": document["text"][:characters] if characters > SHOWN else _around(document["text"], words),
+            "characters": len(document["text"]),
             "mark": self.marks.found.get(self._place(number), {}),
         }
 
@@ -249,13 +249,15 @@ class ExploredCorpus:
 
     def groups(self, page: int = 0) -> dict[str, Any]:
         """Groups of duplicates, the largest first."""
-        found = self._all_groups()
-        some = found[page * GROUPS : (page + 1) * GROUPS]
-        return {"groups": some, "total": len(found), "more": len(found) > (page + 1) * GROUPS}
+        groups = self._all_groups()
+        some = groups[page * GROUPS : (page + 1) * GROUPS]
+        return {"groups": some, "total": len(groups), "more": len(groups) > (page + 1) * GROUPS}
 
     def group(self, kept: str) -> dict[str, Any]:
         """The documents of a group of duplicates, side by side."""
-        members: list[dict[str, Any]] = next((one["members"] for one in self._all_groups() if one["kept"] == kept), [])
+        members: list[dict[str, Any]] = next(
+            (group["members"] for group in self._all_groups() if group["kept"] == kept), []
+        )
         numbers = [(member, self.index.number_of(member["id"])) for member in members[:PAGE]]
         return {
             "kept": kept,
@@ -301,10 +303,10 @@ class ExploredCorpus:
 
     def _column(self, name: str) -> dict[str, Any]:
         values = self.numbers[name]
-        there = ~np.isnan(values)
-        kept = self._mask(Query(_KEPT)) & there
-        low, high = (float(values[there].min()), float(values[there].max())) if there.any() else (0.0, 0.0)
-        wide = low >= 0 and high >= _WIDE and float(np.median(values[there])) < high / 10
+        present = ~np.isnan(values)
+        kept = self._mask(Query(_KEPT)) & present
+        low, high = (float(values[present].min()), float(values[present].max())) if present.any() else (0.0, 0.0)
+        wide = low >= 0 and high >= _WIDE and float(np.median(values[present])) < high / 10
         bins = np.linspace(low, high if high > low else low + 1, BARS + 1)
         if wide:
             bins = np.expm1(np.linspace(np.log1p(low), np.log1p(high), BARS + 1))
@@ -315,7 +317,7 @@ class ExploredCorpus:
             "high": high,
             "wide": wide,
             "kept": np.histogram(values[kept], bins)[0].tolist(),
-            "dropped": np.histogram(values[there & ~kept], bins)[0].tolist(),
+            "dropped": np.histogram(values[present & ~kept], bins)[0].tolist(),
         }
 
     def _rules(self) -> list[dict[str, Any]]:
@@ -327,14 +329,18 @@ class ExploredCorpus:
                 "column": self._score_column(stage, rule),
                 "keeps": [cut["keeps"] for cut in cuts],
             }
-            for stage, found in self.run.about.get("thresholds", {}).items()
-            for rule, cuts in found.items()
+            for stage, rules in self.run.about.get("thresholds", {}).items()
+            for rule, cuts in rules.items()
         ]
 
     def _score_column(self, stage: str, rule: str) -> str:
         """The column with the scores of a rule: the ``score_field`` of its stage, or one that `Annotate` added."""
-        given = (one.get("settings", {}) for one in self.run.about.get("stages", ()) if one.get("name") == stage)
-        fields = [name.strip("'") for one in given for name in (str(one.get("score_field", "")),)]
+        settings = (
+            stage_record.get("settings", {})
+            for stage_record in self.run.about.get("stages", ())
+            if stage_record.get("name") == stage
+        )
+        fields = [name.strip("'") for options in settings for name in (str(options.get("score_field", "")),)]
         names = [*fields, rule, *(name for name in self.numbers if name.endswith(f"_{rule}"))]
         return next((name for name in names if name in self.numbers), "")
 
@@ -344,7 +350,8 @@ class ExploredCorpus:
     def _all_groups(self) -> list[dict[str, Any]]:
         if self._groups is None:
             self._groups = sorted(
-                _groups_of(self.places, self._group_folders()), key=lambda one: (-len(one["members"]), one["kept"])
+                _groups_of(self.places, self._group_folders()),
+                key=lambda group: (-len(group["members"]), group["kept"]),
             )
         return self._groups
 
@@ -391,15 +398,21 @@ def _groups_of(places: RunPlaces, folders: Sequence[str]) -> Iterator[dict[str, 
         for name in filter(is_readable, sorted(directory.files())):
             for row in rows_in(directory, name):
                 values = row.values
-                kept, own = values.get("kept_id"), values.get("id")
-                if kept is None or own is None or count >= _GROUPS:
+                kept, document_id = values.get("kept_id"), values.get("id")
+                if kept is None or document_id is None or count >= _GROUPS:
                     continue
                 count += 1
                 similarity = values.get("similarity")
                 known = isinstance(similarity, float) and not math.isnan(similarity)
-                one = {"id": str(own), "stays": str(own) == str(kept), "similarity": similarity if known else None}
-                members.setdefault(str(kept), []).append(one)
-    return ({"kept": kept, "members": found} for kept, found in members.items() if len(found) > 1)
+                member = {
+                    "id": str(document_id),
+                    "stays": str(document_id) == str(kept),
+                    "similarity": similarity if known else None,
+                }
+                members.setdefault(str(kept), []).append(member)
+    return (
+        {"kept": kept, "members": group_members} for kept, group_members in members.items() if len(group_members) > 1
+    )
 
 
 def load_corpus(
@@ -413,7 +426,7 @@ def load_corpus(
     """Read the documents of a finished run into an index.
 
     Args:
-        places: of the run.
+        places: places of the run.
         folder: for the index, on a local disk with enough space for the documents.
         text_field: the column with the text.
         most: the largest number of documents; half of them kept ones, where there are more.

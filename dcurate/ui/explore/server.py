@@ -101,11 +101,11 @@ class _Handler(BaseHTTPRequestHandler):
             body = files("dcurate.ui.explore").joinpath("page", name).read_bytes()
             self._send(HTTPStatus.OK, body, _TYPES[name.rpartition(".")[2]])
             return
-        given = {name: values[-1] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
+        parameters = {name: values[-1] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
         if url.path == "/marks.jsonl":
             self._send(HTTPStatus.OK, self._corpus.marks.lines(), "application/x-ndjson", attachment="marks.jsonl")
             return
-        self._answer(_ANSWERS.get(url.path), given)
+        self._answer(_ANSWERS.get(url.path), parameters)
 
     def do_POST(self) -> None:
         """Mark a document."""
@@ -116,10 +116,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.FORBIDDEN, b"marks come from the page alone", "text/plain")
             return
         try:
-            given = orjson.loads(self.rfile.read(size))
+            parameters = orjson.loads(self.rfile.read(size))
         except ValueError:
-            given = None
-        self._answer(_marked if self.path == "/api/mark" and isinstance(given, dict) else None, given or {})
+            parameters = None
+        self._answer(_marked if self.path == "/api/mark" and isinstance(parameters, dict) else None, parameters or {})
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Print nothing."""
@@ -136,12 +136,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.FORBIDDEN, b"open the page under its own address", "text/plain")
         return False
 
-    def _answer(self, function: Callable[[ExploredCorpus, Mapping[str, Any]], Any] | None, given: Any) -> None:
+    def _answer(self, function: Callable[[ExploredCorpus, Mapping[str, Any]], Any] | None, parameters: Any) -> None:
         if function is None:
             self._send(HTTPStatus.NOT_FOUND, b"there is no such page", "text/plain")
             return
         try:
-            answer = function(self._corpus, given)
+            answer = function(self._corpus, parameters)
         except (DcurateError, ValueError, KeyError) as error:
             self._send(HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain")
             return
@@ -160,18 +160,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _query(given: Mapping[str, Any]) -> Query:
-    ranges = orjson.loads(given.get("ranges") or "[]")
+def _query(parameters: Mapping[str, Any]) -> Query:
+    ranges = orjson.loads(parameters.get("ranges") or "[]")
     if not isinstance(ranges, list) or not all(map(_is_range, ranges)):
         raise PipelineError("ranges is not a list of names, each with a lowest and a highest number")
     return Query(
-        outcome=given.get("outcome", ""),
-        stage=given.get("stage", ""),
-        reason=given.get("reason", ""),
-        words=given.get("words", ""),
+        outcome=parameters.get("outcome", ""),
+        stage=parameters.get("stage", ""),
+        reason=parameters.get("reason", ""),
+        words=parameters.get("words", ""),
         ranges=tuple((str(name), float(low), float(high)) for name, low, high in ranges),
-        sort=given.get("sort", ""),
-        descending=given.get("descending") == "true",
+        sort=parameters.get("sort", ""),
+        descending=parameters.get("descending") == "true",
     )
 
 
@@ -185,28 +185,28 @@ def _is_range(value: Any) -> bool:
     )
 
 
-def _whole_number(given: Mapping[str, Any], name: str) -> int:
+def _whole_number(parameters: Mapping[str, Any], name: str) -> int:
     """A number of documents or pages: digits in an address, or a whole number of JSON."""
-    text = str(given.get(name, 0))
+    text = str(parameters.get(name, 0))
     if not _DIGITS.fullmatch(text):
         raise PipelineError(f"{name}={text[:20]} is not a number of a document or a page")
     return int(text)
 
 
-def _threshold(corpus: ExploredCorpus, given: Mapping[str, Any]) -> Any:
-    low, high = (float(given.get(name) or other) for name, other in (("low", "-inf"), ("high", "inf")))
-    return corpus.threshold(str(given["stage"]), str(given.get("column", "")), low, high)
+def _threshold(corpus: ExploredCorpus, parameters: Mapping[str, Any]) -> Any:
+    low, high = (float(parameters.get(name) or default) for name, default in (("low", "-inf"), ("high", "inf")))
+    return corpus.threshold(str(parameters["stage"]), str(parameters.get("column", "")), low, high)
 
 
-def _marked(corpus: ExploredCorpus, given: Mapping[str, Any]) -> Any:
-    return corpus.mark(_whole_number(given, "n"), str(given.get("mark", "")), str(given.get("note", "")))
+def _marked(corpus: ExploredCorpus, parameters: Mapping[str, Any]) -> Any:
+    return corpus.mark(_whole_number(parameters, "n"), str(parameters.get("mark", "")), str(parameters.get("note", "")))
 
 
 _ANSWERS: dict[str, Callable[[ExploredCorpus, Mapping[str, Any]], Any]] = {
-    "/api/summary": lambda corpus, given: corpus.summary(),
-    "/api/documents": lambda corpus, given: corpus.page(_query(given), _whole_number(given, "page")),
-    "/api/document": lambda corpus, given: corpus.whole(_whole_number(given, "n")),
+    "/api/summary": lambda corpus, parameters: corpus.summary(),
+    "/api/documents": lambda corpus, parameters: corpus.page(_query(parameters), _whole_number(parameters, "page")),
+    "/api/document": lambda corpus, parameters: corpus.whole(_whole_number(parameters, "n")),
     "/api/threshold": _threshold,
-    "/api/groups": lambda corpus, given: corpus.groups(_whole_number(given, "page")),
-    "/api/group": lambda corpus, given: corpus.group(str(given.get("kept", ""))),
+    "/api/groups": lambda corpus, parameters: corpus.groups(_whole_number(parameters, "page")),
+    "/api/group": lambda corpus, parameters: corpus.group(str(parameters.get("kept", ""))),
 }

@@ -109,11 +109,11 @@ class RunCounters:
 
     def forget(self, runs: Sequence[str]) -> None:
         """Keep no more of runs than what they came to, but for these, and the newest of those that are not over."""
-        gone = [one for one in self._seen if one[0] not in runs]
-        unsure = [one for one in gone if one not in self._over]
-        for one in {*gone} - {*unsure[-UNSURE:]}:
-            del self._seen[one]
-            self._over.discard(one)
+        gone = [run for run in self._seen if run[0] not in runs]
+        unsure = [run for run in gone if run not in self._over]
+        for run in {*gone} - {*unsure[-UNSURE:]}:
+            del self._seen[run]
+            self._over.discard(run)
 
     def pipeline(self, name: str) -> str:
         """A pipeline's name as it is exported."""

@@ -39,10 +39,10 @@ SILENT_S = 60.0
 Gauges: TypeAlias = defaultdict[str, defaultdict[Labels, float]]
 
 _OPERATOR_GAUGES: Mapping[str, Callable[[OperatorFigures], float]] = {
-    "dcurate_operator_slots": lambda one: one.slots,
-    "dcurate_operator_running_batches": lambda one: one.running,
-    "dcurate_operator_waiting_batches": lambda one: one.waiting,
-    "dcurate_operator_waiting_bytes": lambda one: one.waiting_bytes,
+    "dcurate_operator_slots": lambda operator: operator.slots,
+    "dcurate_operator_running_batches": lambda operator: operator.running,
+    "dcurate_operator_waiting_batches": lambda operator: operator.waiting,
+    "dcurate_operator_waiting_bytes": lambda operator: operator.waiting_bytes,
 }
 _RUN_GAUGES: Mapping[str, Callable[[RunSnapshot], float | None]] = {
     "dcurate_queue_bytes": lambda run: run.held_bytes,

@@ -81,7 +81,7 @@ class _WorkerCollector:
         figures = holder.counters.counts()
         slots.update(dict.fromkeys(figures, 0))
         metrics = {
-            name: self._added_up((operator, of(one)) for operator, one in figures.items())
+            name: self._added_up((operator, of(counts)) for operator, counts in figures.items())
             for name, of in _CALLS.items()
         }
         return {**metrics, "dcurate_worker_slots": self._added_up(slots.items())}
@@ -96,14 +96,14 @@ class _WorkerCollector:
 
 def _of_process(worker: Worker) -> Samples:
     """Labels and memory of a worker."""
-    said = worker_info(worker)
+    info = worker_info(worker)
     samples: Samples = {
-        "dcurate_worker_info": [((said.host, said.kind, str(worker.name)), 1)],
+        "dcurate_worker_info": [((info.host, info.kind, str(worker.name)), 1)],
         "dcurate_worker_memory_bytes": [((), process_memory(worker))],
-        "dcurate_worker_memory_limit_bytes": [((), said.memory)],
+        "dcurate_worker_memory_limit_bytes": [((), info.memory)],
     }
-    if said.gpus and (memory := gpu_memory()) is not None:
-        gpu = (said.gpus[0].name,)
+    if info.gpus and (memory := gpu_memory()) is not None:
+        gpu = (info.gpus[0].name,)
         samples["dcurate_worker_gpu_memory_bytes"] = [(gpu, memory[0])]
         samples["dcurate_worker_gpu_memory_limit_bytes"] = [(gpu, memory[1])]
     return samples

@@ -29,7 +29,7 @@ class Watched:
 
     Args:
         scheduler: the page of Dask's dashboard: ``http://127.0.0.1:8787``; its path may be given too.
-        port: of Prometheus on this machine.
+        port: port of Prometheus on this machine.
         interval_s: seconds between two looks; workers are listed again every second look.
 
     Raises:
@@ -106,14 +106,14 @@ def write_config(watched: Watched, folder: Path) -> list[Path]:
             folder cannot be written to.
     """
     wanted, before = contents(watched, folder), _written(folder)
-    there = {name: _hash((folder / name).read_text("utf-8")) for name in wanted if (folder / name).exists()}
-    foreign = [name for name in there if name not in before and there[name] != _hash(wanted[name])]
+    existing = {name: _hash((folder / name).read_text("utf-8")) for name in wanted if (folder / name).exists()}
+    foreign = [name for name in existing if name not in before and existing[name] != _hash(wanted[name])]
     if foreign:
         raise ResourceError(
             f"{folder / foreign[0]} is there already and is not dcurate's; move it away, or give another folder "
             "with --dir"
         )
-    kept = [name for name in there if name in before and there[name] != before[name]]
+    kept = [name for name in existing if name in before and existing[name] != before[name]]
     hashes = {name: before[name] if name in kept else _hash(text) for name, text in wanted.items()}
     fresh = {name: text for name, text in wanted.items() if name not in kept}
     try:

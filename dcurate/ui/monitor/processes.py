@@ -108,7 +108,7 @@ def up(watched: Watched, folder: Path, grafana_port: int = 3000) -> list[str]:
 def down(folder: Path) -> list[str]:
     """Stop what `up` started for a folder, and say in lines what was stopped."""
     running = _running(folder)
-    processes = [one.process for one in running.values()]
+    processes = [started.process for started in running.values()]
     for process in processes:
         process.terminate()
     _, alive = psutil.wait_procs(processes, timeout=END_S)
@@ -244,8 +244,8 @@ def _waited(until: Callable[[], bool], seconds: float) -> bool:
 
 def _write_down(folder: Path, running: Mapping[str, Started]) -> None:
     state = {
-        name: {"pid": one.process.pid, "began": one.process.create_time(), "port": one.port}
-        for name, one in running.items()
+        name: {"pid": started.process.pid, "began": started.process.create_time(), "port": started.port}
+        for name, started in running.items()
     }
     (folder / RUNNING).write_text(json.dumps(state) + "\n", encoding="utf-8")
 
@@ -255,11 +255,11 @@ def _running(folder: Path) -> dict[str, Started]:
     path = folder / RUNNING
     state = json.loads(path.read_text("utf-8")) if path.exists() else {}
     running = {}
-    for name, one in state.items():
+    for name, record in state.items():
         try:
-            process = psutil.Process(one["pid"])
+            process = psutil.Process(record["pid"])
         except psutil.NoSuchProcess:
             continue
-        if process.create_time() == one["began"] and process.status() != psutil.STATUS_ZOMBIE:
-            running[name] = Started(process, one["port"])
+        if process.create_time() == record["began"] and process.status() != psutil.STATUS_ZOMBIE:
+            running[name] = Started(process, record["port"])
     return running

@@ -36,15 +36,15 @@ def files_set_aside(
     if not kinds & _PDFS:
         folders.reverse()  # what is in quarantine can seldom be drawn
         draw = pictures.PICTURES
-    found = pictures.set_aside(folders, storage_options, draw)
+    files = pictures.set_aside(folders, storage_options, draw)
     return [
         PictureCard(
-            one.name,
-            f"{one.stage}: {one.reason}",
-            one.detail.partition("\n")[0],
-            f"data:image/jpeg;base64,{base64.b64encode(one.picture).decode()}" if one.picture else "",
-            one.width,
-            one.height,
+            file.name,
+            f"{file.stage}: {file.reason}",
+            file.detail.partition("\n")[0],
+            f"data:image/jpeg;base64,{base64.b64encode(file.picture).decode()}" if file.picture else "",
+            file.width,
+            file.height,
         )
-        for one in found
+        for file in files
     ]

@@ -22,8 +22,8 @@ class ReportData:
 
     def thresholds(self, stage: str, score: str) -> list[Threshold]:
         """The thresholds of a filter, if known."""
-        found = self.about.get("thresholds", {}).get(stage, {}).get(score, ())
-        return [one if isinstance(one, Threshold) else Threshold(one["keeps"], one["value"]) for one in found]
+        cuts = self.about.get("thresholds", {}).get(stage, {}).get(score, ())
+        return [cut if isinstance(cut, Threshold) else Threshold(cut["keeps"], cut["value"]) for cut in cuts]
 
 
 class PictureCard(NamedTuple):

@@ -41,8 +41,8 @@ def write_run_page(
     """Write the page, whole or not at all, and return its path.
 
     Args:
-        report: of the run.
-        history: of the run; an empty one leaves out the plots over time.
+        report: report of the run.
+        history: history of the run; an empty one leaves out the plots over time.
         about: the manifest of the run, see `dcurate.runs.manifest.provenance`: ``stages`` with their settings,
             ``thresholds``, ``versions``, ``recipe``, ``params``, ``command``. Missing entries are left out.
         path: a file that ends with ``.html``, or a directory, local or as fsspec opens it.

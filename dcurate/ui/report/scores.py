@@ -47,15 +47,15 @@ def bars_of(numbers: Mapping[float, int], cuts: Sequence[Threshold] = ()) -> tup
     finite = sorted(value for value in numbers if math.isfinite(value))
     if not finite:
         return ()
-    whole = is_whole(numbers)
-    edges = _edges(finite, whole)
+    whole_numbers = is_whole(numbers)
+    edges = _edges(finite, whole_numbers)
     counts, dropped = [0] * (len(edges) - 1), [0] * (len(edges) - 1)
     place = 0
     for value in finite:
         while place < len(counts) - 1 and value >= edges[place + 1] - 1e-12 * abs(edges[place + 1]):
             place += 1
         counts[place] += numbers[value]
-        if cuts and not is_kept(value, cuts, 0.0 if whole and value < _COUNTABLE else _width(value) / 2):
+        if cuts and not is_kept(value, cuts, 0.0 if whole_numbers and value < _COUNTABLE else _width(value) / 2):
             dropped[place] += numbers[value]
     return tuple(Bar(*row) for row in zip(edges[:-1], edges[1:], counts, dropped, strict=True))
 
@@ -86,13 +86,13 @@ def _width(value: float) -> float:
     return float(10.0 ** (math.floor(math.log10(abs(value)) + 1e-9) - 1)) if value else 0.0
 
 
-def _edges(values: Sequence[float], whole: bool) -> list[float]:
+def _edges(values: Sequence[float], whole_numbers: bool) -> list[float]:
     """The edges of the bars."""
     low, high = values[0], values[-1]
-    if whole and high - low < _MOST and high < _COUNTABLE:
+    if whole_numbers and high - low < _MOST and high < _COUNTABLE:
         return [low - 0.5 + number for number in range(int(high - low) + 2)]
     if low >= 0 and high > 1000 * max(low, 1.0):
-        return _by_factors(low, high, whole)
+        return _by_factors(low, high, whole_numbers)
     if low >= 0 and 0.5 <= high <= 1:
         return [number / _MOST for number in range(_MOST + 1)]
     step = _step((high - low) / _MOST, _width(high))
@@ -100,9 +100,9 @@ def _edges(values: Sequence[float], whole: bool) -> list[float]:
     return [step * number for number in range(first, math.floor(high / step + 1e-9) + 2)]
 
 
-def _by_factors(low: float, high: float, whole: bool) -> list[float]:
+def _by_factors(low: float, high: float, whole_numbers: bool) -> list[float]:
     """Edges for a logarithmic scale, at most ten bars per factor of ten, with one bar for smaller values."""
-    start = max(low, 1.0 if whole else high * 1e-6)
+    start = max(low, 1.0 if whole_numbers else high * 1e-6)
     count = min(_MOST, 10 * math.ceil(math.log10(high / start)))
     ratio = (high * 1.05 / start) ** (1 / count)
     edges = [start * ratio**number for number in range(count + 1)]

@@ -82,8 +82,8 @@ def most_dropped(stages: Sequence[StageStats]) -> list[tuple[str, str]]:
 
 def reasons(stages: Sequence[StageStats]) -> list[Reason]:
     """Reasons for which documents were removed, most frequent first."""
-    found = sorted(_reasons(stages), key=lambda one: (-one.rows, one.stage, one.reason))
-    return [replace(one, anchor=f"examples-{number}") for number, one in enumerate(found)]
+    ranked = sorted(_reasons(stages), key=lambda reason: (-reason.rows, reason.stage, reason.reason))
+    return [replace(reason, anchor=f"examples-{number}") for number, reason in enumerate(ranked)]
 
 
 def _reasons(stages: Sequence[StageStats]) -> Iterator[Reason]:
@@ -95,10 +95,10 @@ def _reasons(stages: Sequence[StageStats]) -> Iterator[Reason]:
 
 def score_cards(data: ReportData) -> tuple[list[ScoreCard], int]:
     """The distribution of each filter's scores, those that drop most first, and how many are not shown."""
-    found = [(stage, name, counts) for stage in data.report.stages for name, counts in stage.scores.items() if counts]
-    found.sort(key=lambda one: -_dropped_by(one[0], one[1]))
-    cards = [_card(data, *one) for one in found[:_MOST_CARDS]]
-    return [replace(card, anchor=f"score-{number}") for number, card in enumerate(cards)], len(found) - len(cards)
+    scored = [(stage, name, counts) for stage in data.report.stages for name, counts in stage.scores.items() if counts]
+    scored.sort(key=lambda score: -_dropped_by(score[0], score[1]))
+    cards = [_card(data, *score) for score in scored[:_MOST_CARDS]]
+    return [replace(card, anchor=f"score-{number}") for number, card in enumerate(cards)], len(scored) - len(cards)
 
 
 def linked(reasons: Sequence[Reason], cards: Sequence[ScoreCard]) -> tuple[list[Reason], list[ScoreCard]]:
@@ -106,10 +106,12 @@ def linked(reasons: Sequence[Reason], cards: Sequence[ScoreCard]) -> tuple[list[
     scores = {(card.stage, card.score): card.anchor for card in cards}
     only = {stage: anchor for (stage, _), anchor in scores.items() if sum(card.stage == stage for card in cards) == 1}
     seen = [
-        one if one.quarantined else replace(one, card=scores.get((one.stage, one.reason)) or only.get(one.stage, ""))
-        for one in reasons
+        reason
+        if reason.quarantined
+        else replace(reason, card=scores.get((reason.stage, reason.reason)) or only.get(reason.stage, ""))
+        for reason in reasons
     ]
-    examples = {one.card: one.anchor for one in reversed(seen) if one.card and one.examples}
+    examples = {reason.card: reason.anchor for reason in reversed(seen) if reason.card and reason.examples}
     return seen, [replace(card, examples=examples.get(card.anchor, "")) for card in cards]
 
 
@@ -163,20 +165,20 @@ def _labels(counts: Mapping[str, int], gone: Mapping[str, int], rows: int, dropp
     """
     taken = sum(gone.values())
     kept = sum(counts.values()) - taken
-    out = dropped / taken if rows and taken else 1.0
-    left = (rows - dropped) / kept if rows and kept else 1.0
+    dropped_scale = dropped / taken if rows and taken else 1.0
+    kept_scale = (rows - dropped) / kept if rows and kept else 1.0
 
     def row(name: str, labels: Sequence[str]) -> LabelRow:
-        lost = out * sum(gone.get(label, 0) for label in labels)
-        stay = left * sum(counts[label] - gone.get(label, 0) for label in labels)
+        lost = dropped_scale * sum(gone.get(label, 0) for label in labels)
+        stay = kept_scale * sum(counts[label] - gone.get(label, 0) for label in labels)
         return LabelRow(name, round(stay + lost), lost / (stay + lost) if lost else 0.0)
 
     named = sorted((label for label in counts if label != OTHER_LABELS), key=lambda label: (-counts[label], label))
     label_rows = [row(label, [label]) for label in named[:_MOST_LABELS]]
-    rest = [*named[_MOST_LABELS:], *([OTHER_LABELS] if OTHER_LABELS in counts else [])]
-    if rest:
-        more = "more than " if OTHER_LABELS in rest else ""
-        label_rows.append(row(f"{more}{len(rest) - bool(more):,} others", rest))
+    remaining = [*named[_MOST_LABELS:], *([OTHER_LABELS] if OTHER_LABELS in counts else [])]
+    if remaining:
+        more = "more than " if OTHER_LABELS in remaining else ""
+        label_rows.append(row(f"{more}{len(remaining) - bool(more):,} others", remaining))
     if rows and dropped and not taken:
         label_rows.append(LabelRow("not in the sample", dropped, 1.0))
     return label_rows

@@ -72,16 +72,16 @@ def _plots(data: ReportData, points: Sequence[Point], times: Sequence[float]) ->
         stacked: bool = False,
         limit: float = 0.0,
     ) -> Plot:
-        seen = [one for one in series if any(one.values)]
+        seen = [line for line in series if any(line.values)]
         drawn = over_time(times, seen, words, stacked=stacked, limit=limit or None)
-        return Plot(title, drawn, [(one.name, one.colour) for one in seen])
+        return Plot(title, drawn, [(line.name, line.colour) for line in seen])
 
     rows_in, rows_out = _rates(data, points, times, "rows_in"), _rates(data, points, times, "rows_out")
     yield plot("documents a second", [LineSeries("in", rows_in), LineSeries("out", rows_out, COLOURS[1])], short)
     yield plot("input a second", [LineSeries("read", _rates(data, points, times, "bytes_in"))], _bytes)
-    yield plot("slots", _by_operator(data, points, lambda one: float(one.slots)), short, stacked=True)
+    yield plot("slots", _by_operator(data, points, lambda figures: float(figures.slots)), short, stacked=True)
     yield plot("share of slots that are busy", _busy(data, points), lambda value: f"{100 * value:.0f} %", limit=1.0)
-    waiting = _by_operator(data, points, lambda one: float(one.waiting_bytes))
+    waiting = _by_operator(data, points, lambda figures: float(figures.waiting_bytes))
     yield plot("bytes that wait between operators", waiting, _bytes, stacked=True)
     limit = float(max(point.memory_limit for point in points))
     yield plot("memory of workers", [LineSeries("in use", [float(p.memory) for p in points])], _bytes, limit=limit)
@@ -112,30 +112,38 @@ def _rates(data: ReportData, points: Sequence[Point], times: Sequence[float], na
 
 
 def _operators(data: ReportData) -> list[str]:
-    return list(dict.fromkeys(one.name for one in data.present.operators))
+    return list(dict.fromkeys(operator.name for operator in data.present.operators))
 
 
 def _by_operator(data: ReportData, points: Sequence[Point], of: Callable[[OperatorFigures], float]) -> list[LineSeries]:
-    found: dict[str, list[float | None]] = {name: [0.0] * len(points) for name in _operators(data)}
+    values_by_operator: dict[str, list[float | None]] = {name: [0.0] * len(points) for name in _operators(data)}
     for place, point in enumerate(points):
-        for one in point.operators:
-            found.setdefault(one.name, [0.0] * len(points))[place] = of(one)
-    return [LineSeries(name, values, COLOURS[n % len(COLOURS)]) for n, (name, values) in enumerate(found.items())]
+        for operator in point.operators:
+            values_by_operator.setdefault(operator.name, [0.0] * len(points))[place] = of(operator)
+    return [
+        LineSeries(name, values, COLOURS[n % len(COLOURS)])
+        for n, (name, values) in enumerate(values_by_operator.items())
+    ]
 
 
 def _busy(data: ReportData, points: Sequence[Point]) -> list[LineSeries]:
     series, back = [], _window(data, points)
     for number, name in enumerate(_operators(data)):
         none = OperatorFigures(name, ())
-        found = [next((one for one in point.operators if one.name == name), none) for point in points]
-        values = [one.busy_since(found[place - back] if place >= back else none) for place, one in enumerate(found)]
+        sampled = [next((operator for operator in point.operators if operator.name == name), none) for point in points]
+        values = [
+            figures.busy_since(sampled[place - back] if place >= back else none)
+            for place, figures in enumerate(sampled)
+        ]
         series.append(LineSeries(name, values, COLOURS[number % len(COLOURS)]))
     return series
 
 
 def _window(data: ReportData, points: Sequence[Point]) -> int:
     """Return the length of the sliding window in points. Calls are counted when they end, so it spans several."""
-    longest = max((one.seconds / one.calls for one in data.present.operators if one.calls), default=0.0)
+    longest = max(
+        (operator.seconds / operator.calls for operator in data.present.operators if operator.calls), default=0.0
+    )
     apart = (points[-1].time - points[0].time) / max(1, len(points) - 1)
     enough = math.ceil(2 * longest / apart) if apart > 0 else 0
     return max(2, min(max(enough, len(points) // 20), len(points) // 3))
@@ -144,8 +152,11 @@ def _window(data: ReportData, points: Sequence[Point]) -> int:
 def most_slots(data: ReportData) -> dict[str, int]:
     """The most slots that each operator had; at the end of a run it has none."""
     most: dict[str, int] = {}
-    for one in (*data.present.operators, *(one for point in data.history.points for one in point.operators)):
-        most[one.name] = max(most.get(one.name, 0), one.slots)
+    for operator in (
+        *data.present.operators,
+        *(operator for point in data.history.points for operator in point.operators),
+    ):
+        most[operator.name] = max(most.get(operator.name, 0), operator.slots)
     return most
 
 
@@ -185,10 +196,10 @@ def cost(data: ReportData) -> list[tuple[str, str]]:
     return lines
 
 
-def _held(number: int, seconds: float, used: float, what: str) -> str:
+def _held(number: int, seconds: float, used: float, unit: str) -> str:
     held = number * seconds
     busy = f", {100 * min(used / held, 1):.0f} % busy" if used and held else ""
-    return f"{many(number, what)} held for {seconds_text(seconds)}: {held / 3600:,.2g} {what} hours{busy}"
+    return f"{many(number, unit)} held for {seconds_text(seconds)}: {held / 3600:,.2g} {unit} hours{busy}"
 
 
 def _integral(data: ReportData, name: str) -> float:
