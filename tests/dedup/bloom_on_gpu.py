@@ -30,7 +30,11 @@ def passed(data: Any, **settings: Any) -> tuple[list[str | None], int, str, list
 if __name__ == "__main__":
     warnings.simplefilter("ignore", RuntimeWarning)  # numbers that wrap around
     stand_in.install()
-    table = pa.table({"text": TEXTS})
-    given: list[dict[str, Any]] = [{}, {"normalize": ["case"]}, {"fields": ["text"]}]
-    found = [[passed(rows, **settings) for rows in (table, stand_in.DataFrame(table))] for settings in given]
-    sys.stdout.write(json.dumps(found))
+    with_nulls = pa.table({"text": TEXTS})
+    tables = [*[with_nulls] * 3, with_nulls.drop_null()]
+    settings: list[dict[str, Any]] = [{}, {"normalize": ["case"]}, {"fields": ["text"]}, {}]
+    passes = [
+        [passed(rows, **chosen) for rows in (table, stand_in.DataFrame(table))]
+        for table, chosen in zip(tables, settings, strict=True)
+    ]
+    sys.stdout.write(json.dumps(passes))
