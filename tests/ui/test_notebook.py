@@ -78,6 +78,7 @@ def test_in_a_notebook_a_pipeline_is_a_picture_and_its_run_a_view_and_a_summary(
         for cell in (
             "import pandas as pd\n"
             "from dcurate import *\n"
+            "from dcurate.text import WordCountFilter\n"
             "rows = [DocumentBatch(data=pd.DataFrame({'text': ['one two', 'one']})) for _ in range(3)]\n"
             "pipeline = Pipeline('counted', stages=[ScoreFilter(WordCountFilter(min_words=2))])\n"
             "pipeline",
