@@ -30,7 +30,7 @@ stages:
   - slow_stage:Slow: {seconds: ${seconds}}
   - ScoreFilter: {filter_obj: {WordCountFilter: {min_words: ${min_words}}}, score_field: word_count}
   - JsonlWriter: {path: ${output}, mode: ${mode}}
-executor: {scheduler_timeout_s: 3}
+executor: {logging_interval: 3}
 """
 
 SLOW = """
@@ -157,7 +157,7 @@ WRONG = {
 def test_wrong_use_is_one_sentence_and_exit_code_2(here, arguments):
     (here / "bad.yaml").write_text("stages:\n  - JsonlReader: {file_path: x}\n")
     (here / "unknown.yaml").write_text("stages:\n  - slow_stage:Xyz: {}\n")
-    (here / "setting.yaml").write_text(RECIPE.replace("scheduler_timeout_s: 3", "exec_mode: batch"))
+    (here / "setting.yaml").write_text(RECIPE.replace("logging_interval: 3", "exec_mode: batch"))
     done = run(*arguments, cwd=here)
     assert (done.returncode, done.stderr, done.stdout) == (2, WRONG[arguments] + "\n", "")
 

@@ -24,8 +24,7 @@ from dcurate.cluster.fork_server import started_ahead
 from dcurate.core.extras import libraries, missing
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import shown
-from dcurate.engine.config import ExecutorConfig
-from dcurate.engine.inline import WITHOUT_WORKERS
+from dcurate.engine.config import WITHOUT_WORKERS, ExecutorConfig
 from dcurate.errors import PipelineError, ResourceError, listed, nearest
 from dcurate.events import Observer
 from dcurate.fs.stores import Directory

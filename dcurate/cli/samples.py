@@ -11,7 +11,7 @@ import click
 
 import dcurate
 from dcurate.cli.group import cli, debug_option
-from dcurate.engine.inline import WITHOUT_WORKERS
+from dcurate.engine.config import WITHOUT_WORKERS
 from dcurate.errors import DataError
 from dcurate.recipe import SAMPLE, SAMPLE_FILES, SAMPLE_PICTURES, load_recipe
 

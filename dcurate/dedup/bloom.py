@@ -17,7 +17,7 @@ from dcurate.errors import DataError, PipelineError, nearest
 from dcurate.frames.convert import is_cudf, to_arrow
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import has_nulls_on_gpu, texts_on_gpu
-from dcurate.frames.hashes import NORMAL_FORMS, Hashes, content_hashes, row_hashes
+from dcurate.frames.hashes import NORMAL_FORMS, RowHashes, content_hashes, row_hashes
 from dcurate.fs.paths import protocol_of
 from dcurate.io.output import folder_name
 from dcurate.kernels.bloom import BLOCK_WORDS, insert, query
@@ -190,7 +190,7 @@ def bloom_state(path: str) -> BloomState:
         opened.close()
 
 
-def digests_of(frame: Any, text_field: str, normalize: Sequence[str] = (), *, gpu: bool = False) -> Hashes:
+def digests_of(frame: Any, text_field: str, normalize: Sequence[str] = (), *, gpu: bool = False) -> RowHashes:
     """Return the `content_hashes` of the rows of a frame.
 
     Texts of a cuDF frame are hashed on their GPU if one is requested: sixteen bytes a row are copied to the host. Other
@@ -207,5 +207,5 @@ def digests_of(frame: Any, text_field: str, normalize: Sequence[str] = (), *, gp
     """
     if gpu and not normalize and is_cudf(frame) and usable() and not has_nulls_on_gpu(frame, text_field):
         rows = np.arange(len(frame))
-        return Hashes(text_digests(texts_on_gpu(frame, text_field), rows), rows)
+        return RowHashes(text_digests(texts_on_gpu(frame, text_field), rows), rows)
     return content_hashes(to_arrow(frame), text_field, normalize)

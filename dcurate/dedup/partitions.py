@@ -19,7 +19,7 @@ from dcurate.dedup.keep import keep_of, ranks_in, with_ranks
 from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.dedup.near import hashes_of, texts_of
 from dcurate.frames.columns import lists_of, numbers, rows_at, table_of, with_column, with_lists
-from dcurate.frames.hashes import Hashes, content_hashes, row_hashes
+from dcurate.frames.hashes import RowHashes, content_hashes, row_hashes
 from dcurate.frames.text import text_column
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.sets import Sets
@@ -33,7 +33,7 @@ _SHINGLES, _WHOLE = "shingles", "whole"
 _ROW_BITS = 32
 
 
-def compared(stage: ExactDuplicates | FuzzyDuplicates, table: Any) -> Hashes:
+def compared(stage: ExactDuplicates | FuzzyDuplicates, table: Any) -> RowHashes:
     """Return the hashes of the compared columns."""
     if isinstance(stage, FuzzyDuplicates):
         return content_hashes(table, stage.text_field)

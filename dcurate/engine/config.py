@@ -8,6 +8,9 @@ from typing import Any, Literal, Self, cast
 
 from dcurate.errors import PipelineError, nearest
 
+#: The settings that do not concern workers.
+WITHOUT_WORKERS = ("ignore_failures", "logging_interval")
+
 
 @dataclass(frozen=True)
 class ExecutorConfig:

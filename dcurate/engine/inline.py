@@ -10,7 +10,7 @@ from typing import Any
 
 from dcurate.core.batch import Batch
 from dcurate.engine.accounting import Round, RunAccounting
-from dcurate.engine.config import ExecutorConfig
+from dcurate.engine.config import WITHOUT_WORKERS, ExecutorConfig
 from dcurate.engine.driver import DriverLoop, TaskDied, TaskFinished
 from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.serialization import pickled
@@ -20,8 +20,6 @@ from dcurate.plan.operators import Plan
 
 #: Bytes of batches between operators.
 BUDGET = 1 << 30
-#: The settings of executors that do not concern workers.
-WITHOUT_WORKERS = ("ignore_failures", "logging_interval")
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Hashes of rows."""
+"""RowHashes of rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dcurate.frames.text import text_column
 NORMAL_FORMS = ("case", "whitespace", "unicode")
 
 
-class Hashes(NamedTuple):
+class RowHashes(NamedTuple):
     """128-bit hashes of the rows that can be duplicates.
 
     Args:
@@ -51,7 +51,7 @@ def rows_with_values(table: pa.Table, fields: Sequence[str]) -> npt.NDArray[np.i
     return np.flatnonzero(filled)
 
 
-def content_hashes(table: pa.Table, text_field: str, normalize: Sequence[str] = ()) -> Hashes:
+def content_hashes(table: pa.Table, text_field: str, normalize: Sequence[str] = ()) -> RowHashes:
     """128-bit hashes (XXH3) of texts, but for rows whose text is null.
 
     Among a billion texts, two different ones share a hash with a chance of 10**-21.
@@ -72,10 +72,10 @@ def content_hashes(table: pa.Table, text_field: str, normalize: Sequence[str] = 
     if normalize or len(rows) < table.num_rows:
         texts = column_of(table, text_field, text=True).drop_null()
         table = pa.table({text_field: _normalized(texts, normalize)})
-    return Hashes(np.frombuffer(_digests(table, text_field), np.uint64).reshape(-1, 2), rows)
+    return RowHashes(np.frombuffer(_digests(table, text_field), np.uint64).reshape(-1, 2), rows)
 
 
-def row_hashes(table: pa.Table, fields: Sequence[str]) -> Hashes:
+def row_hashes(table: pa.Table, fields: Sequence[str]) -> RowHashes:
     """128-bit hashes of rows by some columns, but for rows that are null in all of these.
 
     Examples:
@@ -84,7 +84,7 @@ def row_hashes(table: pa.Table, fields: Sequence[str]) -> Hashes:
         (True, [0, 2])
     """
     rows = rows_with_values(table, fields)
-    return Hashes(row_keys(rows_at(table, rows), fields, 0), rows)
+    return RowHashes(row_keys(rows_at(table, rows), fields, 0), rows)
 
 
 def _normalized(texts: pa.Array, forms: Sequence[str]) -> pa.Array:

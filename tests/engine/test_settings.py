@@ -36,10 +36,9 @@ from dcurate.cluster.nannies import local_scheduler
 from dcurate.engine import policies
 from dcurate.engine.allocate.assignment import SlotClaim
 from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_pools
-from dcurate.engine.config import ExecutorConfig
+from dcurate.engine.config import WITHOUT_WORKERS, ExecutorConfig
 from dcurate.engine.dask import executor as dask_executor
 from dcurate.engine.flow import Flow
-from dcurate.engine.inline import WITHOUT_WORKERS
 from dcurate.events import Event, SlotsChanged
 from dcurate.policies import Balancing, OperatorView, Policy, RunView, Stop, WorkerView
 from dcurate.ui import JsonProgress
