@@ -73,6 +73,12 @@ def test_each_public_name_is_in_one_module_and_few_are_at_the_top() -> None:
     assert taken == set(), "a public name hides a module of dcurate"
 
 
+def test_a_name_that_is_looked_for_at_the_top_is_said_to_be_elsewhere() -> None:
+    with pytest.raises(AttributeError, match=r"dcurate has no WordCountFilter; import it from dcurate\.text"):
+        _ = dcurate.WordCountFilter  # type: ignore[attr-defined]
+    assert not hasattr(dcurate, "NoSuchFilter")
+
+
 def test_every_filter_modifier_and_extractor_is_exported() -> None:
     parts = [kind for kind in classes() if not issubclass(kind, Stage) and not OF_SETS.match(kind.__module__)]
     missing = [kind for kind in parts if not exported(kind) and kind.__module__ != "dcurate.llm.nemotron_pipeline"]

@@ -39,6 +39,10 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
             if not extra:
                 raise
             raise missing_dependency(f"{package}.{name}", str(error), extra) from error
+        except AttributeError as error:
+            if package == "dcurate" and name[:1].isupper() and name in homes():
+                raise AttributeError(f"dcurate has no {name}; import it from {homes()[name]}") from error
+            raise
 
     return get, list_names
 
