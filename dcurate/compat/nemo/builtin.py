@@ -110,7 +110,7 @@ SubstringFilter = _raising(dcurate.text.SubstringFilter, __name__)
 
 
 class _Telling:
-    """A filter that tells how many rows of each batch it keeps, if `verbose`."""
+    """A filter that logs how many rows of each batch it keeps, if `verbose`."""
 
     name: str
     verbose: bool
@@ -125,7 +125,7 @@ class _Telling:
 
 @dataclass
 class Filter(_Telling, built_in(dcurate.Filter, __name__)):  # type: ignore[misc]
-    """`dcurate.Filter`, which can tell how many rows it keeps.
+    """`dcurate.Filter`, which can log how many rows it keeps.
 
     Args:
         filter_fn, filter_field, invert, name: the same settings as in `dcurate.Filter`.
@@ -137,7 +137,7 @@ class Filter(_Telling, built_in(dcurate.Filter, __name__)):  # type: ignore[misc
 
 @dataclass
 class ScoreFilter(_Telling, built_in(dcurate.ScoreFilter, __name__)):  # type: ignore[misc]
-    """`dcurate.ScoreFilter`, which can tell how many rows it keeps.
+    """`dcurate.ScoreFilter`, which can log how many rows it keeps.
 
     Args:
         filter_obj, text_field, score_field, invert, name: the same settings as in `dcurate.ScoreFilter`.
