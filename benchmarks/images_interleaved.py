@@ -24,8 +24,8 @@ from dcurate.images import (
     FromInterleaved,
     InterleavedParquetReader,
     InterleavedParquetWriter,
-    InterleavedWebdatasetReader,
-    InterleavedWebdatasetWriter,
+    InterleavedWebDatasetReader,
+    InterleavedWebDatasetWriter,
     ToInterleaved,
 )
 from dcurate.images.interleaved.materialise import bytes_of
@@ -41,9 +41,9 @@ def run(input_dir: str | Path) -> dict[str, Any]:
     source = str(Path(input_dir) / "interleaved.tar")
     wanted = by_hand(source)
     with tempfile.TemporaryDirectory() as folder:
-        found = {"read": documents(InterleavedWebdatasetReader(source))}
+        found = {"read": documents(InterleavedWebDatasetReader(source))}
         for name, (writers, readers) in formats(Path(folder)).items():
-            _run(InterleavedWebdatasetReader(source), *writers)
+            _run(InterleavedWebDatasetReader(source), *writers)
             found[name] = documents(*readers)
     equal = [name for name, digest in wanted.items() if all(one.get(name) == digest for one in found.values())]
     each = {name: sum(one.get(key) == digest for key, digest in wanted.items()) for name, one in found.items()}
@@ -54,7 +54,7 @@ def formats(folder: Path) -> dict[str, tuple[list[AnyStage], list[AnyStage]]]:
     """Stages that write each format, and stages that read it."""
     webdataset, parquet, obelics = (str(folder / name) for name in ("webdataset", "parquet", "obelics"))
     return {
-        "webdataset": ([InterleavedWebdatasetWriter(webdataset)], [InterleavedWebdatasetReader(webdataset)]),
+        "webdataset": ([InterleavedWebDatasetWriter(webdataset)], [InterleavedWebDatasetReader(webdataset)]),
         "parquet": ([InterleavedParquetWriter(parquet)], [InterleavedParquetReader(parquet)]),
         "obelics": (
             [FromInterleaved(images="bytes"), ParquetWriter(obelics)],

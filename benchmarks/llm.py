@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from benchmarks.measure import ROOT, job, machine, save, table, versions
 from dcurate import DocumentBatch, InlineExecutor, Pipeline
-from dcurate.llm import AsyncOpenAIClient, GenerateStage, RequestError
+from dcurate.llm import AsyncOpenAIClient, Generate, RequestError
 from dcurate_testing.llm_server import Behaviour, served
 
 MODULE = "benchmarks.llm"
@@ -91,7 +91,7 @@ def over_openai(url: str, rows: int, concurrency: int, batch: int) -> dict[str, 
 
 
 def _piped(client: AsyncOpenAIClient, rows: int, batch: int) -> dict[str, float]:
-    stage = GenerateStage(prompt="{text}", output_field="said", client=client, model_name="made-up")
+    stage = Generate(prompt="{text}", output_field="said", client=client, model_name="made-up")
     texts = _texts(rows)
     batches = [DocumentBatch(data=pa.table({"text": texts[at : at + batch]})) for at in range(0, rows, batch)]
     pipeline = Pipeline("llm", stages=[stage])

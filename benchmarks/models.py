@@ -29,15 +29,15 @@ from benchmarks.measure import job, machine, measure, save, table, versions
 from benchmarks.models_made import classifier
 from benchmarks.models_peers import LONGEST, Timer, pipeline_of_transformers, sentence_transformer, texts_of
 from dcurate import InlineExecutor, JsonlReader, ParquetWriter, Pipeline, Resources
-from dcurate.models import ClassifierStage, EmbeddingCreatorStage
+from dcurate.models import SequenceClassifier, TextEmbedding
 
 
 def ours(kind: str, model: str, source: str, output: str, autocast: bool | str, threads: int) -> dict[str, Any]:
     """Read, tokenise, run the model, write: dcurate's pipeline in this process."""
     made: Any = (
-        ClassifierStage(model, score_field=None, autocast=autocast, device="cpu")
+        SequenceClassifier(model, score_field=None, autocast=autocast, device="cpu")
         if kind == "classify"
-        else EmbeddingCreatorStage(model_identifier=model, autocast=autocast, device="cpu")
+        else TextEmbedding(model_identifier=model, autocast=autocast, device="cpu")
     )
     inner = made.decompose()[1].name
     stage = made.with_({inner: {"resources": Resources(cpus=threads)}})

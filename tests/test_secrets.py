@@ -44,15 +44,15 @@ from dcurate import (
 from dcurate.core.batch import FilePart
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.secrets import shown
-from dcurate.dedup import Benchmark, TextDuplicatesRemovalStage
+from dcurate.dedup import Benchmark, RemoveDuplicates
 from dcurate.download import CommonCrawlWarcIterator, FileDownloader, RemoteFile, Transfer
 from dcurate.download.fetch import read
 from dcurate.events import Observer
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
-from dcurate.llm import AsyncOpenAIClient, GenerateStage, GenerationConfig
+from dcurate.llm import AsyncOpenAIClient, Generate, GenerationConfig
 from dcurate.llm.config import Request
-from dcurate.models import EmbeddingCreatorStage, TokenizerStage
+from dcurate.models import TextEmbedding, Tokenize
 from dcurate.recipe import load_recipe
 from dcurate.redaction import without_secrets
 from dcurate.run import Executor
@@ -97,7 +97,7 @@ HOLDERS = {
     "Decontaminate": lambda: Decontaminate(Benchmark(LOGIN), storage_options=OPTIONS),
     "C4BadWordsFilter": lambda: C4BadWordsFilter(SIGNED, storage_options=OPTIONS),
     "ScoreFilter": lambda: ScoreFilter(C4BadWordsFilter(LOGIN, storage_options=OPTIONS)),
-    "TextDuplicatesRemovalStage": lambda: TextDuplicatesRemovalStage(SIGNED, read_kwargs=KWARGS),
+    "RemoveDuplicates": lambda: RemoveDuplicates(SIGNED, read_kwargs=KWARGS),
     "ExactDeduplicationWorkflow": lambda: ExactDeduplicationWorkflow(
         input_path=LOGIN, output_path=SIGNED, read_kwargs=KWARGS, write_kwargs=KWARGS
     ),
@@ -122,11 +122,11 @@ HOLDERS = {
     "FileGroup": lambda: FileGroup(key=BatchKey("a"), parts=(FilePart(LOGIN), FilePart(SIGNED))),
     "Directory": lambda: Directory(LOGIN, OPTIONS),
     "RunPlaces": lambda: RunPlaces(output=LOGIN, storage_options=OPTIONS),
-    "TokenizerStage": lambda: TokenizerStage("model", hf_token=secret(1)),
-    "EmbeddingCreatorStage": lambda: EmbeddingCreatorStage(model_identifier="model", hf_token=secret(1)),
+    "Tokenize": lambda: Tokenize("model", hf_token=secret(1)),
+    "TextEmbedding": lambda: TextEmbedding(model_identifier="model", hf_token=secret(1)),
     "TokenCountFilter": lambda: TokenCountFilter(hf_model_name="model", hf_token=secret(1)),
     "PiiModifier": lambda: PiiModifier(anonymize_action="hash", secret=secret(1)),
-    "GenerateStage": lambda: GenerateStage(client=CLIENT, model_name="m", prompt="{text}", output_field="answer"),
+    "Generate": lambda: Generate(client=CLIENT, model_name="m", prompt="{text}", output_field="answer"),
     "AsyncOpenAIClient": lambda: CLIENT,
 }
 
@@ -414,11 +414,11 @@ RECIPES = [
     f"JsonlReader: {{file_paths: '{SIGNED}', field: 3}}",
     f"JsonlReader: '{LOGIN}'",
     f"ScoreFilter: {{filter_obj: '{SIGNED}'}}",
-    f"GenerateStage: {{client: {{OpenAIClient: {{api_key: {secret(1)}, timeout: x}}}}}}",
-    f"GenerateStage: {{client: {{OpenAIClient: {{api_key: {secret(1)}, default_headers: {{a: {secret(2)}}}, chat: [], "
+    f"Generate: {{client: {{OpenAIClient: {{api_key: {secret(1)}, timeout: x}}}}}}",
+    f"Generate: {{client: {{OpenAIClient: {{api_key: {secret(1)}, default_headers: {{a: {secret(2)}}}, chat: [], "
     "timeout: 0}}}",
-    f"GenerateStage: {{client: {{OpenAIClient: {{base_url: 'http://me:{secret(1)}@host'}}}}}}",
-    f"TokenizerStage: {{model_identifier: 3, hf_token: {secret(1)}, max_chars: x}}",
+    f"Generate: {{client: {{OpenAIClient: {{base_url: 'http://me:{secret(1)}@host'}}}}}}",
+    f"Tokenize: {{model_identifier: 3, hf_token: {secret(1)}, max_chars: x}}",
     f"Modify: {{modifier_fn: {{PiiModifier: {{secret: [{secret(1)}], anonymize_action: pseudonym}}}}}}",
     f"JsonlReader: {{file_paths: a, blocksize: {secret(1)}, storage_options: {{any: {secret(1)}}}}}",
 ]

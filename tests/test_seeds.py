@@ -21,8 +21,8 @@ from dcurate import (
 pytestmark = pytest.mark.cluster
 
 
-class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    name: str = "TokenizerStage"
+class Tokenize(ProcessingStage[DocumentBatch, DocumentBatch]):
+    name: str = "Tokenize"
     resources: Resources = Resources(cpus=1.0)  # CPU-only — no GPU needed
 
     def __init__(self):
@@ -51,7 +51,7 @@ def custom_filter_stage(task: DocumentBatch) -> DocumentBatch:  # type: ignore[e
 
 def test_stages_and_resources() -> None:
     model_stage = ModelStage(model_path="path/to/model").with_(resources=Resources(gpus=1))
-    assert (model_stage.resources, TokenizerStage().resources) == (Resources(gpus=1), Resources(cpus=1))
+    assert (model_stage.resources, Tokenize().resources) == (Resources(gpus=1), Resources(cpus=1))
     quarter = ModelStage(model_path="path/to/model").with_(resources=Resources(gpus=0.25))
     memory = ModelStage(model_path="path/to/model").with_(resources=Resources(gpu_memory_gb=10))
     assert quarter.resources.requires_gpu
@@ -62,7 +62,7 @@ def test_stages_and_resources() -> None:
 
 
 def test_batch_size() -> None:
-    assert TokenizerStage().with_(batch_size=128).batch_size == 128
+    assert Tokenize().with_(batch_size=128).batch_size == 128
 
 
 def test_readers_with_partition_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_a_pipeline_with_the_default_executor(working_directory: Path) -> None:
     pipeline.add_stage(JsonlReader(file_paths="input/"))
 
     # Add text processing stages
-    pipeline.add_stage(TokenizerStage())
+    pipeline.add_stage(Tokenize())
     pipeline.add_stage(ModelStage("path").with_(resources=Resources(cpus=2.0)))
 
     pipeline.add_stage(JsonlWriter(path="output/"))

@@ -23,7 +23,7 @@ from dcurate import DaskExecutor, DocumentBatch, JsonlReader, LocalCluster, Parq
 from dcurate.events import Event, TaskDone
 from dcurate.frames.columns import table_of
 from dcurate.frames.vectors import vectors_in
-from dcurate.models import ClassifierStage, EmbeddingCreatorStage
+from dcurate.models import SequenceClassifier, TextEmbedding
 
 SAMPLE = ROOT / "dcurate/bundled/sample"
 KINDS = ("classify", "embed")
@@ -152,8 +152,8 @@ def data_sheet(gpu: str) -> float | None:
 def stage_of(kind: str, model: str, device: str) -> Any:
     """Ours."""
     if kind == "classify":
-        return ClassifierStage(model, score_field=None, device=device, autocast="bf16")
-    return EmbeddingCreatorStage(model_identifier=model, device=device, autocast="bf16")
+        return SequenceClassifier(model, score_field=None, device=device, autocast="bf16")
+    return TextEmbedding(model_identifier=model, device=device, autocast="bf16")
 
 
 def alone(kind: str, model: str, texts: Sequence[str], device: str, peaks: Peaks) -> tuple[dict[str, Any], Any]:

@@ -14,7 +14,7 @@ from .keep import Longest as Longest
 from .keep import Lowest as Lowest
 from .keep import Preferred as Preferred
 from .minhash import MinHash as MinHash
-from .removal import TextDuplicatesRemovalStage as TextDuplicatesRemovalStage
+from .removal import RemoveDuplicates as RemoveDuplicates
 from .report import DedupReport as DedupReport
 from .report import dedup_report as dedup_report
 from .report_table import DedupReportTable as DedupReportTable

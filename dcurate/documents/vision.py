@@ -18,7 +18,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
 from dcurate.llm.config import Answer, GenerationConfig, Question, Request
 from dcurate.llm.errors import RequestError
-from dcurate.llm.generate import GenerateStage
+from dcurate.llm.generate import Generate
 from dcurate.llm.images import content
 from dcurate.media.errors import MediaFault
 from dcurate.media.refs import BYTES, REF, fetch, has_media
@@ -43,7 +43,7 @@ class _Page:
 
 
 @dataclass
-class VisionExtract(GenerateStage):
+class VisionExtract(Generate):
     """Ask a vision model to read the pages whose route is ``"vision"``.
 
     The rows are those of ``PdfExtract(ocr="auto", hard="vision")`` or of ``NeedsOcr(otherwise="vision")``, with their
@@ -62,7 +62,7 @@ class VisionExtract(GenerateStage):
             clock.
         storage_options: for fsspec.
 
-    The other arguments are those of `GenerateStage`; ``max_tokens`` is 8,000 unless `generation_config` is given.
+    The other arguments are those of `Generate`; ``max_tokens`` is 8,000 unless `generation_config` is given.
 
     Raises:
         PipelineError: arguments that do not fit together.

@@ -249,7 +249,7 @@ class DownloadedFiles(FileGroup):
 
 
 @dataclass
-class DocumentDownloadStage(ProcessingStage[FileGroup, DownloadedFiles]):
+class DownloadFiles(ProcessingStage[FileGroup, DownloadedFiles]):
     """Download files; see `FileDownloader` for the transfer.
 
     Args:
@@ -263,7 +263,7 @@ class DocumentDownloadStage(ProcessingStage[FileGroup, DownloadedFiles]):
 
     Examples:
         >>> from dcurate.download import FileDownloader
-        >>> DocumentDownloadStage(FileDownloader("files"), on_error="raise").on_error
+        >>> DownloadFiles(FileDownloader("files"), on_error="raise").on_error
         'raise'
     """
 

@@ -152,7 +152,7 @@ def _encodable(value: Any) -> Any:
 
 
 @dataclass
-class DocumentExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+class ExtractDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Make a row from each record of a batch.
 
     A record on which the extractor raises goes to quarantine alone. So does a record that crashes the process in native
@@ -178,7 +178,7 @@ class DocumentExtractStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         ...     def output_columns(self):
         ...         return ["text"]
         >>> batch = DocumentBatch(data=pd.DataFrame({"title": [" A title ", ""]}))
-        >>> DocumentExtractStage(Title()).process(batch).to_pandas().text.tolist()
+        >>> ExtractDocuments(Title()).process(batch).to_pandas().text.tolist()
         ['A title']
     """
 

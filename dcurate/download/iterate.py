@@ -95,7 +95,7 @@ class RangeIterator(DocumentIterator):
 
 
 @dataclass
-class FileCutStage(ProcessingStage[DownloadedFiles, DownloadedFiles]):
+class FileCut(ProcessingStage[DownloadedFiles, DownloadedFiles]):
     """Divide downloaded files into ranges that are read independently, each a batch.
 
     Args:
@@ -124,7 +124,7 @@ class FileCutStage(ProcessingStage[DownloadedFiles, DownloadedFiles]):
 
 
 @dataclass
-class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
+class IterateDocuments(ProcessingStage[FileGroup, DocumentBatch]):
     """Read the records of files and make a row of each.
 
     A record that cannot be read, or on which the extractor raises, goes to quarantine alone. So does the rest of a file
@@ -150,7 +150,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
         ...             yield from ({"text": line} for line in lines)
         ...     def output_columns(self):
         ...         return ["text"]
-        >>> DocumentIterateExtractStage(Lines()).outputs()[1]
+        >>> IterateDocuments(Lines()).outputs()[1]
         ['text', 'file_name']
     """
 
@@ -270,7 +270,7 @@ class DocumentIterateExtractStage(ProcessingStage[FileGroup, DocumentBatch]):
 class _ExtractedRows:
     """The rows of a call, and the records without one."""
 
-    def __init__(self, stage: DocumentIterateExtractStage) -> None:
+    def __init__(self, stage: IterateDocuments) -> None:
         self.columns = stage.outputs()[1]
         self.losses = Losses(stage.name)
         self._batches: list[DocumentBatch] = []

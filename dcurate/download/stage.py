@@ -7,20 +7,20 @@ from typing import Any
 
 from dcurate.core.batch import Batch
 from dcurate.core.stage import CompositeStage, ProcessingStage
-from dcurate.download.downloader import DocumentDownloader, DocumentDownloadStage
+from dcurate.download.downloader import DocumentDownloader, DownloadFiles
 from dcurate.download.extract import DocumentExtractor, OnError
 from dcurate.download.iterate import (
-    DocumentIterateExtractStage,
     DocumentIterator,
-    FileCutStage,
+    FileCut,
+    IterateDocuments,
     RangeIterator,
 )
-from dcurate.download.urls import WAITING, URLGenerationStage, URLGenerator
+from dcurate.download.urls import WAITING, GenerateUrls, URLGenerator
 from dcurate.frames.document import DocumentBatch
 
 
 @dataclass
-class DocumentDownloadExtractStage(CompositeStage[Batch, DocumentBatch]):
+class DownloadAndExtract(CompositeStage[Batch, DocumentBatch]):
     """List files, download them, read their records, and make a row from each.
 
     Args:
@@ -49,7 +49,7 @@ class DocumentDownloadExtractStage(CompositeStage[Batch, DocumentBatch]):
         ...     WikipediaIterator,
         ...     WikipediaUrlGenerator,
         ... )
-        >>> stage = DocumentDownloadExtractStage(
+        >>> stage = DownloadAndExtract(
         ...     WikipediaUrlGenerator("de"),
         ...     WikipediaDownloader("dumps"),
         ...     WikipediaIterator("de"),
@@ -80,12 +80,12 @@ class DocumentDownloadExtractStage(CompositeStage[Batch, DocumentBatch]):
         """The stages: listing, downloading, optional division into ranges, and reading with extraction."""
         cut: list[ProcessingStage[Any, Any]] = []
         if self.blocksize is not None and not self.record_limit and isinstance(self.iterator, RangeIterator):
-            cut = [FileCutStage(self.blocksize).with_(resources=WAITING)]
+            cut = [FileCut(self.blocksize).with_(resources=WAITING)]
         return [
-            URLGenerationStage(self.url_generator, self.url_limit, self.downloader),
-            DocumentDownloadStage(self.downloader, self.on_error),
+            GenerateUrls(self.url_generator, self.url_limit, self.downloader),
+            DownloadFiles(self.downloader, self.on_error),
             *cut,
-            DocumentIterateExtractStage(
+            IterateDocuments(
                 iterator=self.iterator,
                 extractor=self.extractor,
                 record_limit=self.record_limit,

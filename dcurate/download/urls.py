@@ -72,7 +72,7 @@ class Targets(Protocol):
 
 
 @dataclass
-class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
+class GenerateUrls(SourceStage[FileGroup, FileGroup]):
     """Start a pipeline with files to download, each a split.
 
     The name of a split is the path in its address, so that it stays the same from one mirror to another.
@@ -90,7 +90,7 @@ class URLGenerationStage(SourceStage[FileGroup, FileGroup]):
         >>> class Years(URLGenerator):
         ...     def generate_urls(self):
         ...         return [f"https://example.org/{year}.txt" for year in (2023, 2024)]
-        >>> [str(split.key) for split in URLGenerationStage(Years()).splits()]
+        >>> [str(split.key) for split in GenerateUrls(Years()).splits()]
         ['2023.txt', '2024.txt']
     """
 

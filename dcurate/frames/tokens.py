@@ -64,7 +64,7 @@ def tokens_of(table: pa.Table, name: str) -> Tokens:
     """
     if name not in table.column_names:
         raise DataError(
-            f"no column {name!r}; the rows have {columns_listed(table.column_names)}; put a TokenizerStage before"
+            f"no column {name!r}; the rows have {columns_listed(table.column_names)}; put a Tokenize before"
         )
     column = column_of(table, name)
     kind = column.type

@@ -6,18 +6,18 @@ from .duplicates.exact import ImageExactDuplicates as ImageExactDuplicates
 from .duplicates.near import ImageNearDuplicates as ImageNearDuplicates
 from .duplicates.reading import ImageReading as ImageReading
 from .info import ImageInfo as ImageInfo
-from .interleaved.clip import InterleavedCLIPScoreFilterStage as InterleavedCLIPScoreFilterStage
-from .interleaved.filters import InterleavedAspectRatioFilterStage as InterleavedAspectRatioFilterStage
-from .interleaved.filters import InterleavedBlurFilterStage as InterleavedBlurFilterStage
-from .interleaved.filters import InterleavedImageToTextRatioFilterStage as InterleavedImageToTextRatioFilterStage
-from .interleaved.filters import InterleavedQRCodeFilterStage as InterleavedQRCodeFilterStage
+from .interleaved.clip import FilterInterleavedByClipScore as FilterInterleavedByClipScore
+from .interleaved.filters import FilterInterleavedByAspectRatio as FilterInterleavedByAspectRatio
+from .interleaved.filters import FilterInterleavedByBlur as FilterInterleavedByBlur
+from .interleaved.filters import FilterInterleavedByImageToTextRatio as FilterInterleavedByImageToTextRatio
+from .interleaved.filters import FilterInterleavedByQrCode as FilterInterleavedByQrCode
 from .interleaved.lists import FromInterleaved as FromInterleaved
 from .interleaved.lists import ToInterleaved as ToInterleaved
 from .interleaved.parquet import InterleavedParquetReader as InterleavedParquetReader
 from .interleaved.texts import OnTexts as OnTexts
-from .interleaved.webdataset import InterleavedWebdatasetReader as InterleavedWebdatasetReader
+from .interleaved.webdataset import InterleavedWebDatasetReader as InterleavedWebDatasetReader
 from .interleaved.write import InterleavedParquetWriter as InterleavedParquetWriter
-from .interleaved.write import InterleavedWebdatasetWriter as InterleavedWebdatasetWriter
+from .interleaved.write import InterleavedWebDatasetWriter as InterleavedWebDatasetWriter
 from .signals import ImageSignals as ImageSignals
 
 __all__: list[str]

@@ -1,30 +1,30 @@
 """Public names of `dcurate.llm` and the modules that define them; `__init__.py` reads this file."""
 
 from .cache import AnswerCache as AnswerCache
-from .cleanup import LLMCleanupStage as LLMCleanupStage
+from .cleanup import LLMCleanup as LLMCleanup
 from .client import AsyncLLMClient as AsyncLLMClient
 from .client import ConversationFormatter as ConversationFormatter
 from .client import LLMClient as LLMClient
 from .config import GenerationConfig as GenerationConfig
-from .embedding import EndpointEmbeddingStage as EndpointEmbeddingStage
+from .embedding import EndpointEmbedding as EndpointEmbedding
 from .errors import RequestError as RequestError
-from .faith import FaithEvalFilter as FaithEvalFilter
-from .generate import GenerateStage as GenerateStage
-from .nemotron_cc import DistillStage as DistillStage
-from .nemotron_cc import DiverseQAPostProcessingStage as DiverseQAPostProcessingStage
-from .nemotron_cc import DiverseQAStage as DiverseQAStage
-from .nemotron_cc import ExtractKnowledgeStage as ExtractKnowledgeStage
-from .nemotron_cc import KnowledgeListPostProcessingStage as KnowledgeListPostProcessingStage
-from .nemotron_cc import KnowledgeListStage as KnowledgeListStage
-from .nemotron_cc import WikipediaParaphrasingStage as WikipediaParaphrasingStage
-from .nemotron_pipeline import NemotronCCStage as NemotronCCStage
+from .faith import FilterByFaith as FilterByFaith
+from .generate import Generate as Generate
+from .nemotron_cc import CleanDiverseQA as CleanDiverseQA
+from .nemotron_cc import CleanKnowledgeList as CleanKnowledgeList
+from .nemotron_cc import Distill as Distill
+from .nemotron_cc import DiverseQA as DiverseQA
+from .nemotron_cc import ExtractKnowledge as ExtractKnowledge
+from .nemotron_cc import KnowledgeList as KnowledgeList
+from .nemotron_cc import WikipediaParaphrase as WikipediaParaphrase
+from .nemotron_pipeline import NemotronCC as NemotronCC
 from .openai_client import AsyncOpenAIClient as AsyncOpenAIClient
 from .openai_client import OpenAIClient as OpenAIClient
-from .pii import LLMPiiStage as LLMPiiStage
-from .retrieval import AnswerabilityFilter as AnswerabilityFilter
-from .retrieval import EasinessFilter as EasinessFilter
-from .synthetic import QAMultilingualSyntheticStage as QAMultilingualSyntheticStage
-from .translate import SegmentTranslationStage as SegmentTranslationStage
-from .translation import TranslationStage as TranslationStage
+from .pii import LLMPii as LLMPii
+from .retrieval import FilterByAnswerability as FilterByAnswerability
+from .retrieval import FilterByEasiness as FilterByEasiness
+from .synthetic import SyntheticQA as SyntheticQA
+from .translate import TranslateSegments as TranslateSegments
+from .translation import Translate as Translate
 
 __all__: list[str]

@@ -9,14 +9,14 @@ from dcurate.frames.columns import numbers
 from dcurate.frames.document import DocumentBatch
 from dcurate.llm.client import AsyncLLMClient, LLMClient
 from dcurate.llm.config import GenerationConfig
-from dcurate.llm.generate import GenerateStage
+from dcurate.llm.generate import Generate
 from dcurate.llm.prompt import Prompt
 
 #: Share of the model's context that a text may take, as there is to be an answer of about its length.
 _LONGEST = 0.8
 
 
-class LLMCleanupStage(GenerateStage):
+class LLMCleanup(Generate):
     """Clean texts with a model, for example web pages with mathematics.
 
     Args:
@@ -40,7 +40,7 @@ class LLMCleanupStage(GenerateStage):
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> stage = LLMCleanupStage("org/llama", "Correct the formulas in: {text}", client=client)
+        >>> stage = LLMCleanup("org/llama", "Correct the formulas in: {text}", client=client)
         >>> stage.name, stage.inputs()[1], stage.outputs()[1]
         ('llama_llm_cleanup', ['text'], ['cleaned_text'])
     """

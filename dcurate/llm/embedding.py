@@ -28,7 +28,7 @@ _Texts = tuple[tuple[int, ...], EmbeddingRequest]
 
 
 @dataclass
-class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+class EndpointEmbedding(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Embed texts with an OpenAI-compatible endpoint, ``/v1/embeddings``.
 
     Several texts share a request, and several requests run concurrently. Vectors are float32 lists of equal length.
@@ -54,7 +54,7 @@ class EndpointEmbeddingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> EndpointEmbeddingStage(client, "bge-m3").outputs()[1]
+        >>> EndpointEmbedding(client, "bge-m3").outputs()[1]
         ['embeddings']
     """
 

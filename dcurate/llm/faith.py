@@ -16,7 +16,7 @@ from dcurate.frames.columns import values, with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.llm.batch_client import Outcome
 from dcurate.llm.config import Answer, GenerationConfig, Question, Request
-from dcurate.llm.generate import GenerateStage
+from dcurate.llm.generate import Generate
 from dcurate.llm.structured import first_object
 from dcurate.text.extract.stop_words import language_name
 
@@ -46,7 +46,7 @@ _Scores: TypeAlias = dict[str, float]
 
 
 @dataclass
-class FaithEvalFilter(GenerateStage):
+class FilterByFaith(Generate):
     """Score translations with a model by five criteria (FAITH), and drop those with a low average.
 
     Columns are ``faith_fluency``, ``faith_accuracy``, ``faith_idiomaticity``, ``faith_terminology`` and
@@ -55,20 +55,20 @@ class FaithEvalFilter(GenerateStage):
     Rows that could not be judged stay.
 
     Args:
-        source_lang: language of the texts, as in `TranslationStage`.
-        target_lang: language of the translations, as in `TranslationStage`.
+        source_lang: language of the texts, as in `Translate`.
+        target_lang: language of the translations, as in `Translate`.
         source_text_field: the column with the text.
         translated_text_field: the column with its translation.
         threshold: the lowest average that stays.
         filter_enabled: False to drop none.
         pairs_field: a column with segments and their translations, to be scored one by one instead; it is dropped.
 
-    Other arguments are those of `GenerateStage`.
+    Other arguments are those of `Generate`.
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> stage = FaithEvalFilter(client=client, model_name="llama", source_lang="en", target_lang="de")
+        >>> stage = FilterByFaith(client=client, model_name="llama", source_lang="en", target_lang="de")
         >>> stage.outputs()[1][5:]
         ['faith_avg', 'faith_parse_failed', 'faith_segment_scores']
     """
@@ -80,7 +80,7 @@ class FaithEvalFilter(GenerateStage):
     threshold: float = 2.5
     filter_enabled: bool = True
     pairs_field: str | None = None
-    name: str = "FaithEvalFilter"
+    name: str = "FilterByFaith"
 
     def __post_init__(self) -> None:
         for argument in ("source_lang", "target_lang"):

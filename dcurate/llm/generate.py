@@ -36,7 +36,7 @@ Result: TypeAlias = list[Any] | RequestError | None
 
 
 @dataclass
-class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+class Generate(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Call a language model for each row, and store its answer in a column.
 
     Many rows are asked about at once, those of a batch together (``.with_(batch_size=8)``: those of eight), and answers
@@ -71,7 +71,7 @@ class GenerateStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
-        >>> stage = GenerateStage(
+        >>> stage = Generate(
         ...     prompt="Rate how much one learns from this, from 1 to 5: {text}",
         ...     schema={"score": {"type": "integer", "minimum": 1, "maximum": 5}},
         ...     client=AsyncOpenAIClient(base_url="http://localhost:8000/v1"),

@@ -10,7 +10,7 @@ from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.generate import GenerateStage
+from dcurate.llm.generate import Generate
 from dcurate.llm.nemotron_prompts import (
     ASSISTANT,
     CAREFUL_ASSISTANT,
@@ -28,15 +28,15 @@ _TOKENS_PER_DRAW = 150
 
 
 @dataclass
-class WikipediaParaphrasingStage(GenerateStage):
+class WikipediaParaphrase(Generate):
     """Rewrite texts in the style of an encyclopedia, as Nemotron-CC does with those of low quality.
 
-    Arguments are those of `GenerateStage`.
+    Arguments are those of `Generate`.
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> WikipediaParaphrasingStage(client=client, model_name="llama").outputs()[1]
+        >>> WikipediaParaphrase(client=client, model_name="llama").outputs()[1]
         ['rephrased']
     """
 
@@ -48,16 +48,16 @@ class WikipediaParaphrasingStage(GenerateStage):
 
 
 @dataclass
-class DiverseQAStage(GenerateStage):
+class DiverseQA(Generate):
     """Generate questions of several kinds about a text, with their answers.
 
-    Arguments are those of `GenerateStage`. Those of `DiverseQAPostProcessingStage` are accepted for NeMo Curator's sake
+    Arguments are those of `Generate`. Those of `CleanDiverseQA` are accepted for NeMo Curator's sake
     and have no effect.
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> DiverseQAStage(client=client, model_name="llama").outputs()[1]
+        >>> DiverseQA(client=client, model_name="llama").outputs()[1]
         ['diverse_qa']
     """
 
@@ -72,15 +72,15 @@ class DiverseQAStage(GenerateStage):
 
 
 @dataclass
-class DistillStage(GenerateStage):
+class Distill(Generate):
     """Generate a condensed version of a text.
 
-    Arguments are those of `GenerateStage`.
+    Arguments are those of `Generate`.
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> DistillStage(client=client, model_name="llama", input_field="page").inputs()[1]
+        >>> Distill(client=client, model_name="llama", input_field="page").inputs()[1]
         ['page']
     """
 
@@ -92,15 +92,15 @@ class DistillStage(GenerateStage):
 
 
 @dataclass
-class ExtractKnowledgeStage(GenerateStage):
+class ExtractKnowledge(Generate):
     """Extract the knowledge in a text, rewritten as a passage.
 
-    Arguments are those of `GenerateStage`.
+    Arguments are those of `Generate`.
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> ExtractKnowledgeStage(client=client, model_name="llama").outputs()[1]
+        >>> ExtractKnowledge(client=client, model_name="llama").outputs()[1]
         ['extract_knowledge']
     """
 
@@ -112,15 +112,15 @@ class ExtractKnowledgeStage(GenerateStage):
 
 
 @dataclass
-class KnowledgeListStage(GenerateStage):
+class KnowledgeList(Generate):
     """Extract the facts in a text, as a list.
 
-    Arguments are those of `GenerateStage`.
+    Arguments are those of `Generate`.
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> KnowledgeListStage(client=client, model_name="llama").outputs()[1]
+        >>> KnowledgeList(client=client, model_name="llama").outputs()[1]
         ['knowledge_list']
     """
 
@@ -132,8 +132,8 @@ class KnowledgeListStage(GenerateStage):
 
 
 @dataclass
-class DiverseQAPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    r"""Parse the questions and answers of `DiverseQAStage`, sample some of them, and append them to the text.
+class CleanDiverseQA(ProcessingStage[DocumentBatch, DocumentBatch]):
+    r"""Parse the questions and answers of `DiverseQA`, sample some of them, and append them to the text.
 
     The number of pairs is random: from 1 to ``max_num_pairs``, or with a tokenizer to ``max_num_pairs`` for each 150
     tokens of the text; so is their order. Both follow from the text and the seed, so a run can be repeated. An answer
@@ -155,7 +155,7 @@ class DiverseQAPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBatch]
         >>> import pandas as pd
         >>> answer = "Here it is:\n- Question: Why? Answer: Because."
         >>> batch = DocumentBatch(data=pd.DataFrame({"text": ["A text."], "diverse_qa": [answer]}))
-        >>> stage = DiverseQAPostProcessingStage(prefix="Here it is:")
+        >>> stage = CleanDiverseQA(prefix="Here it is:")
         >>> stage.process(batch).to_arrow()["diverse_qa"].to_pylist()
         ['A text.\n\nQuestion: Why? Answer: Because.']
     """
@@ -220,7 +220,7 @@ def qa_pairs(answer: str, prefix: str) -> list[str]:
 
 
 @dataclass
-class KnowledgeListPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+class CleanKnowledgeList(ProcessingStage[DocumentBatch, DocumentBatch]):
     r"""Strip bullets and indentation from the lines of a list, and its first line if it is not an item.
 
     Args:
@@ -230,7 +230,7 @@ class KnowledgeListPostProcessingStage(ProcessingStage[DocumentBatch, DocumentBa
     Examples:
         >>> import pandas as pd
         >>> batch = DocumentBatch(data=pd.DataFrame({"knowledge_list": ["Here:\n- One.\n  more\n- Two."]}))
-        >>> KnowledgeListPostProcessingStage().process(batch).to_arrow()["knowledge_list"].to_pylist()
+        >>> CleanKnowledgeList().process(batch).to_arrow()["knowledge_list"].to_pylist()
         ['One.\nmore\nTwo.']
     """
 

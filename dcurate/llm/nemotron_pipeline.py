@@ -12,15 +12,15 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.llm.client import AsyncLLMClient, LLMClient
 from dcurate.llm.config import GenerationConfig
-from dcurate.llm.generate import GenerateStage
+from dcurate.llm.generate import Generate
 from dcurate.llm.nemotron_cc import (
-    DistillStage,
-    DiverseQAPostProcessingStage,
-    DiverseQAStage,
-    ExtractKnowledgeStage,
-    KnowledgeListPostProcessingStage,
-    KnowledgeListStage,
-    WikipediaParaphrasingStage,
+    CleanDiverseQA,
+    CleanKnowledgeList,
+    Distill,
+    DiverseQA,
+    ExtractKnowledge,
+    KnowledgeList,
+    WikipediaParaphrase,
 )
 from dcurate.llm.nemotron_prompts import DISTILL_PREFIX, PASSAGE_LINES, WIKIPEDIA_PREFIX
 from dcurate.text.documents import DocumentJoiner, DocumentSplitter
@@ -43,7 +43,7 @@ class TaskSettings(NamedTuple):
     ``most_kept`` and ``least_kept`` apply to the generated text; longer and shorter texts are dropped.
     """
 
-    stage: type[GenerateStage]
+    stage: type[Generate]
     least_document: int
     least_segment: int
     most_input: int
@@ -53,16 +53,16 @@ class TaskSettings(NamedTuple):
 
 
 TASKS: Mapping[str, TaskSettings] = {
-    "wikipedia_paraphrasing": TaskSettings(WikipediaParaphrasingStage, 5, 5, 512, 512, 510, 50),
-    "diverse_qa": TaskSettings(DiverseQAStage, 30, 30, 1000, 600, 598, 100),
-    "distill": TaskSettings(DistillStage, 30, 10, 2000, 1600, 1598, 50),
-    "extract_knowledge": TaskSettings(ExtractKnowledgeStage, 30, 30, 1400, 1400, 1398, 50),
-    "knowledge_list": TaskSettings(KnowledgeListStage, 30, 30, 1000, 600, 598, 50),
+    "wikipedia_paraphrasing": TaskSettings(WikipediaParaphrase, 5, 5, 512, 512, 510, 50),
+    "diverse_qa": TaskSettings(DiverseQA, 30, 30, 1000, 600, 598, 100),
+    "distill": TaskSettings(Distill, 30, 10, 2000, 1600, 1598, 50),
+    "extract_knowledge": TaskSettings(ExtractKnowledge, 30, 30, 1400, 1400, 1398, 50),
+    "knowledge_list": TaskSettings(KnowledgeList, 30, 30, 1000, 600, 598, 50),
 }
 
 
 @dataclass
-class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
+class NemotronCC(CompositeStage[DocumentBatch, DocumentBatch]):
     """Generate training data from documents, with one of five tasks of Nemotron-CC, from end to end.
 
     Documents that are too short are dropped, the others are cut at newlines; lines too long for the model are dropped,
@@ -90,7 +90,7 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
         >>> class Words:
         ...     def encode(self, text):
         ...         return text.split()
-        >>> stage = NemotronCCStage("knowledge_list", client, "llama", Words())
+        >>> stage = NemotronCC("knowledge_list", client, "llama", Words())
         >>> [inner.name for inner in stage.decompose()][3:6]
         ['document_joiner', 'segment_length', 'KnowledgeList']
     """
@@ -130,7 +130,7 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
             return TokenCountFilter(hf_model_name=self.tokenizer, min_tokens=least, max_tokens=most)
         return TokenCountFilter(self.tokenizer, min_tokens=least, max_tokens=most)
 
-    def _cut(self, task: TaskSettings, generate: GenerateStage) -> list[AnyStage]:
+    def _cut(self, task: TaskSettings, generate: Generate) -> list[AnyStage]:
         """Split documents into pieces that fit the model."""
         count = self._count()
         count.model_check_or_download()
@@ -168,9 +168,9 @@ class NemotronCCStage(CompositeStage[DocumentBatch, DocumentBatch]):
     def _of_task(self, column: str) -> list[AnyStage]:
         if self.task == "diverse_qa":
             tokenizer = None if isinstance(self.tokenizer, str) else self.tokenizer
-            return [DiverseQAPostProcessingStage(self.text_field, column, tokenizer)]
+            return [CleanDiverseQA(self.text_field, column, tokenizer)]
         if self.task == "knowledge_list":
-            return [KnowledgeListPostProcessingStage(column)]
+            return [CleanKnowledgeList(column)]
         if self.task == "extract_knowledge":
             return [Modify(LineRemover(list(PASSAGE_LINES)), column).with_(name="passage_line_remover")]
         prefix = DISTILL_PREFIX if self.task == "distill" else WIKIPEDIA_PREFIX

@@ -11,7 +11,7 @@ from typing import Any
 from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values, with_text
-from dcurate.llm.generate import GenerateStage, Result
+from dcurate.llm.generate import Generate, Result
 
 #: What is looked for, if nothing else is said.
 LABELS = (
@@ -35,7 +35,7 @@ FINDER = (
 
 
 @dataclass
-class LLMPiiStage(GenerateStage):
+class LLMPii(Generate):
     """Remove personal data found by a model: names and addresses, for example, which follow no rule.
 
     The model only names what it finds; each place where that occurs in the text is then replaced, so nothing else of
@@ -48,12 +48,12 @@ class LLMPiiStage(GenerateStage):
         replacement: the text to insert; ``{label}`` for the kind.
         entities_field: a column for the entities found, as JSON; None for none.
 
-    Other arguments are those of `GenerateStage`.
+    Other arguments are those of `Generate`.
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> LLMPiiStage(client=client, model_name="llama", entities_field="found").outputs()[1]
+        >>> LLMPii(client=client, model_name="llama", entities_field="found").outputs()[1]
         ['text', 'found']
     """
 

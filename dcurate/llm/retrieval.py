@@ -13,8 +13,8 @@ from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import numbers, values, with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.embedding import EndpointEmbeddingStage
-from dcurate.llm.generate import GenerateStage, Result
+from dcurate.llm.embedding import EndpointEmbedding
+from dcurate.llm.generate import Generate, Result
 
 JUDGE = (
     "You judge questions for a search test. A question is good if the text answers it. Answer with one JSON object and "
@@ -29,7 +29,7 @@ YES = "Y"
 
 
 @dataclass
-class AnswerabilityFilter(GenerateStage):
+class FilterByAnswerability(Generate):
     """Keep questions that meet all criteria, as judged by a model.
 
     Args:
@@ -37,12 +37,12 @@ class AnswerabilityFilter(GenerateStage):
         num_criteria: how many it is to give, ``criterion_1`` and so on, each ``"Y"`` or ``"N"``; they become columns.
         keep_all: also keep those that fail, for inspection.
 
-    Other arguments are those of `GenerateStage`.
+    Other arguments are those of `Generate`.
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> stage = AnswerabilityFilter(client=client, model_name="llama")
+        >>> stage = FilterByAnswerability(client=client, model_name="llama")
         >>> stage.inputs()[1], stage.outputs()[1]
         (['text', 'question'], ['criterion_1', 'criterion_2'])
     """
@@ -72,7 +72,7 @@ class AnswerabilityFilter(GenerateStage):
 
 
 @dataclass
-class EasinessFilter(EndpointEmbeddingStage):
+class FilterByEasiness(EndpointEmbedding):
     """Drop questions that are too similar to the text that answers them, because any search finds it.
 
     Args:
@@ -82,12 +82,12 @@ class EasinessFilter(EndpointEmbeddingStage):
             batches.)
         similarity_field: the column for the cosine.
 
-    Other arguments are those of `EndpointEmbeddingStage`.
+    Other arguments are those of `EndpointEmbedding`.
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> EasinessFilter(client, "bge-m3", max_similarity=0.8).outputs()[1]
+        >>> FilterByEasiness(client, "bge-m3", max_similarity=0.8).outputs()[1]
         ['easiness']
     """
 

@@ -15,7 +15,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.llm.batch_client import Outcome
 from dcurate.llm.config import Question, Request
 from dcurate.llm.errors import RequestError
-from dcurate.llm.generate import GenerateStage, Result
+from dcurate.llm.generate import Generate, Result
 from dcurate.llm.paths import FieldPath
 from dcurate.llm.segmenting import MODES, Segments, segments_of
 from dcurate.text.extract.stop_words import language_name
@@ -51,16 +51,16 @@ class _Piece(NamedTuple):
 
 
 @dataclass
-class SegmentTranslationStage(GenerateStage):
+class TranslateSegments(Generate):
     """Translate one or several columns, by lines or sentences, and join the segments again.
 
     Code, tags, numbers and JSON stay as they are, and so does the whitespace between pieces. Equal pieces of a batch
-    are asked for once. Args: those of `TranslationStage`, and those of `GenerateStage`.
+    are asked for once. Args: those of `Translate`, and those of `Generate`.
 
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> stage = SegmentTranslationStage(client=client, model_name="llama", source_lang="en", target_lang="de")
+        >>> stage = TranslateSegments(client=client, model_name="llama", source_lang="en", target_lang="de")
         >>> stage.outputs()[1]
         ['translated_text', 'text', 'translation_errors']
     """

@@ -14,12 +14,12 @@ from dcurate.frames.columns import values, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.llm.client import AsyncLLMClient
 from dcurate.llm.config import GenerationConfig
-from dcurate.llm.faith import AVERAGE, MARKS, FaithEvalFilter
-from dcurate.llm.translate import METADATA, PAIRS, SegmentTranslationStage
+from dcurate.llm.faith import AVERAGE, MARKS, FilterByFaith
+from dcurate.llm.translate import METADATA, PAIRS, TranslateSegments
 
 
 @dataclass(kw_only=True)
-class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
+class Translate(CompositeStage[DocumentBatch, DocumentBatch]):
     """Translate texts with a model, and optionally evaluate the translations.
 
     Texts are cut into lines or sentences; code, tags, numbers and JSON stay as they are; the pieces are put together
@@ -39,7 +39,7 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
         max_concurrent_requests: maximum number for each slot, overriding the client's.
         health_check: whether the endpoint is asked before the first row whether it is there and has the model.
         backend_type: ``"llm"``; other services are reached through an endpoint that speaks OpenAI's interface.
-        enable_faith_eval: have the translations judged, see `FaithEvalFilter`.
+        enable_faith_eval: have the translations judged, see `FilterByFaith`.
         faith_threshold: the lowest average mark that stays.
         faith_model_name: name of the model that judges; by default the one that translates.
         filter_enabled: whether translations of lower marks are dropped.
@@ -49,7 +49,7 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
         merge_scores: put the marks into ``translation_metadata``, too.
         skip_translated: leave alone rows that have a text in ``translation_column``.
         translation_column: see above.
-        on_error: see `GenerateStage`; with ``"null"`` the column ``translation_errors`` has the error.
+        on_error: see `Generate`; with ``"null"`` the column ``translation_errors`` has the error.
 
     Raises:
         PipelineError: arguments that do not fit together.
@@ -57,9 +57,9 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
     Examples:
         >>> from dcurate.llm.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> stage = TranslationStage(source_lang="en", target_lang="de", client=client, model_name="llama")
+        >>> stage = Translate(source_lang="en", target_lang="de", client=client, model_name="llama")
         >>> [inner.name for inner in stage.decompose()]
-        ['SegmentTranslationStage']
+        ['TranslateSegments']
     """
 
     several: ClassVar[tuple[str, ...]] = ("text_field",)
@@ -87,7 +87,7 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
     skip_translated: bool = False
     translation_column: str = "translated_text"
     on_error: str = "quarantine"
-    name: str = "TranslationStage"
+    name: str = "Translate"
 
     def __post_init__(self) -> None:
         if self.backend_type != "llm":
@@ -106,7 +106,7 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
         if client is not None:
             client.max_concurrent_requests = self.max_concurrent_requests
         stages: list[ProcessingStage[Any, Any]] = [
-            SegmentTranslationStage(
+            TranslateSegments(
                 client=client,
                 model_name=self.model_name,
                 generation_config=self.generation_config,
@@ -122,12 +122,12 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
                 pairs=self.enable_faith_eval,
                 on_error=self.on_error,
                 startup_s=0.0 if self.health_check else None,
-                name="SegmentTranslationStage",
+                name="TranslateSegments",
             )
         ]
         if self.enable_faith_eval:
             stages.append(
-                FaithEvalFilter(
+                FilterByFaith(
                     client=client,
                     model_name=self.faith_model_name or self.model_name,
                     generation_config=self.faith_generation_config,
@@ -138,14 +138,14 @@ class TranslationStage(CompositeStage[DocumentBatch, DocumentBatch]):
                     pairs_field=PAIRS,
                 )
             )
-        return [*stages, MergeFaithScoresStage()] if self.merge_scores else stages
+        return [*stages, MergeFaithScores()] if self.merge_scores else stages
 
 
 @dataclass
-class MergeFaithScoresStage(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Put the scores of `FaithEvalFilter` into the column ``translation_metadata``."""
+class MergeFaithScores(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Put the scores of `FilterByFaith` into the column ``translation_metadata``."""
 
-    name: str = "MergeFaithScoresStage"
+    name: str = "MergeFaithScores"
 
     def inputs(self) -> Spec:
         return ["data"], [METADATA, *MARKS.values(), AVERAGE]

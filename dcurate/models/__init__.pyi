@@ -6,24 +6,24 @@ from .classifiers.finemath import FineMathClassifier as FineMathClassifier
 from .classifiers.fineweb import FineWebEduClassifier as FineWebEduClassifier
 from .classifiers.fineweb import FineWebMixtralEduClassifier as FineWebMixtralEduClassifier
 from .classifiers.fineweb import FineWebNemotronEduClassifier as FineWebNemotronEduClassifier
-from .classifiers.labels import LabelFilter as LabelFilter
+from .classifiers.labels import FilterByLabel as FilterByLabel
 from .classifiers.prompts import PromptTaskComplexityClassifier as PromptTaskComplexityClassifier
 from .classifiers.quality import ContentTypeClassifier as ContentTypeClassifier
 from .classifiers.quality import DistributedDataClassifier as DistributedDataClassifier
 from .classifiers.quality import DomainClassifier as DomainClassifier
 from .classifiers.quality import MultilingualDomainClassifier as MultilingualDomainClassifier
 from .classifiers.quality import QualityClassifier as QualityClassifier
-from .classifiers.sequence import ClassifierStage as ClassifierStage
-from .embedders.creator import EmbeddingCreatorStage as EmbeddingCreatorStage
-from .embedders.stages import EmbeddingModelStage as EmbeddingModelStage
-from .embedders.stages import SentenceTransformerEmbeddingModelStage as SentenceTransformerEmbeddingModelStage
+from .classifiers.sequence import SequenceClassifier as SequenceClassifier
+from .embedders.creator import TextEmbedding as TextEmbedding
+from .embedders.stages import EmbeddingModel as EmbeddingModel
+from .embedders.stages import SentenceTransformerModel as SentenceTransformerModel
 from .fasttext import FastTextClassifier as FastTextClassifier
 from .inference import ModelStage as ModelStage
-from .tokenizer import TokenizerStage as TokenizerStage
-from .vision.captions import CLIPScoreFilter as CLIPScoreFilter
-from .vision.classifier import PictureClassifier as PictureClassifier
-from .vision.heads import ImageAestheticFilterStage as ImageAestheticFilterStage
-from .vision.heads import ImageNSFWFilterStage as ImageNSFWFilterStage
-from .vision.stage import ImageEmbeddingStage as ImageEmbeddingStage
+from .tokenizer import Tokenize as Tokenize
+from .vision.captions import FilterByClipScore as FilterByClipScore
+from .vision.classifier import ImageClassifier as ImageClassifier
+from .vision.heads import FilterByAesthetics as FilterByAesthetics
+from .vision.heads import FilterByNsfw as FilterByNsfw
+from .vision.stage import ImageEmbedding as ImageEmbedding
 
 __all__: list[str]

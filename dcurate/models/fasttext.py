@@ -15,7 +15,7 @@ from dcurate.frames.columns import with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column
 from dcurate.models.classifiers.columns import distinct, record_labels
-from dcurate.models.classifiers.labels import LabelFilter, check_wanted, wanted_labels
+from dcurate.models.classifiers.labels import FilterByLabel, check_wanted, wanted_labels
 from dcurate.text.fasttext import FastTextModel, compile_kernels
 
 _PREFIX = "__label__"
@@ -24,7 +24,7 @@ _OF_SLOT = ("_model", "_labels")
 
 
 @dataclass(kw_only=True)
-class FastTextModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+class RunFastText(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Add a fastText model's label for a text, and its probability; part of `FastTextClassifier`."""
 
     model_path: str | os.PathLike[str]
@@ -134,7 +134,7 @@ class FastTextClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
 
     def decompose(self) -> list[ProcessingStage[Any, Any]]:
         wanted = tuple(str(label).removeprefix(_PREFIX) for label in wanted_labels(self.filter_by))
-        model = FastTextModelStage(
+        model = RunFastText(
             model_path=self.model_path,
             label_field=self.label_field,
             score_field=self.score_field,
@@ -144,4 +144,4 @@ class FastTextClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
             overwrite=self.overwrite,
             name=f"{self.name}_model",
         )
-        return [model, LabelFilter(self.label_field, wanted, self.text_field)] if wanted else [model]
+        return [model, FilterByLabel(self.label_field, wanted, self.text_field)] if wanted else [model]

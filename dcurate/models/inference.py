@@ -73,7 +73,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Rows are packed into batches by length, so that there is little padding, and come out in the order in which they
     came. A row's results do not depend on the rows beside it, but for rounding. Tokens are read from the column
-    ``input_ids``, as `TokenizerStage` makes it. An empty text is run as what its tokenizer makes of it; a row without
+    ``input_ids``, as `Tokenize` makes it. An empty text is run as what its tokenizer makes of it; a row without
     any token is run as one token of padding.
 
     A subclass writes `process_model_output`, and `outputs`; it may replace `load_model`, `run_model` and
@@ -402,7 +402,7 @@ def _check(stage: str, rows: TokenRows, loaded: Loaded) -> None:
         wrong = lowest if lowest < 0 else highest
         raise DataError(
             f"stage {stage!r}: token {wrong} is not in the model's vocabulary of {loaded.vocabulary}: the rows were "
-            "tokenized for another model; give TokenizerStage the model_identifier of this one"
+            "tokenized for another model; give Tokenize the model_identifier of this one"
         )
     longest = int(rows.lengths.max(initial=0))
     if loaded.longest is not None and longest > loaded.longest:

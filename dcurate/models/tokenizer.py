@@ -26,7 +26,7 @@ from dcurate.models.weights import Weights
 
 Ids = npt.NDArray[np.int32]
 
-#: The column of token ids that `TokenizerStage` adds and every model stage reads.
+#: The column of token ids that `Tokenize` adds and every model stage reads.
 INPUT_ID_FIELD = "input_ids"
 
 #: A tokenizer without a longest text says some such number.
@@ -117,7 +117,7 @@ class Encoder:
 
 
 @dataclass
-class TokenizerStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+class Tokenize(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Add the column ``input_ids``: the tokens of each text, special ones included, as a list of int32.
 
     Lists have the lengths of the texts: padding is added when a model is run, and there is no column for it. The text

@@ -44,7 +44,7 @@ _HELPERS = (
     "GenerationConfig",
     "ImageReading",
     "MinHash",
-    "PictureClassifier",
+    "ImageClassifier",
     "RemoteFile",
     "Resources",
     "Shingles",

@@ -24,7 +24,7 @@ from .filters.code import XMLHeaderFilter as XMLHeaderFilter
 from .filters.comments import GeneralCommentToCodeFilter as GeneralCommentToCodeFilter
 from .filters.comments import PythonCommentToCodeFilter as PythonCommentToCodeFilter
 from .filters.extension import PerExtensionFilter as PerExtensionFilter
-from .filters.fasttext import FastTextLangId as FastTextLangId
+from .filters.fasttext import FastTextLanguageFilter as FastTextLanguageFilter
 from .filters.fasttext import FastTextQualityFilter as FastTextQualityFilter
 from .filters.histogram import HistogramFilter as HistogramFilter
 from .filters.language import LanguageFilter as LanguageFilter

@@ -16,7 +16,7 @@ from dcurate.errors import PipelineError
 from dcurate.frames.columns import with_taken
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import rows_with_values
-from dcurate.models.embedders.creator import EmbeddingCreatorStage
+from dcurate.models.embedders.creator import TextEmbedding
 from dcurate.run import AnyStage
 from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow, WithoutColumn
 from dcurate.workflows.files import DocumentFiles, FileType, check_extension, joined, warn_unused
@@ -158,10 +158,10 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
         embedding_field: the column of embeddings. Documents that have it already need no model; one that is made here
             is not written.
         model_identifier: the model that makes the column, an id at the hub of Hugging Face or a folder, as
-            `EmbeddingCreatorStage` takes it; or
-        embedder: a stage that makes it, such as an `EmbeddingCreatorStage` with other settings, or one of your own.
+            `TextEmbedding` takes it; or
+        embedder: a stage that makes it, such as an `TextEmbedding` with other settings, or one of your own.
         embedding_max_chars, model_cache_dir, hf_token: settings of the model: ``max_chars``, ``cache_dir`` and
-            ``hf_token`` of `EmbeddingCreatorStage`.
+            ``hf_token`` of `TextEmbedding`.
         id_field: the column of ids; by default they are made, and ``semantic_id_generator.json`` says for which files
             they hold.
         n_clusters, distance_metric, which_to_keep, eps, ranking_strategy, pairwise_batch_size, metadata_fields:
@@ -289,7 +289,7 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
     def _embedder(self) -> AnyStage | None:
         if self.model_identifier is None:
             return self.embedder
-        return EmbeddingCreatorStage(
+        return TextEmbedding(
             model_identifier=self.model_identifier,
             text_field=self.text_field,
             embedding_field=self.embedding_field,

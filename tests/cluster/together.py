@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dcurate import DaskExecutor, InlineExecutor, JsonlReader, LocalCluster, Pipeline, Resources
-from dcurate.models import TokenizerStage
+from dcurate.models import Tokenize
 from tests.models.stages import Classify
 from tests.models.tiny import tiny_classifier
 
@@ -51,7 +51,7 @@ def two_slots(cluster: LocalCluster) -> dict[str, Any]:
             ),
             (Classify(str(model), device="cpu"), InlineExecutor()),
         ):
-            stages: list[Any] = [JsonlReader(f"{folder}/in", files_per_partition=1), TokenizerStage(str(model)), stage]
+            stages: list[Any] = [JsonlReader(f"{folder}/in", files_per_partition=1), Tokenize(str(model)), stage]
             found = Pipeline("slots", stages=stages).run(executor).to_pandas()
             labels.append(dict(zip(found["id"].tolist(), found["label"].tolist(), strict=True)))
         notes = [path.name.split("-")[1:] for path in Path(folder).glob("note-*")]

@@ -21,12 +21,12 @@ SHOWN = {
 #: Names that have no example yet; the list may only become shorter.
 WITHOUT_EXAMPLE = {
     *("Batch", "BloomState", "ConversationFormatter", "DedupReport", "DedupReportTable", "ModelStage", "Observer"),
-    *("SentenceTransformerEmbeddingModelStage", "Signals", "SinkStage", "TextSemanticDeduplicationWorkflow"),
-    *("TokenizerStage", "WetReader", "adapt_kinds"),
+    *("SentenceTransformerModel", "Signals", "SinkStage", "TextSemanticDeduplicationWorkflow"),
+    *("Tokenize", "WetReader", "adapt_kinds"),
 }
 #: Names with arguments that no docstring names yet; the same.
 WITHOUT_ARGUMENTS = {
-    *("DiverseQAStage", "LLMCleanupStage", "OpenAIClient", "SegmentTranslationStage"),
+    *("DiverseQA", "LLMCleanup", "OpenAIClient", "TranslateSegments"),
     *("TextSemanticDeduplicationWorkflow", "WarcReader", "WetReader"),
 }
 

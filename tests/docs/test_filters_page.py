@@ -32,7 +32,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "TokenizerFertilityFilter": {"path_to_tokenizer": "a.model"},
     "TokenCountFilter": {"hf_model_name": "a.json"},
     "FastTextQualityFilter": {"model_path": "a.bin"},
-    "FastTextLangId": {"model_path": "a.bin"},
+    "FastTextLanguageFilter": {"model_path": "a.bin"},
 }
 
 

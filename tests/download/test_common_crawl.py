@@ -14,11 +14,11 @@ import pytest
 
 from dcurate import DaskExecutor, DataError, DocumentBatch, InlineExecutor, LocalCluster, PipelineError
 from dcurate.download import (
-    CommonCrawlDownloadExtractStage,
     CommonCrawlHTMLExtractor,
     CommonCrawlWARCDownloader,
     CommonCrawlWarcIterator,
     CommonCrawlWARCReader,
+    DownloadCommonCrawl,
     MainCommonCrawlUrlGenerator,
     NewsCommonCrawlUrlGenerator,
     Skipped,
@@ -183,7 +183,7 @@ def test_a_crawl_becomes_json_lines(web: Files, tmp_path: Path, mode: str, reque
     archives = {"a.warc.gz": first, "b.warc.gz": bytes(second), "c.warc.gz": third}
     web.content = crawl_site({"CC-MAIN-2024-10": archives, "CC-MAIN-2023-50": {"d.warc.gz": third}})
     web.fail("/crawl-data/CC-MAIN-2024-10/c.warc.gz", 404)
-    stage = CommonCrawlDownloadExtractStage(
+    stage = DownloadCommonCrawl(
         "2024-01",
         "2024-20",
         str(tmp_path / "files"),
@@ -222,8 +222,8 @@ def test_a_page_on_which_the_library_fails_is_lost_alone_or_ends_the_run(web: Fi
     pages = [(f"https://x.org/{n}", html(("deadly " if n == 2 else "") + SENTENCE * 8)) for n in range(4)]
     web.content = crawl_site({"CC-MAIN-2024-10": {"a.warc.gz": warc(*pages)}})
 
-    def stage(**settings: Any) -> CommonCrawlDownloadExtractStage:
-        return CommonCrawlDownloadExtractStage(
+    def stage(**settings: Any) -> DownloadCommonCrawl:
+        return DownloadCommonCrawl(
             "2024-10", "2024-10", str(tmp_path / "files"), html_extraction=Fragile(), data_prefix=web.address,
             index_prefix=web.address, transfer=QUICK, **settings,
         )  # fmt: skip

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from dcurate import DcurateError, InlineExecutor, JsonlReader, MediaReader, Pipeline
 from dcurate.core.foreign import LARGEST, retry_after_s, whole_number
 from dcurate.download import (
-    DocumentDownloadStage,
+    DownloadFiles,
     FetchMedia,
     FileDownloader,
+    GenerateUrls,
     Transfer,
-    URLGenerationStage,
     URLGenerator,
 )
 from tests.download.server import answering
@@ -135,8 +135,8 @@ def fetched(urls: Sequence[str], folder: Path, **options: object) -> tuple[list[
 def downloaded(urls: Sequence[str], folder: Path) -> set[str]:
     """The URLs of which files were downloaded; of all others the run says why not."""
     stages: list[Any] = [
-        URLGenerationStage(Listed(urls)),
-        DocumentDownloadStage(FileDownloader(str(folder), transfer=QUICK)),
+        GenerateUrls(Listed(urls)),
+        DownloadFiles(FileDownloader(str(folder), transfer=QUICK)),
     ]
     result = Pipeline("urls", stages=stages).run(InlineExecutor(), observers=[])
     groups: list[Any] = list(result)

@@ -9,7 +9,7 @@ import fsspec
 import pytest
 
 from dcurate import DaskExecutor, InlineExecutor, LocalCluster, PipelineError
-from dcurate.download import ArxivDownloadExtractStage, Transfer, WikipediaDownloadExtractStage
+from dcurate.download import DownloadArxiv, DownloadWikipedia, Transfer
 from dcurate.run import Executor
 from tests.download.dumps import dump_site, manifest, multistream, packed, page, tarred
 from tests.download.results import counts, rows, run
@@ -44,7 +44,7 @@ def test_a_wikipedia_becomes_json_lines(web: Files, tmp_path: Path, executor: Ex
         },
     )
     web.fail("/dewiki/20240601/dewiki-1.xml-p1.bz2", 503, ("cut", 500))
-    stage = WikipediaDownloadExtractStage(
+    stage = DownloadWikipedia(
         "de", str(tmp_path / "files"), wikidumps_index_prefix=web.address, transfer=QUICK, blocksize=blocksize
     )
     result = run(stage, tmp_path, executor)
@@ -68,8 +68,8 @@ def test_a_run_is_not_resumed_with_a_newer_dump(web: Files, tmp_path: Path) -> N
     dump = {"a.xml.bz2": multistream([page(1, "A", "text")])}
     web.content = dump_site("dewiki", {"20240601": ("done", dump)})
 
-    def stage(date: str | None) -> WikipediaDownloadExtractStage:
-        return WikipediaDownloadExtractStage("de", str(tmp_path / "files"), date, web.address, transfer=QUICK)
+    def stage(date: str | None) -> DownloadWikipedia:
+        return DownloadWikipedia("de", str(tmp_path / "files"), date, web.address, transfer=QUICK)
 
     run(stage(None), tmp_path, InlineExecutor())
     assert run(stage(None), tmp_path, InlineExecutor(), resume=True).report.splits_before == 1
@@ -82,7 +82,7 @@ def test_a_copy_of_arxiv_on_a_disk_is_read_as_the_bucket_is(tmp_path: Path) -> N
     (tmp_path / "copy" / "src").mkdir(parents=True)
     paper = packed(rb"\section{One} text")
     (tmp_path / "copy" / "src" / "arXiv_src_2101_001.tar").write_bytes(tarred({"2101/2101.00001.gz": paper}))
-    stage = ArxivDownloadExtractStage(str(tmp_path / "files"), arxiv_prefix=str(tmp_path / "copy"), record_limit=5)
+    stage = DownloadArxiv(str(tmp_path / "files"), arxiv_prefix=str(tmp_path / "copy"), record_limit=5)
     run(stage, tmp_path, InlineExecutor())
     assert [(row["id"], row["text"]) for row in rows(tmp_path)] == [("2101.00001", r"\section{One} text")]
 
@@ -100,7 +100,7 @@ def test_arxiv_becomes_json_lines(bucket: tuple[str, dict[str, Any]], tmp_path: 
     for name, data in {**archives, "src/arXiv_src_manifest.xml": manifest(archives)}.items():
         store.pipe_file(f"{url}/{name}", data)
     transfer = Transfer(storage_options={**options, "requester_pays": True}, backoff_s=0)
-    stage = ArxivDownloadExtractStage(str(tmp_path / "files"), arxiv_prefix=url, transfer=transfer, keep_files=False)
+    stage = DownloadArxiv(str(tmp_path / "files"), arxiv_prefix=url, transfer=transfer, keep_files=False)
     result = run(stage, tmp_path, executor)
     assert rows(tmp_path) == [
         {

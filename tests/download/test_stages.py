@@ -22,14 +22,14 @@ from dcurate import (
     ResourceError,
 )
 from dcurate.download import (
-    DocumentDownloadExtractStage,
-    DocumentDownloadStage,
-    DocumentIterateExtractStage,
+    DownloadAndExtract,
+    DownloadFiles,
     FileDownloader,
+    GenerateUrls,
+    IterateDocuments,
     RemoteFile,
     Skipped,
     Transfer,
-    URLGenerationStage,
     WikipediaDownloader,
 )
 from dcurate.download.transfer import TransferError
@@ -46,10 +46,10 @@ def lines(*records: Mapping[str, Any] | str) -> bytes:
     return "".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in records).encode()
 
 
-def source(web: Files, folder: Path, **settings: Any) -> DocumentDownloadExtractStage:
+def source(web: Files, folder: Path, **settings: Any) -> DownloadAndExtract:
     settings.setdefault("downloader", FileDownloader(str(folder / "files"), transfer=QUICK))
     urls = OwnUrls([web.url(path) for path in sorted(web.content)])
-    return DocumentDownloadExtractStage(urls, iterator=OwnIterator(), extractor=OwnExtractor(), **settings)
+    return DownloadAndExtract(urls, iterator=OwnIterator(), extractor=OwnExtractor(), **settings)
 
 
 @pytest.mark.parametrize("mode", ["inline", "streaming"])
@@ -152,41 +152,41 @@ def test_files_that_were_read_are_deleted_where_that_is_asked_for(web: Files, tm
 def test_a_file_that_is_not_on_the_host_is_fetched_there_again(web: Files, tmp_path: Path) -> None:
     web.content = {"/a.jsonl": lines({"id": 1, "raw": "text"})}
     there, here = (FileDownloader(str(tmp_path / name), transfer=QUICK) for name in ("there", "here"))
-    listed = next(URLGenerationStage(OwnUrls([web.url("/a.jsonl")])).splits())
-    fetched = pickle.loads(pickle.dumps(DocumentDownloadStage(there).process(listed)))
+    listed = next(GenerateUrls(OwnUrls([web.url("/a.jsonl")])).splits())
+    fetched = pickle.loads(pickle.dumps(DownloadFiles(there).process(listed)))
     os.unlink(there.target(web.url("/a.jsonl")))
-    (batch,) = DocumentIterateExtractStage(OwnIterator(), downloader=here).process(fetched)
+    (batch,) = IterateDocuments(OwnIterator(), downloader=here).process(fetched)
     assert batch.to_arrow()["id"].to_pylist() == [1]
     os.unlink(here.target(web.url("/a.jsonl")))
     web.fail("/a.jsonl", 404)
-    (batch,) = DocumentIterateExtractStage(OwnIterator(), downloader=here).process(fetched)
+    (batch,) = IterateDocuments(OwnIterator(), downloader=here).process(fetched)
     assert [(one.reason, one.fault) for one in batch.rejections] == [("not fetched", True)]
     with pytest.raises(DataError, match="is not on this host; name a download_dir that all workers see"):
-        DocumentIterateExtractStage(OwnIterator()).process(fetched)
+        IterateDocuments(OwnIterator()).process(fetched)
 
 
 def test_splits_are_named_by_the_paths_of_addresses_and_each_address_counts_once() -> None:
     urls = ["https://a/x/1.gz", "https://b/x/1.gz", "https://a/2.gz", "https://a/2.gz", "https://a/get?id=3"]
-    splits = list(URLGenerationStage(OwnUrls(urls)).splits())
+    splits = list(GenerateUrls(OwnUrls(urls)).splits())
     assert [str(split.key) for split in splits] == [urls[0], urls[1], "2.gz", "get?id=3"]
     with pytest.raises(DataError, match="lists no file"):
-        next(URLGenerationStage(OwnUrls([])).splits())
+        next(GenerateUrls(OwnUrls([])).splits())
 
 
 def test_two_addresses_never_share_a_file(web: Files, tmp_path: Path) -> None:
     own, general = OwnDownloader(str(tmp_path)), FileDownloader(str(tmp_path))
     urls = ["https://one/a?id=1", "https://one/a?id=2", "https://one/a", "https://two/a"]
     assert len({general.target(url) for url in urls}) == 4
-    assert len(list(URLGenerationStage(OwnUrls(urls), downloader=general).splits())) == 4
+    assert len(list(GenerateUrls(OwnUrls(urls), downloader=general).splits())) == 4
     with pytest.raises(
         DataError, match="https://one/a and https://two/a would both be saved as .*gives them different names"
     ):
-        next(URLGenerationStage(OwnUrls(urls), downloader=own).splits())
+        next(GenerateUrls(OwnUrls(urls), downloader=own).splits())
 
 
 def test_what_is_downloaded_counts_with_the_bytes_that_it_has_on_the_disk(web: Files, tmp_path: Path) -> None:
     web.content = {"/a": b"x" * 5000}
-    stage = DocumentDownloadStage(FileDownloader(str(tmp_path), transfer=QUICK))
+    stage = DownloadFiles(FileDownloader(str(tmp_path), transfer=QUICK))
     files = stage.process(FileGroup(key=BatchKey("a"), parts=(RemoteFile(web.url("/a")).part,)))
     assert (files.nbytes, files.__sizeof__() < 2000) == (5000, True)
 
@@ -197,9 +197,7 @@ def test_one_slot_fetches_as_many_files_at_a_time_as_connections_are_allowed(web
         web.fail(path, ("slow", 0.01))
     for limit, wanted in ((None, 6), (3, 3)):
         web.busiest, web.together = 0, wanted
-        stage = DocumentDownloadStage(
-            FileDownloader(str(tmp_path / str(limit)), transfer=Transfer(connections_per_host=limit))
-        )
+        stage = DownloadFiles(FileDownloader(str(tmp_path / str(limit)), transfer=Transfer(connections_per_host=limit)))
         tasks = [FileGroup(key=BatchKey(path), parts=(RemoteFile(web.url(path)).part,)) for path in web.content]
         done = stage.process_batch(tasks[: stage.batch_size])
         assert [files.key for files in done] == [task.key for task in tasks[: stage.batch_size]]
@@ -214,9 +212,9 @@ def test_downloading_has_a_slot_of_its_own_where_connections_are_few_and_cores_a
     limited = FileDownloader(str(tmp_path), transfer=Transfer(connections_per_host=4))
     for cores, slots in ((2, None), (64, 1)):
         monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
-        assert DocumentDownloadStage(limited).spec.num_workers_per_node == slots
-        assert DocumentDownloadStage(FileDownloader(str(tmp_path))).spec.num_workers_per_node is None
-        assert DocumentDownloadStage(WikipediaDownloader(str(tmp_path))).spec.num_workers_per_node == 1
+        assert DownloadFiles(limited).spec.num_workers_per_node == slots
+        assert DownloadFiles(FileDownloader(str(tmp_path))).spec.num_workers_per_node is None
+        assert DownloadFiles(WikipediaDownloader(str(tmp_path))).spec.num_workers_per_node == 1
 
 
 def test_a_downloader_that_names_a_file_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -231,8 +229,8 @@ def test_a_downloader_that_names_a_file_elsewhere_is_refused(tmp_path: Path) -> 
 
 
 def test_sources_of_equal_settings_are_equal_and_print_them(tmp_path: Path) -> None:
-    def made(name: str) -> DocumentDownloadExtractStage:
-        return DocumentDownloadExtractStage(OwnUrls(["u"]), OwnDownloader(str(tmp_path / name)), OwnIterator())
+    def made(name: str) -> DownloadAndExtract:
+        return DownloadAndExtract(OwnUrls(["u"]), OwnDownloader(str(tmp_path / name)), OwnIterator())
 
     assert made("a") == made("a")
     assert made("a") != made("b")
@@ -245,7 +243,7 @@ def test_what_a_downloader_raises_is_the_reason_why_a_file_is_not_fetched(web: F
             Path(path).write_bytes(b"half")
             raise ConnectionError("went away")
 
-    stage = DocumentDownloadStage(Raising(str(tmp_path)))
+    stage = DownloadFiles(Raising(str(tmp_path)))
     batch = stage.process(FileGroup(key=BatchKey("a"), parts=(RemoteFile("https://host/a").part,)))
     (rejection,) = batch.rejections
     assert (batch.num_items, rejection.reason, rejection.fault) == (0, "not fetched", True)
@@ -255,7 +253,7 @@ def test_what_a_downloader_raises_is_the_reason_why_a_file_is_not_fetched(web: F
 
 def test_text_that_is_no_unicode_goes_to_quarantine_alone(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(lines({"id": 1, "raw": "\ud800"}, {"id": 2, "raw": "fine"}))
-    (batch,) = DocumentIterateExtractStage(OwnIterator()).process(FileGroup.of([str(tmp_path / "a.jsonl")]))
+    (batch,) = IterateDocuments(OwnIterator()).process(FileGroup.of([str(tmp_path / "a.jsonl")]))
     assert batch.to_arrow()["id"].to_pylist() == [2]
     (rejection,) = batch.rejections
     assert (rejection.reason, rejection.rows, rejection.fault) == ("not Unicode", 1, True)
@@ -266,7 +264,7 @@ def test_large_files_give_several_batches_and_no_file_gives_none_too_large(
 ) -> None:
     monkeypatch.setattr("dcurate.download.iterate.BATCH_BYTES", 100)
     (tmp_path / "a.jsonl").write_bytes(lines(*({"id": n, "raw": "x" * 30} for n in range(10))))
-    batches = DocumentIterateExtractStage(OwnIterator()).process(FileGroup.of([str(tmp_path / "a.jsonl")]))
+    batches = IterateDocuments(OwnIterator()).process(FileGroup.of([str(tmp_path / "a.jsonl")]))
     assert [batch.to_arrow()["id"].to_pylist() for batch in batches] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
 
 
@@ -277,7 +275,7 @@ def test_a_package_that_is_missing_ends_the_run(tmp_path: Path) -> None:
 
     (tmp_path / "a.jsonl").write_bytes(lines({"id": 1, "raw": "text"}))
     with pytest.raises(ResourceError, match="extra"):
-        DocumentIterateExtractStage(OwnIterator(), Needy()).process(FileGroup.of([str(tmp_path / "a.jsonl")]))
+        IterateDocuments(OwnIterator(), Needy()).process(FileGroup.of([str(tmp_path / "a.jsonl")]))
 
 
 def test_an_extractor_may_say_why_a_record_gives_no_row(tmp_path: Path) -> None:
@@ -286,7 +284,7 @@ def test_an_extractor_may_say_why_a_record_gives_no_row(tmp_path: Path) -> None:
             return Skipped("too old", id="by name")
 
     (tmp_path / "a.jsonl").write_bytes(lines({"id": 1, "raw": "text"}, {"id": 2, "raw": "text"}))
-    (batch,) = DocumentIterateExtractStage(OwnIterator(), Choosy()).process(FileGroup.of([str(tmp_path / "a.jsonl")]))
+    (batch,) = IterateDocuments(OwnIterator(), Choosy()).process(FileGroup.of([str(tmp_path / "a.jsonl")]))
     (rejection,) = batch.rejections
     assert (batch.num_items, rejection.reason, rejection.rows, rejection.fault) == (0, "too old", 2, False)
     assert rejection.data["id"].to_pylist() == ["by name", "by name"]
@@ -307,8 +305,8 @@ def test_odd_addresses_cost_no_other_file(tmp_path: Path) -> None:
 
     (tmp_path / "good.txt").write_text("good")
     downloader = FileDownloader(str(tmp_path / "files"), transfer=Transfer(attempts=1, timeout_s=0.001))
-    source = URLGenerationStage(Odd([]), downloader=downloader)
-    stage = DocumentDownloadStage(downloader)
+    source = GenerateUrls(Odd([]), downloader=downloader)
+    stage = DownloadFiles(downloader)
     results = [stage.process(split) for split in source.splits()]
     assert [len(result.parts) for result in results] == [0, 0, 0, 0, 1]
     faults = [row for result in results for each in result.rejections for row in each.data.to_pylist()]
@@ -332,4 +330,4 @@ def test_an_address_that_is_no_text_is_refused() -> None:
             return ["https://host/\udcff"]
 
     with pytest.raises(DataError, match="is not valid text; correct it"):
-        list(URLGenerationStage(Odd([])).splits())
+        list(GenerateUrls(Odd([])).splits())

@@ -49,7 +49,7 @@ def test_what_is_no_tokens_is_refused(column: pa.Array, message: str) -> None:
 
 
 def test_a_column_that_is_not_there_says_what_makes_it() -> None:
-    with pytest.raises(DataError, match="no column 'input_ids'; the rows have 'text'; put a TokenizerStage before"):
+    with pytest.raises(DataError, match="no column 'input_ids'; the rows have 'text'; put a Tokenize before"):
         tokens_of(pa.table({"text": ["a"]}), "input_ids")
 
 

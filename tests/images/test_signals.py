@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from dcurate import PipelineError
 from dcurate.images import ImageInfo, ImageReading, ImageSignals
-from dcurate.images.duplicates.reading import FingerprintStage, PixelDigestStage
+from dcurate.images.duplicates.reading import FingerprintStage, PixelDigest
 from dcurate.images.signals import measured_picture
 from dcurate.kernels.pictures import MEASURED, _border
 from dcurate.media.headers import Header
@@ -215,7 +215,7 @@ def test_a_small_file_that_claims_a_large_picture_goes_to_quarantine(kind, sandb
     """Whatever the stage that decodes."""
     claim = CLAIMS[kind](65_000, 2_700)
     reading = ImageReading(sandbox=sandbox)
-    for stage in (ImageSignals(sandbox=sandbox), FingerprintStage(reading), PixelDigestStage(reading)):
+    for stage in (ImageSignals(sandbox=sandbox), FingerprintStage(reading), PixelDigest(reading)):
         stage.setup()
         try:
             found = stage.process(batch_of(claim, saved(photo(90, 90))))

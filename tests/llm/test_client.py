@@ -17,7 +17,7 @@ from dcurate.llm import (
     AnswerCache,
     AsyncLLMClient,
     AsyncOpenAIClient,
-    GenerateStage,
+    Generate,
     GenerationConfig,
     LLMClient,
     OpenAIClient,
@@ -240,7 +240,7 @@ def test_text_that_is_not_unicode_is_asked_about_all_the_same(endpoint: Endpoint
 
 
 def forms(of: AsyncLLMClient) -> list[Callable[[], object]]:
-    stage = GenerateStage(prompt="{text}", output_field="said", client=of, model_name="made-up")
+    stage = Generate(prompt="{text}", output_field="said", client=of, model_name="made-up")
     return [
         lambda: repr(of),
         lambda: repr(stage),
@@ -279,7 +279,7 @@ def test_openai_is_not_asked_without_a_key(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_new_key_or_address_does_not_make_another_pipeline(endpoint: Endpoint) -> None:
     stages = [
-        GenerateStage(prompt="{text}", output_field="said", client=one, model_name="made-up")
+        Generate(prompt="{text}", output_field="said", client=one, model_name="made-up")
         for one in (client(endpoint, api_key="a"), client(endpoint, api_key="b", base_url="http://elsewhere/v1"))
     ]
     assert fingerprint(stages[:1]) == fingerprint(stages[1:])

@@ -11,11 +11,11 @@ import pytest
 from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, Pipeline, PipelineError
 from dcurate.frames.vectors import embeddings
 from dcurate.llm import (
-    AnswerabilityFilter,
     AsyncOpenAIClient,
-    EasinessFilter,
-    EndpointEmbeddingStage,
-    LLMPiiStage,
+    EndpointEmbedding,
+    FilterByAnswerability,
+    FilterByEasiness,
+    LLMPii,
     OpenAIClient,
     RequestError,
 )
@@ -28,8 +28,8 @@ def client(endpoint: Endpoint, **settings: Any) -> AsyncOpenAIClient:
     return AsyncOpenAIClient(**{"base_url": endpoint.url, "base_delay": 0.01, **settings})
 
 
-def embed(endpoint: Endpoint, **settings: Any) -> EndpointEmbeddingStage:
-    return EndpointEmbeddingStage(**{"client": client(endpoint), "model_name": "made-up", **settings})
+def embed(endpoint: Endpoint, **settings: Any) -> EndpointEmbedding:
+    return EndpointEmbedding(**{"client": client(endpoint), "model_name": "made-up", **settings})
 
 
 def run(stage: Any, *batches: dict[str, Any], executor: Any = None) -> Any:
@@ -99,8 +99,8 @@ def found(*entities: tuple[str, str]) -> str:
     return json.dumps({"entities": [{"type": kind, "text": text} for kind, text in entities]})
 
 
-def pii(endpoint: Endpoint, **settings: Any) -> LLMPiiStage:
-    return LLMPiiStage(client=client(endpoint), model_name="made-up", **settings)
+def pii(endpoint: Endpoint, **settings: Any) -> LLMPii:
+    return LLMPii(client=client(endpoint), model_name="made-up", **settings)
 
 
 def test_what_a_model_finds_is_replaced_and_nothing_else(endpoint: Endpoint) -> None:
@@ -137,7 +137,7 @@ def test_questions_that_the_text_does_not_answer_are_dropped(endpoint: Endpoint)
         ]
     )
     rows = {"text": ["t", "t", "t"], "question": ["good", "bad", "odd"]}
-    stage = AnswerabilityFilter(client=client(endpoint), model_name="made-up", send_schema=False)
+    stage = FilterByAnswerability(client=client(endpoint), model_name="made-up", send_schema=False)
     result = run(stage, rows)
     assert column(result, "question") == ["good"]
     stats = result.report.stages[-1]
@@ -146,10 +146,10 @@ def test_questions_that_the_text_does_not_answer_are_dropped(endpoint: Endpoint)
 
 def test_questions_that_are_too_near_to_their_text_are_dropped(endpoint: Endpoint) -> None:
     rows = {"text": ["the sea", "a hill", None], "question": ["the sea", "why?", "how?"]}
-    stage = EasinessFilter(client(endpoint), "made-up", max_similarity=0.999)
+    stage = FilterByEasiness(client(endpoint), "made-up", max_similarity=0.999)
     result = run(stage, rows)
     assert column(result, "question") == ["why?", "how?"]
     first, second = column(result, "easiness")
     assert 0 < first < 0.999
     assert second == 0.0
-    assert len(column(run(EasinessFilter(client(endpoint), "made-up"), rows), "easiness")) == 3
+    assert len(column(run(FilterByEasiness(client(endpoint), "made-up"), rows), "easiness")) == 3

@@ -32,7 +32,7 @@ from dcurate import (
     RunError,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.llm import AsyncOpenAIClient, GenerateStage, GenerationConfig, RequestError, batch_client
+from dcurate.llm import AsyncOpenAIClient, Generate, GenerationConfig, RequestError, batch_client
 from dcurate.llm.batch_client import BatchClient
 from dcurate.llm.config import Request
 from dcurate.recipe import load_recipe
@@ -48,17 +48,17 @@ def client(endpoint: Endpoint, **settings: Any) -> AsyncOpenAIClient:
     return AsyncOpenAIClient(**{"base_url": endpoint.url, "base_delay": 0.01, "max_concurrent_requests": 4, **settings})
 
 
-def said(endpoint: Endpoint, **settings: Any) -> GenerateStage:
+def said(endpoint: Endpoint, **settings: Any) -> Generate:
     """A stage that echoes texts."""
     plain = {"prompt": "{text}", "output_field": "said", "client": client(endpoint), "model_name": "made-up"}
-    return GenerateStage(**{**plain, **settings})
+    return Generate(**{**plain, **settings})
 
 
 def texts(*rows: str | None) -> DocumentBatch:
     return DocumentBatch(data=pa.table({"text": pa.array(rows, pa.string())}))
 
 
-def run(stage: GenerateStage, *batches: DocumentBatch, executor: Any = None) -> Any:
+def run(stage: Generate, *batches: DocumentBatch, executor: Any = None) -> Any:
     return Pipeline("test", stages=[stage]).run(executor or InlineExecutor(), initial_tasks=batches)
 
 
@@ -296,7 +296,7 @@ def test_a_recipe_may_ask_a_model(endpoint: Endpoint, tmp_path: Path) -> None:
         name: scored
         stages:
           - JsonlReader: {{file_paths: {tmp_path}/in.jsonl}}
-          - GenerateStage:
+          - Generate:
               prompt: "Rate {{text}}"
               schema: {{score: {{type: integer, minimum: 1, maximum: 5}}}}
               client: {{AsyncOpenAIClient: {{base_url: "{endpoint.url}", max_concurrent_requests: 2}}}}
@@ -359,11 +359,11 @@ def test_another_model_or_setting_is_another_question(endpoint: Endpoint, tmp_pa
 ONE_RUN = """
 import sys
 from dcurate import InlineExecutor, JsonlReader, JsonlWriter, Pipeline
-from dcurate.llm import GenerateStage
+from dcurate.llm import Generate
 from dcurate.llm import AsyncOpenAIClient
 url, folder, resume = sys.argv[1], sys.argv[2], len(sys.argv) > 3
 client = AsyncOpenAIClient(4, base_url=url, cache=folder + "/answers")
-stage = GenerateStage(prompt="{text}", output_field="said", client=client, model_name="made-up")
+stage = Generate(prompt="{text}", output_field="said", client=client, model_name="made-up")
 stages = [JsonlReader(folder + "/in", files_per_partition=1), stage, JsonlWriter(folder + "/out")]
 Pipeline("test", stages=stages).run(InlineExecutor(), resume=resume)
 """

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dcurate import DocumentBatch, ResourceError
-from dcurate.llm import AsyncOpenAIClient, EndpointEmbeddingStage, GenerateStage, OpenAIClient, RequestError
+from dcurate.llm import AsyncOpenAIClient, EndpointEmbedding, Generate, OpenAIClient, RequestError
 from dcurate.llm.errors import wait_asked
 from dcurate.llm.response import model_names
 
@@ -94,14 +94,14 @@ def client(server: Hostile) -> AsyncOpenAIClient:
 
 def generated(server: Hostile, **settings: Any) -> DocumentBatch:
     """The rows "good" and "bad", and what was answered to them."""
-    stage = GenerateStage(
+    stage = Generate(
         **{"client": client(server), "model_name": "m", "prompt": "{text}", "output_field": "answer", **settings}
     )
     return processed(stage)
 
 
 def embedded(server: Hostile) -> DocumentBatch:
-    return processed(EndpointEmbeddingStage(client(server), "m", texts_per_request=1))
+    return processed(EndpointEmbedding(client(server), "m", texts_per_request=1))
 
 
 def processed(stage: Any) -> DocumentBatch:
@@ -238,7 +238,7 @@ def test_a_pause_that_is_not_a_time_is_not_believed(pause: str, seconds: float |
 def test_counts_of_tokens_that_are_none_cost_nothing(hostile: Hostile) -> None:
     behave(hostile, {**GOOD, "usage": {"prompt_tokens": -5, "completion_tokens": 1e308}})
     asks = AsyncOpenAIClient(base_url=hostile.url, api_key="sk", prices={"m": (1.0, 1.0)})
-    stage = GenerateStage(client=asks, model_name="m", prompt="{text}", output_field="answer")
+    stage = Generate(client=asks, model_name="m", prompt="{text}", output_field="answer")
     stage.setup()
     try:
         stage.process(DocumentBatch(data=pa.table({"text": ["bad"]})))
@@ -361,6 +361,6 @@ def test_an_error_that_repeats_the_key_shows_no_part_of_it(hostile: Hostile, sta
         base_url=hostile.url, api_key="sk-hostile", default_headers={"X-Mine": "hunter2-of-a-header"}, max_retries=0
     )
     with pytest.raises((RequestError, ResourceError)) as caught:
-        processed(GenerateStage(client=asks, model_name="m", prompt="{text}", output_field="a", on_error="raise"))
+        processed(Generate(client=asks, model_name="m", prompt="{text}", output_field="a", on_error="raise"))
     assert "sk-h" not in str(caught.value)
     assert "hunter2" not in str(caught.value)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dcurate import DocumentBatch, InlineExecutor, Pipeline, PipelineError
-from dcurate.llm import AsyncOpenAIClient, GenerateStage, GenerationConfig, RequestError
+from dcurate.llm import AsyncOpenAIClient, Generate, GenerationConfig, RequestError
 from dcurate.llm.config import Request
 from dcurate.llm.images import content, data_url
 from dcurate.media.refs import Ref, ref_array
@@ -23,13 +23,13 @@ JPEG = b"\xff\xd8\xff\xe0" + bytes(64)
 REF = "https://example.org/a.png"
 
 
-def caption(endpoint: Endpoint, **settings: Any) -> GenerateStage:
+def caption(endpoint: Endpoint, **settings: Any) -> Generate:
     client = AsyncOpenAIClient(base_url=endpoint.url, base_delay=0.01)
     plain = {"prompt": "Describe it.", "output_field": "caption", "images_field": "image"}
-    return GenerateStage(**{**plain, "client": client, "model_name": "made-up", **settings})
+    return Generate(**{**plain, "client": client, "model_name": "made-up", **settings})
 
 
-def run(stage: GenerateStage, table: pa.Table) -> Any:
+def run(stage: Generate, table: pa.Table) -> Any:
     batch = DocumentBatch(data=table)
     return Pipeline("test", stages=[stage]).run(InlineExecutor(), initial_tasks=[batch], observers=[])
 

@@ -10,18 +10,18 @@ import pytest
 from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, Pipeline, PipelineError
 from dcurate.llm import (
     AsyncOpenAIClient,
-    DistillStage,
-    DiverseQAPostProcessingStage,
-    DiverseQAStage,
-    ExtractKnowledgeStage,
-    GenerateStage,
+    CleanDiverseQA,
+    CleanKnowledgeList,
+    Distill,
+    DiverseQA,
+    ExtractKnowledge,
+    Generate,
     GenerationConfig,
-    KnowledgeListPostProcessingStage,
-    KnowledgeListStage,
-    LLMCleanupStage,
-    NemotronCCStage,
-    QAMultilingualSyntheticStage,
-    WikipediaParaphrasingStage,
+    KnowledgeList,
+    LLMCleanup,
+    NemotronCC,
+    SyntheticQA,
+    WikipediaParaphrase,
 )
 from dcurate.llm.nemotron_pipeline import TASKS
 from dcurate.text import AddId
@@ -57,7 +57,7 @@ def column(result: Any, name: str) -> list[Any]:
 # Out of a prompt alone
 
 
-def samples(endpoint: Endpoint, **settings: Any) -> QAMultilingualSyntheticStage:
+def samples(endpoint: Endpoint, **settings: Any) -> SyntheticQA:
     plain = {
         "prompt": "A question in {language}.",
         "languages": ["Hindi", "Dutch", "Thai"],
@@ -65,7 +65,7 @@ def samples(endpoint: Endpoint, **settings: Any) -> QAMultilingualSyntheticStage
         "model_name": "made-up",
         "num_samples": 130,
     }
-    return QAMultilingualSyntheticStage(**{**plain, **settings})
+    return SyntheticQA(**{**plain, **settings})
 
 
 def test_as_many_samples_are_written_as_asked_for_in_languages_that_are_drawn(
@@ -99,15 +99,15 @@ def test_samples_need_languages_and_a_number(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize(
     ("stage", "name", "output"),
     [
-        (WikipediaParaphrasingStage, "WikipediaParaphrasing", "rephrased"),
-        (DiverseQAStage, "DiverseQA", "diverse_qa"),
-        (DistillStage, "Distill", "distill"),
-        (ExtractKnowledgeStage, "ExtractKnowledge", "extract_knowledge"),
-        (KnowledgeListStage, "KnowledgeList", "knowledge_list"),
+        (WikipediaParaphrase, "WikipediaParaphrasing", "rephrased"),
+        (DiverseQA, "DiverseQA", "diverse_qa"),
+        (Distill, "Distill", "distill"),
+        (ExtractKnowledge, "ExtractKnowledge", "extract_knowledge"),
+        (KnowledgeList, "KnowledgeList", "knowledge_list"),
     ],
 )
 def test_a_stage_asks_about_the_document_and_keeps_the_answer_in_its_column(
-    endpoint: Endpoint, stage: type[GenerateStage], name: str, output: str
+    endpoint: Endpoint, stage: type[Generate], name: str, output: str
 ) -> None:
     endpoint.behave(replies=[["{of} the sea", "an answer"]])
     one = stage(client=client(endpoint), model_name="made-up")
@@ -119,7 +119,7 @@ def test_a_stage_asks_about_the_document_and_keeps_the_answer_in_its_column(
 def test_pairs_are_drawn_the_same_way_each_time_and_stand_below_the_text() -> None:
     answer = "\n".join(f"- Question: {number}? Answer: {number}." for number in range(9))
     batch = documents(text=["A text.", "A text.", "Another."], diverse_qa=[answer, answer, answer])
-    first, second, third = DiverseQAPostProcessingStage().process(batch).to_arrow()["diverse_qa"].to_pylist()
+    first, second, third = CleanDiverseQA().process(batch).to_arrow()["diverse_qa"].to_pylist()
     assert first == second != third
     text, *pairs = first.split("\n\n")
     assert text == "A text."
@@ -130,22 +130,22 @@ def test_pairs_are_drawn_the_same_way_each_time_and_stand_below_the_text() -> No
 def test_no_more_pairs_are_drawn_than_the_length_of_the_text_allows() -> None:
     answer = "\n".join(f"- Question: {number}? Answer: {number}." for number in range(9))
     batch = documents(text=[f"{number} short" for number in range(50)], diverse_qa=[answer] * 50)
-    drawn = DiverseQAPostProcessingStage(tokenizer=Words()).process(batch).to_arrow()["diverse_qa"].to_pylist()
+    drawn = CleanDiverseQA(tokenizer=Words()).process(batch).to_arrow()["diverse_qa"].to_pylist()
     assert {each.count("Question:") for each in drawn} == {1}
 
 
 @pytest.mark.parametrize("answer", ["", "I am sorry.", "- An answer: none"])
 def test_what_is_no_list_of_questions_becomes_empty(answer: str) -> None:
     batch = documents(text=["A text."], diverse_qa=[answer])
-    assert DiverseQAPostProcessingStage().process(batch).to_arrow()["diverse_qa"].to_pylist() == [""]
+    assert CleanDiverseQA().process(batch).to_arrow()["diverse_qa"].to_pylist() == [""]
 
 
 def test_a_null_answer_stays_null_or_empty() -> None:
     batch = DocumentBatch(
         data=pa.table({"text": ["a"], "diverse_qa": pa.array([None], pa.string()), "knowledge_list": [""]})
     )
-    assert DiverseQAPostProcessingStage().process(batch).to_arrow()["diverse_qa"].to_pylist() == [None]
-    assert KnowledgeListPostProcessingStage().process(batch).to_arrow()["knowledge_list"].to_pylist() == [""]
+    assert CleanDiverseQA().process(batch).to_arrow()["diverse_qa"].to_pylist() == [None]
+    assert CleanKnowledgeList().process(batch).to_arrow()["knowledge_list"].to_pylist() == [""]
 
 
 LINE = "water flows over stones and down to the sea "
@@ -153,7 +153,7 @@ LONG = "\n".join([LINE * 5, LINE * 5, "short", LINE * 400])
 
 
 def nemotron(endpoint: Endpoint, task: str) -> Any:
-    stage = NemotronCCStage(task, client(endpoint), "made-up", Words())
+    stage = NemotronCC(task, client(endpoint), "made-up", Words())
     return run(AddId("id"), stage, batch=documents(text=[LONG, "too short"]))
 
 
@@ -189,14 +189,14 @@ def test_answers_of_another_form_are_dropped(endpoint: Endpoint) -> None:
 
 def test_an_unknown_task_is_refused(endpoint: Endpoint) -> None:
     with pytest.raises(PipelineError, match="task='destill' is unknown; did you mean 'distill'"):
-        NemotronCCStage("destill", client(endpoint), "made-up", Words())
+        NemotronCC("destill", client(endpoint), "made-up", Words())
 
 
 # Cleaning
 
 
 def test_texts_are_cleaned_and_those_too_long_for_the_model_dropped(endpoint: Endpoint) -> None:
-    stage = LLMCleanupStage("org/made-up", "Clean: {text}", max_model_len=10, client=client(endpoint))
+    stage = LLMCleanup("org/made-up", "Clean: {text}", max_model_len=10, client=client(endpoint))
     result = run(stage, batch=documents(text=["a", "b", "c"], n_tokens=[7, 8, 2]))
     assert column(result, "cleaned_text") == ["echo: Clean: a", "echo: Clean: c"]
     assert result.report.stages[-1].dropped == {"too long for the model": 1}
@@ -206,23 +206,23 @@ def test_texts_are_cleaned_and_those_too_long_for_the_model_dropped(endpoint: En
 
 def test_texts_are_classified(endpoint: Endpoint) -> None:
     endpoint.behave(replies=[["theorem", "math"]])
-    stage = LLMCleanupStage("made-up", "Label: {text}", classification=True, client=client(endpoint))
+    stage = LLMCleanup("made-up", "Label: {text}", classification=True, client=client(endpoint))
     assert column(run(stage, batch=documents(text=["a theorem"])), "label") == ["math"]
 
 
 def test_a_prompt_without_the_text_is_refused(endpoint: Endpoint) -> None:
     with pytest.raises(PipelineError, match="system_prompt has no {text}"):
-        LLMCleanupStage("made-up", "Clean it.", client=client(endpoint))
+        LLMCleanup("made-up", "Clean it.", client=client(endpoint))
 
 
 def test_a_column_of_tokens_needs_the_size_of_the_model(endpoint: Endpoint) -> None:
-    stage = LLMCleanupStage("made-up", "{text}", client=client(endpoint))
+    stage = LLMCleanup("made-up", "{text}", client=client(endpoint))
     with pytest.raises(PipelineError, match="max_model_len= must say how many tokens the model takes"):
         run(stage, batch=documents(text=["a"], n_tokens=[1]))
 
 
 def test_a_configuration_may_be_a_mapping(endpoint: Endpoint) -> None:
-    stage = DistillStage(client=client(endpoint), model_name="made-up", generation_config={"max_tokens": 5})
+    stage = Distill(client=client(endpoint), model_name="made-up", generation_config={"max_tokens": 5})
     run(stage, batch=documents(text=["a"]))
     assert endpoint.seen.bodies[0]["max_tokens"] == 5
     assert GenerationConfig.of(stage.generation_config).samples == 1

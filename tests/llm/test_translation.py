@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate import DaskExecutor, DocumentBatch, InlineExecutor, LocalCluster, Pipeline, PipelineError
-from dcurate.llm import AsyncOpenAIClient, FaithEvalFilter, TranslationStage
+from dcurate.llm import AsyncOpenAIClient, FilterByFaith, Translate
 from dcurate.llm.paths import FieldPath
 from dcurate.llm.segmenting import is_translatable, segments_of
 from dcurate_testing.llm_server import Endpoint
@@ -26,10 +26,10 @@ WORDS = [
 ]
 
 
-def translation(endpoint: Endpoint, **settings: Any) -> TranslationStage:
+def translation(endpoint: Endpoint, **settings: Any) -> Translate:
     client = AsyncOpenAIClient(base_url=endpoint.url, base_delay=0.01)
     plain = {"source_lang": "en", "target_lang": "de", "client": client, "model_name": "made-up"}
-    return TranslationStage(**{**plain, **settings})
+    return Translate(**{**plain, **settings})
 
 
 def run(stage: Any, executor: Any = None, **columns: Any) -> Any:
@@ -157,9 +157,7 @@ def test_marks_go_into_the_metadata_if_asked_to(endpoint: Endpoint) -> None:
 def test_translations_of_others_are_judged(endpoint: Endpoint) -> None:
     endpoint.behave(replies=JUDGED)
     client = AsyncOpenAIClient(base_url=endpoint.url)
-    stage = FaithEvalFilter(
-        client=client, model_name="made-up", source_lang="en", target_lang="de", filter_enabled=False
-    )
+    stage = FilterByFaith(client=client, model_name="made-up", source_lang="en", target_lang="de", filter_enabled=False)
     found = rows(run(stage, text=["Hello.", "Good day!"], translated_text=["Hallo.", "Guten Tag!"]))
     assert [row["faith_avg"] for row in found] == [4.0, 1.0]
 

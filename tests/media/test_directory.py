@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from dcurate import BatchKey, DocumentBatch, InlineExecutor, MediaReader, Pipeline
 from dcurate.images import (
+    FilterInterleavedByAspectRatio,
     ImageInfo,
-    InterleavedAspectRatioFilterStage,
     InterleavedParquetReader,
     InterleavedParquetWriter,
-    InterleavedWebdatasetWriter,
+    InterleavedWebDatasetWriter,
 )
 from dcurate.media import containers, directory
 from dcurate.media.errors import MediaFault
@@ -177,9 +177,9 @@ def test_every_stage_that_follows_references_finds_members_by_name(tmp_path: Pat
     rows = referring(table(*((f"s{number}", 0, "image", None) for number in range(6))), *refs)
     rows = rows.set_column(3, "content_type", pa.array(["image/png"] * 6))
     batch = DocumentBatch(data=rows, key=BatchKey("rows"))
-    kept = InterleavedAspectRatioFilterStage(min_aspect_ratio=0.1, max_aspect_ratio=50.0).process(batch)
+    kept = FilterInterleavedByAspectRatio(min_aspect_ratio=0.1, max_aspect_ratio=50.0).process(batch)
     assert kept.to_arrow()["sample_id"].to_pylist()[:2] == ["s0", "s1"]
-    for writer in (InterleavedParquetWriter, InterleavedWebdatasetWriter):
+    for writer in (InterleavedParquetWriter, InterleavedWebDatasetWriter):
         out = str(tmp_path / writer.__name__)
         stages: list[Any] = [writer(out, on_materialize_error="keep")]
         Pipeline("write", stages=stages).run(InlineExecutor(), [batch], observers=[])

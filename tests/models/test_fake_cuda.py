@@ -14,18 +14,18 @@ from torch.overrides import TorchFunctionMode
 
 from dcurate import WorkerMetadata
 from dcurate.models import (
-    CLIPScoreFilter,
-    EmbeddingModelStage,
-    ImageEmbeddingStage,
+    EmbeddingModel,
+    FilterByClipScore,
+    ImageEmbedding,
     ModelStage,
-    SentenceTransformerEmbeddingModelStage,
+    SentenceTransformerModel,
 )
-from dcurate.models.classifiers.finemath import FineMathModelStage
-from dcurate.models.classifiers.fineweb import FineWebModelStage
-from dcurate.models.classifiers.llama_guard import AegisModelStage, InstructionDataGuardModelStage
-from dcurate.models.classifiers.prompts import PromptTaskComplexityModelStage
-from dcurate.models.classifiers.quality import ClassifierModelStage
-from dcurate.models.classifiers.sequence import SequenceClassifierStage
+from dcurate.models.classifiers.finemath import FineMathModel
+from dcurate.models.classifiers.fineweb import FineWebModel
+from dcurate.models.classifiers.llama_guard import InstructionDataGuardModel, RunAegis
+from dcurate.models.classifiers.prompts import PromptTaskComplexityModel
+from dcurate.models.classifiers.quality import ClassifierModel
+from dcurate.models.classifiers.sequence import ClassifySequences
 from dcurate.models.loading import pretrained
 from dcurate.models.weights import Weights
 from tests.models import tiny
@@ -65,27 +65,27 @@ def check(make: Callable[[], ModelStage], wanted: dict[str, tuple[tuple[int, ...
 def test_embedders_stay_on_the_gpu(architecture: str, pooling: Any, side: Any, encoders: dict[str, Path]) -> None:
     made = str(encoders[architecture])
     size = torch.float32
-    check(lambda: EmbeddingModelStage(made, pooling=pooling, padding_side=side), {"embeddings": ((2, 32), size)})
+    check(lambda: EmbeddingModel(made, pooling=pooling, padding_side=side), {"embeddings": ((2, 32), size)})
 
 
 def test_layers_of_sentence_transformers_stay_on_the_gpu(tmp_path: Path) -> None:
     layers = ("Dense", "Residual", "LayerNorm", "Narrow", "Normalize")
     folder = str(tiny_sentences(tmp_path, ("mean", "max", "weightedmean"), layers))
-    check(lambda: SentenceTransformerEmbeddingModelStage(folder), {"embeddings": ((2, 8), torch.float32)})
+    check(lambda: SentenceTransformerModel(folder), {"embeddings": ((2, 8), torch.float32)})
 
 
 @pytest.mark.parametrize("architecture", ["bert", "llama"])
 def test_classifiers_of_sequences_stay_on_the_gpu(architecture: str, classifiers: dict[str, Path]) -> None:
     folder = str(classifiers[architecture])
-    check(lambda: SequenceClassifierStage(folder), {"probabilities": ((2, 2), torch.float32)})
+    check(lambda: ClassifySequences(folder), {"probabilities": ((2, 2), torch.float32)})
 
 
 def test_published_classifiers_stay_on_the_gpu(published: Published) -> None:
-    check(lambda: ClassifierModelStage(published.quality), {"probabilities": ((2, 3), torch.float32)})
-    for scorer in (FineWebModelStage, FineMathModelStage):
+    check(lambda: ClassifierModel(published.quality), {"probabilities": ((2, 3), torch.float32)})
+    for scorer in (FineWebModel, FineMathModel):
         check(lambda scorer=scorer: scorer(published.scorer), {"logits": ((2, 1), torch.float32)})  # type: ignore[misc]
     heads = dict.fromkeys(("creativity_scope", "reasoning"))
-    stage = PromptTaskComplexityModelStage(published.prompts)
+    stage = PromptTaskComplexityModel(published.prompts)
     stage.setup(WorkerMetadata("here/0"))
     found = forward(stage, (8, 3), 8)
     stage.teardown()
@@ -95,13 +95,13 @@ def test_published_classifiers_stay_on_the_gpu(published: Published) -> None:
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_the_guard_of_instructions_stays_on_the_gpu(published: Published) -> None:
     names: Any = {"base_model_identifier": published.llama, "adapter_identifier": published.adapter}
-    check(lambda: InstructionDataGuardModelStage(published.guard, **names), {"probability": ((2,), torch.float32)})
+    check(lambda: InstructionDataGuardModel(published.guard, **names), {"probability": ((2,), torch.float32)})
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("is_beginning_shared", [True, False])
 def test_the_answers_of_aegis_are_generated_on_the_gpu(published: Published, is_beginning_shared: bool) -> None:
-    stage = AegisModelStage(published.adapter, base_model_identifier=published.llama)
+    stage = RunAegis(published.adapter, base_model_identifier=published.llama)
     stage.setup(WorkerMetadata("here/0"))
     known = len(stage._prefix.tokens)
     lengths = known + 9, known + 4
@@ -128,7 +128,7 @@ def test_vision_models_stay_on_the_gpu(
     monkeypatch.setattr("dcurate.models.vision.encoder._rows", noted)
     folder = tiny_vision(tmp_path, architecture)
     has_texts = architecture in ("clip", "siglip")
-    stage: Any = CLIPScoreFilter(folder) if has_texts else ImageEmbeddingStage(folder)
+    stage: Any = FilterByClipScore(folder) if has_texts else ImageEmbedding(folder)
     stage.setup(WorkerMetadata("here/0"))
     encoder = stage.encoder
     prepared = [encoder.prepared(np.zeros((40, 50, 3), np.uint8))] * 3
@@ -165,9 +165,7 @@ class Waits(TorchFunctionMode):
 def test_rows_of_one_length_are_embedded_without_waiting_for_the_gpu(
     architecture: str, encoders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = EmbeddingModelStage(
-        str(encoders[architecture]), padding_side="left" if architecture == "llama" else "right"
-    )
+    stage = EmbeddingModel(str(encoders[architecture]), padding_side="left" if architecture == "llama" else "right")
     stage.setup(WorkerMetadata("here/0"))
     forward, counted = stage._forward, []
 

@@ -9,7 +9,7 @@ import pytest
 
 from dcurate import DataError, PipelineError
 from dcurate.models import FastTextClassifier
-from dcurate.models.fasttext import FastTextModelStage
+from dcurate.models.fasttext import RunFastText
 from dcurate.text import FastTextQualityFilter
 from tests.models.classifiers.rows import batch, columns, run
 
@@ -101,7 +101,7 @@ def test_a_model_that_does_not_suit_is_refused_in_set_up(
     settings: dict[str, Any], error: type[Exception], sentence: str
 ) -> None:
     with pytest.raises(error, match=sentence):
-        FastTextModelStage(**{"model_path": QUALITY, **settings}).setup()
+        RunFastText(**{"model_path": QUALITY, **settings}).setup()
 
 
 def test_a_column_that_is_there_is_replaced_only_if_that_is_said() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dcurate import DataError, DocumentBatch, PipelineError, ResourceError, Resources, WorkerMetadata
 from dcurate.core.stage import Spec
-from dcurate.models import ModelStage, TokenizerStage
+from dcurate.models import ModelStage, Tokenize
 from dcurate.models import device as devices
 from dcurate.models.shared import SHARED
 from tests.models import tiny
@@ -26,7 +26,7 @@ TEXTS = ["the quick brown fox", "", "狐狸", "a dog does not mind " * 9, None, 
 
 
 def tokens(folder: Path, texts: list[str | None] = TEXTS) -> DocumentBatch:
-    stage = TokenizerStage(str(folder))
+    stage = Tokenize(str(folder))
     stage.setup()
     try:
         return stage.process(DocumentBatch(data=pa.table({"text": pa.array(texts, pa.string())})))
@@ -364,7 +364,7 @@ def test_rows_without_tokens_and_a_stage_that_is_not_set_up_are_refused(bert: Pa
     with pytest.raises(PipelineError, match=r"is not set up; run it in a pipeline"):
         Encode(str(bert)).process(of([[5]]))
     stage = ready(Encode(str(bert)))
-    with pytest.raises(DataError, match="no column 'input_ids'; the rows have 'text'; put a TokenizerStage before"):
+    with pytest.raises(DataError, match="no column 'input_ids'; the rows have 'text'; put a Tokenize before"):
         stage.process(DocumentBatch(data=pa.table({"text": ["fox"]})))
     with pytest.raises(DataError, match="'input_ids' holds string, not lists of token ids"):
         stage.process(DocumentBatch(data=pa.table({"input_ids": ["fox"]})))

@@ -16,7 +16,7 @@ import pytest
 
 from dcurate import DaskExecutor, DcurateError, InlineExecutor, JsonlReader, LocalCluster, ParquetWriter, Pipeline
 from dcurate.core.pipeline import AnyStage
-from dcurate.models import TokenizerStage
+from dcurate.models import Tokenize
 from dcurate_testing.hub_server import Hub, hub_server
 from tests.models.stages import Classify
 
@@ -33,7 +33,7 @@ def written(folder: Path, texts: list[str]) -> Path:
 
 def pipeline(source: Path, target: Path, model: str, cache: Path | None = None) -> Pipeline:
     said: Any = {"model_identifier": model, "cache_dir": cache and str(cache)}
-    stages: list[AnyStage] = [JsonlReader(str(source), files_per_partition=1), TokenizerStage(**said), Classify(**said)]
+    stages: list[AnyStage] = [JsonlReader(str(source), files_per_partition=1), Tokenize(**said), Classify(**said)]
     return Pipeline("classify", stages=[*stages, ParquetWriter(str(target))])
 
 

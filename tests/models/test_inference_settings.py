@@ -9,13 +9,13 @@ import pytest
 from dcurate import PipelineError, ResourceError, Resources
 from dcurate.models import (
     AegisClassifier,
-    ClassifierStage,
     FineMathClassifier,
     FineWebEduClassifier,
     InstructionDataGuardClassifier,
     ModelStage,
     PromptTaskComplexityClassifier,
     QualityClassifier,
+    SequenceClassifier,
 )
 from tests.models.stages import Classify
 
@@ -36,7 +36,7 @@ def test_a_subclass_may_say_what_it_needs_itself() -> None:
 def test_slots_of_small_classifiers_have_half_a_gpu_and_others_a_whole_one() -> None:
     halves = [QualityClassifier(), PromptTaskComplexityClassifier(), FineWebEduClassifier(), FineMathClassifier()]
     assert [one.model_stage().resources.gpus for one in halves] == [0.5] * 4
-    wholes = [AegisClassifier(), InstructionDataGuardClassifier(), ClassifierStage("org/model")]
+    wholes = [AegisClassifier(), InstructionDataGuardClassifier(), SequenceClassifier("org/model")]
     assert [one.model_stage().resources.gpus for one in wholes] == [1.0] * 3
 
 

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from dcurate import DataError, DocumentBatch, PipelineError
-from dcurate.models import TokenizerStage
+from dcurate.models import Tokenize
 from dcurate.models.safe_prefix import SafePrefix, separators
 from dcurate.models.shared import SHARED
 from dcurate.models.tokenizer import Encoder
@@ -43,13 +43,13 @@ def encodable(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "?", text)
 
 
-def ready(folder: Path, **settings: object) -> TokenizerStage:
-    stage = TokenizerStage(str(folder), **settings)  # type: ignore[arg-type]
+def ready(folder: Path, **settings: object) -> Tokenize:
+    stage = Tokenize(str(folder), **settings)  # type: ignore[arg-type]
     stage.setup()
     return stage
 
 
-def tokenised(stage: TokenizerStage, *given: str | None) -> list[list[int]]:
+def tokenised(stage: Tokenize, *given: str | None) -> list[list[int]]:
     batch = DocumentBatch(data=pa.table({"text": pa.array(given, pa.string())}))
     return stage.process(batch).to_arrow()["input_ids"].to_pylist()
 
@@ -247,7 +247,7 @@ def test_a_tokenizer_written_in_python_gives_the_same_tokens(tmp_path: Path) -> 
         '{"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", null]}}'
     )
     with pytest.raises(DataError, match="comes with code of its own"):
-        TokenizerStage(str(tmp_path)).setup()
+        Tokenize(str(tmp_path)).setup()
     stage = ready(tmp_path, trust_remote_code=True, max_seq_length=3)
     assert tokenised(stage, "abc", "", "abcdef") == [[1, 2, 3], [], [1, 2, 3]]
     assert stage.take_metrics()["truncated_documents"] == 1
@@ -274,20 +274,20 @@ class OwnTokenizer(PreTrainedTokenizer):
 
 
 def test_settings_are_what_decides_the_tokens_and_the_token_shows_nowhere(classifiers: dict[str, Path]) -> None:
-    stage = TokenizerStage("org/tiny", cache_dir="/there", hf_token="hf_secret", max_chars=9, revision="v1")
+    stage = Tokenize("org/tiny", cache_dir="/there", hf_token="hf_secret", max_chars=9, revision="v1")
     said = stage.settings()
     assert {"model_identifier", "revision", "max_chars", "max_seq_length", "text_field"} <= set(said)
     assert "hf_secret" not in repr(stage) + repr(said)
-    assert said == TokenizerStage("org/tiny", max_chars=9, revision="v1").settings()
+    assert said == Tokenize("org/tiny", max_chars=9, revision="v1").settings()
     loaded = ready(classifiers["bert"])
-    assert loaded.settings() == TokenizerStage(str(classifiers["bert"])).settings()
+    assert loaded.settings() == Tokenize(str(classifiers["bert"])).settings()
     assert len(pickle.dumps(loaded)) < 2000
     loaded.teardown()
 
 
 def test_the_name_is_after_the_model_unless_given() -> None:
-    assert TokenizerStage("org/Some-Model").name == "some_model_tokenizer"
-    assert TokenizerStage("org/Some-Model", name="words").with_(batch_size=2).name == "words"
+    assert Tokenize("org/Some-Model").name == "some_model_tokenizer"
+    assert Tokenize("org/Some-Model", name="words").with_(batch_size=2).name == "words"
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_the_name_is_after_the_model_unless_given() -> None:
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(PipelineError, match=message):
-        TokenizerStage("org/tiny", **settings)  # type: ignore[arg-type]
+        Tokenize("org/tiny", **settings)  # type: ignore[arg-type]
 
 
 def test_tokens_that_are_there_are_not_replaced_unless_that_is_said(classifiers: dict[str, Path]) -> None:
@@ -319,7 +319,7 @@ def test_tokens_that_are_there_are_not_replaced_unless_that_is_said(classifiers:
 
 def test_a_column_that_is_no_text_and_a_stage_that_is_not_set_up_are_refused(classifiers: dict[str, Path]) -> None:
     with pytest.raises(PipelineError, match="is not set up"):
-        tokenised(TokenizerStage(str(classifiers["bert"])), "fox")
+        tokenised(Tokenize(str(classifiers["bert"])), "fox")
     stage = ready(classifiers["bert"])
     with pytest.raises(DataError, match="column 'text' holds int64, not text"):
         stage.process(DocumentBatch(data=pa.table({"text": [1]})))

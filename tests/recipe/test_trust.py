@@ -121,10 +121,10 @@ NAMES = [
 
 #: Stages of dcurate, and what has them run code, or send a key of the environment to whom the recipe names.
 ARGUMENTS = [
-    {"ClassifierStage": {"model": "m", "trust_remote_code": True}},
-    {"ClassifierStage": {"model": "m", "trust_remote_code": "yes"}},
-    {"TokenizerStage": {"model_identifier": "m", "transformers_init_kwargs": {"trust_remote_code": True}}},
-    {"EmbeddingCreatorStage": {"model_identifier": "m", "transformers_init_kwargs": {"weights_only": False}}},
+    {"SequenceClassifier": {"model": "m", "trust_remote_code": True}},
+    {"SequenceClassifier": {"model": "m", "trust_remote_code": "yes"}},
+    {"Tokenize": {"model_identifier": "m", "transformers_init_kwargs": {"trust_remote_code": True}}},
+    {"TextEmbedding": {"model_identifier": "m", "transformers_init_kwargs": {"weights_only": False}}},
     {"ScoreFilter": {"filter_obj": {"TokenCountFilter": {"transformers_init_kwargs": {"trust_remote_code": True}}}}},
     {"TokenWriter": {"path": "out", "tokenizer": "m", "transformers_init_kwargs": {"trust_remote_code": True}}},
     {"CountPii": {"recognizer": {"SpacyRecognizer": {"model": "./pipeline"}}}},
@@ -138,15 +138,15 @@ ARGUMENTS = [
     {"JsonlReader": {"file_paths": "in", "storage_options": {"protocol": "reference", "fo": "x"}}},
     {"JsonlReader": {"file_paths": "in", "storage_options": {"file": {"target_protocol": "dask"}}}},
     {"JsonlWriter": {"path": "dask://out"}},
-    {"GenerateStage": {"client": {"OpenAIClient": {"base_url": "http://thief.example/v1"}}}},
-    {"GenerateStage": {"client": {"OpenAIClient": {"base_url": "http://127.0.0.1.thief.example/v1"}}}},
-    {"GenerateStage": {"client": {"OpenAIClient": {"base_url": "http://localhost@thief.example/v1"}}}},
-    {"GenerateStage": {"client": {"AsyncOpenAIClient": {"api_key_variable": "AWS_SECRET_ACCESS_KEY"}}}},
-    {"GenerateStage": {"client": {"dcurate:AsyncOpenAIClient": {"base_url": "https://thief.example/v1"}}}},
-    {"GenerateStage": {"client": {"OpenAIClient": {"base_url": "http://thief.example\\@127.0.0.1/v1"}}}},
-    {"GenerateStage": {"client": {"OpenAIClient": {"base_url": "http://127.0.0.1\\@thief.example/v1"}}}},
-    {"GenerateStage": {"client": {"OpenAIClient": {"base_url": "http://a@127.0.0.1/v1"}}}},
-    {"TokenizerStage": {"model_identifier": "m", "tokenizer_kwargs": {"mirror": "http://thief.example"}}},
+    {"Generate": {"client": {"OpenAIClient": {"base_url": "http://thief.example/v1"}}}},
+    {"Generate": {"client": {"OpenAIClient": {"base_url": "http://127.0.0.1.thief.example/v1"}}}},
+    {"Generate": {"client": {"OpenAIClient": {"base_url": "http://localhost@thief.example/v1"}}}},
+    {"Generate": {"client": {"AsyncOpenAIClient": {"api_key_variable": "AWS_SECRET_ACCESS_KEY"}}}},
+    {"Generate": {"client": {"dcurate:AsyncOpenAIClient": {"base_url": "https://thief.example/v1"}}}},
+    {"Generate": {"client": {"OpenAIClient": {"base_url": "http://thief.example\\@127.0.0.1/v1"}}}},
+    {"Generate": {"client": {"OpenAIClient": {"base_url": "http://127.0.0.1\\@thief.example/v1"}}}},
+    {"Generate": {"client": {"OpenAIClient": {"base_url": "http://a@127.0.0.1/v1"}}}},
+    {"Tokenize": {"model_identifier": "m", "tokenizer_kwargs": {"mirror": "http://thief.example"}}},
 ]
 
 THIEF = "http://thief.example"
@@ -242,7 +242,7 @@ def test_options_of_stores_that_name_no_address_need_no_trust(load):
     [reader] = load([{"JsonlReader": {"file_paths": "s3://b/a", "storage_options": options}}]).pipeline.stages
     assert reader.storage_options == options
     schema = {"endpoint": {"type": "string"}, "mirror": {"type": "string"}}
-    load([{"GenerateStage": {"prompt": "{text}", "model_name": "m", "schema": schema, "client": {"OpenAIClient": {}}}}])
+    load([{"Generate": {"prompt": "{text}", "model_name": "m", "schema": schema, "client": {"OpenAIClient": {}}}}])
     stage = {"JsonlReader": {"file_paths": "hf://a/b", "storage_options": {"endpoint": THIEF}}}
     assert load([stage], trust=True).pipeline.stages[0].storage_options == {"endpoint": THIEF}
 
@@ -321,8 +321,8 @@ def test_what_reads_and_writes_what_it_names_needs_no_trust(load):
             },
             {"dcurate:ScoreFilter": {"filter_obj": {"dcurate.text.filters.words:WordCountFilter": {"min_words": 1}}}},
             {"CountPii": {"recognizer": {"SpacyRecognizer": {"model": "en_core_web_sm"}}}},
-            {"GenerateStage": {"prompt": "{text}", "model_name": "m", "output_field": "a", "client": client}},
-            {"GenerateStage": {"prompt": "{text}", "model_name": "m", "output_field": "b", "client": paid}},
+            {"Generate": {"prompt": "{text}", "model_name": "m", "output_field": "a", "client": client}},
+            {"Generate": {"prompt": "{text}", "model_name": "m", "output_field": "b", "client": paid}},
             {"Modify": {"modifier_fn": {"PiiModifier": {}}}},
             {"fineweb": None},
             {"JsonlWriter": {"path": "out"}},

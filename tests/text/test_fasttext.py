@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import BatchKey, DataError, DocumentBatch, Filter, PipelineError, ScoreFilter
-from dcurate.text import FastTextLangId, FastTextQualityFilter
+from dcurate.text import FastTextLanguageFilter, FastTextQualityFilter
 
 #: See their README.
 MODELS = Path(__file__).parent / "models"
@@ -35,19 +35,19 @@ def batch(*documents: str | None) -> DocumentBatch:
 @pytest.mark.parametrize("text", SCORES)
 def test_scores_are_those_of_nemo_curator(text: str) -> None:
     assert FastTextQualityFilter(QUALITY).score_document(text) == SCORES[text][0]
-    assert FastTextLangId(str(LANGUAGES)).score_document(text) == SCORES[text][1]
+    assert FastTextLanguageFilter(str(LANGUAGES)).score_document(text) == SCORES[text][1]
 
 
 @given(st.text())
 @settings(max_examples=100, deadline=None)
 def test_any_text_has_a_score(text: str) -> None:
     assert 0 <= FastTextQualityFilter(QUALITY).score_document(text) <= 1.0001
-    FastTextLangId(LANGUAGES).keep_document(FastTextLangId(LANGUAGES).score_document(text))
+    FastTextLanguageFilter(LANGUAGES).keep_document(FastTextLanguageFilter(LANGUAGES).score_document(text))
 
 
 def test_documents_scored_together_have_the_scores_that_they_have_alone() -> None:
     texts = [*SCORES, " \u3000la mer\u00a0", "\ud800"]
-    rule = FastTextLangId(LANGUAGES)
+    rule = FastTextLanguageFilter(LANGUAGES)
     assert rule.score_documents(texts) == [rule.score_document(text) for text in texts]
     scored = ScoreFilter(FastTextQualityFilter(QUALITY, alpha=1e-9), score_field="score").process(batch(*SCORES))
     assert scored.to_arrow()["score"].to_pylist() == [score for score, _ in SCORES.values()]
@@ -101,18 +101,18 @@ def test_a_text_that_the_model_is_certain_of_always_stays() -> None:
 def test_a_language_matches_in_any_case_and_with_any_script_unless_one_is_named(
     score: str, lang: str | None, kept: bool
 ) -> None:
-    assert FastTextLangId(LANGUAGES, lang=lang).keep_document(score) is kept
+    assert FastTextLanguageFilter(LANGUAGES, lang=lang).keep_document(score) is kept
 
 
 @pytest.mark.parametrize("score", [0.9, None, "__import__('os').getpid()", "[1]", "['a', 'b']", "(", "\x00"])
 def test_what_is_not_a_score_is_refused_and_never_run(score: object) -> None:
     with pytest.raises(DataError, match="is not a score such as"):
-        FastTextLangId(LANGUAGES).keep_document(score)
+        FastTextLanguageFilter(LANGUAGES).keep_document(score)
 
 
-@pytest.mark.parametrize("rule", [FastTextQualityFilter, FastTextLangId])
+@pytest.mark.parametrize("rule", [FastTextQualityFilter, FastTextLanguageFilter])
 def test_a_model_that_is_not_there_is_named_before_any_document_is_scored(
-    rule: type[FastTextLangId], tmp_path: Path
+    rule: type[FastTextLanguageFilter], tmp_path: Path
 ) -> None:
     with pytest.raises(PipelineError, match=f"{rule.__name__}: no model_path"):
         rule()
@@ -129,7 +129,7 @@ def test_an_alpha_that_is_no_shape_is_refused() -> None:
 
 
 def test_a_filter_travels_without_its_model() -> None:
-    for rule in (FastTextQualityFilter(QUALITY), FastTextLangId(LANGUAGES)):
+    for rule in (FastTextQualityFilter(QUALITY), FastTextLanguageFilter(LANGUAGES)):
         stage = ScoreFilter(rule)
         stage.setup()
         assert not stage.cheap_setup
@@ -138,7 +138,9 @@ def test_a_filter_travels_without_its_model() -> None:
 
 
 def test_scores_that_were_kept_can_be_filtered_again_without_the_text() -> None:
-    scored = ScoreFilter(FastTextLangId(LANGUAGES), score_field="lang").process(batch("the sea", "la mer", None))
+    scored = ScoreFilter(FastTextLanguageFilter(LANGUAGES), score_field="lang").process(
+        batch("the sea", "la mer", None)
+    )
     assert scored.num_items == 3
-    french = Filter(FastTextLangId(LANGUAGES, 0.5, "fra"), "lang").process(scored)
+    french = Filter(FastTextLanguageFilter(LANGUAGES, 0.5, "fra"), "lang").process(scored)
     assert french.to_arrow()["text"].to_pylist() == ["la mer"]

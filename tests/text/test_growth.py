@@ -189,7 +189,7 @@ WORDS = [
 OTHERS = [
     dcurate.text.C4BadWordsFilter(["a", "a lorem", "..", "1"]),
     dcurate.text.SubstringFilter("aa", "any"),
-    dcurate.text.FastTextLangId(MODELS / "languages.bin"),
+    dcurate.text.FastTextLanguageFilter(MODELS / "languages.bin"),
     dcurate.text.FastTextQualityFilter(MODELS / "quality.bin"),
     dcurate.text.HistogramFilter("few", cache_dir=str(MODELS)),
     dcurate.text.PiiFilter(),

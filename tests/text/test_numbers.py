@@ -21,7 +21,7 @@ LINES = measures.Lines(segments.Cut(segments.NEWLINE, trimmed=False, stripped=Fa
 #: What filters need that have fields without a default.
 NEEDED: dict[str, dict[str, Any]] = {
     "C4BadWordsFilter": {"words": ["bad"]},
-    "FastTextLangId": {"model_path": "model.bin"},
+    "FastTextLanguageFilter": {"model_path": "model.bin"},
     "FastTextQualityFilter": {"model_path": "model.bin"},
     "GeneralCommentToCodeFilter": {"language": "text/x-python"},
     "GopherBulletsFilter": {"lines": LINES},

@@ -125,10 +125,10 @@ SETTINGS: dict[str, Callable[[Path], Any]] = {
 }
 #: Parts of these packages that are not run here, and why.
 NOT_HERE = {
-    **dict.fromkeys(["FastTextLabelModifier", "FastTextLangId", "FastTextQualityFilter"], "needs a model"),
+    **dict.fromkeys(["FastTextLabelModifier", "FastTextLanguageFilter", "FastTextQualityFilter"], "needs a model"),
     **dict.fromkeys(["TokenCountFilter", "TokenizerFertilityFilter"], "needs a tokenizer"),
     **dict.fromkeys(["Blend", "NumberFilter", "NumberRangeFilter"], "reads no text"),
-    **dict.fromkeys(["TextDuplicatesRemovalStage", "SemanticDuplicates"], "reads no text"),
+    **dict.fromkeys(["RemoveDuplicates", "SemanticDuplicates"], "reads no text"),
     "HistogramFilter": "fetches its tables",
     "TableWriter": "tests/io/test_lakehouse.py",
 }

@@ -8,7 +8,7 @@ import pytest
 
 from dcurate import InlineExecutor, PipelineError, ResourceError, TextSemanticDeduplicationWorkflow
 from dcurate.events import Event, SplitDone
-from dcurate.models import EmbeddingCreatorStage
+from dcurate.models import TextEmbedding
 from tests.models.embedders.tiny_sentences import tiny_sentences
 from tests.workflows.test_workflows import rows_in
 
@@ -121,7 +121,7 @@ def test_embeddings_that_are_there_are_not_made_again_unasked(tmp_path: Path, ti
 
 def test_a_model_and_another_stage_that_embeds_exclude_each_other(source: str, tmp_path: Path, tiny: str) -> None:
     with pytest.raises(PipelineError, match="embedder= brings a model of its own"):
-        TextSemanticDeduplicationWorkflow(source, "out", model_identifier=tiny, embedder=EmbeddingCreatorStage())
+        TextSemanticDeduplicationWorkflow(source, "out", model_identifier=tiny, embedder=TextEmbedding())
 
 
 def test_a_model_that_cannot_be_had_is_named(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,12 @@ import dcurate.text
 from dcurate.compat.nemo.bridge import restored
 from dcurate.compat.nemo.earlier import CLASSIFIERS, earlier_names
 from dcurate.compat.nemo.errors import as_nemo_raises
+from dcurate.compat.nemo.names import native_name
 from dcurate.compat.nemo.stages import HOW_IT_RUNS, StageMethods, changed_stage
 from dcurate.compat.nemo.tasks import DocumentBatch, task_id_of
 from dcurate.compat.nemo.telling import tell
 from dcurate.core import stage as ours
-from dcurate.core.public import find_public, homes
+from dcurate.core.public import find_public
 from dcurate.core.spec import SPEC_FIELDS
 from dcurate.errors import PipelineError
 
@@ -65,24 +66,32 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(name)
     if name not in _made:
-        if name not in homes():
+        native = native_name(name)
+        if native is None:
             raise AttributeError(name)
-        base = find_public(name)
+        base = find_public(native)
         if not (isinstance(base, type) and issubclass(base, ours.Stage)):
             raise AttributeError(f"{name} is not a stage")
-        _made[name] = built_in(base, __name__)
+        _made[name] = built_in(base, __name__, name)
     return _made[name]
 
 
-def built_in(base: type[Any], module: str) -> type[Any]:
+def built_in(base: type[Any], module: str, name: str | None = None) -> type[Any]:
     """A subclass of a stage of dcurate with the methods of NeMo Curator's stages, and errors of its kinds.
+
+    Args:
+        base: stage class of dcurate.
+        module: module that has the subclass.
+        name: name of the subclass; None for that of `base`.
 
     Raises:
         PipelineError: the class is not of a stage.
     """
     if not issubclass(base, ours.Stage):
         raise PipelineError(f"{base.__name__} is not a stage of dcurate")
-    made = type(base.__name__, (BuiltIn, base), {"__module__": module, "__doc__": base.__doc__, "name": base.name})
+    made = type(
+        name or base.__name__, (BuiltIn, base), {"__module__": module, "__doc__": base.__doc__, "name": base.name}
+    )
     _raise_as_nemo(made)
     return earlier_names(**CLASSIFIERS)(made)  # type: ignore[no-any-return]
 

@@ -22,7 +22,7 @@ from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask, T
 from dcurate.compat.nemo.telling import tell
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.download.common_crawl.crawls import BaseCommonCrawlUrlGenerator
-from dcurate.download.iterate import FileCutStage, RangeIterator
+from dcurate.download.iterate import FileCut, RangeIterator
 from dcurate.download.transfer import RemoteFile, TransferError
 from dcurate.download.urls import WAITING
 from dcurate.text.extract.charset import decoded
@@ -298,7 +298,7 @@ class DocumentDownloadExtractStage(CompositeStage[EmptyTask, DocumentBatch]):
         if self.record_limit:
             return [urls, download, reading]
         blocksize = self._blocksize if isinstance(self.iterator, RangeIterator) else None
-        cut = [FileCutStage(blocksize).with_(resources=WAITING)] if blocksize is not None else []
+        cut = [FileCut(blocksize).with_(resources=WAITING)] if blocksize is not None else []
         if not self._extracts_apart or self.extractor is None:
             return [urls, download, *cut, reading]
         combined, reading = reading, copy.copy(reading)
@@ -312,7 +312,7 @@ class DocumentDownloadExtractStage(CompositeStage[EmptyTask, DocumentBatch]):
 
 
 class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
-    """Download Common Crawl, and extract the text of its pages; see `dcurate.download.CommonCrawlDownloadExtractStage`.
+    """Download Common Crawl, and extract the text of its pages; see `dcurate.download.DownloadCommonCrawl`.
 
     Args:
         settings: those of dcurate's stage.
@@ -338,7 +338,7 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
         **settings: Any,
     ) -> None:
         self.crawl_type, self.start_snapshot, self.end_snapshot = crawl_type, start_snapshot, end_snapshot
-        base = dcurate.download.CommonCrawlDownloadExtractStage(
+        base = dcurate.download.DownloadCommonCrawl(
             start_snapshot,
             end_snapshot,
             download_dir,
@@ -359,7 +359,7 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
 
 
 class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
-    """Download a Wikipedia, and extract the text of its articles; see `dcurate.download.WikipediaDownloadExtractStage`.
+    """Download a Wikipedia, and extract the text of its articles; see `dcurate.download.DownloadWikipedia`.
 
     Args:
         settings: those of dcurate's stage.
@@ -382,7 +382,7 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
     ) -> None:
         self.language, self.download_dir, self.dump_date = language, download_dir, dump_date
         self.wikidumps_index_prefix, self.verbose, self.log_frequency = wikidumps_index_prefix, verbose, log_frequency
-        base = dcurate.download.WikipediaDownloadExtractStage(
+        base = dcurate.download.DownloadWikipedia(
             language,
             download_dir,
             dump_date,
@@ -399,7 +399,7 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
 
 
 class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
-    """Download arXiv's sources, and extract the text of the papers; see `dcurate.download.ArxivDownloadExtractStage`.
+    """Download arXiv's sources, and extract the text of the papers; see `dcurate.download.DownloadArxiv`.
 
     Args:
         settings: those of dcurate's stage.
@@ -415,7 +415,7 @@ class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
         verbose: bool = False,
         **settings: Any,
     ) -> None:
-        base = dcurate.download.ArxivDownloadExtractStage(
+        base = dcurate.download.DownloadArxiv(
             download_dir, url_limit, record_limit, add_filename_column, log_frequency, verbose, **settings
         )
         _take(self, base)

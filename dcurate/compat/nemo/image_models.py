@@ -64,8 +64,8 @@ class ImageEmbeddingStage(ProcessingStage[ImageBatch, ImageBatch]):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_own": None}
 
-    def _stage(self) -> vision.ImageEmbeddingStage:
-        return vision.ImageEmbeddingStage.in_folder(
+    def _stage(self) -> vision.ImageEmbedding:
+        return vision.ImageEmbedding.in_folder(
             self.model_dir, model_inference_batch_size=self.model_inference_batch_size
         )
 
@@ -182,7 +182,7 @@ class ImageAestheticFilterStage(BaseFilterStage):
 
     name: str = "image_aesthetic_filter"
 
-    _kind = heads.ImageAestheticFilterStage
+    _kind = heads.FilterByAesthetics
     _score = "aesthetic_score"
 
 
@@ -193,5 +193,5 @@ class ImageNSFWFilterStage(BaseFilterStage):
     weights_path: str | None = None
     name: str = "image_nsfw_filter"
 
-    _kind = heads.ImageNSFWFilterStage
+    _kind = heads.FilterByNsfw
     _score = "nsfw_score"

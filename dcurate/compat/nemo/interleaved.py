@@ -263,7 +263,7 @@ class BaseInterleavedFilterStage(BaseInterleavedAnnotatorStage, ABC):
 class _Filter(BaseInterleavedFilterStage):
     """A filter whose verdicts are those of a filter of dcurate."""
 
-    def _own(self, options: dict[str, Any]) -> filters.InterleavedFilterStage:
+    def _own(self, options: dict[str, Any]) -> filters.FilterInterleaved:
         raise NotImplementedError
 
     def content_keep_mask(self, task: InterleavedBatch, df: pd.DataFrame) -> pd.Series[bool]:
@@ -280,8 +280,8 @@ class InterleavedAspectRatioFilterStage(_Filter):
     max_aspect_ratio: float = 2.0
     name: str = "interleaved_aspect_ratio_filter"
 
-    def _own(self, options: dict[str, Any]) -> filters.InterleavedFilterStage:
-        return filters.InterleavedAspectRatioFilterStage(
+    def _own(self, options: dict[str, Any]) -> filters.FilterInterleaved:
+        return filters.FilterInterleavedByAspectRatio(
             min_aspect_ratio=self.min_aspect_ratio, max_aspect_ratio=self.max_aspect_ratio, storage_options=options
         )
 
@@ -293,8 +293,8 @@ class InterleavedBlurFilterStage(_Filter):
     score_threshold: float = DEFAULT_BLUR_SCORE_THRESHOLD
     name: str = "interleaved_blur_filter"
 
-    def _own(self, options: dict[str, Any]) -> filters.InterleavedFilterStage:
-        return filters.InterleavedBlurFilterStage(score_threshold=self.score_threshold, storage_options=options)
+    def _own(self, options: dict[str, Any]) -> filters.FilterInterleaved:
+        return filters.FilterInterleavedByBlur(score_threshold=self.score_threshold, storage_options=options)
 
 
 @dataclass
@@ -304,8 +304,8 @@ class InterleavedQRCodeFilterStage(_Filter):
     score_threshold: float = DEFAULT_QRCODE_SCORE_THRESHOLD
     name: str = "interleaved_qrcode_filter"
 
-    def _own(self, options: dict[str, Any]) -> filters.InterleavedFilterStage:
-        return filters.InterleavedQRCodeFilterStage(score_threshold=self.score_threshold, storage_options=options)
+    def _own(self, options: dict[str, Any]) -> filters.FilterInterleaved:
+        return filters.FilterInterleavedByQrCode(score_threshold=self.score_threshold, storage_options=options)
 
 
 @dataclass
@@ -316,8 +316,8 @@ class InterleavedImageToTextRatioFilterStage(_Filter):
     max_ratio: float = DEFAULT_IMAGE_TO_TEXT_MAX_RATIO
     name: str = "interleaved_image_to_text_ratio_filter"
 
-    def _own(self, options: dict[str, Any]) -> filters.InterleavedFilterStage:
-        return filters.InterleavedImageToTextRatioFilterStage(min_ratio=self.min_ratio, max_ratio=self.max_ratio)
+    def _own(self, options: dict[str, Any]) -> filters.FilterInterleaved:
+        return filters.FilterInterleavedByImageToTextRatio(min_ratio=self.min_ratio, max_ratio=self.max_ratio)
 
 
 @dataclass
@@ -338,10 +338,10 @@ class InterleavedCLIPScoreFilterStage(BaseInterleavedFilterStage):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_model": None}
 
-    def _stage(self) -> clip.InterleavedCLIPScoreFilterStage:
+    def _stage(self) -> clip.FilterInterleavedByClipScore:
         if self.model_dir is None:
             raise RuntimeError("InterleavedCLIPScoreFilterStage requires model_dir to be set")
-        return clip.InterleavedCLIPScoreFilterStage.in_folder(self.model_dir, min_score=self.min_score)
+        return clip.FilterInterleavedByClipScore.in_folder(self.model_dir, min_score=self.min_score)
 
     def setup_on_node(self, node_info: Any = None, worker_metadata: Any = None) -> None:
         """Download the model to this host, if it is not there."""

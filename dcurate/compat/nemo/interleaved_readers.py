@@ -29,7 +29,7 @@ _log = logging.getLogger("dcurate.compat.nemo")
 _NO_LIMIT = 2**62
 
 
-class _InterleavedReader(webdataset.InterleavedWebdatasetReader):
+class _InterleavedReader(webdataset.InterleavedWebDatasetReader):
     """dcurate's reader, in which a sample is called after its file unless a field says otherwise."""
 
     def _id(self, record: dict[str, Any], key: str) -> str:

@@ -32,6 +32,7 @@ class Names:
         follows: the releases of NeMo Curator that it lists.
         modules: the names of each module.
         known: where names come from, by ``"module:name"`` or, for those that are the same everywhere, by ``"name"``.
+        native: names of dcurate for those that NeMo Curator calls otherwise.
         without: modules that are not here with all that they hold, and what to use instead.
         imported: names that every module has besides its own.
     """
@@ -39,6 +40,7 @@ class Names:
     follows: list[str]
     modules: dict[str, list[str]]
     known: dict[str, Name]
+    native: dict[str, str]
     without: dict[str, str]
     imported: list[str]
 
@@ -78,9 +80,16 @@ def _with_parents(module: str) -> Iterator[str]:
         module = module.rpartition(".")[0]
 
 
+def native_name(name: str) -> str | None:
+    """Return dcurate's public name for a name of NeMo Curator, or None if dcurate has none."""
+    native = names().native.get(name, name)
+    return native if native in homes() else None
+
+
 def load(module: str, name: str, default: Any) -> Any:
     """Return `name` of a module of this package; or dcurate's, as `builtin` has it if it is a stage; or `default`."""
-    sources = [module, "builtin"] if name in homes() else [module]
+    native = native_name(name)
+    sources = [module, "builtin"] if native is not None else [module]
     for source in sources if module != "dcurate" else ():
         full_name = f"{__package__}.{source}"
         try:
@@ -90,7 +99,7 @@ def load(module: str, name: str, default: Any) -> Any:
                 raise
         except AttributeError:
             pass
-    return find_public(name) if name in homes() else default
+    return find_public(native) if native is not None else default
 
 
 @cache
@@ -102,4 +111,4 @@ def names() -> Names:
     known |= {name: Name(value=value) for name, value in table["values"].items()}
     known |= {name: Name(use=group["use"]) for group in table["missing"] for name in group["names"]}
     without = {module: group["use"] for group in table["without"] for module in group["modules"]}
-    return Names(table["follows"], table["modules"], known, without, table["imported"])
+    return Names(table["follows"], table["modules"], known, table["native"], without, table["imported"])

@@ -9,7 +9,7 @@ from dcurate.download.arxiv.listing import REQUESTER_PAYS, ArxivUrlGenerator
 from dcurate.download.arxiv.papers import ArxivIterator
 from dcurate.download.downloader import FileDownloader
 from dcurate.download.extract import OnError
-from dcurate.download.stage import DocumentDownloadExtractStage
+from dcurate.download.stage import DownloadAndExtract
 from dcurate.download.transfer import Transfer
 
 
@@ -33,7 +33,7 @@ class ArxivDownloader(FileDownloader):
         return urlsplit(url).path.rpartition("/")[2]
 
 
-class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
+class DownloadArxiv(DownloadAndExtract):
     """List, download and read arXiv's archives of LaTeX sources, and extract the text of the papers.
 
     Columns: ``text``, ``id`` (as in ``hep-th/0001001`` or ``2101.00001``), ``source_id`` (the archive) and the column
@@ -47,7 +47,7 @@ class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
         log_frequency: accepted for compatibility; the run reports progress.
         verbose: whether to log each downloaded file.
         arxiv_prefix: address of the bucket or of a copy: ``s3://``, ``https://``, a directory.
-        on_error: see `DocumentDownloadExtractStage`.
+        on_error: see `DownloadAndExtract`.
         keep_files: whether to keep archives after they have been read.
         transfer: retries, rate limits, and credentials in ``storage_options``.
 
@@ -55,7 +55,7 @@ class ArxivDownloadExtractStage(DocumentDownloadExtractStage):
         PipelineError: a setting out of range.
 
     Examples:
-        >>> [stage.name for stage in ArxivDownloadExtractStage("archives", url_limit=1).decompose()][:2]
+        >>> [stage.name for stage in DownloadArxiv("archives", url_limit=1).decompose()][:2]
         ['url_generation_arxivurlgenerator', 'download_arxivdownloader']
     """
 

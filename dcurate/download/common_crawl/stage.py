@@ -16,9 +16,9 @@ from dcurate.download.common_crawl.crawls import (
 )
 from dcurate.download.common_crawl.pages import CommonCrawlHTMLExtractor, CommonCrawlWarcIterator
 from dcurate.download.downloader import FileDownloader
-from dcurate.download.extract import DocumentExtractStage, OnError
-from dcurate.download.iterate import DocumentIterateExtractStage
-from dcurate.download.stage import DocumentDownloadExtractStage
+from dcurate.download.extract import ExtractDocuments, OnError
+from dcurate.download.iterate import IterateDocuments
+from dcurate.download.stage import DownloadAndExtract
 from dcurate.download.transfer import RemoteFile, Transfer
 from dcurate.errors import PipelineError
 from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm
@@ -61,7 +61,7 @@ class CommonCrawlWARCDownloader(FileDownloader):
         return super().fetch(replace(file, url=f"{BUCKET}/{urlsplit(file.url).path.lstrip('/')}"))
 
 
-class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
+class DownloadCommonCrawl(DownloadAndExtract):
     """List, download and read archives of Common Crawl, and extract the text of their pages.
 
     Columns: ``url``, ``warc_id``, ``source_id`` (the archive), ``language`` (English name in capitals), ``text`` and
@@ -85,7 +85,7 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
             anyway.
         data_prefix: address of the archives or of a copy: ``https://``, ``s3://``, a directory.
         index_prefix: URL prefix of ``collinfo.json``, the list of crawls.
-        on_error: see `DocumentDownloadExtractStage`.
+        on_error: see `DownloadAndExtract`.
         keep_files: whether to keep archives after they have been read.
         blocksize: archives are divided into ranges of about this many compressed bytes, shared by workers; None for no.
         transfer: retries, timeouts and rate limits.
@@ -94,7 +94,7 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
         PipelineError: a setting out of range.
 
     Examples:
-        >>> crawl = CommonCrawlDownloadExtractStage("2020-50", "2020-50", "archives", url_limit=2)
+        >>> crawl = DownloadCommonCrawl("2020-50", "2020-50", "archives", url_limit=2)
         >>> crawl.decompose()[0].limit
         2
     """
@@ -153,10 +153,10 @@ class CommonCrawlDownloadExtractStage(DocumentDownloadExtractStage):
         stages = super().decompose()
         if self.record_limit or self.extractor is None:
             return stages
-        reading = cast(DocumentIterateExtractStage, stages[-1])
+        reading = cast(IterateDocuments, stages[-1])
         kept = [reading.filename_col] if reading.filename_col else []
         return [
             *stages[:-1],
             replace(reading, extractor=None),
-            DocumentExtractStage(self.extractor, kept, self.on_error),
+            ExtractDocuments(self.extractor, kept, self.on_error),
         ]

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from dcurate.download.downloader import FileDownloader
 from dcurate.download.extract import OnError
-from dcurate.download.stage import DocumentDownloadExtractStage
+from dcurate.download.stage import DownloadAndExtract
 from dcurate.download.transfer import Transfer
 from dcurate.download.wikipedia.dumps import POLITE, WikipediaUrlGenerator
 from dcurate.download.wikipedia.pages import WikipediaIterator
@@ -37,7 +37,7 @@ class WikipediaDownloader(FileDownloader):
         return urlsplit(url).path.strip("/").replace("/", "-")
 
 
-class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
+class DownloadWikipedia(DownloadAndExtract):
     """List, download and read the dump of a Wikipedia, and extract plain text from its articles.
 
     Columns: ``text``, ``title``, ``id``, ``url``, ``language``, ``source_id`` (the dump's file) and the column of
@@ -53,7 +53,7 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
         record_limit: maximum number of articles per file.
         add_filename_column: whether to add the name of the file to rows, in ``file_name`` or the column named.
         log_frequency: accepted for compatibility; the run reports progress.
-        on_error: see `DocumentDownloadExtractStage`.
+        on_error: see `DownloadAndExtract`.
         keep_files: whether to keep files after they have been read.
         blocksize: files are divided into ranges of about this many compressed bytes, shared by workers; None for no.
         transfer: retries, timeouts and rate limits.
@@ -62,7 +62,7 @@ class WikipediaDownloadExtractStage(DocumentDownloadExtractStage):
         PipelineError: a setting out of range.
 
     Examples:
-        >>> [stage.name for stage in WikipediaDownloadExtractStage("de").decompose()][0]
+        >>> [stage.name for stage in DownloadWikipedia("de").decompose()][0]
         'url_generation_wikipediaurlgenerator'
     """
 

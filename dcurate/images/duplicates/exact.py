@@ -11,7 +11,7 @@ from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.keep import Keep
 from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, SearchForDuplicates
 from dcurate.errors import PipelineError, nearest
-from dcurate.images.duplicates.reading import DIGEST, FileDigestStage, ImageReading, PixelDigestStage
+from dcurate.images.duplicates.reading import DIGEST, FileDigest, ImageReading, PixelDigest
 from dcurate.media.refs import check_has_media
 
 By = Literal["bytes", "pixels"]
@@ -93,7 +93,7 @@ class ImageExactDuplicates(SearchForDuplicates):
         return {**settings, "max_pixels": self.reading.max_pixels}
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
-        kind = FileDigestStage if self.by == "bytes" else PixelDigestStage
+        kind = FileDigest if self.by == "bytes" else PixelDigest
         return [kind(reading=self.reading, name=f"{self.name}_digests"), *self._exact().map_stages(url, options)]
 
     def reduce_stages(

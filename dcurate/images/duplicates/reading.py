@@ -138,7 +138,7 @@ class FingerprintStage(_WithReader):
 
 
 @dataclass
-class PixelDigestStage(_WithReader):
+class PixelDigest(_WithReader):
     """Adds the column `DIGEST`: a hash of the pixels of each picture."""
 
     name: str = "pixel_digests"
@@ -153,7 +153,7 @@ class PixelDigestStage(_WithReader):
 
 
 @dataclass
-class FileDigestStage(_WithReader):
+class FileDigest(_WithReader):
     """Adds the column `DIGEST`: a hash of the bytes of each file, which is not decoded."""
 
     name: str = "file_digests"

@@ -22,7 +22,7 @@ from dcurate.models.vision.stage import VisionStage
 
 
 @dataclass
-class InterleavedCLIPScoreFilterStage(VisionStage):
+class FilterInterleavedByClipScore(VisionStage):
     """Drop images that go with none of the texts of their sample: the cosine of the embeddings is small with each.
 
     Images of a sample without text are dropped; those that cannot be had or decoded go to quarantine.
@@ -32,13 +32,13 @@ class InterleavedCLIPScoreFilterStage(VisionStage):
     Args:
         model_identifier: an id at the Hugging Face hub, or a local folder, of a model of pictures and texts.
         min_score: the least cosine with any of the texts that is kept.
-        drop_invalid_rows: same setting as in `InterleavedAspectRatioFilterStage`, as is ``score_field``.
+        drop_invalid_rows: same setting as in `FilterInterleavedByAspectRatio`, as is ``score_field``.
         cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: same settings as
             in `ModelStage`.
         storage_options: for fsspec, where images are fetched.
 
     Examples:
-        >>> InterleavedCLIPScoreFilterStage("openai/clip-vit-base-patch32").name
+        >>> FilterInterleavedByClipScore("openai/clip-vit-base-patch32").name
         'clip_vit_base_patch32_interleaved_filter'
     """
 

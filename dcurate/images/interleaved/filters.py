@@ -128,7 +128,7 @@ class Verdicts:
 
 
 @dataclass
-class InterleavedFilterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+class FilterInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Drop rows of interleaved documents by a score; the base of the filters.
 
     Dropped rows leave the batch with their reason; images that cannot be had or decoded go to quarantine. What is left
@@ -199,7 +199,7 @@ def _check_bounds(stage: Any, least: str, most: str) -> None:
 
 
 @dataclass
-class InterleavedAspectRatioFilterStage(InterleavedFilterStage):
+class FilterInterleavedByAspectRatio(FilterInterleaved):
     """Drop images that are too high or too wide: width divided by height, as stored.
 
     Args:
@@ -213,7 +213,7 @@ class InterleavedAspectRatioFilterStage(InterleavedFilterStage):
         PipelineError: the least is above the greatest.
 
     Examples:
-        >>> InterleavedAspectRatioFilterStage(max_aspect_ratio=3.0).name
+        >>> FilterInterleavedByAspectRatio(max_aspect_ratio=3.0).name
         'interleaved_aspect_ratio_filter'
     """
 
@@ -232,16 +232,16 @@ class InterleavedAspectRatioFilterStage(InterleavedFilterStage):
 
 
 @dataclass
-class InterleavedBlurFilterStage(InterleavedFilterStage):
+class FilterInterleavedByBlur(FilterInterleaved):
     """Drop blurred images: those whose Laplacian, over all pixels and colours, has a small variance.
 
     Args:
-        drop_invalid_rows: same setting as in `InterleavedAspectRatioFilterStage`, as are ``score_field`` and
+        drop_invalid_rows: same setting as in `FilterInterleavedByAspectRatio`, as are ``score_field`` and
             ``storage_options``.
         score_threshold: the least variance that is kept.
 
     Examples:
-        >>> InterleavedBlurFilterStage().score_threshold
+        >>> FilterInterleavedByBlur().score_threshold
         100.0
     """
 
@@ -256,16 +256,16 @@ class InterleavedBlurFilterStage(InterleavedFilterStage):
 
 
 @dataclass
-class InterleavedQRCodeFilterStage(InterleavedFilterStage):
+class FilterInterleavedByQrCode(FilterInterleaved):
     """Drop images of which QR codes cover a large share.
 
     Args:
-        drop_invalid_rows: same setting as in `InterleavedAspectRatioFilterStage`, as are ``score_field`` and
+        drop_invalid_rows: same setting as in `FilterInterleavedByAspectRatio`, as are ``score_field`` and
             ``storage_options``.
         score_threshold: images with this share of their area, or more, are dropped.
 
     Examples:
-        >>> InterleavedQRCodeFilterStage(score_threshold=0.1).reason
+        >>> FilterInterleavedByQrCode(score_threshold=0.1).reason
         'qr_code'
     """
 
@@ -282,11 +282,11 @@ class InterleavedQRCodeFilterStage(InterleavedFilterStage):
 
 
 @dataclass
-class InterleavedImageToTextRatioFilterStage(InterleavedFilterStage):
+class FilterInterleavedByImageToTextRatio(FilterInterleaved):
     """Drop samples with too few or too many images for their words; words are parted by white space.
 
     Args:
-        drop_invalid_rows: same setting as in `InterleavedAspectRatioFilterStage`.
+        drop_invalid_rows: same setting as in `FilterInterleavedByAspectRatio`.
         min_ratio: the least number of images a word.
         max_ratio: the greatest.
         score_field: a column for the ratio of the sample; null for rows that are no images.
@@ -298,7 +298,7 @@ class InterleavedImageToTextRatioFilterStage(InterleavedFilterStage):
         >>> rows = [("s", 0, "text", "three words here"), ("s", 1, "image", None), ("t", 0, "image", None)]
         >>> names = ["sample_id", "position", "modality", "text_content"]
         >>> table = pa.table(dict(zip(names, map(list, zip(*rows)), strict=True)))
-        >>> kept = InterleavedImageToTextRatioFilterStage(max_ratio=0.5).process(DocumentBatch(data=table))
+        >>> kept = FilterInterleavedByImageToTextRatio(max_ratio=0.5).process(DocumentBatch(data=table))
         >>> kept.to_arrow()["sample_id"].to_pylist(), kept.rejections[0].reason
         (['s', 's'], 'image_to_text_ratio')
     """

@@ -185,7 +185,7 @@ class FromInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
         sample_id_field: the column for the id of a sample, or None for none.
         images: what the list of images holds: ``"addresses"``, text; or ``"bytes"``, Hugging Face's ``{bytes, path}``:
             images that the rows only refer to are fetched.
-        on_materialize_error: same setting as in `InterleavedWebdatasetWriter`, where an image cannot be fetched.
+        on_materialize_error: same setting as in `InterleavedWebDatasetWriter`, where an image cannot be fetched.
         texts_field, images_field: the lists.
         position_fields: columns that become JSON text, a list with a value for each place.
         storage_options: for fsspec.

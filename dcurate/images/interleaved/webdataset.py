@@ -39,7 +39,7 @@ class _Whole(NamedTuple):
 
 
 @dataclass
-class InterleavedWebdatasetReader(MediaSource):
+class InterleavedWebDatasetReader(MediaSource):
     """Read interleaved documents from tars of JSON files and pictures: MINT-1T, OBELICS in tars, and our own.
 
     A JSON member is a sample. It has two lists, ``texts`` and ``images``, with null in one where the other has a value;
@@ -79,7 +79,7 @@ class InterleavedWebdatasetReader(MediaSource):
         PipelineError: settings that cannot be.
 
     Examples:
-        >>> InterleavedWebdatasetReader("shards/", fields=["url"]).columns()[-2:]
+        >>> InterleavedWebDatasetReader("shards/", fields=["url"]).columns()[-2:]
         ['url', 'metadata']
     """
 

@@ -167,12 +167,12 @@ class _InterleavedWriter(FileWriter):
 
 
 @dataclass
-class InterleavedWebdatasetWriter(_InterleavedWriter):
+class InterleavedWebDatasetWriter(_InterleavedWriter):
     """Write interleaved documents as WebDataset tars: a JSON file for each sample, and its images beside it.
 
     The JSON has the lists ``texts`` and ``images``, the values that the sample was read with, and those of its columns
     that a stage has changed or added. Images are written byte for byte, under their name where it begins with the
-    sample's id, else as ``{id}.{position}.{ending}``. `InterleavedWebdatasetReader` and NeMo Curator's
+    sample's id, else as ``{id}.{position}.{ending}``. `InterleavedWebDatasetReader` and NeMo Curator's
     (``sample_id_field="sample_id"``) read them back. The same rows make the same bytes.
 
     Args:
@@ -195,7 +195,7 @@ class InterleavedWebdatasetWriter(_InterleavedWriter):
         PipelineError: settings that cannot be.
 
     Examples:
-        >>> InterleavedWebdatasetWriter("out", on_materialize_error="drop_row").materialize_on_write
+        >>> InterleavedWebDatasetWriter("out", on_materialize_error="drop_row").materialize_on_write
         True
     """
 
@@ -324,7 +324,7 @@ class InterleavedParquetWriter(ParquetWriter, _InterleavedWriter):
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
-        on_materialize_error: same setting as in `InterleavedWebdatasetWriter`.
+        on_materialize_error: same setting as in `InterleavedWebDatasetWriter`.
         materialize_on_write: whether images are fetched; if not, they stay where ``source_ref`` says.
         write_kwargs, fields, mode, compression, storage_options: same settings as in `ParquetWriter`.
         max_rows_per_file, max_bytes_per_file, separate_by, partition_cols: refused, as they would cut samples.

@@ -27,11 +27,11 @@ from dcurate.models.classifiers.llama_guard import (
     INSTRUCTION_DATA_GUARD_MODEL_IDENTIFIER,
     LLAMA_GUARD,
     MAX_SEQ_LENGTH,
-    AegisModelStage,
-    InstructionDataGuardModelStage,
+    InstructionDataGuardModel,
+    RunAegis,
 )
 from dcurate.models.loading import tokenizer_of
-from dcurate.models.tokenizer import INPUT_ID_FIELD, TokenizerStage, named_after
+from dcurate.models.tokenizer import INPUT_ID_FIELD, Tokenize, named_after
 from dcurate.models.weights import Weights
 
 #: The column of prompts, where they are made here.
@@ -39,7 +39,7 @@ HIDDEN_TEXT_FIELD = "_curator_hidden_text"
 
 
 @dataclass
-class FormatAegisPromptStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+class FormatAegisPrompt(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Add the prompt that asks AEGIS about a text; a null text counts as empty.
 
     Args:
@@ -71,7 +71,7 @@ class FormatAegisPromptStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class AegisTokenizerStage(TokenizerStage):
+class AegisTokenizer(Tokenize):
     """Tokenize prompts; a prompt that is too long is truncated in the text, never in the question.
 
     (NeMo Curator cuts its end, the question itself.)
@@ -97,7 +97,7 @@ class AegisTokenizerStage(TokenizerStage):
 
 
 @dataclass
-class PostProcessAegisResponsesStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+class ParseAegisResponses(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Make labels of AEGIS's answer tokens.
 
     Args:
@@ -229,12 +229,12 @@ class AegisClassifier(Classifier):
         settings = {**self.tokenizer_settings(), "model_identifier": self.base_model_identifier, "revision": None}
         settings |= {"max_seq_length": MAX_SEQ_LENGTH, "max_chars": None, "padding_side": "left", "unk_token": True}
         if self.aegis_prompt_field is not None:
-            return [TokenizerStage(**{**settings, "text_field": self.aegis_prompt_field})]
-        prompt = FormatAegisPromptStage(self.text_field, self.max_chars, self.overwrite)
-        return [prompt, AegisTokenizerStage(**{**settings, "text_field": HIDDEN_TEXT_FIELD})]
+            return [Tokenize(**{**settings, "text_field": self.aegis_prompt_field})]
+        prompt = FormatAegisPrompt(self.text_field, self.max_chars, self.overwrite)
+        return [prompt, AegisTokenizer(**{**settings, "text_field": HIDDEN_TEXT_FIELD})]
 
     def model_stage(self) -> ProcessingStage[Any, Any]:
-        return AegisModelStage(
+        return RunAegis(
             **self.model_settings(),
             max_seq_length=MAX_SEQ_LENGTH,
             base_model_identifier=self.base_model_identifier,
@@ -244,7 +244,7 @@ class AegisClassifier(Classifier):
 
     def after_model(self) -> list[ProcessingStage[Any, Any]]:
         return [
-            PostProcessAegisResponsesStage(
+            ParseAegisResponses(
                 model_identifier=self.base_model_identifier,
                 cache_dir=self.cache_dir,
                 hf_token=self.hf_token,
@@ -308,10 +308,10 @@ class InstructionDataGuardClassifier(Classifier):
     def before_model(self) -> list[ProcessingStage[Any, Any]]:
         settings = {**self.tokenizer_settings(), "model_identifier": self.base_model_identifier, "revision": None}
         settings |= {"max_seq_length": MAX_SEQ_LENGTH, "padding_side": "left", "unk_token": True}
-        return [TokenizerStage(**settings)]
+        return [Tokenize(**settings)]
 
     def model_stage(self) -> ProcessingStage[Any, Any]:
-        return InstructionDataGuardModelStage(
+        return InstructionDataGuardModel(
             **self.model_settings(),
             max_seq_length=MAX_SEQ_LENGTH,
             base_model_identifier=self.base_model_identifier,

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from dcurate.core.stage import CompositeStage, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.document import DocumentBatch
 from dcurate.models.classifiers.columns import check_finite, distinct, put, record_labels
-from dcurate.models.classifiers.labels import Label, LabelFilter, check_wanted, known_labels, wanted_labels
+from dcurate.models.classifiers.labels import FilterByLabel, Label, check_wanted, known_labels, wanted_labels
 from dcurate.models.inference import ModelStage
-from dcurate.models.tokenizer import INPUT_ID_FIELD, TokenizerStage, named_after
+from dcurate.models.tokenizer import INPUT_ID_FIELD, Tokenize, named_after
 
 
 @dataclass
@@ -159,7 +159,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
 
     def before_model(self) -> list[ProcessingStage[Any, Any]]:
         """The stages that tokenize."""
-        return [TokenizerStage(**self.tokenizer_settings())]
+        return [Tokenize(**self.tokenizer_settings())]
 
     def after_model(self) -> list[ProcessingStage[Any, Any]]:
         """The stages between model and filter."""
@@ -168,7 +168,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
     def decompose(self) -> list[ProcessingStage[Any, Any]]:
         stages = [] if self.use_existing_tokens else self.before_model()
         stages += [self.model_stage(), *self.after_model()]
-        return [*stages, LabelFilter(self.filtered_field, self.wanted, self.text_field)] if self.wanted else stages
+        return [*stages, FilterByLabel(self.filtered_field, self.wanted, self.text_field)] if self.wanted else stages
 
     def inputs(self) -> Spec:
         return self.decompose()[0].inputs()

@@ -14,8 +14,8 @@ from dcurate.core.stage import ProcessingStage
 from dcurate.errors import PipelineError
 from dcurate.models.classifiers.base import Classifier
 from dcurate.models.classifiers.labels import Label
-from dcurate.models.classifiers.sequence import ScoreModelStage
-from dcurate.models.tokenizer import TokenizerStage
+from dcurate.models.classifiers.sequence import ScoreModel
+from dcurate.models.tokenizer import Tokenize
 
 
 def centre(text: str, chars: int) -> str:
@@ -30,7 +30,7 @@ def centre(text: str, chars: int) -> str:
 
 
 @dataclass
-class CentreTokenizerStage(TokenizerStage):
+class CentreTokenizer(Tokenize):
     """Tokenize the middle of each text.
 
     Args:
@@ -45,7 +45,7 @@ class CentreTokenizerStage(TokenizerStage):
 
 
 @dataclass
-class FineMathModelStage(ScoreModelStage):
+class FineMathModel(ScoreModel):
     """Add a score from 0 to 5, and the nearest whole number."""
 
     gpu_share: ClassVar[float] = 0.5
@@ -100,10 +100,10 @@ class FineMathClassifier(Classifier):
 
     def before_model(self) -> list[ProcessingStage[Any, Any]]:
         settings = {**self.tokenizer_settings(), "max_seq_length": self.max_seq_length}
-        return [CentreTokenizerStage(**settings, center_crop_chars=self.center_crop_chars or None)]
+        return [CentreTokenizer(**settings, center_crop_chars=self.center_crop_chars or None)]
 
     def model_stage(self) -> ProcessingStage[Any, Any]:
-        return FineMathModelStage(
+        return FineMathModel(
             **self.model_settings(),
             max_seq_length=self.max_seq_length,
             label_field=None,

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 from dcurate.core.stage import ProcessingStage
 from dcurate.models.classifiers.base import Classifier
 from dcurate.models.classifiers.labels import Label
-from dcurate.models.classifiers.sequence import QUALITIES, ScoreModelStage
+from dcurate.models.classifiers.sequence import QUALITIES, ScoreModel
 
 
 @dataclass
-class FineWebModelStage(ScoreModelStage):
+class FineWebModel(ScoreModel):
     """Add a score from 0 to 5, the nearest whole number, and ``high_quality`` from 2.5."""
 
     gpu_share: ClassVar[float] = 0.5
@@ -55,7 +55,7 @@ class _FineWebClassifier(Classifier):
         return {**super().tokenizer_settings(), "max_seq_length": self.max_seq_length}
 
     def model_stage(self) -> ProcessingStage[Any, Any]:
-        return FineWebModelStage(
+        return FineWebModel(
             **self.model_settings(),
             max_seq_length=self.max_seq_length,
             label_field=self.label_field,

@@ -135,7 +135,7 @@ def check_wanted(stage: str, wanted: Sequence[Label], labels: Sequence[Label] | 
 
 
 @dataclass
-class LabelFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
+class FilterByLabel(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Keep the rows with one of the selected labels; one of a list of labels is enough.
 
     The others leave the batch as rejected, for a reason that names column and label, so that a report counts them
@@ -154,7 +154,7 @@ class LabelFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     Examples:
         >>> from dcurate.frames.columns import table_of
         >>> batch = DocumentBatch(data=table_of({"quality": ["High", "Low", "Low", "Medium"]}))
-        >>> kept = LabelFilter("quality", ("High", "Medium")).process(batch)
+        >>> kept = FilterByLabel("quality", ("High", "Medium")).process(batch)
         >>> kept.to_arrow()["quality"].to_pylist(), [(gone.reason, gone.rows) for gone in kept.rejections]
         (['High', 'Medium'], [('quality: Low', 2)])
     """

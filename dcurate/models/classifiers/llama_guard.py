@@ -39,7 +39,7 @@ _NOTHING = -1
 
 
 @dataclass
-class LlamaGuardStage(LabellingStage):
+class RunLlamaGuard(LabellingStage):
     """Run a causal language model with a LoRA adapter.
 
     ``model_identifier`` is the adapter.
@@ -74,7 +74,7 @@ class LlamaGuardStage(LabellingStage):
 
 
 @dataclass
-class AegisModelStage(LlamaGuardStage):
+class RunAegis(RunLlamaGuard):
     """Add the tokens of the model's answer to a prompt, as lists of int32.
 
     The policy with which every prompt begins is gone through once in a slot, and not for each text.
@@ -133,7 +133,7 @@ class AegisModelStage(LlamaGuardStage):
 
 
 @dataclass
-class InstructionDataGuardModelStage(LlamaGuardStage):
+class InstructionDataGuardModel(RunLlamaGuard):
     """Add the probability that a text is poisoned, and whether it is at least one half.
 
     ``model_identifier`` is the small network that looks at the state of the last token.

@@ -21,7 +21,7 @@ PROMPT_TASK_COMPLEXITY_MODEL_IDENTIFIER = "nvidia/prompt-task-and-complexity-cla
 
 
 @dataclass
-class PromptTaskComplexityModelStage(LabellingStage):
+class PromptTaskComplexityModel(LabellingStage):
     """Add the eleven columns of `PromptTaskComplexityClassifier`."""
 
     gpu_share: ClassVar[float] = 0.5
@@ -119,4 +119,4 @@ class PromptTaskComplexityClassifier(Classifier):
         return {**super().tokenizer_settings(), "max_seq_length": self.max_seq_length}
 
     def model_stage(self) -> ProcessingStage[Any, Any]:
-        return PromptTaskComplexityModelStage(**self.model_settings(), max_seq_length=self.max_seq_length)
+        return PromptTaskComplexityModel(**self.model_settings(), max_seq_length=self.max_seq_length)

@@ -18,7 +18,7 @@ from dcurate.models.classifiers.labels import Label, config_in, labels_of, named
 
 
 @dataclass
-class ClassifierModelStage(LabellingStage):
+class ClassifierModel(LabellingStage):
     """Add the most likely label, and optionally all probabilities, by an encoder and a layer over its first token.
 
     Args:
@@ -101,7 +101,7 @@ class DistributedDataClassifier(Classifier):
             **self.model_settings(),
             "max_seq_length": self.max_seq_length if self.use_existing_tokens else None,
         }
-        return ClassifierModelStage(**settings, label_field=self.label_field, score_field=self.score_field)
+        return ClassifierModel(**settings, label_field=self.label_field, score_field=self.score_field)
 
 
 @dataclass(kw_only=True)

@@ -28,7 +28,7 @@ _PROBLEMS = {
 
 
 @dataclass
-class SequenceModelStage(LabellingStage):
+class SequenceModel(LabellingStage):
     """Run a model with an output for each label, or one for a score."""
 
     def load_model(self, folder: str, device: Any) -> Any:
@@ -42,7 +42,7 @@ class SequenceModelStage(LabellingStage):
 
 
 @dataclass
-class ScoreModelStage(SequenceModelStage):
+class ScoreModel(SequenceModel):
     """Run a model with one score per text, clipped to 0 to 5.
 
     Args:
@@ -63,7 +63,7 @@ class ScoreModelStage(SequenceModelStage):
         model = super().load_model(folder, device)
         if model.config.num_labels != 1:
             raise DataError(
-                f"{self.weights} has {model.config.num_labels} outputs, not the one of a scorer; use ClassifierStage"
+                f"{self.weights} has {model.config.num_labels} outputs, not the one of a scorer; use SequenceClassifier"
             )
         return model
 
@@ -81,8 +81,8 @@ _HIGH = 2.5
 
 
 @dataclass
-class SequenceClassifierStage(SequenceModelStage):
-    """The stages of `ClassifierStage`; its arguments are described there."""
+class ClassifySequences(SequenceModel):
+    """The stages of `SequenceClassifier`; its arguments are described there."""
 
     task: Task = "single_label"
     names: tuple[str, ...] = ()
@@ -163,7 +163,7 @@ def checked_labels(
 
 
 @dataclass(kw_only=True)
-class ClassifierStage(Classifier):
+class SequenceClassifier(Classifier):
     """Add labels or scores of any Hugging Face model for sequence classification.
 
     Other arguments are those of every classifier (`Classifier`).
@@ -186,7 +186,7 @@ class ClassifierStage(Classifier):
         DataError: ``config.json`` names no labels, and none are given.
 
     Examples:
-        >>> stage = ClassifierStage("org/mood", filter_by=["glad"])
+        >>> stage = SequenceClassifier("org/mood", filter_by=["glad"])
         >>> [inner.name for inner in stage.decompose()], stage.outputs()[1]
         (['mood_tokenizer', 'mood_model', 'filter_fn'], ['label', 'score'])
     """
@@ -230,7 +230,7 @@ class ClassifierStage(Classifier):
         return {**super().tokenizer_settings(), **settings}
 
     def model_stage(self) -> ProcessingStage[Any, Any]:
-        return SequenceClassifierStage(
+        return ClassifySequences(
             **self.model_settings(),
             max_seq_length=self.max_seq_length if self.use_existing_tokens else None,
             trust_remote_code=self.trust_remote_code,

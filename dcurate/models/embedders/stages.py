@@ -27,8 +27,8 @@ _UNUSED = ("pooler",)
 
 
 @dataclass
-class EmbeddingModelStage(ModelStage):
-    """Embed each row of token ids, as made by `TokenizerStage`, with any Hugging Face encoder.
+class EmbeddingModel(ModelStage):
+    """Embed each row of token ids, as made by `Tokenize`, with any Hugging Face encoder.
 
     Args:
         embedding_field: the new column: lists of one length, float32.
@@ -45,7 +45,7 @@ class EmbeddingModelStage(ModelStage):
         PipelineError: a pooling or a precision that there is not; or the column is there already.
 
     Examples:
-        >>> EmbeddingModelStage("org/model").outputs()[1]
+        >>> EmbeddingModel("org/model").outputs()[1]
         ['embeddings']
     """
 
@@ -121,15 +121,15 @@ class EmbeddingModelStage(ModelStage):
 
 
 @dataclass
-class SentenceTransformerEmbeddingModelStage(EmbeddingModelStage):
+class SentenceTransformerModel(EmbeddingModel):
     """Embed texts as defined by the folder of a sentence-transformers model: its pooling, its layers, its scaling.
 
     The package sentence-transformers is not needed. A folder without its files is a plain encoder, see `read_layout`.
 
     Args:
-        prompt, prompt_name: what `SentenceTokenizerStage` puts before each text; it counts for models whose pooling
+        prompt, prompt_name: what `SentenceTokenizer` puts before each text; it counts for models whose pooling
             leaves the prompt out.
-        embedding_field and all others: arguments of `EmbeddingModelStage`, except ``pooling``, which the folder
+        embedding_field and all others: arguments of `EmbeddingModel`, except ``pooling``, which the folder
             defines.
     """
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from dcurate.core.stage import WorkerMetadata
 from dcurate.models.embedders.layout import positions, read_layout
-from dcurate.models.tokenizer import TokenizerStage
+from dcurate.models.tokenizer import Tokenize
 from dcurate.text.optional import needed
 
 
 @dataclass
-class PromptedTokenizerStage(TokenizerStage):
+class PromptedTokenizer(Tokenize):
     """Tokenize texts with a prompt before each, as required by models such as E5.
 
     Args:
@@ -31,7 +31,7 @@ class PromptedTokenizerStage(TokenizerStage):
 
 
 @dataclass
-class SentenceTokenizerStage(PromptedTokenizerStage):
+class SentenceTokenizer(PromptedTokenizer):
     """Tokenize texts like sentence-transformers for the same model: its maximum length, lower-casing and prompts.
 
     Args:

@@ -1,4 +1,4 @@
-"""How well captions go with their pictures: `CLIPScoreFilter`. Untested on a GPU."""
+"""How well captions go with their pictures: `FilterByClipScore`. Untested on a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dcurate.models.vision.stage import VisionStage
 
 
 @dataclass
-class CLIPScoreFilter(VisionStage):
+class FilterByClipScore(VisionStage):
     """Drop pictures that their captions do not describe: the cosine of both embeddings, from -1 to 1, is small.
 
     Rows without a caption, and pictures that cannot be decoded, go to quarantine.
@@ -40,7 +40,7 @@ class CLIPScoreFilter(VisionStage):
         PipelineError: a setting that cannot be.
 
     Examples:
-        >>> stage = CLIPScoreFilter("openai/clip-vit-base-patch32", caption_field="txt", score_field="clip_score")
+        >>> stage = FilterByClipScore("openai/clip-vit-base-patch32", caption_field="txt", score_field="clip_score")
         >>> stage.name, stage.inputs()[1], stage.outputs()[1]
         ('clip_vit_base_patch32_score', ['txt'], ['clip_score'])
     """

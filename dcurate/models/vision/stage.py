@@ -199,7 +199,7 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class ImageEmbeddingStage(VisionStage):
+class ImageEmbedding(VisionStage):
     """Add a column of embeddings of pictures: similar pictures have similar vectors, of length one.
 
     The rows hold pictures by reference or as bytes, as `WebDatasetReader` and `MediaReader` make them. Pictures are
@@ -222,7 +222,7 @@ class ImageEmbeddingStage(VisionStage):
         PipelineError: a setting that cannot be.
 
     Examples:
-        >>> stage = ImageEmbeddingStage("google/siglip-base-patch16-224")
+        >>> stage = ImageEmbedding("google/siglip-base-patch16-224")
         >>> stage.name, stage.outputs()[1]
         ('siglip_base_patch16_224_embedding', ['embeddings'])
     """

@@ -123,7 +123,7 @@ def _without_labels(signals: Signals) -> TextColumn:
 
 
 @dataclass(frozen=True)
-class FastTextLangId(_FastTextFilter):
+class FastTextLanguageFilter(_FastTextFilter):
     """Keep texts whose language your own model identifies with enough confidence, optionally of one language.
 
     The score is a text, ``[probability, label]``, such as ``"[0.98, 'en']"``.
@@ -140,7 +140,7 @@ class FastTextLangId(_FastTextFilter):
         DataError: there is no such file, or it is not a fastText model.
 
     Examples:
-        >>> rule = FastTextLangId("lid.bin", lang="eng")
+        >>> rule = FastTextLanguageFilter("lid.bin", lang="eng")
         >>> [rule.keep_document(score) for score in ("[0.9, 'eng_Latn']", "[0.9, 'fra_Latn']", "[0.2, 'eng_Latn']")]
         [True, False, False]
     """

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dcurate import DocumentBatch
-from dcurate.images import InterleavedCLIPScoreFilterStage
+from dcurate.images import FilterInterleavedByClipScore
 from dcurate.images.interleaved.verdicts import colours
 from tests.images.interleaved.media import places, table
 from tests.models.vision.tiny_vision import picture, tiny_vision
@@ -31,7 +31,7 @@ def test_an_image_is_kept_if_it_goes_with_any_text_of_its_sample(clip: str) -> N
         ("c", 1, "text", "  "),
         ("c", 2, "image", b"no picture"),
     )
-    stage = InterleavedCLIPScoreFilterStage(clip, score_field="score", min_score=-1, model_inference_batch_size=2)
+    stage = FilterInterleavedByClipScore(clip, score_field="score", min_score=-1, model_inference_batch_size=2)
     stage.setup()
     try:
         made = stage.process(DocumentBatch(data=rows))

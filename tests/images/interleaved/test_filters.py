@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from dcurate import DataError, DocumentBatch, Modify, PipelineError, ScoreFilter, processing_stage
 from dcurate.images import (
-    InterleavedAspectRatioFilterStage,
-    InterleavedBlurFilterStage,
-    InterleavedImageToTextRatioFilterStage,
-    InterleavedQRCodeFilterStage,
+    FilterInterleavedByAspectRatio,
+    FilterInterleavedByBlur,
+    FilterInterleavedByImageToTextRatio,
+    FilterInterleavedByQrCode,
     OnTexts,
 )
 from dcurate.images.interleaved.filters import INVALID, ORPHAN
@@ -56,7 +56,7 @@ def laplacian_variance(pixels: Any) -> float:
 def test_an_image_is_kept_from_square_to_twice_as_wide_as_high() -> None:
     images = {"square": (30, 30), "twice": (60, 30), "wide": (61, 30), "high": (30, 31)}
     rows = table(*[(name, 0, "image", flat(*size)) for name, size in images.items()])
-    left, gone = run(InterleavedAspectRatioFilterStage(), rows)
+    left, gone = run(FilterInterleavedByAspectRatio(), rows)
     assert left["sample_id"].to_pylist() == ["square", "twice"]
     assert gone == {("aspect_ratio", False): 2}
 
@@ -69,7 +69,7 @@ def test_sharpness_is_the_variance_of_the_laplacian_of_all_channels() -> None:
 
 def test_blurred_images_go_at_a_variance_below_the_threshold() -> None:
     rows = table(("a", 0, "image", noise(20, 20)), ("a", 1, "image", flat(20, 20)), ("a", 2, "text", "both?"))
-    left, gone = run(InterleavedBlurFilterStage(), rows)
+    left, gone = run(FilterInterleavedByBlur(), rows)
     assert places(left) == [("a", 0, "image"), ("a", 1, "text")]
     assert gone == {("blur", False): 1}
 
@@ -83,7 +83,7 @@ def test_images_of_which_a_qr_code_covers_a_twentieth_go() -> None:
     small, large = qr_code(60, 300), qr_code(120, 300)
     modules = 25 / 33  # of the picture's side: there are four white ones around the code
     assert qr_share(colours(small)) == pytest.approx((60 * modules / 300) ** 2, rel=0.05)
-    left, gone = run(InterleavedQRCodeFilterStage(), table(("a", 0, "image", small), ("a", 1, "image", large)))
+    left, gone = run(FilterInterleavedByQrCode(), table(("a", 0, "image", small), ("a", 1, "image", large)))
     assert left["binary_content"].to_pylist() == [small]
     assert gone == {("qr_code", False): 1}
 
@@ -98,7 +98,7 @@ def test_samples_go_with_all_their_rows_when_they_have_too_many_images_for_their
         ("many", 1, "image", b""),
         ("no words", 0, "image", b""),
     )
-    left, gone = run(InterleavedImageToTextRatioFilterStage(max_ratio=0.25), rows)
+    left, gone = run(FilterInterleavedByImageToTextRatio(max_ratio=0.25), rows)
     assert set(left["sample_id"].to_pylist()) == {"few"}
     assert gone == {("image_to_text_ratio", False): 4}
 
@@ -106,7 +106,7 @@ def test_samples_go_with_all_their_rows_when_they_have_too_many_images_for_their
 def test_images_that_cannot_be_decoded_go_to_quarantine() -> None:
     cut = noise(40, 40, kind="JPEG")[:-200]
     rows = table(("a", 0, "text", "Hi"), ("a", 1, "image", b"<html>"), ("a", 2, "image", None), ("a", 3, "image", cut))
-    left, gone = run(InterleavedBlurFilterStage(), rows)
+    left, gone = run(FilterInterleavedByBlur(), rows)
     assert places(left) == [("a", 0, "text")]
     assert gone == {("not a picture: HTML or XML", True): 1, ("missing", True): 1, ("truncated", True): 1}
 
@@ -116,7 +116,7 @@ def test_what_is_no_reference_costs_its_row() -> None:
     refs = ["{bad", "[]", '{"path": "x", "byte_offset": 1e300}', '{"path": "x", "byte_offset": -4}', None]
     data = [noise(8, 8) if ref is None else None for ref in refs]
     rows = referring(table(*[("a", place, "image", one) for place, one in enumerate(data)]), *refs)
-    left, gone = run(InterleavedAspectRatioFilterStage(), rows)
+    left, gone = run(FilterInterleavedByAspectRatio(), rows)
     assert places(left) == [("a", 0, "image")]
     assert gone == {("bad reference", True): 4}
 
@@ -124,12 +124,12 @@ def test_what_is_no_reference_costs_its_row() -> None:
 def test_a_file_on_the_web_is_not_fetched_by_a_filter() -> None:
     rows = table(("a", 0, "image", None)).drop_columns(["source_ref"])
     rows = rows.append_column("source_ref", pa.array(['{"path": "https://example.org/a.png"}']))
-    assert run(InterleavedAspectRatioFilterStage(), rows)[1] == {("not downloaded", True): 1}
+    assert run(FilterInterleavedByAspectRatio(), rows)[1] == {("not downloaded", True): 1}
 
 
 def test_metadata_goes_when_nothing_else_of_its_sample_is_left() -> None:
     rows = table(("a", -1, "metadata", "{}"), ("a", 0, "image", flat(9, 9)), ("b", -1, "metadata", "{}"))
-    left, gone = run(InterleavedBlurFilterStage(), rows)
+    left, gone = run(FilterInterleavedByBlur(), rows)
     assert left.num_rows == 0
     assert gone == {("blur", False): 1, (ORPHAN, False): 2}
 
@@ -138,23 +138,23 @@ def test_rows_of_unknown_kinds_go_unless_they_are_to_stay() -> None:
     rows = table(
         ("a", 0, "text", "Hi"), ("a", 1, "table", "| a |"), ("a", -2, "text", "before"), ("a", 3, "metadata", "{}")
     )
-    left, gone = run(InterleavedBlurFilterStage(), rows)
+    left, gone = run(FilterInterleavedByBlur(), rows)
     assert (places(left), gone) == ([("a", 0, "text")], {(INVALID, False): 3})
-    left, gone = run(InterleavedBlurFilterStage(drop_invalid_rows=False), rows)
+    left, gone = run(FilterInterleavedByBlur(drop_invalid_rows=False), rows)
     assert (left.num_rows, gone) == (4, {})
 
 
 def test_the_score_is_kept_in_a_column_if_asked() -> None:
     rows = table(("a", 0, "text", "Hi"), ("a", 1, "image", flat(40, 20)))
-    left, _ = run(InterleavedAspectRatioFilterStage(score_field="ratio"), rows)
+    left, _ = run(FilterInterleavedByAspectRatio(score_field="ratio"), rows)
     assert left["ratio"].to_pylist() == [None, 2.0]
 
 
 def test_settings_and_rows_that_cannot_be_are_refused() -> None:
     with pytest.raises(PipelineError, match=r"min_aspect_ratio=3 is above max_aspect_ratio=2\.0"):
-        InterleavedAspectRatioFilterStage(min_aspect_ratio=3)
+        FilterInterleavedByAspectRatio(min_aspect_ratio=3)
     with pytest.raises(DataError, match="no column 'sample_id', 'position', 'modality'"):
-        run(InterleavedBlurFilterStage(), pa.table({"text": ["Hi"]}))
+        run(FilterInterleavedByBlur(), pa.table({"text": ["Hi"]}))
 
 
 MODALITIES = st.sampled_from(["text", "image", "metadata", "audio"])
@@ -165,7 +165,7 @@ ROWS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-2, 6), MODALITIES
 @given(ROWS)
 def test_rows_are_kept_whole_in_order_and_numbered_without_gaps(drawn: list[tuple[str, int, str]]) -> None:
     rows = table(*[(*row, None if row[2] == "image" else "Hi") for row in drawn], number=[*range(len(drawn))])
-    left, _ = run(InterleavedBlurFilterStage(), rows)
+    left, _ = run(FilterInterleavedByBlur(), rows)
     numbers = left["number"].to_pylist()
     assert numbers == sorted(numbers)
     wanted = [n for n, (_, place, kind) in enumerate(drawn) if kind == "text" and place >= 0]

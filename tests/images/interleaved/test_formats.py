@@ -20,12 +20,12 @@ from PIL import Image
 
 from dcurate import BatchKey, DataError, DocumentBatch, InlineExecutor, ParquetReader, Pipeline, PipelineError
 from dcurate.images import (
+    FilterInterleavedByAspectRatio,
     FromInterleaved,
-    InterleavedAspectRatioFilterStage,
     InterleavedParquetReader,
     InterleavedParquetWriter,
-    InterleavedWebdatasetReader,
-    InterleavedWebdatasetWriter,
+    InterleavedWebDatasetReader,
+    InterleavedWebDatasetWriter,
     ToInterleaved,
 )
 from dcurate.images.interleaved.materialise import bytes_of
@@ -97,7 +97,7 @@ OBELICS = {
 
 
 def test_a_sample_becomes_a_row_of_metadata_and_one_for_each_text_and_image(tmp_path: Path) -> None:
-    rows = rows_of(InterleavedWebdatasetReader(tar(tmp_path / "a.tar", OBELICS), fields=["url", "nested"]))
+    rows = rows_of(InterleavedWebDatasetReader(tar(tmp_path / "a.tar", OBELICS), fields=["url", "nested"]))
     assert places(rows) == [
         ("doc-1", -1, "metadata"),
         ("doc-1", 0, "text"),
@@ -119,7 +119,7 @@ def test_a_sample_becomes_a_row_of_metadata_and_one_for_each_text_and_image(tmp_
 @pytest.mark.parametrize("ending", [".tar", ".tar.gz", ".tgz"])
 def test_compressed_tars_are_the_same(tmp_path: Path, ending: str) -> None:
     path = tar(tmp_path / f"a{ending}", OBELICS, "w" if ending == ".tar" else "w:gz")
-    assert [held for _, held, _ in documents(rows_of(InterleavedWebdatasetReader(path)))["doc-1"]][2] == PNG
+    assert [held for _, held, _ in documents(rows_of(InterleavedWebDatasetReader(path)))["doc-1"]][2] == PNG
 
 
 def test_images_are_named_by_their_member_by_a_field_or_by_an_address(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_images_are_named_by_their_member_by_a_field_or_by_an_address(tmp_path: 
         "b.json": {"texts": [None, "between", None], "images": ["page 1", None, "page 2"]},
         "b.tiff": pages.getvalue(),
     }
-    rows = rows_of(InterleavedWebdatasetReader(tar(tmp_path / "a.tar", members)))
+    rows = rows_of(InterleavedWebDatasetReader(tar(tmp_path / "a.tar", members)))
     refs = [SourceRef.of(text) for text in rows["source_ref"].to_pylist()]
     files = dict(bytes_of(rows, np.flatnonzero(np.array(rows["modality"].to_pylist()) == "image")))
     assert files[1] == PNG
@@ -140,7 +140,7 @@ def test_images_are_named_by_their_member_by_a_field_or_by_an_address(tmp_path: 
     assert files[3] == MediaFault("missing", "the tar has no member 'gone.png'")
     assert [(refs[row].member, refs[row].frame_index) for row in (5, 7)] == [("b.tiff", 0), ("b.tiff", 1)]
     assert [Image.open(io.BytesIO(files[row])).size for row in (5, 7)] == [(3, 1), (4, 1)]  # type: ignore[arg-type]
-    named = InterleavedWebdatasetReader(str(tmp_path / "a.tar"), image_member_field="picture")
+    named = InterleavedWebDatasetReader(str(tmp_path / "a.tar"), image_member_field="picture")
     assert documents(rows_of(named))["a"][3][1] == PNG
 
 
@@ -157,7 +157,7 @@ def test_what_is_no_sample_goes_to_quarantine(tmp_path: Path) -> None:
     tar(tmp_path / "a.tar", members)
     (tmp_path / "cut.tar").write_bytes(whole.read_bytes()[:2100])
     whole.unlink()
-    result = run(InterleavedWebdatasetReader(str(tmp_path)))
+    result = run(InterleavedWebDatasetReader(str(tmp_path)))
     rows = pa.concat_tables([batch.to_arrow() for batch in result])
     assert rows["sample_id"].unique().to_pylist() == ["good", "last"]
     assert quarantine(result) == {
@@ -178,7 +178,7 @@ def test_a_sample_is_never_split_over_batches_and_ids_are_unique_in_one(tmp_path
             members |= {f"{name}.{image}.png": PNG for image in range(3)}
         tar(tmp_path / f"{number}.tar", members)
     for how in ({"max_batch_bytes": 4 * len(PNG)}, {"files_per_partition": 3}, {"blocksize": "2kB"}):
-        result = run(InterleavedWebdatasetReader(str(tmp_path), **how))
+        result = run(InterleavedWebDatasetReader(str(tmp_path), **how))
         counts = [batch.to_arrow()["sample_id"].value_counts().to_pylist() for batch in result]
         assert sum(map(len, counts)) == 12
         assert all(one["counts"] == 4 for each in counts for one in each)
@@ -188,7 +188,7 @@ def test_a_sample_is_never_split_over_batches_and_ids_are_unique_in_one(tmp_path
 def test_images_in_another_part_of_a_large_tar_are_found(tmp_path: Path) -> None:
     members = {f"x{number}.png": noise(30, 30, number) for number in range(4)}
     members |= {f"s{number}.json": {"texts": [], "images": [f"x{number}.png"]} for number in range(4)}  # type: ignore[misc]
-    reader = InterleavedWebdatasetReader(tar(tmp_path / "a.tar", members), blocksize="3kB")
+    reader = InterleavedWebDatasetReader(tar(tmp_path / "a.tar", members), blocksize="3kB")
     result = run(reader)
     rows = pa.concat_tables([batch.to_arrow() for batch in result])
     assert len(list(reader.splits())) > 1
@@ -229,7 +229,7 @@ def test_documents_are_equal_after_a_round_trip_through_each_format(
         members += [
             (f"s{number}.{place}.bin", held) for place, (held, _) in enumerate(elements) if isinstance(held, bytes)
         ]
-    reader = InterleavedWebdatasetReader(tar(folder / "a.tar", members))
+    reader = InterleavedWebDatasetReader(tar(folder / "a.tar", members))
     wanted: dict[str, list[Any]] = {
         f"s{number}": [(-1, rest, None)]
         + [
@@ -240,7 +240,7 @@ def test_documents_are_equal_after_a_round_trip_through_each_format(
     }
     assert documents(rows_of(reader)) == wanted
     for name, writer, again in (
-        ("tar", InterleavedWebdatasetWriter, InterleavedWebdatasetReader),
+        ("tar", InterleavedWebDatasetWriter, InterleavedWebDatasetReader),
         ("parquet", InterleavedParquetWriter, InterleavedParquetReader),
     ):
         run(reader, writer(str(folder / name)))
@@ -254,7 +254,7 @@ def test_documents_are_equal_after_a_round_trip_through_each_format(
 def test_written_tars_keep_names_and_are_the_same_each_time(tmp_path: Path) -> None:
     source = tar(tmp_path / "a.tar", OBELICS)
     for name in ("one", "two"):
-        run(InterleavedWebdatasetReader(source), InterleavedWebdatasetWriter(str(tmp_path / name)))
+        run(InterleavedWebDatasetReader(source), InterleavedWebDatasetWriter(str(tmp_path / name)))
     [one], [two] = (list((tmp_path / name).glob("*.tar")) for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
     with tarfile.open(one) as archive:
@@ -267,7 +267,7 @@ def test_columns_that_a_stage_changed_are_written(tmp_path: Path) -> None:
     rows = table(
         ("a/b", -1, "metadata", '{"url": "old", "n": 3}'), ("a/b", 0, "image", PNG), url=["new", None], n=["3", None]
     )
-    write(InterleavedWebdatasetWriter(str(tmp_path / "out")), rows)
+    write(InterleavedWebDatasetWriter(str(tmp_path / "out")), rows)
     [path] = (tmp_path / "out").glob("*.tar")
     with tarfile.open(path) as archive:
         assert archive.getnames() == ["a%2Fb.json", "a%2Fb.0.bin"]
@@ -282,9 +282,9 @@ def write(writer: Any, rows: pa.Table) -> Any:
 GONE = table(("a", 0, "text", "Hi"), ("a", 1, "image", PNG), ("a", 2, "image", None), ("b", 0, "text", "Ho"))
 
 
-@pytest.mark.parametrize("writer", [InterleavedWebdatasetWriter, InterleavedParquetWriter])
+@pytest.mark.parametrize("writer", [InterleavedWebDatasetWriter, InterleavedParquetWriter])
 def test_images_that_cannot_be_had_are_dealt_with_as_asked(tmp_path: Path, writer: Any) -> None:
-    reader: Any = InterleavedWebdatasetReader if writer is InterleavedWebdatasetWriter else InterleavedParquetReader
+    reader: Any = InterleavedWebDatasetReader if writer is InterleavedWebDatasetWriter else InterleavedParquetReader
     for how, left, lost in (
         ("drop_sample", ["b"], 3),
         ("drop_row", ["a", "a", "b"], 1),
@@ -314,7 +314,7 @@ def test_a_sample_that_no_record_can_hold_goes_to_quarantine(tmp_path: Path, row
     """The others are written."""
     both = pa.concat_tables([rows, table(("b", 0, "text", "Ho"))])
     if kind == "tar":
-        stage = write(InterleavedWebdatasetWriter(str(tmp_path), on_materialize_error="keep"), both).report.stages[-1]
+        stage = write(InterleavedWebDatasetWriter(str(tmp_path), on_materialize_error="keep"), both).report.stages[-1]
         assert stage.faulty == {reason: rows.num_rows}
     else:
         made = FromInterleaved().process(DocumentBatch(data=both))
@@ -336,7 +336,7 @@ def test_parquet_is_nemo_curators_and_is_cut_between_samples(tmp_path: Path) -> 
     read = pa.concat_tables([batch.to_arrow() for batch in result])
     assert read.schema == rows.schema
     assert read.equals(rows)
-    judged = rows_of(InterleavedParquetReader(str(tmp_path)), InterleavedAspectRatioFilterStage())
+    judged = rows_of(InterleavedParquetReader(str(tmp_path)), FilterInterleavedByAspectRatio())
     assert judged.num_rows == rows.num_rows
     chosen = rows_of(InterleavedParquetReader(str(tmp_path), fields=["sample_id"]))
     assert chosen.column_names == rows.column_names
@@ -380,8 +380,8 @@ def test_filters_work_on_images_by_reference(tmp_path: Path) -> None:
     members = {"a.json": {"texts": ["Hi", None, None], "images": [None, "w.png", "n.png"]}}
     path = tar(tmp_path / "a.tar", {**members, "w.png": flat(90, 30), "n.png": flat(40, 30)})
     result = run(
-        InterleavedWebdatasetReader(path),
-        InterleavedAspectRatioFilterStage(),
+        InterleavedWebDatasetReader(path),
+        FilterInterleavedByAspectRatio(),
         InterleavedParquetWriter(str(tmp_path / "out")),
     )
     assert result.report.stages[1].dropped == {"aspect_ratio": 1}
@@ -393,11 +393,11 @@ def test_filters_work_on_images_by_reference(tmp_path: Path) -> None:
 def test_settings_that_would_cut_samples_are_refused() -> None:
     for wrong in ({"max_rows_per_file": 3}, {"on_materialize_error": "ignore"}):
         with pytest.raises(PipelineError):
-            InterleavedWebdatasetWriter("out", **wrong)
+            InterleavedWebDatasetWriter("out", **wrong)
     with pytest.raises(PipelineError, match="would cut samples"):
         InterleavedParquetWriter("out", partition_cols=["modality"])
     with pytest.raises(PipelineError, match="'position' is a column of interleaved rows"):
-        InterleavedWebdatasetReader("in", fields=["position"])
+        InterleavedWebDatasetReader("in", fields=["position"])
     with pytest.raises(PipelineError, match="form='mint'"):
         ToInterleaved("mint")  # type: ignore[arg-type]
 
@@ -460,11 +460,11 @@ def test_typed_values_of_texts_and_images_stay_from_tar_to_tar(
         members.append((f"{record['sample_id']}.json", record))
         members += [(f"{record['sample_id']}.{name}", PNG) for name in record["images"] if name]
     lists: dict[str, Any] = {"per_text_fields": ["score"], "per_image_fields": ["label"]}
-    reader: Any = InterleavedWebdatasetReader(tar(folder / "a.tar", members), **lists)
+    reader: Any = InterleavedWebDatasetReader(tar(folder / "a.tar", members), **lists)
     if through:
         run(reader, InterleavedParquetWriter(str(folder / "rows")))
         reader = InterleavedParquetReader(str(folder / "rows"))
-    run(reader, InterleavedWebdatasetWriter(str(folder / "out"), **(lists if named else {})))
+    run(reader, InterleavedWebDatasetWriter(str(folder / "out"), **(lists if named else {})))
     again = written(folder / "out")
     assert again.keys() == {record["sample_id"] for record in records}
     for record in records:
@@ -504,7 +504,7 @@ MODALITIES = (("s", -1, "metadata", "{}"), ("s", 0, "text", "Hi"), ("s", 1, "ima
 )
 def test_a_column_that_nobody_named_is_written(tmp_path: Path, values: list[Any], wanted: Any) -> None:
     rows = table(*MODALITIES, mine=values)
-    write(InterleavedWebdatasetWriter(str(tmp_path / "out")), rows)
+    write(InterleavedWebDatasetWriter(str(tmp_path / "out")), rows)
     assert written(tmp_path / "out")["s"].get("mine") == wanted
     [lists] = FromInterleaved(images="bytes").process(DocumentBatch(data=rows)).to_arrow().to_pylist()
     made = lists.get("mine")
@@ -522,7 +522,7 @@ def test_a_column_that_nobody_named_is_written(tmp_path: Path, values: list[Any]
 def test_a_column_that_cannot_be_written_is_not_lost(tmp_path: Path, values: list[Any], reason: str) -> None:
     texts = [None if value is None else str(value) for value in values]
     rows = table(*MODALITIES, mine=texts if reason.startswith("one") else values)
-    result = write(InterleavedWebdatasetWriter(str(tmp_path / "out")), rows)
+    result = write(InterleavedWebDatasetWriter(str(tmp_path / "out")), rows)
     assert quarantine(result) == {reason: 4}
     lists = FromInterleaved(images="bytes").process(DocumentBatch(data=rows))
     assert (lists.num_items, [rejection.reason for rejection in lists.rejections]) == (0, [reason])
@@ -530,15 +530,15 @@ def test_a_column_that_cannot_be_written_is_not_lost(tmp_path: Path, values: lis
 
 def test_values_of_a_text_and_an_image_at_one_position_are_both_written_or_refused(tmp_path: Path) -> None:
     rows: tuple[tuple[str, int, str, str | bytes | None], ...] = (("s", 0, "text", "Hi"), ("s", 0, "image", PNG))
-    write(InterleavedWebdatasetWriter(str(tmp_path / "same")), table(*rows, mine=[1, 1]))
+    write(InterleavedWebDatasetWriter(str(tmp_path / "same")), table(*rows, mine=[1, 1]))
     assert written(tmp_path / "same")["s"]["mine"] == [1]
-    result = write(InterleavedWebdatasetWriter(str(tmp_path / "other")), table(*rows, mine=[1, 2]))
+    result = write(InterleavedWebDatasetWriter(str(tmp_path / "other")), table(*rows, mine=[1, 2]))
     assert quarantine(result) == {"two values at one position": 2}
 
 
 def test_a_list_of_another_length_stays_with_the_sample(tmp_path: Path) -> None:
     record = {"texts": ["a", "b"], "images": [None, None], "score": [1, 2, 3], "sample_id": "s"}
-    reader = InterleavedWebdatasetReader(tar(tmp_path / "a.tar", [("s.json", record)]), per_text_fields=["score"])
+    reader = InterleavedWebDatasetReader(tar(tmp_path / "a.tar", [("s.json", record)]), per_text_fields=["score"])
     assert rows_of(reader)["score"].to_pylist() == [None] * 3
-    run(reader, InterleavedWebdatasetWriter(str(tmp_path / "out"), per_text_fields=["score"]))
+    run(reader, InterleavedWebDatasetWriter(str(tmp_path / "out"), per_text_fields=["score"]))
     assert written(tmp_path / "out")["s"]["score"] == [1, 2, 3]

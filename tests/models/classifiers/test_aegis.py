@@ -16,15 +16,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 from dcurate import DataError, InlineExecutor, Pipeline, PipelineError, ResourceError
 from dcurate.models import AegisClassifier, InstructionDataGuardClassifier
-from dcurate.models.classifiers.aegis import HIDDEN_TEXT_FIELD, FormatAegisPromptStage
+from dcurate.models.classifiers.aegis import HIDDEN_TEXT_FIELD, FormatAegisPrompt
 from dcurate.models.classifiers.aegis_prompt import AEGIS_LABELS, AFTER, format_aegis, parse_response
 from dcurate.models.classifiers.llama_guard import (
     AEGIS_VARIANTS,
     INSTRUCTION_DATA_GUARD_MODEL_IDENTIFIER,
     LLAMA_GUARD,
-    AegisModelStage,
-    InstructionDataGuardModelStage,
+    InstructionDataGuardModel,
     Prefix,
+    RunAegis,
 )
 from dcurate_testing.hub_server import TOKEN, hub_server
 from tests.models.classifiers import checkpoints
@@ -144,7 +144,7 @@ def test_prompts_that_begin_alike_are_answered_as_each_would_be_alone(
     assert rows.to_arrow()["_aegis_raw_pred"].to_pylist() == expected
     assert len(set(expected)) == 3
     model = stages[2]
-    assert isinstance(model, AegisModelStage)
+    assert isinstance(model, RunAegis)
     assert len(model._prefix.tokens) > 2000
     assert model._prefix._states is not None
     for stage in stages:
@@ -252,13 +252,13 @@ def test_defaults_and_names_of_stages_are_those_of_nemo_curator() -> None:
     assert (made.name, made.outputs()[1], made.max_chars) == (f"{variant}_classifier", ["aegis_pred"], 6000)
     inner: Any = made.decompose()
     prompt, tokenizer, model, after, _ = inner
-    assert isinstance(model, AegisModelStage)
+    assert isinstance(model, RunAegis)
     assert (prompt.max_chars, tokenizer.max_seq_length, model.model_inference_batch_size) == (6000, 4096, 64)
     assert model.base_weights.hf_token == tokenizer.weights.hf_token == after.weights.hf_token == "secret"
     assert AegisClassifier(AEGIS_VARIANTS[1]).model_identifier == AEGIS_VARIANTS[1]
     inner = InstructionDataGuardClassifier().decompose()
     tokenizer, model = inner
-    assert isinstance(model, InstructionDataGuardModelStage)
+    assert isinstance(model, InstructionDataGuardModel)
     assert (tokenizer.name, model.name, tokenizer.max_chars) == ("llamaguard_7b_tokenizer", f"{variant}_model", None)
     assert InstructionDataGuardClassifier().name == "instruction_data_guard_classifier"
     with pytest.raises(PipelineError, match="filter_by has an unknown label 'o3'; there are 'unknown', 'safe', 'O1'"):
@@ -269,7 +269,7 @@ def test_columns_that_are_there_are_not_replaced_unless_that_is_said(strict: Pub
     with pytest.raises(PipelineError, match="column 'aegis_pred' already exists"):
         run(aegis(strict), "a", aegis_pred=["?"])
     with pytest.raises(PipelineError, match=f"column '{HIDDEN_TEXT_FIELD}' already exists"):
-        FormatAegisPromptStage("text", 9).process(batch("a", **{HIDDEN_TEXT_FIELD: ["?"]}))
+        FormatAegisPrompt("text", 9).process(batch("a", **{HIDDEN_TEXT_FIELD: ["?"]}))
     with pytest.raises(PipelineError, match="column '_aegis_raw_pred' already exists"):
         run(aegis(strict), "a", _aegis_raw_pred=["?"])
     assert columns(run(aegis(strict, overwrite=True), "a", aegis_pred=["?"]))["aegis_pred"] == ["O3"]
@@ -289,9 +289,7 @@ def test_a_batch_of_no_rows_has_the_same_columns(strict: Published) -> None:
 
 def test_a_network_for_another_language_model_is_refused(published: Published, tmp_path: Path) -> None:
     head = str(checkpoints.guard_head(tmp_path / "head", 16))
-    stage = InstructionDataGuardModelStage(
-        head, adapter_identifier=published.adapter, base_model_identifier=published.llama
-    )
+    stage = InstructionDataGuardModel(head, adapter_identifier=published.adapter, base_model_identifier=published.llama)
     with pytest.raises(DataError, match="expects states of 16 numbers, and .* has 32; they do not match"):
         stage.setup()
 
@@ -316,13 +314,13 @@ def test_an_adapter_that_is_damaged_is_refused_in_one_sentence(published: Publis
     folder = Path(shutil.copytree(published.adapter, tmp_path / "adapter"))
     (folder / "adapter_model.safetensors").write_bytes(b"no weights")
     with pytest.raises(DataError, match="are damaged .*; delete them and fetch them again"):
-        AegisModelStage(str(folder), base_model_identifier=published.llama).setup()
+        RunAegis(str(folder), base_model_identifier=published.llama).setup()
 
 
 def test_without_peft_it_is_said_what_to_install(published: Published, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(ResourceError, match=r"this needs the 'models' extra: pip install 'dcurate\[models\]'"):
-        AegisModelStage(published.adapter, base_model_identifier=published.llama).setup()
+        RunAegis(published.adapter, base_model_identifier=published.llama).setup()
 
 
 def test_weights_have_the_names_that_the_published_ones_have(published: Published) -> None:
@@ -342,5 +340,5 @@ def test_all_three_models_are_fetched_to_a_host_before_any_is_loaded(published: 
     for changes in ({"adapter_identifier": "./gone"}, {"base_model_identifier": "./gone"}):
         settings: Any = {"adapter_identifier": published.adapter, "base_model_identifier": published.llama, **changes}
         with pytest.raises(DataError, match=r"'./gone': no such folder on this host"):
-            InstructionDataGuardModelStage(published.guard, **settings).setup_on_node()
+            InstructionDataGuardModel(published.guard, **settings).setup_on_node()
     assert AFTER in format_aegis("")

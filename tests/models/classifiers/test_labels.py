@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from dcurate import BatchKey, DataError, DocumentBatch, InlineExecutor, Pipeline, PipelineError
-from dcurate.models import LabelFilter
+from dcurate.models import FilterByLabel
 from dcurate.models.classifiers.labels import check_wanted, config_in, labels_of, wanted_labels
 
 
@@ -17,7 +17,7 @@ def labelled(labels: list[object], kind: pa.DataType | None = None) -> DocumentB
 
 
 def test_rows_with_other_labels_are_dropped_and_counted_label_by_label() -> None:
-    kept = LabelFilter("label", ("High",), "n").process(labelled(["Low", "High", None, "Low", "Medium"]))
+    kept = FilterByLabel("label", ("High",), "n").process(labelled(["Low", "High", None, "Low", "Medium"]))
     assert kept.to_arrow()["n"].to_pylist() == [1]
     assert [(gone.reason, gone.data["n"].to_pylist(), gone.scores, gone.column) for gone in kept.rejections] == [
         ("label: Low", [0, 3], ["Low", "Low"], "n"),
@@ -28,7 +28,7 @@ def test_rows_with_other_labels_are_dropped_and_counted_label_by_label() -> None
 
 def test_of_a_list_of_labels_one_that_is_wanted_is_enough() -> None:
     rows = labelled([["a", "b"], ["c"], [], None], pa.list_(pa.string()))
-    kept = LabelFilter("label", ("b",)).process(rows)
+    kept = FilterByLabel("label", ("b",)).process(rows)
     assert kept.to_arrow()["n"].to_pylist() == [0]
     assert [(gone.reason, gone.rows) for gone in kept.rejections] == [
         ("label: no label", 1),
@@ -37,24 +37,24 @@ def test_of_a_list_of_labels_one_that_is_wanted_is_enough() -> None:
 
 
 def test_truth_values_are_labels_too() -> None:
-    kept = LabelFilter("label", (False,)).process(labelled([True, False, True]))
+    kept = FilterByLabel("label", (False,)).process(labelled([True, False, True]))
     assert kept.to_arrow()["n"].to_pylist() == [1]
     assert [(gone.reason, gone.rows) for gone in kept.rejections] == [("label: True", 2)]
 
 
 def test_a_batch_of_which_all_rows_stay_is_passed_on_as_it_is() -> None:
     rows = labelled(["High", "High"])
-    kept = LabelFilter("label", ("High",)).process(rows)
+    kept = FilterByLabel("label", ("High",)).process(rows)
     assert kept.data is rows.data
     assert not kept.rejections
-    assert LabelFilter("label", ("High",)).process(labelled([], pa.string())).num_items == 0
+    assert FilterByLabel("label", ("High",)).process(labelled([], pa.string())).num_items == 0
 
 
 def test_a_filter_for_no_label_and_a_column_that_is_not_there_are_refused() -> None:
     with pytest.raises(PipelineError, match="filter_by is empty, so no row would be kept; name a label"):
-        LabelFilter("label", ())
+        FilterByLabel("label", ())
     with pytest.raises(DataError, match="no column 'mood'; the rows have 'n', 'label'"):
-        LabelFilter("mood", ("glad",)).process(labelled(["x"]))
+        FilterByLabel("mood", ("glad",)).process(labelled(["x"]))
 
 
 def test_one_label_may_be_given_without_a_list() -> None:
@@ -105,7 +105,7 @@ def test_a_configuration_that_is_no_object_is_refused(tmp_path: Path, content: s
 
 
 def test_the_report_says_how_many_rows_each_label_cost() -> None:
-    stage = LabelFilter("label", ("High",))
+    stage = FilterByLabel("label", ("High",))
     report = (
         Pipeline("p", stages=[stage]).run(InlineExecutor(), initial_tasks=[labelled(["Low", "High", "Low"])]).report
     )

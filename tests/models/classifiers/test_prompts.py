@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from dcurate import DataError, PipelineError
 from dcurate.models import PromptTaskComplexityClassifier
 from dcurate.models.classifiers.complexity import OUTPUT_FIELDS, TARGETS, WEIGHTS, Scales, complexity
-from dcurate.models.classifiers.prompts import PromptTaskComplexityModelStage
+from dcurate.models.classifiers.prompts import PromptTaskComplexityModel
 from tests.models.classifiers.checkpoints import PROMPT_CONFIG, TASKS, Heads
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.rows import TEXTS, columns, run
@@ -142,7 +142,7 @@ def test_a_configuration_that_does_not_fit_the_heads_is_refused(
     config = {**json.loads((folder / "config.json").read_text("utf-8")), **changes}
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     with pytest.raises(DataError, match=sentence):
-        PromptTaskComplexityModelStage(str(folder)).setup()
+        PromptTaskComplexityModel(str(folder)).setup()
 
 
 def test_weights_have_the_names_that_the_published_ones_have(published: Published) -> None:
@@ -154,7 +154,7 @@ def test_weights_have_the_names_that_the_published_ones_have(published: Publishe
 
 def test_a_model_without_the_heads_is_another_kind_of_model(published: Published) -> None:
     with pytest.raises(DataError, match=r"is another kind of model: there is no head_0.fc.weight among its weights"):
-        PromptTaskComplexityModelStage(published.quality).setup()
+        PromptTaskComplexityModel(published.quality).setup()
 
 
 def test_defaults_and_names_of_stages_are_those_of_nemo_curator() -> None:

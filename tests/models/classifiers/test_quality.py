@@ -20,10 +20,10 @@ from dcurate.models import (
     DomainClassifier,
     MultilingualDomainClassifier,
     QualityClassifier,
-    TokenizerStage,
+    Tokenize,
 )
 from dcurate.models.classifiers.checkpoint import encoder_config
-from dcurate.models.classifiers.quality import ClassifierModelStage
+from dcurate.models.classifiers.quality import ClassifierModel
 from dcurate.models.weights import Weights
 from tests.models.classifiers.checkpoints import Deberta
 from tests.models.classifiers.conftest import Published
@@ -192,8 +192,8 @@ def test_defaults_and_names_of_stages_are_those_of_nemo_curator(
     made: DistributedDataClassifier, name: str, label: str, chars: int, tokens: int, model: str
 ) -> None:
     tokenizer, runner = made.decompose()
-    assert isinstance(tokenizer, TokenizerStage)
-    assert isinstance(runner, ClassifierModelStage)
+    assert isinstance(tokenizer, Tokenize)
+    assert isinstance(runner, ClassifierModel)
     assert (made.name, tokenizer.name, runner.name) == (f"{name}_classifier", f"{name}_tokenizer", f"{name}_model")
     assert (tokenizer.model_identifier, runner.model_identifier) == (model, model)
     assert (tokenizer.max_chars, tokenizer.max_seq_length, runner.label_field) == (chars, tokens, label)
@@ -231,13 +231,13 @@ def test_labels_of_a_folder_are_its_own_and_of_an_unknown_model_are_looked_at_in
     with pytest.raises(PipelineError, match="filter_by has an unknown label 'Good'; there are 'High'"):
         QualityClassifier(model_identifier=published.quality, filter_by=["Good"])
     QualityClassifier(model_identifier="org/unknown", filter_by=["Good"])
-    stage = ClassifierModelStage(published.quality, wanted=("Good",))
+    stage = ClassifierModel(published.quality, wanted=("Good",))
     with pytest.raises(PipelineError, match="filter_by has an unknown label 'Good'"):
         stage.setup()
 
 
 def test_the_stage_travels_without_its_model(published: Published) -> None:
-    stage = ClassifierModelStage(published.quality)
+    stage = ClassifierModel(published.quality)
     stage.setup()
     assert len(pickle.dumps(stage)) < 2000
     stage.teardown()
@@ -268,7 +268,7 @@ def broken(published: Published, folder: Path, **changes: Any) -> str:
 def test_a_folder_that_does_not_fit_is_refused_in_one_sentence(
     published: Published, tmp_path: Path, changes: dict[str, Any], sentence: str
 ) -> None:
-    stage = ClassifierModelStage(broken(published, tmp_path / "model", **changes))
+    stage = ClassifierModel(broken(published, tmp_path / "model", **changes))
     with pytest.raises(DataError, match=sentence):
         stage.setup()
 
@@ -289,7 +289,7 @@ def test_weights_that_the_model_has_no_place_for_are_named(published: Published,
     folder = Path(broken(published, tmp_path / "model"))
     weights = {**load_file(folder / "model.safetensors"), "fc2.weight": torch.zeros(2)}
     save_file({**weights, "model.embeddings.position_ids": torch.zeros(2)}, folder / "model.safetensors")
-    stage = ClassifierModelStage(str(folder))
+    stage = ClassifierModel(str(folder))
     with pytest.warns(UserWarning, match="1 weights of .* have no place in it: 'fc2.weight'"):
         stage.setup()
     stage.teardown()

@@ -13,15 +13,15 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from dcurate import DataError, Filter, InlineExecutor, Pipeline, PipelineError
 from dcurate.models import (
-    ClassifierStage,
     FineMathClassifier,
     FineWebEduClassifier,
     FineWebMixtralEduClassifier,
     FineWebNemotronEduClassifier,
+    SequenceClassifier,
 )
 from dcurate.models.classifiers.finemath import centre
-from dcurate.models.classifiers.fineweb import FineWebModelStage
-from dcurate.models.classifiers.sequence import ScoreModelStage, SequenceClassifierStage
+from dcurate.models.classifiers.fineweb import FineWebModel
+from dcurate.models.classifiers.sequence import ClassifySequences, ScoreModel
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.rows import TEXTS, batch, columns, run
 from tests.models.tiny import LONGEST, tiny_classifier
@@ -61,7 +61,7 @@ def test_any_model_of_transformers_gives_label_and_probabilities(
     published: Published, classifiers: dict[str, Path], architecture: str
 ) -> None:
     folder = classifiers[architecture]
-    found = columns(run(ClassifierStage(str(folder), probabilities_field="all", max_seq_length=LONGEST), *TEXTS))
+    found = columns(run(SequenceClassifier(str(folder), probabilities_field="all", max_seq_length=LONGEST), *TEXTS))
     model = AutoModelForSequenceClassification.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     shown = [(tokenizer(text or "", truncation=True, max_length=LONGEST)["input_ids"] or [0]) for text in TEXTS]
@@ -74,7 +74,7 @@ def test_any_model_of_transformers_gives_label_and_probabilities(
 
 
 def test_of_labels_that_do_not_exclude_each_other_all_likely_ones_are_listed(moods: Path) -> None:
-    stage = ClassifierStage(str(moods), task="multi_label", threshold=0.4, probabilities_field="all")
+    stage = SequenceClassifier(str(moods), task="multi_label", threshold=0.4, probabilities_field="all")
     result = run(stage, *TEXTS)
     found = columns(result)
     expected = 1 / (1 + np.exp(-plainly(moods, TEXTS)))
@@ -84,26 +84,26 @@ def test_of_labels_that_do_not_exclude_each_other_all_likely_ones_are_listed(moo
     assert np.allclose(found["score"], expected.max(axis=1), atol=1e-5)
     every = [label for labels in found["label"] for label in labels]
     assert result.report.stages[-1].scores["label"] == {label: every.count(label) for label in set(every)}
-    none = run(ClassifierStage(str(moods), task="multi_label", threshold=1.0), *TEXTS)
+    none = run(SequenceClassifier(str(moods), task="multi_label", threshold=1.0), *TEXTS)
     assert columns(none)["label"] == [[]] * len(TEXTS)
     assert none[0].to_arrow().schema.field("label").type == pa.list_(pa.string())  # type: ignore[attr-defined]
 
 
 def test_of_lists_of_labels_rows_stay_that_have_one_that_is_wanted(moods: Path) -> None:
-    whole = columns(run(ClassifierStage(str(moods), task="multi_label"), *TEXTS))["label"]
-    left = columns(run(ClassifierStage(str(moods), task="multi_label", filter_by=["calm"]), *TEXTS))["label"]
+    whole = columns(run(SequenceClassifier(str(moods), task="multi_label"), *TEXTS))["label"]
+    left = columns(run(SequenceClassifier(str(moods), task="multi_label", filter_by=["calm"]), *TEXTS))["label"]
     assert left == [labels for labels in whole if "calm" in labels]
 
 
 def test_a_regression_gives_the_number_itself(published: Published) -> None:
-    found = columns(run(ClassifierStage(published.scorer, task="regression", score_field="worth"), *TEXTS))
+    found = columns(run(SequenceClassifier(published.scorer, task="regression", score_field="worth"), *TEXTS))
     assert sorted(found) == ["text", "worth"]
     assert np.allclose(found["worth"], plainly(published.scorer, TEXTS)[:, 0], atol=1e-5)
 
 
 def test_labels_may_be_given_other_names(moods: Path) -> None:
-    given = columns(run(ClassifierStage(str(moods), labels=["a", "b", "c"]), *TEXTS))["label"]
-    own = columns(run(ClassifierStage(str(moods)), *TEXTS))["label"]
+    given = columns(run(SequenceClassifier(str(moods), labels=["a", "b", "c"]), *TEXTS))["label"]
+    own = columns(run(SequenceClassifier(str(moods)), *TEXTS))["label"]
     assert given == [{"sad": "a", "calm": "b", "glad": "c"}[label] for label in own]
 
 
@@ -140,15 +140,15 @@ def test_a_model_that_does_not_suit_the_task_is_refused_when_the_stage_is_made(
     moods: Path, tmp_path: Path, settings: dict[str, Any], arguments: dict[str, Any], error: type, sentence: str
 ) -> None:
     with pytest.raises(error, match=sentence):
-        ClassifierStage(changed(moods, tmp_path / "model", **settings), **arguments)
+        SequenceClassifier(changed(moods, tmp_path / "model", **settings), **arguments)
 
 
 def test_labels_of_a_model_at_the_hub_are_looked_at_in_set_up(moods: Path) -> None:
-    assert ClassifierStage("org/mood", filter_by=["happy"]).known_labels is None
+    assert SequenceClassifier("org/mood", filter_by=["happy"]).known_labels is None
     with pytest.raises(PipelineError, match="stage 'mood_model': filter_by has an unknown label 'happy'"):
-        SequenceClassifierStage(str(moods), wanted=("happy",)).setup()
+        ClassifySequences(str(moods), wanted=("happy",)).setup()
     with pytest.raises(PipelineError, match="did you mean 'a'"):
-        ClassifierStage("org/mood", labels=["a", "b"], filter_by=["aa"])
+        SequenceClassifier("org/mood", labels=["a", "b"], filter_by=["aa"])
 
 
 def test_fineweb_scores_are_those_of_the_model_cut_rounded_and_named(published: Published) -> None:
@@ -161,7 +161,7 @@ def test_fineweb_scores_are_those_of_the_model_cut_rounded_and_named(published: 
 
 
 def test_a_score_from_halfway_on_is_high_and_rounds_to_the_even_number() -> None:
-    found = FineWebModelStage("org/m").columns(
+    found = FineWebModel("org/m").columns(
         {"logits": np.array([[2.5], [3.5], [-1.0], [7.0], [2.49], [np.float32(2.5)]], np.float32)}
     )
     assert found["int_score"].tolist() == [2, 4, 0, 5, 2, 2]
@@ -212,8 +212,8 @@ def test_columns_and_defaults_are_those_of_nemo_curator(made: Any, prefix: str, 
 
 
 def test_a_model_of_labels_is_no_scorer(moods: Path) -> None:
-    with pytest.raises(DataError, match="has 3 outputs, not the one of a scorer; use ClassifierStage"):
-        ScoreModelStage(str(moods)).setup()
+    with pytest.raises(DataError, match="has 3 outputs, not the one of a scorer; use SequenceClassifier"):
+        ScoreModel(str(moods)).setup()
 
 
 def test_finemath_looks_at_the_middle_of_a_text_and_leaves_the_text_as_it_is(published: Published) -> None:

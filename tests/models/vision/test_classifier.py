@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from dcurate import DataError, InlineExecutor, MediaReader, Pipeline, PipelineError, ResourceError
-from dcurate.models import ImageNSFWFilterStage, PictureClassifier
+from dcurate.models import FilterByNsfw, ImageClassifier
 from dcurate.testing import check_stage
 from tests.images.pictures import batch_of, photo, saved
 from tests.models.vision.test_vision import reasons, through
@@ -27,14 +27,14 @@ def as_the_package_does(data: bytes) -> float:
     file = io.BytesIO()
     image.crop((16, 16, 240, 240)).save(file, format="JPEG")
     values = np.array(Image.open(file), dtype=np.float32)[:, :, ::-1]
-    model = onnxruntime.InferenceSession(PictureClassifier().path)
+    model = onnxruntime.InferenceSession(ImageClassifier().path)
     found = model.run(["outputs"], {"input:0": (values - np.array([104, 117, 123], np.float32))[None]})
     return float(found[0][0][1])
 
 
-def nsfw(**settings: Any) -> ImageNSFWFilterStage:
-    given: dict[str, Any] = {"classifier": PictureClassifier(), "score_field": "nsfw"} | settings
-    return ImageNSFWFilterStage(**given)
+def nsfw(**settings: Any) -> FilterByNsfw:
+    given: dict[str, Any] = {"classifier": ImageClassifier(), "score_field": "nsfw"} | settings
+    return FilterByNsfw(**given)
 
 
 def test_scores_are_those_of_the_package_with_the_weights() -> None:
@@ -67,19 +67,19 @@ def test_it_keeps_the_contract_of_stages() -> None:
 def test_a_model_that_takes_no_pictures_of_that_size_is_refused(tmp_path: Path) -> None:
     (tmp_path / "no.onnx").write_bytes(b"no model")
     for classifier, error, message in (
-        (PictureClassifier(crop=200), DataError, "not pictures of 200 x 200; give its size as crop="),
-        (PictureClassifier(output=2), DataError, "gives 2 scores; output=2"),
-        (PictureClassifier(str(tmp_path / "no.onnx")), DataError, "no picture classifier in ONNX format"),
-        (PictureClassifier(str(tmp_path / "gone.onnx")), ResourceError, "there is no model"),
+        (ImageClassifier(crop=200), DataError, "not pictures of 200 x 200; give its size as crop="),
+        (ImageClassifier(output=2), DataError, "gives 2 scores; output=2"),
+        (ImageClassifier(str(tmp_path / "no.onnx")), DataError, "no picture classifier in ONNX format"),
+        (ImageClassifier(str(tmp_path / "gone.onnx")), ResourceError, "there is no model"),
     ):
         with pytest.raises(error, match=message):
             through(nsfw(classifier=classifier), batch_of())
     with pytest.raises(PipelineError, match="give 3 numbers each"):
-        PictureClassifier(deviation=(1, 0, 1))
+        ImageClassifier(deviation=(1, 0, 1))
     with pytest.raises(PipelineError, match="needs a column"):
         nsfw().check_columns(["embeddings"])
 
 
 def test_settings_without_a_classifier_are_what_they_were() -> None:
-    assert "classifier" not in ImageNSFWFilterStage("models").settings()
-    assert nsfw().settings() != nsfw(classifier=PictureClassifier(output=0)).settings()
+    assert "classifier" not in FilterByNsfw("models").settings()
+    assert nsfw().settings() != nsfw(classifier=ImageClassifier(output=0)).settings()

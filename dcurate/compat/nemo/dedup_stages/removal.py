@@ -26,10 +26,10 @@ _WRITERS: dict[str, Any] = {"parquet": ParquetWriter, "jsonl": JsonlWriter}
 
 
 @dataclass
-class TextDuplicatesRemovalStage(BuiltIn, removal.TextDuplicatesRemovalStage):
+class TextDuplicatesRemovalStage(BuiltIn, removal.RemoveDuplicates):
     """Remove the documents whose ids are listed in Parquet files.
 
-    Args: as of `dcurate.dedup.TextDuplicatesRemovalStage`.
+    Args: as of `dcurate.dedup.RemoveDuplicates`.
     """
 
     name: str = "DuplicatesRemovalStage"

@@ -41,7 +41,7 @@ class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkfl
         text_field, embedding_field: columns.
         model_identifier, embedding_max_chars, embedding_max_seq_length, embedding_padding_side, embedding_pooling,
             embedding_model_inference_batch_size, hf_token, model_cache_dir: settings of the model, as in
-            `dcurate.models.EmbeddingCreatorStage`.
+            `dcurate.models.TextEmbedding`.
         n_clusters, id_field, metadata_fields, distance_metric, which_to_keep, eps, ranking_strategy,
             pairwise_batch_size, pairwise_compute_dtype, verbose, and what begins with ``kmeans_``: as of
             `SemanticDeduplicationWorkflow`.

@@ -23,7 +23,7 @@ class LLMCleanupStage(_LLMCleanupStage):  # type: ignore[misc]
 
     Args:
         cache_dir: not used.
-        settings: those of `dcurate.llm.LLMCleanupStage`.
+        settings: those of `dcurate.llm.LLMCleanup`.
 
     Raises:
         PipelineError: there is no endpoint.
