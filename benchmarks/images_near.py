@@ -36,7 +36,7 @@ from dcurate.images import ImageNearDuplicates
 from dcurate.images.duplicates.fingerprint import BITS, Fingerprints, read_fingerprint
 from dcurate.images.duplicates.parts import Parts
 from dcurate.images.hashes import hashes_of, thumbnail64
-from dcurate.media.pixels import MAX_PIXELS, decode
+from dcurate.media.image.pixels import MAX_PIXELS, decode
 
 #: Settings of dcurate, the default first, and thresholds of hashes.
 OURS: dict[str, dict[str, Any]] = {

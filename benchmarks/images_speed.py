@@ -30,7 +30,7 @@ from benchmarks.measure import ROOT, CommandError, measure
 from dcurate import DocumentBatch
 from dcurate.images import ImageInfo, ImageSignals
 from dcurate.images.signals import SHORT_SIDE
-from dcurate.media.pixels import decode
+from dcurate.media.image.pixels import decode
 from dcurate.media.refs import REF, Ref, fetch, ref_array
 
 #: Rows of a batch, and how often each figure is taken; the best one counts, as other work disturbs.

@@ -17,10 +17,10 @@ from dcurate.documents.losses import counted
 from dcurate.documents.stage import RECYCLE_ITEMS, FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.images.interleaved.schema import SCHEMA
 from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
+from dcurate.media.interleaved.schema import SCHEMA
 from dcurate.media.ocr.files import model_files
 from dcurate.media.refs import BYTES, REF, refs_of
 from dcurate.media.sandbox import ChildAnswer, Sandbox

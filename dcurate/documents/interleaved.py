@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 
 from dcurate.documents.columns import DOCUMENT, document_columns
-from dcurate.images.interleaved.schema import BEFORE, IMAGE, METADATA, TEXT, SourceRef, rows_of
+from dcurate.media.interleaved.schema import BEFORE, IMAGE, METADATA, TEXT, SourceRef, rows_of
 from dcurate.media.refs import BYTES, REF, refs_of
 from dcurate.media.sandbox import ChildAnswer
 

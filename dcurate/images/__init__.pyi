@@ -6,7 +6,6 @@ from .duplicates.exact import ImageExactDuplicates as ImageExactDuplicates
 from .duplicates.near import ImageNearDuplicates as ImageNearDuplicates
 from .duplicates.reading import ImageReading as ImageReading
 from .info import ImageInfo as ImageInfo
-from .interleaved.clip import FilterInterleavedByClipScore as FilterInterleavedByClipScore
 from .interleaved.filters import FilterInterleavedByAspectRatio as FilterInterleavedByAspectRatio
 from .interleaved.filters import FilterInterleavedByBlur as FilterInterleavedByBlur
 from .interleaved.filters import FilterInterleavedByImageToTextRatio as FilterInterleavedByImageToTextRatio

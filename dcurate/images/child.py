@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dcurate.images.signals import SHORT_SIDE, measured_picture, pixel_hash, shares_of, warm_up
-from dcurate.media.pixels import decode
+from dcurate.media.image.pixels import decode
 
 warm_up()
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from dcurate.images.media_stage import PictureStage
 from dcurate.images.properties import count_frames, date_of, jpeg_quality
 from dcurate.media.errors import MediaError, MediaFault
-from dcurate.media.headers import format_of, read_header
 from dcurate.media.heads import Head, heads
+from dcurate.media.image.headers import format_of, read_header
 from dcurate.media.refs import LARGEST_FILE
 
 _COLUMNS: dict[str, pa.DataType] = {

@@ -7,7 +7,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from dcurate.media.headers import Header, exif_values, png_chunks
+from dcurate.media.image.headers import Header, exif_values, png_chunks
 
 #: The luminance table of the JPEG standard (annex K), the base of the tables of most encoders.
 _LUMINANCE = (
@@ -40,7 +40,7 @@ def jpeg_quality(header: Header) -> int | None:
     Examples:
         >>> import io
         >>> from PIL import Image
-        >>> from dcurate.media.headers import read_header
+        >>> from dcurate.media.image.headers import read_header
         >>> file = io.BytesIO()
         >>> Image.new("RGB", (8, 8)).save(file, "JPEG", quality=83)
         >>> jpeg_quality(read_header(file.getvalue()))

@@ -20,9 +20,9 @@ from dcurate.images.qr import qr_share
 from dcurate.images.text_share import text_share
 from dcurate.kernels.pictures import HASH_BYTES, MEASURED, measure
 from dcurate.media.errors import MediaError, MediaFault
-from dcurate.media.headers import Header
+from dcurate.media.image.headers import Header
+from dcurate.media.image.pixels import MAX_PIXELS, Picture, decode
 from dcurate.media.ocr.files import model_files
-from dcurate.media.pixels import MAX_PIXELS, Picture, decode
 from dcurate.media.refs import LARGEST_FILE
 from dcurate.media.sandbox import Sandbox
 

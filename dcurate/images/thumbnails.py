@@ -8,7 +8,7 @@ from typing import Any
 
 from PIL import Image
 
-from dcurate.media.pixels import decode
+from dcurate.media.image.pixels import decode
 
 
 def thumbnail(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:

@@ -1,4 +1,4 @@
-"""What the names of files and of members of containers say: compression, kind of container, sample."""
+"""What names of files and of members of containers say (compression, container, sample), and first bytes of files."""
 
 from __future__ import annotations
 
@@ -132,3 +132,15 @@ def kind_of(name: str) -> str:
     """
     ending = os.path.splitext(name.lower())[1]
     return next((kind for kind, endings in KINDS.items() if ending in endings), "")
+
+
+def described(head: bytes) -> str:
+    r"""What a file is by its first bytes, for the fault of a file that is not of the format that a stage reads.
+
+    Examples:
+        >>> [described(head) for head in (b"<!DOCTYPE html>", b"%PDF-1.7", b"PK\x03\x04", b"RIFF")]
+        ['HTML or XML', 'PDF', 'zip', 'unknown format']
+    """
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    known = {b"<": "HTML or XML", b"%PDF": "PDF", b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"%!PS": "PostScript"}
+    return next((name for mark, name in known.items() if start.startswith(mark)), "unknown format")

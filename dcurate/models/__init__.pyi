@@ -24,6 +24,7 @@ from .vision.captions import FilterByClipScore as FilterByClipScore
 from .vision.classifier import ImageClassifier as ImageClassifier
 from .vision.heads import FilterByAesthetics as FilterByAesthetics
 from .vision.heads import FilterByNsfw as FilterByNsfw
+from .vision.interleaved import FilterInterleavedByClipScore as FilterInterleavedByClipScore
 from .vision.stage import ImageEmbedding as ImageEmbedding
 
 __all__: list[str]

@@ -19,7 +19,7 @@ from PIL import Image
 
 from dcurate.compat import nemo
 from dcurate.compat.nemo.executors import RayClient
-from dcurate.media.pixels import decode
+from dcurate.media.image.pixels import decode
 from tests.images.interleaved.media import flat, noise
 from tests.models.vision.tiny_vision import picture, tiny_heads, tiny_vision
 

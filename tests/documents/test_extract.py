@@ -17,7 +17,7 @@ from dcurate import DocumentBatch, PipelineError
 from dcurate.documents import PdfExtract
 from dcurate.documents.columns import DOCUMENT
 from dcurate.documents.figures import figure_pictures
-from dcurate.images.interleaved.schema import check
+from dcurate.media.interleaved.schema import check
 from dcurate.media.refs import Ref, ref_array
 from dcurate.media.template import Forked
 from tests.documents.made import WORDS, bomb, endless, objects_of, packed, pdf, written

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dcurate.images.interleaved.materialise import page_of
-from dcurate.media import pixels
 from dcurate.media.errors import MediaError, MediaFault
-from dcurate.media.headers import exif_values, format_of, read_header
-from dcurate.media.pixels import checked_header, decode
+from dcurate.media.image import pixels
+from dcurate.media.image.headers import exif_values, format_of, read_header
+from dcurate.media.image.pixels import checked_header, decode
+from dcurate.media.interleaved.materialise import page_of
 
 
 def saved(image, kind="PNG", **options):
@@ -27,8 +27,8 @@ def saved(image, kind="PNG", **options):
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (3, 3)])
 def test_a_picture_in_avif_takes_one_thread_unless_the_process_says_otherwise(before, after):
     code = (
-        f"from PIL import AvifImagePlugin as avif; avif.DEFAULT_MAX_THREADS = {before}; import dcurate.media.headers; "
-        "print(avif.DEFAULT_MAX_THREADS)"
+        f"from PIL import AvifImagePlugin as avif; avif.DEFAULT_MAX_THREADS = {before}; "
+        "import dcurate.media.image.headers; print(avif.DEFAULT_MAX_THREADS)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split() == [
         b"%d" % after

@@ -19,8 +19,8 @@ from PIL.TiffImagePlugin import TiffImageFile
 
 from dcurate import DocumentBatch
 from dcurate.images import ImageSignals
-from dcurate.media.pixels import decode
-from dcurate.media.whole import _png_is_short
+from dcurate.media.image.pixels import decode
+from dcurate.media.image.whole import _png_is_short
 
 WIDTH, HEIGHT, FEW = 80, 100, 10
 

@@ -17,10 +17,12 @@ from dcurate.compat.nemo.stages import ProcessingStage, Resources, Spec
 from dcurate.compat.nemo.tasks import Task
 from dcurate.errors import DataError
 from dcurate.frames.document import DocumentBatch
-from dcurate.images.interleaved import clip, filters
-from dcurate.images.interleaved.materialise import bytes_of
-from dcurate.images.interleaved.schema import RESERVED, SCHEMA, SourceRef, aligned
+from dcurate.images.interleaved import filters
 from dcurate.media.errors import MediaFault
+from dcurate.media.interleaved.materialise import bytes_of
+from dcurate.media.interleaved.schema import RESERVED, SCHEMA, SourceRef, aligned
+from dcurate.media.interleaved.verdicts import Verdicts
+from dcurate.models.vision import interleaved as vision
 
 INTERLEAVED_SCHEMA = SCHEMA
 RESERVED_COLUMNS = RESERVED
@@ -267,7 +269,7 @@ class _Filter(BaseInterleavedFilterStage):
         raise NotImplementedError
 
     def content_keep_mask(self, task: InterleavedBatch, df: pd.DataFrame) -> pd.Series[bool]:
-        verdicts = filters.Verdicts(DocumentBatch(data=pa.Table.from_pandas(df, preserve_index=False)), self.name)
+        verdicts = Verdicts(DocumentBatch(data=pa.Table.from_pandas(df, preserve_index=False)), self.name)
         self._own(storage_options(task)).judge(verdicts)
         return pd.Series(verdicts.kept, index=df.index)
 
@@ -338,10 +340,10 @@ class InterleavedCLIPScoreFilterStage(BaseInterleavedFilterStage):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_model": None}
 
-    def _stage(self) -> clip.FilterInterleavedByClipScore:
+    def _stage(self) -> vision.FilterInterleavedByClipScore:
         if self.model_dir is None:
             raise RuntimeError("InterleavedCLIPScoreFilterStage requires model_dir to be set")
-        return clip.FilterInterleavedByClipScore.in_folder(self.model_dir, min_score=self.min_score)
+        return vision.FilterInterleavedByClipScore.in_folder(self.model_dir, min_score=self.min_score)
 
     def setup_on_node(self, node_info: Any = None, worker_metadata: Any = None) -> None:
         """Download the model to this host, if it is not there."""
@@ -359,7 +361,7 @@ class InterleavedCLIPScoreFilterStage(BaseInterleavedFilterStage):
             self._model = None
 
     def content_keep_mask(self, task: InterleavedBatch, df: pd.DataFrame) -> pd.Series[bool]:
-        verdicts = filters.Verdicts(DocumentBatch(data=pa.Table.from_pandas(df, preserve_index=False)), self.name)
+        verdicts = Verdicts(DocumentBatch(data=pa.Table.from_pandas(df, preserve_index=False)), self.name)
         self._model.storage_options = storage_options(task)
         self._model.judge(verdicts)
         return pd.Series(verdicts.kept, index=df.index)

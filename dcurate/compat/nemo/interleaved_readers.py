@@ -18,8 +18,8 @@ from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import EmptyTask, FileGroupTask
 from dcurate.images.interleaved import parquet, webdataset
 from dcurate.images.interleaved.samples import as_column
-from dcurate.images.interleaved.schema import METADATA, RESERVED, SCHEMA, SourceRef, aligned
 from dcurate.media.containers import LostPart
+from dcurate.media.interleaved.schema import METADATA, RESERVED, SCHEMA, SourceRef, aligned
 
 DEFAULT_WEBDATASET_EXTENSIONS = (".tar", ".tar.gz", ".tgz")
 DEFAULT_JSON_EXTENSIONS = (".json",)

@@ -18,8 +18,8 @@ from dcurate.compat.nemo.writers import FileStage
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 from dcurate.images.interleaved.samples import SampleColumns
-from dcurate.images.interleaved.schema import RESERVED, aligned
 from dcurate.images.interleaved.write import Materialised, write_tar
+from dcurate.media.interleaved.schema import RESERVED, aligned
 
 _log = logging.getLogger("dcurate.compat.nemo")
 _MODALITIES = {"metadata", "text", "image"}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import xxhash
 from PIL import Image
 
-from dcurate.media.pixels import Pixels, decode
+from dcurate.media.image.pixels import Pixels, decode
 
 #: Column of fingerprints.
 FINGERPRINT = "_dcurate_fingerprint"

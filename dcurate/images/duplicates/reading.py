@@ -13,7 +13,7 @@ from dcurate.core.stage import WorkerMetadata
 from dcurate.images.duplicates.fingerprint import ARROW, FINGERPRINT, read_fingerprint, read_pixel_digest
 from dcurate.images.media_stage import PictureStage
 from dcurate.media.errors import MediaError, MediaFault
-from dcurate.media.pixels import MAX_PIXELS
+from dcurate.media.image.pixels import MAX_PIXELS
 from dcurate.media.refs import LARGEST_FILE
 from dcurate.media.sandbox import Sandbox
 

@@ -13,12 +13,12 @@ from dcurate.core.batch import Rejection
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.images.interleaved.materialise import source_of
 from dcurate.images.interleaved.samples import NUMBER, NamedPicture, Record, Row, SampleColumns, rows_of_record
-from dcurate.images.interleaved.schema import BEFORE, RESERVED, SCHEMA, SourceRef, aligned, rows_of
 from dcurate.images.interleaved.write import Materialised, OnError, check_on_error
 from dcurate.media.errors import MediaError
 from dcurate.media.faults import FAULT
+from dcurate.media.interleaved.materialise import source_of
+from dcurate.media.interleaved.schema import BEFORE, RESERVED, SCHEMA, SourceRef, aligned, rows_of
 
 Form = Literal["obelics", "mmc4"]
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.frames.document import DocumentBatch
-from dcurate.images.interleaved.schema import RESERVED, SCHEMA, aligned
 from dcurate.io import files
 from dcurate.io.parquet import ParquetReader
 from dcurate.io.partition import parse_bytes
+from dcurate.media.interleaved.schema import RESERVED, SCHEMA, aligned
 
 
 @dataclass

@@ -14,8 +14,8 @@ import orjson
 import pyarrow as pa
 
 from dcurate.errors import PipelineError, listed
-from dcurate.images.interleaved.schema import BEFORE, IMAGE, METADATA, RESERVED, TEXT, SourceRef
 from dcurate.media.errors import MediaError
+from dcurate.media.interleaved.schema import BEFORE, IMAGE, METADATA, RESERVED, TEXT, SourceRef
 
 #: A row of interleaved rows, by column.
 Row: TypeAlias = dict[str, Any]

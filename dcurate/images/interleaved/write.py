@@ -15,12 +15,12 @@ import pyarrow as pa
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.images.interleaved.materialise import bytes_of, source_of
 from dcurate.images.interleaved.samples import NUMBER, Row, Sample, SampleColumns, numbered, samples_of
-from dcurate.images.interleaved.schema import SourceRef, aligned
 from dcurate.io.parquet import ParquetWriter
 from dcurate.io.sink import FileWriter
 from dcurate.media.errors import MediaError, MediaFault
+from dcurate.media.interleaved.materialise import bytes_of, source_of
+from dcurate.media.interleaved.schema import SourceRef, aligned
 from dcurate.media.tar import BLOCK
 from dcurate.media.webdataset_writer import header_of
 

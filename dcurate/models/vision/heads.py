@@ -31,7 +31,7 @@ from dcurate.fs.atomic import atomic_write
 from dcurate.fs.errors import storage_errors
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.pixels import decode
+from dcurate.media.image.pixels import decode
 from dcurate.media.refs import BYTES, REF, check_has_media, fetched
 from dcurate.models.loading import read
 from dcurate.models.vision.classifier import ImageClassifier, LoadedClassifier

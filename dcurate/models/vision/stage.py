@@ -18,7 +18,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import with_vectors
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.pixels import decode
+from dcurate.media.image.pixels import decode
 from dcurate.media.refs import fetched
 from dcurate.models import device as devices
 from dcurate.models.shared import SHARED

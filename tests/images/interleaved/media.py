@@ -10,7 +10,7 @@ import pyarrow as pa
 import zxingcpp
 from PIL import Image
 
-from dcurate.images.interleaved.schema import rows_of
+from dcurate.media.interleaved.schema import rows_of
 
 
 def encoded(pixels: Any, kind: str = "PNG") -> bytes:

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dcurate.media.interleaved.materialise import bytes_of
+from dcurate.media.interleaved.schema import SourceRef
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -28,8 +30,6 @@ from dcurate.images import (
     InterleavedWebDatasetWriter,
     ToInterleaved,
 )
-from dcurate.images.interleaved.materialise import bytes_of
-from dcurate.images.interleaved.schema import SourceRef
 from dcurate.media.errors import MediaFault
 from tests.images.interleaved.media import flat, noise, places, referring, table
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from dcurate.core.extras import missing_dependency
 from dcurate.media.errors import MediaError
-from dcurate.media.headers import Header, format_of, opened, read_header
-from dcurate.media.whole import covered, lacks_pixels
+from dcurate.media.image.headers import Header, format_of, opened, read_header
+from dcurate.media.image.whole import covered, lacks_pixels
 
 try:
     import simplejpeg
@@ -264,3 +264,34 @@ def upright(pixels: Pixels, orientation: int) -> Pixels:
     rows = -1 if orientation in (3, 4, 7, 8) else 1
     columns = -1 if orientation in (2, 3, 6, 7) else 1
     return np.ascontiguousarray(turned[::rows, ::columns])
+
+
+def colours(data: bytes) -> Pixels:
+    """Decode a picture at its full size: upright, in RGB; how transparent it is does not count.
+
+    Raises:
+        MediaError: it cannot be decoded, or not as a whole.
+    """
+    kind = format_of(data)
+    if kind == "jpeg":
+        return _whole(data)
+    header = checked_header(data)
+    image = opened(data, kind)[0]
+    try:
+        if not image.has_transparency_data:
+            return _whole(data)
+        image.load()
+        plain = image.convert("RGBA") if image.mode in ("LA", "La", "PA") else image
+        orientation = 1 if kind == "tiff" else header.orientation  # Pillow has turned a TIFF upright
+        return np.ascontiguousarray(upright(np.array(plain.convert("RGB")), orientation))
+    except MediaError:
+        raise
+    except Exception as error:  # Pillow raises all kinds for damaged files
+        raise MediaError("damaged", str(error)) from error
+
+
+def _whole(data: bytes) -> Pixels:
+    picture = decode(data)
+    if picture.truncated:
+        raise MediaError("truncated", "the rest of the picture is missing")
+    return picture.pixels

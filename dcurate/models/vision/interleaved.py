@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
-from dcurate.core.batch import Scored
 from dcurate.core.stage import Spec
 from dcurate.frames.document import DocumentBatch
-from dcurate.images.interleaved.filters import Verdicts
-from dcurate.images.interleaved.materialise import Ints, bytes_of
-from dcurate.images.interleaved.schema import IMAGE, REQUIRED, TEXT
-from dcurate.images.interleaved.verdicts import colours
 from dcurate.media.errors import MediaError, MediaFault
+from dcurate.media.image.pixels import colours
+from dcurate.media.interleaved.materialise import Ints, bytes_of
+from dcurate.media.interleaved.schema import IMAGE, REQUIRED
+from dcurate.media.interleaved.verdicts import Verdicts
 from dcurate.models.vision.encoder import Inputs, Vectors
 from dcurate.models.vision.stage import VisionStage
 
@@ -63,13 +61,7 @@ class FilterInterleavedByClipScore(VisionStage):
         verdicts = Verdicts(DocumentBatch.given(task), self.name)
         if self.drop_invalid_rows:
             verdicts.drop_invalid()
-        scores = self.judge(verdicts)
-        added = {}
-        if self.score_field is not None:
-            column = [scores.get(row) for row in range(verdicts.table.num_rows)]
-            added[self.score_field] = pa.array(column, pa.float64())
-        made = verdicts.result(added)
-        return replace(made, scored=(Scored(self.name, "clip_score", list(scores.values())),) if scores else ())
+        return verdicts.scored(self.judge(verdicts), "clip_score", self.score_field)
 
     def judge(self, verdicts: Verdicts) -> Mapping[int, float]:
         """Drop images that go with no text; return the scores of those that were scored."""
@@ -94,9 +86,7 @@ class FilterInterleavedByClipScore(VisionStage):
 
     def _texts(self, verdicts: Verdicts) -> dict[int, Vectors]:
         """The embeddings of the texts of each sample that has any."""
-        rows = verdicts.rows(TEXT)
-        held = verdicts.table["text_content"].take(pa.array(rows)).to_pylist() if len(rows) else []
-        kept = [(int(verdicts.sample[row]), text.strip()) for row, text in zip(rows, held, strict=True) if text]
+        kept = [(sample, text.strip()) for sample, text in verdicts.texts() if text]
         kept = [(sample, text) for sample, text in kept if text]
         images = {int(sample) for sample in verdicts.sample[verdicts.rows(IMAGE)]}
         kept = [(sample, text) for sample, text in kept if sample in images]

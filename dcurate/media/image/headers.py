@@ -12,6 +12,7 @@ from typing import Any
 
 from dcurate.core.extras import missing_dependency
 from dcurate.media.errors import MediaError
+from dcurate.media.names import described
 
 try:
     from PIL import (
@@ -115,7 +116,7 @@ def format_of(data: bytes) -> str:
         return "avif"
     if head[:1] == b"P" and head[1:2] in b"123456" and head[2:3].isspace():
         return "ppm"
-    raise MediaError(f"not a picture: {_described(head)}")
+    raise MediaError(f"not a picture: {described(head)}")
 
 
 _STARTS = (
@@ -128,12 +129,6 @@ _STARTS = (
     ("ico", b"\x00\x00\x01\x00"),
     ("qoi", b"qoif"),
 )
-
-
-def _described(head: bytes) -> str:
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    known = {b"<": "HTML or XML", b"%PDF": "PDF", b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"%!PS": "PostScript"}
-    return next((name for mark, name in known.items() if start.startswith(mark)), "unknown format")
 
 
 def read_header(data: bytes) -> Header:

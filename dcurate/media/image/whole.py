@@ -13,7 +13,7 @@ import numpy as np
 
 from dcurate.core.extras import missing_dependency
 from dcurate.media.errors import MediaError
-from dcurate.media.headers import png_chunks, read_header
+from dcurate.media.image.headers import png_chunks, read_header
 
 try:
     import simplejpeg

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.errors import DataError
-from dcurate.images.interleaved.schema import SourceRef
 from dcurate.media.errors import MediaError, MediaFault
-from dcurate.media.headers import format_of
-from dcurate.media.pixels import check_pixels, checked_header
+from dcurate.media.image.headers import format_of
+from dcurate.media.image.pixels import check_pixels, checked_header
+from dcurate.media.interleaved.schema import SourceRef
 from dcurate.media.refs import BYTES, LARGEST_FILE, REF, Ref, fetched, ref_array
 from dcurate.text.optional import needed
 

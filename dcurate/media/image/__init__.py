@@ -1,0 +1,1 @@
+"""Decode images; this package needs the extra ``images``."""

@@ -1,0 +1,1 @@
+"""The rows of interleaved documents: texts and images in reading order, a row for each."""
