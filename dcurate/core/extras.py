@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -57,6 +58,27 @@ def missing_dependency(what: str, reason: str, extra: str) -> MissingDependencyE
         extra: the extra of dcurate that installs it.
     """
     return MissingDependencyError(f"{what}: {reason}; this needs the {extra!r} extra: pip install 'dcurate[{extra}]'")
+
+
+def needed(module: str, what: str, extra: str) -> Any:
+    """A module of an optional dependency.
+
+    Args:
+        module: its name.
+        what: the task that needs the module, for the error message.
+        extra: the extra of dcurate that installs the module.
+
+    Raises:
+        ResourceError: it is not installed.
+
+    Examples:
+        >>> needed("json", "all this", "lang").loads("1")
+        1
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise missing_dependency(what, str(error), extra) from error
 
 
 def required_by(objects: Iterable[Any]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from dcurate.core.extras import needed
 from dcurate.core.redirects import opened_session
 from dcurate.errors import PipelineError, ResourceError, nearest
 from dcurate.llm.cache import AnswerCache
@@ -42,7 +43,6 @@ from dcurate.llm.response import (
 )
 from dcurate.llm.settings import Secret
 from dcurate.redaction import is_secret, without_values
-from dcurate.text.optional import needed
 
 OPENAI_URL = "https://api.openai.com/v1"
 #: Sent if there is no key; many self-hosted servers need none.

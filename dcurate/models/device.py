@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from dcurate.core.extras import needed
 from dcurate.core.gpu_memory import usable_memory
 from dcurate.core.resources import Resources
 from dcurate.core.stage import WorkerMetadata
 from dcurate.errors import PipelineError, ResourceError
 from dcurate.models.packing import BatchLimits
-from dcurate.text.optional import needed
 
 #: Shares of each GPU's memory that the slots of this process have.
 _shares: dict[str, float] = {}

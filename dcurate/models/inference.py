@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.backoff import Backoff
+from dcurate.core.extras import needed
 from dcurate.core.gpu_errors import is_out_of_memory
 from dcurate.core.gpu_memory import WAITS_S
 from dcurate.core.resources import Resources
@@ -29,7 +30,6 @@ from dcurate.models.shared import SHARED
 from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
 from dcurate.models.transfer import DeviceBatch, HostToDevice, ResultBuffer
 from dcurate.models.weights import Weights
-from dcurate.text.optional import needed
 
 #: Fields that do not decide the rows: where things come from and lie, how much is done at once.
 _NO_ROWS = {"cache_dir", "hf_token", "device", "resources", "model_inference_batch_size", "max_batch_tokens"}

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from dcurate.core.extras import needed
 from dcurate.errors import DataError
 from dcurate.models.weights import Weights
-from dcurate.text.optional import needed
 
 T = TypeVar("T")
 

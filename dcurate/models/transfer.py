@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.extras import needed
 from dcurate.errors import PipelineError
 from dcurate.models.packing import Ints, Side, TokenRows
-from dcurate.text.optional import needed
 
 
 @dataclass(frozen=True)

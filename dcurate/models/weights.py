@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from dcurate.core.extras import missing_dependency
+from dcurate.core.extras import missing_dependency, needed
 from dcurate.errors import DataError, DcurateError, ResourceError
-from dcurate.text.optional import needed
 
 #: The required part of a model: everything, or only the tokenizer, without weights.
 Part = Literal["model", "tokenizer"]

@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcurate.core.extras import missing_dependency
+from dcurate.core.extras import missing_dependency, needed
 from dcurate.frames.text import column_of, encodable
 from dcurate.kernels.scripts import SCRIPTS, script_of
 from dcurate.text.declaration import Closest, Declaration
 from dcurate.text.fasttext import FastTextModel
-from dcurate.text.optional import needed
 
 
 class Identified(NamedTuple):

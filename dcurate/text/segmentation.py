@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TypeAlias
 
-from dcurate.core.extras import missing, missing_dependency
+from dcurate.core.extras import missing, missing_dependency, needed
 from dcurate.frames.text import TextColumn, column_of, encodable
-from dcurate.text.optional import needed
 
 #: A function from a text to its words, in order; together they cover the text except some whitespace.
 Splitter: TypeAlias = Callable[[str], list[str]]

@@ -10,8 +10,8 @@ from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from typing import Any
 
+from dcurate.core.extras import needed
 from dcurate.errors import DataError, PipelineError, listed, nearest
-from dcurate.text.optional import needed
 
 #: Endings of files that hold a whole tokenizer.
 ENDINGS = (".json", ".model", ".tiktoken")

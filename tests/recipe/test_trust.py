@@ -96,7 +96,7 @@ NAMES = [
     {"dcurate.cli.group:main": {}},
     {"dcurate.core.stage:FunctionStage": {"function": {"os:system": None}}},
     {"dcurate.core.stage:processing_stage": {"name": "x"}},
-    {"dcurate.text.optional:needed": {"module": "mine_of_trust", "what": "x", "extra": "y"}},
+    {"dcurate.core.extras:needed": {"module": "mine_of_trust", "what": "x", "extra": "y"}},
     {"dcurate.recipe:load_recipe": {"path_or_name": "r.yaml", "trust": True}},
     {"dcurate:__getattr__": {"name": "Pipeline"}},
     {"JsonlReader:__class__": {}},

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pythainlp.tokenize import word_tokenize
 
 from dcurate import BatchKey, DocumentBatch, ResourceError, ScoreFilter
+from dcurate.core.extras import needed
 from dcurate.frames.text import column_of, encodable, text_column
 from dcurate.text import (
     LongWordFilter,
@@ -33,7 +34,6 @@ from dcurate.text import (
     WordCountFilter,
     WordsWithoutAlphabetsFilter,
 )
-from dcurate.text.optional import needed
 from dcurate.text.segmentation import cut_runs, spaced, splitter, words_in
 from dcurate_testing.filter_oracle import duplicate_ngrams, is_symbol, share
 

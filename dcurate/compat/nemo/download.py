@@ -21,12 +21,12 @@ from dcurate.compat.nemo.stages import CompositeStage, Resources, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask, TaskBatch
 from dcurate.compat.nemo.telling import tell
 from dcurate.core.batch import FileGroup, FilePart
+from dcurate.core.extras import needed
 from dcurate.download.common_crawl.crawls import BaseCommonCrawlUrlGenerator
 from dcurate.download.iterate import FileCut, RangeIterator
 from dcurate.download.transfer import RemoteFile, TransferError
 from dcurate.download.urls import WAITING
 from dcurate.text.extract.charset import decoded
-from dcurate.text.optional import needed
 
 __all__ = ["BaseCommonCrawlUrlGenerator"]
 

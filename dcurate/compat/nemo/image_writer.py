@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 from dcurate.compat.nemo.image_tasks import ImageBatch, ImageObject, files_at
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import FileGroupTask
+from dcurate.core.extras import needed
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 from dcurate.media.errors import MediaFault
 from dcurate.media.names import sample_of, stored
 from dcurate.media.tar import BLOCK
 from dcurate.media.webdataset_writer import header_of
-from dcurate.text.optional import needed
 
 _QUALITY = 92
 _RGBA = 4

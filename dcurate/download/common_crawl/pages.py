@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from dcurate.core.extras import needed
 from dcurate.download.extract import DocumentExtractor, Skipped
 from dcurate.download.iterate import RangeIterator
 from dcurate.errors import PipelineError, nearest
@@ -22,7 +23,6 @@ from dcurate.text.extract.algorithms import (
 from dcurate.text.extract.charset import decoded
 from dcurate.text.extract.stage import HtmlExtractor
 from dcurate.text.extract.stop_words import StopLists
-from dcurate.text.optional import needed
 
 #: What is taken for a page that has text, as the archive or its server has it; the empty one says nothing.
 HTML = ("", "text/html", "application/xhtml+xml")

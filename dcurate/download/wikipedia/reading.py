@@ -14,7 +14,7 @@ from bisect import bisect_left
 from functools import cache
 from typing import Any
 
-from dcurate.text.optional import needed
+from dcurate.core.extras import needed
 
 #: The most that the reader in C may read twice: a multiple of the page's length, and characters beyond that.
 _REREAD, _REREAD_MORE = 50, 500_000

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from html.entities import name2codepoint
 from typing import Any
 
+from dcurate.core.extras import needed
 from dcurate.download.wikipedia.reading import tokens
-from dcurate.text.optional import needed
 
 _MAGIC = re.compile("__[A-Z]*__")
 #: What begins an item of a list; as a sort key in a category it means nothing.

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dcurate.core.extras import needed
 from dcurate.errors import DataError
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.image.headers import format_of
 from dcurate.media.image.pixels import check_pixels, checked_header
 from dcurate.media.interleaved.schema import SourceRef
 from dcurate.media.refs import BYTES, LARGEST_FILE, REF, Ref, fetched, ref_array
-from dcurate.text.optional import needed
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 

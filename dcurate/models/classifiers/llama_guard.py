@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dcurate.core.extras import needed
 from dcurate.core.stage import NodeInfo, Spec, WorkerMetadata
 from dcurate.errors import DataError
 from dcurate.frames.tokens import Tokens
@@ -23,7 +24,6 @@ from dcurate.models.classifiers.columns import check_free
 from dcurate.models.loading import pretrained, read, tokenizer_of
 from dcurate.models.packing import Side
 from dcurate.models.weights import Weights
-from dcurate.text.optional import needed
 
 LLAMA_GUARD = "meta-llama/LlamaGuard-7b"
 AEGIS_VARIANTS = (

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from dcurate.core.extras import needed
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.models.classifiers.base import Classifier, LabellingStage
 from dcurate.models.classifiers.checkpoint import linear, network, weights_in
 from dcurate.models.classifiers.complexity import OUTPUT_FIELDS, TARGETS, Scales, complexity
 from dcurate.models.classifiers.labels import Label, config_in, is_model_folder
-from dcurate.text.optional import needed
 
 PROMPT_TASK_COMPLEXITY_MODEL_IDENTIFIER = "nvidia/prompt-task-and-complexity-classifier"
 

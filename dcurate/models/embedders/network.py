@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dcurate.core.extras import needed
 from dcurate.errors import DataError, listed
 from dcurate.models.embedders.layout import Layer
-from dcurate.text.optional import needed
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

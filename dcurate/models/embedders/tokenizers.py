@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from dcurate.core.extras import needed
 from dcurate.core.stage import WorkerMetadata
 from dcurate.models.embedders.layout import positions, read_layout
 from dcurate.models.tokenizer import Tokenize
-from dcurate.text.optional import needed
 
 
 @dataclass

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.extras import needed
 from dcurate.errors import DataError
 from dcurate.models.loading import pretrained, read, tokenizer_of
 from dcurate.models.weights import Weights
-from dcurate.text.optional import needed
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 #: How the vectors of the parts of a picture become one.

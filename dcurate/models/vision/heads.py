@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import Scored
+from dcurate.core.extras import needed
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError, ResourceError
 from dcurate.frames.columns import with_column
@@ -36,7 +37,6 @@ from dcurate.media.refs import BYTES, REF, check_has_media, fetched
 from dcurate.models.loading import read
 from dcurate.models.vision.classifier import ImageClassifier, LoadedClassifier
 from dcurate.models.weights import Weights
-from dcurate.text.optional import needed
 
 Array = npt.NDArray[np.float32]
 #: The tensors of a network by name.

@@ -13,11 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dcurate.core.extras import needed
 from dcurate.core.foreign import retry_after_s
 from dcurate.errors import DataError, DcurateError, ResourceError
 from dcurate.models.weights import silent_hub
 from dcurate.runs.publish.target import HubFolder
-from dcurate.text.optional import needed
 
 T = TypeVar("T")
 

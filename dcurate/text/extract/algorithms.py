@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from dcurate.core.extras import needed
 from dcurate.core.part import Part
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.text.extract.joining import JOINED, joined, joined_at_most
 from dcurate.text.extract.justext_context import judge_by_neighbours
 from dcurate.text.extract.nesting import nested_too_deeply
-from dcurate.text.optional import needed
 
 _EXTRA = "html"
 _BEGINNING = 50

@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
-from dcurate.text.optional import needed
+from dcurate.core.extras import needed
 
 _META = re.compile(rb"<meta[^>]{0,400}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)
 _XML = re.compile(rb"\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import NamedTuple
 
+from dcurate.core.extras import needed
 from dcurate.text.extract.language import StopWordVote, shown_text
-from dcurate.text.optional import needed
 
 ENGLISH = "ENGLISH"
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Protocol
 
+from dcurate.core.extras import needed
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.text import encodable
 from dcurate.text.filter import DocumentFilter
-from dcurate.text.optional import needed
 from dcurate.text.tokenizer_files import (
     check_tokenizer_name,
     is_tokenizer_file,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dcurate.core.extras import needed
 from dcurate.errors import ResourceError
-from dcurate.text.optional import needed
 
 #: Begin, end and label of something in a text; places are numbers of characters.
 Entity: TypeAlias = tuple[int, int, str]
