@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-from dcurate.media.interleaved.materialise import bytes_of
-from dcurate.media.interleaved.schema import RESERVED
 
 from dcurate import InlineExecutor, ParquetReader, ParquetWriter, Pipeline
 from dcurate.core.pipeline import AnyStage
@@ -30,6 +28,8 @@ from dcurate.images import (
     InterleavedWebDatasetWriter,
     ToInterleaved,
 )
+from dcurate.media.interleaved.materialise import bytes_of
+from dcurate.media.interleaved.schema import RESERVED
 
 
 def run(input_dir: str | Path) -> dict[str, Any]:

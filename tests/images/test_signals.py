@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import zxingcpp
-from dcurate.media.image.headers import Header
-from dcurate.media.image.pixels import Picture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
@@ -14,6 +12,8 @@ from dcurate.images import ImageInfo, ImageReading, ImageSignals
 from dcurate.images.duplicates.reading import FingerprintStage, PixelDigest
 from dcurate.images.signals import measured_picture
 from dcurate.kernels.pictures import MEASURED, _border
+from dcurate.media.image.headers import Header
+from dcurate.media.image.pixels import Picture
 from tests.images.pictures import batch_of, blurred, photo, saved
 from tests.media.test_pixels import CLAIMS
 

@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from dcurate.images.interleaved.measures import sharpness
-from dcurate.media.image.pixels import colours
-from dcurate.media.interleaved.verdicts import INVALID, ORPHAN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +18,10 @@ from dcurate.images import (
     FilterInterleavedByQrCode,
     OnTexts,
 )
+from dcurate.images.interleaved.measures import sharpness
 from dcurate.images.qr import qr_share
+from dcurate.media.image.pixels import colours
+from dcurate.media.interleaved.verdicts import INVALID, ORPHAN
 from dcurate.text import WordCountFilter
 from tests.images.interleaved.media import encoded, flat, noise, places, qr_code, referring, table
 

@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dcurate.media.interleaved.materialise import bytes_of
-from dcurate.media.interleaved.schema import SourceRef
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -31,6 +29,8 @@ from dcurate.images import (
     ToInterleaved,
 )
 from dcurate.media.errors import MediaFault
+from dcurate.media.interleaved.materialise import bytes_of
+from dcurate.media.interleaved.schema import SourceRef
 from tests.images.interleaved.media import flat, noise, places, referring, table
 
 PNG, JPEG = noise(8, 8), noise(8, 8, kind="JPEG")

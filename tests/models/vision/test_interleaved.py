@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dcurate.media.image.pixels import colours
 
 from dcurate import DocumentBatch
+from dcurate.media.image.pixels import colours
 from dcurate.models import FilterInterleavedByClipScore
 from tests.images.interleaved.media import places, table
 from tests.models.vision.tiny_vision import picture, tiny_vision
