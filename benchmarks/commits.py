@@ -67,7 +67,8 @@ def parts(options: argparse.Namespace) -> dict[str, BenchmarkRun]:
         for what in ("makespan_ratio", "steady_ratio")
     )
     summary = ("true_rates_min", "blind_start_min", *(("random_mean", "random_min") if random else ()))
-    return {
+    of_data = {} if options.data is None else data_parts(options.data, Path(inputs[0]).parent)
+    return of_data | {
         "filters": BenchmarkRun(filters, (Figure("21 filters, MB per CPU-s", ("dcurate", rate), higher=True),)),
         "filters28": BenchmarkRun(
             (*filters, "--recipe", "nemo-english"),
@@ -115,6 +116,43 @@ def parts(options: argparse.Namespace) -> dict[str, BenchmarkRun]:
     }
 
 
+def data_parts(data: Path, corpus: Path) -> dict[str, BenchmarkRun]:
+    """The parts that read media: `data` has folders ``pdf`` and ``image``, `corpus` JSON Lines."""
+    return {
+        "documents": BenchmarkRun(
+            (
+                "benchmarks.documents",
+                "--input",
+                str(data / "pdf"),
+                "--tools",
+                "",
+                "--parts",
+                "real,made",
+                "--repeat",
+                "1",
+            ),
+            tuple(
+                Figure(f"PDFs, {part}, pages per CPU-s", (part, "dcurate", "pages_per_cpu_s"), higher=True)
+                for part in ("real", "made")
+            ),
+        ),
+        "images": BenchmarkRun(
+            ("benchmarks.images", "--input", str(data / "image"), "--only", "speed"),
+            tuple(
+                Figure(f"images, {name} per CPU-s", ("speed", "ours", f"{name}_per_cpu_s"), higher=True)
+                for name in ("images", "info_images", "signals_images")
+            ),
+        ),
+        "tokens_out": BenchmarkRun(
+            ("benchmarks.tokens_out", "--input", str(corpus), "--repeat", "1"),
+            tuple(
+                Figure(f"tokens per CPU-s, {tool}", ("tools", tool, "speed"), higher=True)
+                for tool in ("dcurate, one process", "dcurate, one process, fast")
+            ),
+        ),
+    }
+
+
 def run(part: BenchmarkRun, checkout: Path, scratch: Path) -> dict[str, float | None]:
     """Run a part by a checkout's own code, and return its figures by name."""
     output = scratch / "figures.json"
@@ -156,6 +194,7 @@ def main() -> None:
     parser.add_argument("--input", type=Path, nargs="+", required=True, metavar="FILE", help="JSONL with a column text")
     parser.add_argument("--scenarios", type=Path, required=True, metavar="FILE", help="JSON: stages, nodes, optimum")
     parser.add_argument("--random", type=Path, metavar="FILE", help="more of the same, for the balancer")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folders pdf and image, for the parts that read them")
     parser.add_argument("--only", nargs="+", metavar="PART", help="parts to compare; default all")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each checkout, of which the median counts")
     parser.add_argument("--sizes", default="1,3", metavar="N,M", help="how often the data are read, small and large")
@@ -167,7 +206,7 @@ def main() -> None:
     parser.add_argument("--scratch", metavar="DIR", help="where copies and output go for a while")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     options = parser.parse_args()
-    for name in ("before", "scenarios", "random"):
+    for name in ("before", "scenarios", "random", "data"):
         setattr(options, name, getattr(options, name) and getattr(options, name).resolve())
     options.input = [one.resolve() for one in options.input]
     everything = parts(options)
