@@ -28,9 +28,9 @@ from transformers import AutoTokenizer
 
 from benchmarks.measure import job, machine, measure, save, table, versions
 from dcurate import DocumentBatch, JsonlReader
+from dcurate.hub.device import aligned
 from dcurate.models import Tokenize
-from dcurate.models.device import aligned, limits
-from dcurate.models.packing import TokenRows, packed, padding
+from dcurate.models.packing import TokenRows, batch_limits, packed, padding
 
 ROWS = 1000
 #: Characters of the one long text.
@@ -116,7 +116,7 @@ def shares(texts: Sequence[str], longest: int) -> list[dict[str, Any]]:
 def ours_of(lengths: Any, device: torch.device) -> tuple[list[Any], Any]:
     """The batches that a `ModelStage` makes of rows of these lengths, and the columns that each row takes."""
     rows = TokenRows(np.zeros(0, np.int32), np.zeros_like(lengths), lengths, lengths).widened(aligned(device))
-    return packed(rows.widths, limits(device, 256)), rows.widths
+    return packed(rows.widths, batch_limits(device, 256)), rows.widths
 
 
 def main() -> None:

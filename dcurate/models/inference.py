@@ -23,13 +23,13 @@ from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError, ResourceError
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, tokens_of, with_results
-from dcurate.models import device as devices
-from dcurate.models.loading import pretrained
-from dcurate.models.packing import BatchLimits, Ints, Side, TokenRows, packed, padding
-from dcurate.models.shared import SHARED
-from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
+from dcurate.hub import device as devices
+from dcurate.hub.loading import pretrained
+from dcurate.hub.shared import SHARED
+from dcurate.hub.weights import Weights, named_after
+from dcurate.models.packing import BatchLimits, Ints, Side, TokenRows, batch_limits, packed, padding
+from dcurate.models.tokenizer import INPUT_ID_FIELD
 from dcurate.models.transfer import DeviceBatch, HostToDevice, ResultBuffer
-from dcurate.models.weights import Weights
 
 #: Fields that do not decide the rows: where things come from and lie, how much is done at once.
 _NO_ROWS = {"cache_dir", "hf_token", "device", "resources", "model_inference_batch_size", "max_batch_tokens"}
@@ -295,7 +295,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _limits(self, loaded: Loaded, exact: Any) -> BatchLimits:
         size = 4 if exact is None else exact.itemsize
-        return devices.limits(
+        return batch_limits(
             self.torch_device, self.model_inference_batch_size, self.max_batch_tokens, loaded.hidden, size
         )
 

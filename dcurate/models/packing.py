@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,16 @@ from dcurate.frames.tokens import Tokens
 
 Ints = npt.NDArray[np.int64]
 Side = Literal["left", "right"]
+
+#: Tokens of a batch on a GPU, which wants large ones, and what one batch more costs it, in tokens of padding.
+_CUDA = (65536, 1024)
+#: On a CPU small batches are as fast, as long as the states of their tokens, this many bytes, fit its caches.
+_STATES = 1536 * 1024
+#: Tokens of a batch on a CPU at least, and at most.
+_LEAST, _MOST = 1024, 4096
+#: What one batch more costs a CPU, in tokens of padding, by the bytes of a number: weights are laid out again for each,
+#: which takes as many tokens more as these are quicker in 16 bits.
+_SPARE = {4: 64, 2: 192}
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,21 @@ class BatchLimits:
             raise ValueError(
                 f"tokens={self.tokens} and rows={self.rows} must be at least 1, spare={self.spare} not below 0"
             )
+
+
+def batch_limits(device: Any, rows: int, tokens: int | None = None, hidden: int = 0, size: int = 4) -> BatchLimits:
+    """The preferred batch size on a device, if memory allows.
+
+    Args:
+        rows: at most.
+        tokens: at most; by default as many as is quick on that device.
+        hidden: numbers that the model has of each token; 0 if it does not say.
+        size: bytes of such a number.
+    """
+    if device.type != "cpu":
+        return BatchLimits(tokens or _CUDA[0], rows, _CUDA[1])
+    most = min(_MOST, max(_LEAST, _STATES // (hidden * size))) if hidden else _LEAST
+    return BatchLimits(tokens or most, rows, _SPARE.get(size, _SPARE[4]))
 
 
 @dataclass(frozen=True)

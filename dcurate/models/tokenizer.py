@@ -18,11 +18,12 @@ from dcurate.errors import PipelineError
 from dcurate.frames.columns import column_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, with_tokens
-from dcurate.models.loading import tokenizer_of
+from dcurate.hub.loading import tokenizer_of
+from dcurate.hub.shared import SHARED
+from dcurate.hub.tokenizer_files import text_calls
+from dcurate.hub.weights import Weights, named_after
 from dcurate.models.packing import Side
 from dcurate.models.safe_prefix import SafePrefix, separators
-from dcurate.models.shared import SHARED
-from dcurate.models.weights import Weights
 
 Ids = npt.NDArray[np.int32]
 
@@ -31,22 +32,10 @@ INPUT_ID_FIELD = "input_ids"
 
 #: A tokenizer without a longest text says some such number.
 _NO_LENGTH = 100_000
-#: What is tokenised in one call: the tokenizer keeps some 100 bytes a token until it is over.
-_CALL_CHARACTERS, _CALL_TEXTS = 500_000, 1000
 _NONE: Ids = np.zeros(0, np.int32)
 _NO_ROWS = {"cache_dir", "hf_token", "resources", "padding_side", "sort_by_length", "unk_token"}
 _OF_SLOT = ("_loaded", "_key")
 _OWN_ARGUMENTS = ("cache_dir", "padding_side", "revision", "token", "trust_remote_code")
-
-
-def named_after(identifier: str, suffix: str) -> str:
-    """The name of a stage after its model, as in NeMo Curator.
-
-    Examples:
-        >>> named_after("org/Some-Model", "_tokenizer")
-        'some_model_tokenizer'
-    """
-    return identifier.rstrip("/").split("/")[-1].replace("-", "_").lower() + suffix
 
 
 @dataclass(frozen=True)
@@ -273,18 +262,6 @@ class Tokenize(ProcessingStage[DocumentBatch, DocumentBatch]):
         limit = int(tokenizer.model_max_length)
         longest = self.max_seq_length or (limit if limit < _NO_LENGTH else _positions(Path(folder)))
         return Encoder.of(tokenizer, longest)
-
-
-def text_calls(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Boundaries of the texts of each call."""
-    start, characters = 0, 0
-    for number, text in enumerate(texts):
-        if number > start and (characters + len(text) > _CALL_CHARACTERS or number - start == _CALL_TEXTS):
-            yield start, number
-            start, characters = number, 0
-        characters += len(text)
-    if start < len(texts):
-        yield start, len(texts)
 
 
 def _positions(folder: Path) -> int | None:

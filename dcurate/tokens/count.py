@@ -9,7 +9,7 @@ from typing import Any
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.columns import column_of, table_of
 from dcurate.frames.document import DocumentBatch
-from dcurate.models.shared import SHARED
+from dcurate.hub.shared import SHARED
 from dcurate.tokens.tokenize import without_refused
 from dcurate.tokens.tokenizer import TextEncoder, TokenizerSource
 

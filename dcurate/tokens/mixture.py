@@ -21,7 +21,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.origins import EPOCH
 from dcurate.frames.rows import Keys
 from dcurate.fs.stores import Directory
-from dcurate.models.shared import SHARED
+from dcurate.hub.shared import SHARED
 from dcurate.shuffle.chunks import read_indexes
 from dcurate.shuffle.keyed import DATASET, HIGH, LOW, KeyedFile, KeyedWriter, StreamReader, keys_in
 from dcurate.tokens.draws import Drawn, drawn, draws_of

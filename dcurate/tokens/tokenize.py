@@ -16,7 +16,7 @@ from dcurate.frames import origins
 from dcurate.frames.columns import as_text, column_of, lists_of, numbers, only, table_of, values, with_lists
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.excerpts import id_columns
-from dcurate.models.shared import SHARED
+from dcurate.hub.shared import SHARED
 from dcurate.shuffle.writer import ChunkWriter
 from dcurate.tokens.layout import Ints
 from dcurate.tokens.settings import TokenSettings

@@ -20,10 +20,9 @@ import numpy.typing as npt
 
 from dcurate.core.extras import missing_dependency
 from dcurate.errors import PipelineError
-from dcurate.models.loading import tokenizer_of
-from dcurate.models.tokenizer import text_calls
-from dcurate.models.weights import Weights
-from dcurate.text.tokenizer_files import check_tokenizer_name, is_tokenizer_file, load_tokenizer_file
+from dcurate.hub.loading import tokenizer_of
+from dcurate.hub.tokenizer_files import check_tokenizer_name, is_tokenizer_file, load_tokenizer_file, text_calls
+from dcurate.hub.weights import Weights
 from dcurate.tokens.special import (
     SpecialInText,
     as_control_pieces,

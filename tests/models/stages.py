@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import torch
 
 from dcurate.core.stage import Spec
+from dcurate.hub.loading import pretrained
 from dcurate.models import ModelStage
-from dcurate.models.loading import pretrained
 
 
 @dataclass

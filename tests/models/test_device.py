@@ -11,8 +11,9 @@ import torch
 
 from dcurate import PipelineError, ResourceError, Resources, WorkerMetadata
 from dcurate.core.gpu_memory import usable_memory
-from dcurate.models import device as devices
-from dcurate.models.shared import Shared
+from dcurate.hub import device as devices
+from dcurate.hub.shared import Shared
+from dcurate.models.packing import batch_limits
 from tests.models.stages import Encode
 
 CPU = torch.device("cpu")
@@ -109,9 +110,9 @@ def test_threads_of_torch_are_those_of_the_slot_in_its_thread_and_nowhere_else()
 
 
 def test_batches_are_larger_on_a_gpu_and_as_large_as_is_asked_for() -> None:
-    assert devices.limits(CUDA, 256).tokens > devices.limits(CPU, 256).tokens
-    assert devices.limits(CPU, 7, 100).tokens == 100
-    assert devices.limits(CPU, 7, 100).rows == 7
+    assert batch_limits(CUDA, 256).tokens > batch_limits(CPU, 256).tokens
+    assert batch_limits(CPU, 7, 100).tokens == 100
+    assert batch_limits(CPU, 7, 100).rows == 7
 
 
 @pytest.mark.parametrize(
@@ -120,8 +121,8 @@ def test_batches_are_larger_on_a_gpu_and_as_large_as_is_asked_for() -> None:
 def test_a_cpu_is_given_as_many_tokens_at_once_as_its_caches_hold_states_of(
     hidden: int, size: int, tokens: int
 ) -> None:
-    assert devices.limits(CPU, 256, None, hidden, size).tokens == tokens
-    assert devices.limits(CPU, 256, 100, hidden, size).tokens == 100
+    assert batch_limits(CPU, 256, None, hidden, size).tokens == tokens
+    assert batch_limits(CPU, 256, 100, hidden, size).tokens == 100
 
 
 def test_columns_are_aligned_on_a_gpu_alone() -> None:

@@ -13,6 +13,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from dcurate import WorkerMetadata
+from dcurate.hub.loading import pretrained
+from dcurate.hub.weights import Weights
 from dcurate.models import (
     EmbeddingModel,
     FilterByClipScore,
@@ -26,8 +28,6 @@ from dcurate.models.classifiers.llama_guard import InstructionDataGuardModel, Ru
 from dcurate.models.classifiers.prompts import PromptTaskComplexityModel
 from dcurate.models.classifiers.quality import ClassifierModel
 from dcurate.models.classifiers.sequence import ClassifySequences
-from dcurate.models.loading import pretrained
-from dcurate.models.weights import Weights
 from tests.models import tiny
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.conftest import published as published  # noqa: PLC0414 - a fixture

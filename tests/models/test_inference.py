@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from dcurate import DataError, DocumentBatch, PipelineError, ResourceError, Resources, WorkerMetadata
 from dcurate.core.stage import Spec
+from dcurate.hub import device as devices
+from dcurate.hub.shared import SHARED
 from dcurate.models import ModelStage, Tokenize
-from dcurate.models import device as devices
-from dcurate.models.shared import SHARED
 from tests.models import tiny
 from tests.models.stages import Classify, ClassifyInLittleMemory, Encode
 

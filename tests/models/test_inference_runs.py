@@ -82,7 +82,7 @@ def test_a_model_that_is_not_there_ends_the_run_with_one_sentence(documents: Pat
 
 def test_importing_dcurate_and_its_models_imports_no_torch() -> None:
     code = (
-        "import sys, dcurate, dcurate.models.inference, dcurate.models.tokenizer, dcurate.models.loading\n"
+        "import sys, dcurate, dcurate.models.inference, dcurate.models.tokenizer, dcurate.hub.loading\n"
         "print(sorted({'torch', 'transformers', 'tokenizers', 'huggingface_hub'} & set(sys.modules)))"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,9 +14,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from dcurate import DataError, DocumentBatch, PipelineError
+from dcurate.hub.shared import SHARED
 from dcurate.models import Tokenize
 from dcurate.models.safe_prefix import SafePrefix, separators
-from dcurate.models.shared import SHARED
 from dcurate.models.tokenizer import Encoder
 from tests.models import tiny
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from dcurate import DataError, ResourceError
-from dcurate.models.loading import pretrained, tokenizer_of
-from dcurate.models.weights import Weights, wanted
+from dcurate.hub.loading import pretrained, tokenizer_of
+from dcurate.hub.weights import Weights, wanted
 from dcurate_testing.hub_server import COMMIT, TOKEN, Hub
 
 CPU = torch.device("cpu")

@@ -21,8 +21,8 @@ from tiktoken_ext import openai_public as public
 from tokenizers import Tokenizer, models
 
 from dcurate import DataError, PipelineError, ResourceError, TokenWriter
+from dcurate.hub.tokenizer_files import _ENCODINGS
 from dcurate.text import TokenCountFilter
-from dcurate.text.tokenizer_files import _ENCODINGS
 from dcurate.tokens import tokenizer as tokenizers
 from dcurate.tokens.tokenizer import SpecialIds, TokenizerSource
 from dcurate_testing.token_files import read_tokens

@@ -13,7 +13,7 @@ from dcurate.compat.nemo.image_tasks import ImageBatch, ImageObject
 from dcurate.compat.nemo.stages import ProcessingStage, Resources, Spec
 from dcurate.compat.nemo.telling import tell
 from dcurate.errors import DataError
-from dcurate.models import device as devices
+from dcurate.hub import device as devices
 from dcurate.models.vision import heads
 from dcurate.models.vision import stage as vision
 

@@ -18,9 +18,9 @@ from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Resource
 from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.errors import DcurateError
 from dcurate.frames.tokens import Tokens, tokens_of, with_tokens
-from dcurate.models.device import device_of, torch_for
-from dcurate.models.tokenizer import INPUT_ID_FIELD, named_after
-from dcurate.models.weights import Weights
+from dcurate.hub.device import device_of, torch_for
+from dcurate.hub.weights import Weights, named_after
+from dcurate.models.tokenizer import INPUT_ID_FIELD
 
 ATTENTION_MASK_FIELD = "attention_mask"
 SEQ_ORDER_FIELD = "_curator_seq_order"

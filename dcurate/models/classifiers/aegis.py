@@ -18,6 +18,8 @@ from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tokens import Tokens, tokens_of, with_tokens
+from dcurate.hub.loading import tokenizer_of
+from dcurate.hub.weights import Weights, named_after
 from dcurate.models.classifiers.aegis_prompt import AEGIS_LABELS, AFTER, format_aegis, parse_response
 from dcurate.models.classifiers.base import Classifier
 from dcurate.models.classifiers.columns import check_free, put, record_labels
@@ -30,9 +32,7 @@ from dcurate.models.classifiers.llama_guard import (
     InstructionDataGuardModel,
     RunAegis,
 )
-from dcurate.models.loading import tokenizer_of
-from dcurate.models.tokenizer import INPUT_ID_FIELD, Tokenize, named_after
-from dcurate.models.weights import Weights
+from dcurate.models.tokenizer import INPUT_ID_FIELD, Tokenize
 
 #: The column of prompts, where they are made here.
 HIDDEN_TEXT_FIELD = "_curator_hidden_text"

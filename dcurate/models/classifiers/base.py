@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 from dcurate.core.stage import CompositeStage, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.document import DocumentBatch
+from dcurate.hub.weights import named_after
 from dcurate.models.classifiers.columns import check_finite, distinct, put, record_labels
 from dcurate.models.classifiers.labels import FilterByLabel, Label, check_wanted, known_labels, wanted_labels
 from dcurate.models.inference import ModelStage
-from dcurate.models.tokenizer import INPUT_ID_FIELD, Tokenize, named_after
+from dcurate.models.tokenizer import INPUT_ID_FIELD, Tokenize
 
 
 @dataclass

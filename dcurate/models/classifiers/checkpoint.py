@@ -15,9 +15,9 @@ from typing import Any
 
 from dcurate.core.extras import needed
 from dcurate.errors import DataError, listed
+from dcurate.hub.loading import read
+from dcurate.hub.weights import Weights
 from dcurate.models.classifiers.labels import config_in
-from dcurate.models.loading import read
-from dcurate.models.weights import Weights
 
 #: What two models are like that NVIDIA's folders name, but need not describe: Microsoft's DeBERTa V3.
 _DEBERTA_V3 = {

@@ -17,13 +17,13 @@ from dcurate.core.extras import needed
 from dcurate.core.stage import NodeInfo, Spec, WorkerMetadata
 from dcurate.errors import DataError
 from dcurate.frames.tokens import Tokens
+from dcurate.hub.loading import pretrained, read, tokenizer_of
+from dcurate.hub.weights import Weights
 from dcurate.models.classifiers.aegis_prompt import format_aegis
 from dcurate.models.classifiers.base import LabellingStage
 from dcurate.models.classifiers.checkpoint import fill, linear, weights_in
 from dcurate.models.classifiers.columns import check_free
-from dcurate.models.loading import pretrained, read, tokenizer_of
 from dcurate.models.packing import Side
-from dcurate.models.weights import Weights
 
 LLAMA_GUARD = "meta-llama/LlamaGuard-7b"
 AEGIS_VARIANTS = (

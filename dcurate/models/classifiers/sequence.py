@@ -13,9 +13,9 @@ import numpy as np
 
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError, PipelineError, listed
+from dcurate.hub.loading import pretrained
 from dcurate.models.classifiers.base import Classifier, LabellingStage
 from dcurate.models.classifiers.labels import Label, config_in, is_model_folder, labels_of, named
-from dcurate.models.loading import pretrained
 
 #: What the outputs of a model are: of labels that exclude each other, of labels that do not, or a number.
 Task = Literal["single_label", "multi_label", "regression"]

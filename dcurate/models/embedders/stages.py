@@ -12,10 +12,10 @@ from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import with_vectors
+from dcurate.hub.loading import pretrained, tokenizer_of
 from dcurate.models.embedders.layout import EmbeddingSteps, encoder_class, read_layout
 from dcurate.models.embedders.network import sentence_network
 from dcurate.models.inference import ModelStage
-from dcurate.models.loading import pretrained, tokenizer_of
 from dcurate.models.tokenizer import INPUT_ID_FIELD
 
 Pooling = Literal["mean_pooling", "last_token", "cls"]

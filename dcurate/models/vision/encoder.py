@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from dcurate.core.extras import needed
 from dcurate.errors import DataError
-from dcurate.models.loading import pretrained, read, tokenizer_of
-from dcurate.models.weights import Weights
+from dcurate.hub.loading import pretrained, read, tokenizer_of
+from dcurate.hub.weights import Weights
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 #: How the vectors of the parts of a picture become one.

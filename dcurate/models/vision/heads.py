@@ -30,13 +30,13 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import embeddings
 from dcurate.fs.atomic import atomic_write
 from dcurate.fs.errors import storage_errors
+from dcurate.hub.loading import read
+from dcurate.hub.weights import Weights
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.image.pixels import decode
 from dcurate.media.refs import BYTES, REF, check_has_media, fetched
-from dcurate.models.loading import read
 from dcurate.models.vision.classifier import ImageClassifier, LoadedClassifier
-from dcurate.models.weights import Weights
 
 Array = npt.NDArray[np.float32]
 #: The tensors of a network by name.

@@ -16,15 +16,14 @@ from dcurate.errors import PipelineError
 from dcurate.frames.columns import rows_at
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import with_vectors
+from dcurate.hub import device as devices
+from dcurate.hub.shared import SHARED
+from dcurate.hub.weights import Weights, named_after
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.image.pixels import decode
 from dcurate.media.refs import fetched
-from dcurate.models import device as devices
-from dcurate.models.shared import SHARED
-from dcurate.models.tokenizer import named_after
 from dcurate.models.vision.encoder import Inputs, Pooling, Vectors, VisionEncoder, load_encoder, normalized
-from dcurate.models.weights import Weights
 
 #: OpenAI's CLIP, in the revision that NeMo Curator uses.
 CLIP, CLIP_REVISION = "openai/clip-vit-large-patch14", "32bd64288804d66eefd0ccbe215aa642df71cc41"

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from dcurate.core.extras import needed
 from dcurate.core.foreign import retry_after_s
 from dcurate.errors import DataError, DcurateError, ResourceError
-from dcurate.models.weights import silent_hub
+from dcurate.hub.weights import silent_hub
 from dcurate.runs.publish.target import HubFolder
 
 T = TypeVar("T")

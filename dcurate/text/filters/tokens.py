@@ -11,14 +11,14 @@ from typing import Any, Protocol
 from dcurate.core.extras import needed
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.text import encodable
-from dcurate.text.filter import DocumentFilter
-from dcurate.text.tokenizer_files import (
+from dcurate.hub.tokenizer_files import (
     check_tokenizer_name,
     is_tokenizer_file,
     load_sentencepiece,
     load_tokenizer_file,
     looks_like_file,
 )
+from dcurate.text.filter import DocumentFilter
 
 
 class Tokenizer(Protocol):

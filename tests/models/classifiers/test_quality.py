@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from dcurate import DataError, InlineExecutor, Pipeline, PipelineError, Resources
+from dcurate.hub.weights import Weights
 from dcurate.models import (
     ContentTypeClassifier,
     DistributedDataClassifier,
@@ -24,7 +25,6 @@ from dcurate.models import (
 )
 from dcurate.models.classifiers.checkpoint import encoder_config
 from dcurate.models.classifiers.quality import ClassifierModel
-from dcurate.models.weights import Weights
 from tests.models.classifiers.checkpoints import Deberta
 from tests.models.classifiers.conftest import Published
 from tests.models.classifiers.rows import TEXTS, batch, columns, run

@@ -11,8 +11,8 @@ from dcurate.compat.nemo.models import format_name_with_suffix
 from dcurate.compat.nemo.rows import records, with_rows
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
-from dcurate.models.loading import tokenizer_of
-from dcurate.models.weights import Weights
+from dcurate.hub.loading import tokenizer_of
+from dcurate.hub.weights import Weights
 
 
 class TokenSplitterStage(ProcessingStage[DocumentBatch, DocumentBatch]):

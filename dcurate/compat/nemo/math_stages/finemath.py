@@ -18,8 +18,8 @@ from dcurate.compat.nemo.models import (
 from dcurate.compat.nemo.rows import with_rows
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch
+from dcurate.hub.loading import pretrained
 from dcurate.models.classifiers.finemath import centre
-from dcurate.models.loading import pretrained
 from dcurate.models.tokenizer import INPUT_ID_FIELD
 
 FINEMATH_MODEL_ID = "HuggingFaceTB/finemath-classifier"

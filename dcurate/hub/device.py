@@ -16,7 +16,6 @@ from dcurate.core.gpu_memory import usable_memory
 from dcurate.core.resources import Resources
 from dcurate.core.stage import WorkerMetadata
 from dcurate.errors import PipelineError, ResourceError
-from dcurate.models.packing import BatchLimits
 
 #: Shares of each GPU's memory that the slots of this process have.
 _shares: dict[str, float] = {}
@@ -25,15 +24,6 @@ _shares_lock = threading.Lock()
 #: What ``autocast=`` may be.
 AUTOCASTS = (True, False, "bf16", "fp16", "off")
 
-#: Tokens of a batch on a GPU, which wants large ones, and what one batch more costs it, in tokens of padding.
-_CUDA = (65536, 1024)
-#: On a CPU small batches are as fast, as long as the states of their tokens, this many bytes, fit its caches.
-_STATES = 1536 * 1024
-#: Tokens of a batch on a CPU at least, and at most.
-_LEAST, _MOST = 1024, 4096
-#: What one batch more costs a CPU, in tokens of padding, by the bytes of a number: weights are laid out again for each,
-#: which takes as many tokens more as these are quicker in 16 bits.
-_SPARE = {4: 64, 2: 192}
 #: Columns of a batch on a GPU are a multiple of it, as kernels for 16 bits want it; rows less aligned take slower ones.
 _ALIGNED = 8
 
@@ -137,21 +127,6 @@ def without_gradients(dtype: Any) -> AbstractContextManager[Any]:
     torch = needed("torch", "a model", "models")
     context: AbstractContextManager[Any] = torch.inference_mode() if dtype is None else torch.no_grad()
     return context
-
-
-def limits(device: Any, rows: int, tokens: int | None = None, hidden: int = 0, size: int = 4) -> BatchLimits:
-    """The preferred batch size on a device, if memory allows.
-
-    Args:
-        rows: at most.
-        tokens: at most; by default as many as is quick on that device.
-        hidden: numbers that the model has of each token; 0 if it does not say.
-        size: bytes of such a number.
-    """
-    if device.type != "cpu":
-        return BatchLimits(tokens or _CUDA[0], rows, _CUDA[1])
-    most = min(_MOST, max(_LEAST, _STATES // (hidden * size))) if hidden else _LEAST
-    return BatchLimits(tokens or most, rows, _SPARE.get(size, _SPARE[4]))
 
 
 def aligned(device: Any) -> int:

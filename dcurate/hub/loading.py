@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from dcurate.core.extras import needed
 from dcurate.errors import DataError
-from dcurate.models.weights import Weights
+from dcurate.hub.weights import Weights
 
 T = TypeVar("T")
 

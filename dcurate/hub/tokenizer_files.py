@@ -5,7 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ ENDINGS = (".json", ".model", ".tiktoken")
 #: An ending of letters, as a file has, and how alike a misspelt one is to one of `ENDINGS`.
 _WORD_ENDING, _ALIKE = re.compile(r"\.[A-Za-z]{2,9}$"), 0.6
 _NAME = re.compile(r"[\w.-]+")
+#: What is tokenised in one call: the tokenizer keeps some 100 bytes a token until it is over.
+_CALL_CHARACTERS, _CALL_TEXTS = 500_000, 1000
 #: Texts that ranks must give back.
 _PROBES = (
     " It's 12,345.67 o'clock; DON'T (re)write e-mail@b.org!\r\n\n\tdef f(x):\n        return x ** 2  # \u00a0 \u3000 ",
@@ -135,6 +137,18 @@ def load_sentencepiece(path: str, asks: str) -> Any:
         return sentencepiece.SentencePieceProcessor(model_file=path)
     except (OSError, RuntimeError) as error:
         raise DataError(f"{asks}: {path!r} is not a SentencePiece model ({error})") from error
+
+
+def text_calls(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Boundaries of the texts of each call."""
+    start, characters = 0, 0
+    for number, text in enumerate(texts):
+        if number > start and (characters + len(text) > _CALL_CHARACTERS or number - start == _CALL_TEXTS):
+            yield start, number
+            start, characters = number, 0
+        characters += len(text)
+    if start < len(texts):
+        yield start, len(texts)
 
 
 def _hugging_face(path: str, asks: str) -> Any:

@@ -32,6 +32,16 @@ _COMMIT = re.compile("[0-9a-f]{40}")
 _OUT_OF_REACH = "fetch it where there is a network (hf download {0}), or give a local folder that has its files"
 
 
+def named_after(identifier: str, suffix: str) -> str:
+    """The name of a stage after its model, as in NeMo Curator.
+
+    Examples:
+        >>> named_after("org/Some-Model", "_tokenizer")
+        'some_model_tokenizer'
+    """
+    return identifier.rstrip("/").split("/")[-1].replace("-", "_").lower() + suffix
+
+
 @dataclass(frozen=True)
 class Weights:
     """A model by its Hugging Face hub id, or by its folder.
