@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
-from collections.abc import Callable
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import lazy_loader
 
 from dcurate.core.extras import extra_of, missing_dependency
 from dcurate.errors import ResourceError
@@ -25,7 +26,10 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         package: name of the package.
         file: path of its `__init__.py`.
     """
-    load, list_names, _ = lazy_loader.attach_stub(package, file)
+    modules = _defining_modules(package, file)
+
+    def list_names() -> list[str]:
+        return sorted(modules)
 
     def get(name: str) -> Any:
         if name == "__all__":
@@ -33,7 +37,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         if package == "dcurate" and f"dcurate.{name}" in public_modules():
             return importlib.import_module(f"dcurate.{name}")
         try:
-            return load(name)
+            return _load(package, modules, name)
         except ModuleNotFoundError as error:
             extra = extra_of(error.name or "")
             if not extra:
@@ -45,6 +49,26 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
             raise
 
     return get, list_names
+
+
+def _defining_modules(package: str, file: str) -> dict[str, str]:
+    """The module that defines each public name, by the imports in the `__init__.pyi` of a package."""
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))
+    return {
+        alias.name: importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def _load(package: str, modules: Mapping[str, str], name: str) -> Any:
+    if name not in modules:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(modules[name]), name)
+    if modules[name] == f"{package}.{name}":  # importing a module of the same name has put the module there
+        setattr(sys.modules[package], name, value)
+    return value
 
 
 def _loads(get: Callable[[str], Any], name: str) -> bool:

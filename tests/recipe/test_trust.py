@@ -103,7 +103,7 @@ NAMES = [
     {"dcurate.JsonlReader:__init__": {}},
     {"dcurate.run.os:system": {"command": MARK}},
     {":JsonlReader": {}},
-    {"dcurate.text.presets:lazy_loader": {}},
+    {"dcurate.text.presets:attach": {}},
     {"profile": {"source": "in"}},
     {"apply": {"stages": [], "ddf": 1}},
     {"inspect": {"output": "out"}},

@@ -3,6 +3,7 @@
 `__init__.pyi` lists the names and the modules that define them; a name loads on first use.
 """
 
-import lazy_loader
+from dcurate.core.public import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__ = attach(__name__, __file__)
+__all__ = list(__dir__())
