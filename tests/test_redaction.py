@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from dcurate import DataError, InlineExecutor, JsonlReader, Pipeline, StageError
 from dcurate.core.secrets import remember_secrets
 from dcurate.download import Transfer
+from dcurate.endpoints.settings import Secret
 from dcurate.llm import AsyncOpenAIClient, RequestError
-from dcurate.llm.settings import Secret
 from dcurate.redaction import LONGEST, hush, is_secret, legible, redacted, remember, text_of, without_secrets
 
 MARK = "hunter2"

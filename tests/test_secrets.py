@@ -47,11 +47,11 @@ from dcurate.core.secrets import shown
 from dcurate.dedup import Benchmark, RemoveDuplicates
 from dcurate.download import CommonCrawlWarcIterator, FileDownloader, RemoteFile, Transfer
 from dcurate.download.fetch import read
+from dcurate.endpoints.config import Request
 from dcurate.events import Observer
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
 from dcurate.llm import AsyncOpenAIClient, Generate, GenerationConfig
-from dcurate.llm.config import Request
 from dcurate.models import TextEmbedding, Tokenize
 from dcurate.recipe import load_recipe
 from dcurate.redaction import without_secrets

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from dcurate.llm.errors import RequestError
+from dcurate.endpoints.errors import RequestError
 
 
 class PageAnswer(NamedTuple):

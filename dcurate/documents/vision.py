@@ -13,13 +13,13 @@ from dcurate.documents.columns import PAGE, SPAN, with_columns
 from dcurate.documents.conventions import CONVENTIONS, Convention, PageAnswer
 from dcurate.documents.routes import ASIDE, VISION
 from dcurate.documents.vision_child import wanted
+from dcurate.endpoints.config import Answer, GenerationConfig, Question, Request
+from dcurate.endpoints.errors import RequestError
+from dcurate.endpoints.generate import Generate
+from dcurate.endpoints.images import content
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
-from dcurate.llm.config import Answer, GenerationConfig, Question, Request
-from dcurate.llm.errors import RequestError
-from dcurate.llm.generate import Generate
-from dcurate.llm.images import content
 from dcurate.media.errors import MediaFault
 from dcurate.media.refs import BYTES, REF, fetch, has_media
 from dcurate.media.sandbox import ChildAnswer, Sandbox

@@ -1,15 +1,18 @@
 """Public names of `dcurate.llm` and the modules that define them; `__init__.py` reads this file."""
 
-from .cache import AnswerCache as AnswerCache
+from dcurate.endpoints.cache import AnswerCache as AnswerCache
+from dcurate.endpoints.client import AsyncLLMClient as AsyncLLMClient
+from dcurate.endpoints.client import ConversationFormatter as ConversationFormatter
+from dcurate.endpoints.client import LLMClient as LLMClient
+from dcurate.endpoints.config import GenerationConfig as GenerationConfig
+from dcurate.endpoints.errors import RequestError as RequestError
+from dcurate.endpoints.generate import Generate as Generate
+from dcurate.endpoints.openai_client import AsyncOpenAIClient as AsyncOpenAIClient
+from dcurate.endpoints.openai_client import OpenAIClient as OpenAIClient
+
 from .cleanup import LLMCleanup as LLMCleanup
-from .client import AsyncLLMClient as AsyncLLMClient
-from .client import ConversationFormatter as ConversationFormatter
-from .client import LLMClient as LLMClient
-from .config import GenerationConfig as GenerationConfig
 from .embedding import EndpointEmbedding as EndpointEmbedding
-from .errors import RequestError as RequestError
 from .faith import FilterByFaith as FilterByFaith
-from .generate import Generate as Generate
 from .nemotron_cc import CleanDiverseQA as CleanDiverseQA
 from .nemotron_cc import CleanKnowledgeList as CleanKnowledgeList
 from .nemotron_cc import Distill as Distill
@@ -18,8 +21,6 @@ from .nemotron_cc import ExtractKnowledge as ExtractKnowledge
 from .nemotron_cc import KnowledgeList as KnowledgeList
 from .nemotron_cc import WikipediaParaphrase as WikipediaParaphrase
 from .nemotron_pipeline import NemotronCC as NemotronCC
-from .openai_client import AsyncOpenAIClient as AsyncOpenAIClient
-from .openai_client import OpenAIClient as OpenAIClient
 from .pii import LLMPii as LLMPii
 from .retrieval import FilterByAnswerability as FilterByAnswerability
 from .retrieval import FilterByEasiness as FilterByEasiness

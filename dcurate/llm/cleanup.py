@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dcurate.endpoints.client import AsyncLLMClient, LLMClient
+from dcurate.endpoints.config import GenerationConfig
+from dcurate.endpoints.generate import Generate
+from dcurate.endpoints.prompt import Prompt
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import numbers
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.client import AsyncLLMClient, LLMClient
-from dcurate.llm.config import GenerationConfig
-from dcurate.llm.generate import Generate
-from dcurate.llm.prompt import Prompt
 
 #: Share of the model's context that a text may take, as there is to be an answer of about its length.
 _LONGEST = 0.8
@@ -38,7 +38,7 @@ class LLMCleanup(Generate):
         PipelineError: the prompt has no ``{text}``.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> stage = LLMCleanup("org/llama", "Correct the formulas in: {text}", client=client)
         >>> stage.name, stage.inputs()[1], stage.outputs()[1]

@@ -14,15 +14,15 @@ from dcurate.core.batch import Rejection
 from dcurate.core.extras import required_by
 from dcurate.core.resources import Resources
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
+from dcurate.endpoints.batch_client import BatchClient, Outcome
+from dcurate.endpoints.config import Answer, EmbeddingRequest
+from dcurate.endpoints.errors import RequestError
+from dcurate.endpoints.generate import quarantined
+from dcurate.endpoints.openai_client import AsyncOpenAIClient, OpenAIClient
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import column_of, rows_at
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import with_vectors
-from dcurate.llm.batch_client import BatchClient, Outcome
-from dcurate.llm.config import Answer, EmbeddingRequest
-from dcurate.llm.errors import RequestError
-from dcurate.llm.generate import quarantined
-from dcurate.llm.openai_client import AsyncOpenAIClient, OpenAIClient
 
 _Texts = tuple[tuple[int, ...], EmbeddingRequest]
 
@@ -52,7 +52,7 @@ class EndpointEmbedding(ProcessingStage[DocumentBatch, DocumentBatch]):
         PipelineError: arguments out of range.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> EndpointEmbedding(client, "bge-m3").outputs()[1]
         ['embeddings']

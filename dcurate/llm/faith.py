@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dcurate.core.stage import Spec
+from dcurate.endpoints.batch_client import Outcome
+from dcurate.endpoints.config import Answer, GenerationConfig, Question, Request
+from dcurate.endpoints.generate import Generate
+from dcurate.endpoints.structured import first_object
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values, with_column, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.batch_client import Outcome
-from dcurate.llm.config import Answer, GenerationConfig, Question, Request
-from dcurate.llm.generate import Generate
-from dcurate.llm.structured import first_object
 from dcurate.text.extract.stop_words import language_name
 
 #: The marks that FAITH gives, from 1 to 5, and the columns for them.
@@ -66,7 +66,7 @@ class FilterByFaith(Generate):
     Other arguments are those of `Generate`.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> stage = FilterByFaith(client=client, model_name="llama", source_lang="en", target_lang="de")
         >>> stage.outputs()[1][5:]

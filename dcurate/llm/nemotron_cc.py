@@ -7,10 +7,10 @@ import random
 from dataclasses import dataclass, field
 
 from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.endpoints.generate import Generate
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.generate import Generate
 from dcurate.llm.nemotron_prompts import (
     ASSISTANT,
     CAREFUL_ASSISTANT,
@@ -34,7 +34,7 @@ class WikipediaParaphrase(Generate):
     Arguments are those of `Generate`.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> WikipediaParaphrase(client=client, model_name="llama").outputs()[1]
         ['rephrased']
@@ -55,7 +55,7 @@ class DiverseQA(Generate):
     and have no effect.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> DiverseQA(client=client, model_name="llama").outputs()[1]
         ['diverse_qa']
@@ -78,7 +78,7 @@ class Distill(Generate):
     Arguments are those of `Generate`.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> Distill(client=client, model_name="llama", input_field="page").inputs()[1]
         ['page']
@@ -98,7 +98,7 @@ class ExtractKnowledge(Generate):
     Arguments are those of `Generate`.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> ExtractKnowledge(client=client, model_name="llama").outputs()[1]
         ['extract_knowledge']
@@ -118,7 +118,7 @@ class KnowledgeList(Generate):
     Arguments are those of `Generate`.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> KnowledgeList(client=client, model_name="llama").outputs()[1]
         ['knowledge_list']

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dcurate.core.stage import CompositeStage, ProcessingStage
+from dcurate.endpoints.client import AsyncLLMClient, LLMClient
+from dcurate.endpoints.config import GenerationConfig
+from dcurate.endpoints.generate import Generate
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.client import AsyncLLMClient, LLMClient
-from dcurate.llm.config import GenerationConfig
-from dcurate.llm.generate import Generate
 from dcurate.llm.nemotron_cc import (
     CleanDiverseQA,
     CleanKnowledgeList,
@@ -85,7 +85,7 @@ class NemotronCC(CompositeStage[DocumentBatch, DocumentBatch]):
         PipelineError: a task that there is not.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> class Words:
         ...     def encode(self, text):

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcurate.core.stage import Spec
+from dcurate.endpoints.generate import Generate, Result
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values, with_text
-from dcurate.llm.generate import Generate, Result
 
 #: What is looked for, if nothing else is said.
 LABELS = (
@@ -51,7 +51,7 @@ class LLMPii(Generate):
     Other arguments are those of `Generate`.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> LLMPii(client=client, model_name="llama", entities_field="found").outputs()[1]
         ['text', 'found']

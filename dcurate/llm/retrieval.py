@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.stage import Spec
+from dcurate.endpoints.generate import Generate, Result
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import numbers, values, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.llm.embedding import EndpointEmbedding
-from dcurate.llm.generate import Generate, Result
 
 JUDGE = (
     "You judge questions for a search test. A question is good if the text answers it. Answer with one JSON object and "
@@ -40,7 +40,7 @@ class FilterByAnswerability(Generate):
     Other arguments are those of `Generate`.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> stage = FilterByAnswerability(client=client, model_name="llama")
         >>> stage.inputs()[1], stage.outputs()[1]
@@ -85,7 +85,7 @@ class FilterByEasiness(EndpointEmbedding):
     Other arguments are those of `EndpointEmbedding`.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> FilterByEasiness(client, "bge-m3", max_similarity=0.8).outputs()[1]
         ['easiness']

@@ -11,12 +11,12 @@ import numpy as np
 
 from dcurate.core.batch import BatchKey
 from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage, Spec
+from dcurate.endpoints.client import AsyncLLMClient, LLMClient
+from dcurate.endpoints.config import GenerationConfig
+from dcurate.endpoints.generate import Generate
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import table_of
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.client import AsyncLLMClient, LLMClient
-from dcurate.llm.config import GenerationConfig
-from dcurate.llm.generate import Generate
 
 #: Samples of one split.
 _SPLIT = 100
@@ -43,7 +43,7 @@ class SyntheticQA(CompositeStage[DocumentBatch, DocumentBatch]):
         PipelineError: no languages, or no samples.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> prompt = "Write a question in {language}, and its answer."
         >>> stage = SyntheticQA(prompt, ["Hindi", "Dutch"], client, "llama", num_samples=250)

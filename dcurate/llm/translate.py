@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from dcurate.core.stage import Spec
+from dcurate.endpoints.batch_client import Outcome
+from dcurate.endpoints.config import Question, Request
+from dcurate.endpoints.errors import RequestError
+from dcurate.endpoints.generate import Generate, Result
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.frames.columns import values, with_column, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.batch_client import Outcome
-from dcurate.llm.config import Question, Request
-from dcurate.llm.errors import RequestError
-from dcurate.llm.generate import Generate, Result
 from dcurate.llm.paths import FieldPath
 from dcurate.llm.segmenting import MODES, Segments, segments_of
 from dcurate.text.extract.stop_words import language_name
@@ -58,7 +58,7 @@ class TranslateSegments(Generate):
     are asked for once. Args: those of `Translate`, and those of `Generate`.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> stage = TranslateSegments(client=client, model_name="llama", source_lang="en", target_lang="de")
         >>> stage.outputs()[1]

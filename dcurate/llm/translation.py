@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dcurate.core.stage import CompositeStage, ProcessingStage, Spec
+from dcurate.endpoints.client import AsyncLLMClient
+from dcurate.endpoints.config import GenerationConfig
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.client import AsyncLLMClient
-from dcurate.llm.config import GenerationConfig
 from dcurate.llm.faith import AVERAGE, MARKS, FilterByFaith
 from dcurate.llm.translate import METADATA, PAIRS, TranslateSegments
 
@@ -55,7 +55,7 @@ class Translate(CompositeStage[DocumentBatch, DocumentBatch]):
         PipelineError: arguments that do not fit together.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
         >>> stage = Translate(source_lang="en", target_lang="de", client=client, model_name="llama")
         >>> [inner.name for inner in stage.decompose()]

@@ -13,6 +13,8 @@ import pytest
 
 from dcurate import PipelineError, ResourceError
 from dcurate.core.fingerprint import fingerprint
+from dcurate.endpoints.config import Answer, EmbeddingRequest, Messages, Request
+from dcurate.endpoints.errors import wait_asked
 from dcurate.llm import (
     AnswerCache,
     AsyncLLMClient,
@@ -23,8 +25,6 @@ from dcurate.llm import (
     OpenAIClient,
     RequestError,
 )
-from dcurate.llm.config import Answer, EmbeddingRequest, Messages, Request
-from dcurate.llm.errors import wait_asked
 from dcurate_testing.llm_server import Endpoint, vector_of
 
 HELLO = [{"role": "user", "content": "hello"}]

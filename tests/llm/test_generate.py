@@ -32,9 +32,9 @@ from dcurate import (
     RunError,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.llm import AsyncOpenAIClient, Generate, GenerationConfig, RequestError, batch_client
-from dcurate.llm.batch_client import BatchClient
-from dcurate.llm.config import Request
+from dcurate.endpoints.batch_client import GIVE_UP_AFTER, BatchClient
+from dcurate.endpoints.config import Request
+from dcurate.llm import AsyncOpenAIClient, Generate, GenerationConfig, RequestError
 from dcurate.recipe import load_recipe
 from dcurate_testing.llm_server import Endpoint
 from tests.conftest import ROOT
@@ -220,9 +220,7 @@ def test_a_run_that_ignores_failures_asks_each_row_that_has_an_answer_once(endpo
 
 def test_an_endpoint_that_fails_again_and_again_ends_the_run(endpoint: Endpoint) -> None:
     endpoint.behave(faults=[{"status": 500, "times": 10_000}])
-    with pytest.raises(
-        RunError, match=f"{batch_client.GIVE_UP_AFTER} requests in a row have failed, the last with: model"
-    ):
+    with pytest.raises(RunError, match=f"{GIVE_UP_AFTER} requests in a row have failed, the last with: model"):
         run(said(endpoint, client=client(endpoint, max_retries=0)), texts(*map(str, range(100))))
     assert endpoint.seen.requests < 30
 

@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
+from dcurate.endpoints.structured import first_object
 from dcurate.llm.nemotron_cc import plain_list, qa_pairs
 from dcurate.llm.pii import redacted
 from dcurate.llm.segmenting import segments_of
-from dcurate.llm.structured import first_object
 from dcurate.models.classifiers.aegis_prompt import parse_response
 from tests.growth import SHORT, assert_linear, pairs, singles
 

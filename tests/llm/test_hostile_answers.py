@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dcurate import DocumentBatch, ResourceError
+from dcurate.endpoints.errors import wait_asked
+from dcurate.endpoints.response import model_names
 from dcurate.llm import AsyncOpenAIClient, EndpointEmbedding, Generate, OpenAIClient, RequestError
-from dcurate.llm.errors import wait_asked
-from dcurate.llm.response import model_names
 
 GOOD = {"choices": [{"message": {"content": "good"}, "finish_reason": "stop"}]}
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from dcurate import DocumentBatch, InlineExecutor, Pipeline, PipelineError
+from dcurate.endpoints.config import Request
+from dcurate.endpoints.images import content, data_url
 from dcurate.llm import AsyncOpenAIClient, Generate, GenerationConfig, RequestError
-from dcurate.llm.config import Request
-from dcurate.llm.images import content, data_url
 from dcurate.media.refs import Ref, ref_array
 from dcurate_testing.llm_server import Endpoint
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate import PipelineError
-from dcurate.llm.rate_limit import FIRST_GUESS, Limits, RateLimiter, TokenBucket
+from dcurate.endpoints.rate_limit import FIRST_GUESS, Limits, RateLimiter, TokenBucket
 
 
 @given(st.floats(0.5, 5000), st.lists(st.floats(0, 20), min_size=1, max_size=60))

@@ -8,9 +8,9 @@ from typing import Any
 
 import dcurate
 import dcurate.llm
-from dcurate.llm.batch_client import BatchClient
-from dcurate.llm.config import Answer, GenerationConfig, Messages, Question, Request
-from dcurate.llm.errors import RequestError
+from dcurate.endpoints.batch_client import BatchClient
+from dcurate.endpoints.config import Answer, GenerationConfig, Messages, Question, Request
+from dcurate.endpoints.errors import RequestError
 
 #: Words in an error of a client of a person's own for which NeMo Curator asks again.
 _RATE = ("429", "rate")

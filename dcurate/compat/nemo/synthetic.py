@@ -15,10 +15,10 @@ from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.llm_client import AsksModel, GivenClient
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask
+from dcurate.endpoints.batch_client import BatchClient
+from dcurate.endpoints.config import Answer, GenerationConfig, Question, Request
 from dcurate.frames.columns import values
 from dcurate.llm import nemotron_cc
-from dcurate.llm.batch_client import BatchClient
-from dcurate.llm.config import Answer, GenerationConfig, Question, Request
 from dcurate.llm.nemotron_prompts import ASSISTANT, CAREFUL_ASSISTANT
 from dcurate.llm.nemotron_prompts import DISTILL as DISTILL_PROMPT_TEMPLATE
 from dcurate.llm.nemotron_prompts import DIVERSE_QA as DIVERSE_QA_PROMPT_TEMPLATE

@@ -9,8 +9,8 @@ from typing import Any
 from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.stages import Resources
+from dcurate.endpoints.openai_client import AsyncOpenAIClient
 from dcurate.errors import PipelineError
-from dcurate.llm.openai_client import AsyncOpenAIClient
 
 _LLMCleanupStage: type[Any] = builtin.LLMCleanupStage
 

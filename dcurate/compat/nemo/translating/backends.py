@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from dcurate.llm.event_loop import Loop
+from dcurate.endpoints.event_loop import Loop
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from dcurate.compat.nemo.translating.output import (
 from dcurate.compat.nemo.translating.reassembly import TRANSLATED, ReassemblyStage
 from dcurate.compat.nemo.translating.segmentation import SEGMENTS, SegmentationStage
 from dcurate.compat.nemo.translating.translate import SegmentTranslationStage
-from dcurate.llm.config import GenerationConfig
+from dcurate.endpoints.config import GenerationConfig
 
 _MODES = ("both", "raw", "replaced")
 

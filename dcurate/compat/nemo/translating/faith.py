@@ -14,9 +14,9 @@ from dcurate.compat.nemo.tasks import DocumentBatch
 from dcurate.compat.nemo.translating.fields import merge_faith_scores_into_metadata
 from dcurate.compat.nemo.translating.prompts import language, load_prompt_template
 from dcurate.compat.nemo.translating.reassembly import average
-from dcurate.llm.config import GenerationConfig, Messages
+from dcurate.endpoints.config import GenerationConfig, Messages
+from dcurate.endpoints.structured import first_object
 from dcurate.llm.faith import AVERAGE, MARKS, PARSE_FAILED, SEGMENT_SCORES
-from dcurate.llm.structured import first_object
 
 FAITH_KEYS = list(MARKS)
 _SCORE_COLUMNS = [*MARKS.values(), AVERAGE]

@@ -16,7 +16,7 @@ from dcurate.compat.nemo.translating.backends import TranslationBackend, get_bac
 from dcurate.compat.nemo.translating.prompts import language, load_prompt_template
 from dcurate.compat.nemo.translating.reassembly import ERROR, TIME, TRANSLATED
 from dcurate.compat.nemo.translating.segmentation import SEGMENTS
-from dcurate.llm.config import GenerationConfig, Messages
+from dcurate.endpoints.config import GenerationConfig, Messages
 from dcurate.llm.segmenting import is_translatable
 from dcurate.llm.translate import CLOSES, OPENS
 

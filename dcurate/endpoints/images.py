@@ -6,9 +6,9 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from dcurate.endpoints.errors import RequestError
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values
-from dcurate.llm.errors import RequestError
 from dcurate.media.errors import MediaFault
 from dcurate.media.refs import REF, fetch
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, TypeAlias
 
 import orjson
 
+from dcurate.endpoints.images import characters
 from dcurate.errors import PipelineError, nearest
-from dcurate.llm.images import characters
 
 #: The messages to a chat model, each with a ``role`` and a ``content``.
 Messages: TypeAlias = Sequence[Mapping[str, Any]]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.endpoints.errors import RequestError
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import with_column, with_text, with_texts_each
-from dcurate.llm.errors import RequestError
 
 #: Python types of the value types of a schema, and those of numeric columns.
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
@@ -60,7 +60,7 @@ class AnswerSchema:
         >>> schema.parsed('{"score": 7}')
         Traceback (most recent call last):
         ...
-        dcurate.llm.errors.RequestError: 'score' is 7, above 5, in the answer '{"score": 7}'
+        dcurate.endpoints.errors.RequestError: 'score' is 7, above 5, in the answer '{"score": 7}'
     """
 
     schema: Mapping[str, Any]

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dcurate.endpoints.cache import AnswerCache
+from dcurate.endpoints.config import Answer, EmbeddingRequest, GenerationConfig, Messages, Question, Request
+from dcurate.endpoints.errors import RequestError
+from dcurate.endpoints.rate_limit import Limits, RateLimiter
+from dcurate.endpoints.settings import Configured
 from dcurate.errors import PipelineError, ResourceError
-from dcurate.llm.cache import AnswerCache
-from dcurate.llm.config import Answer, EmbeddingRequest, GenerationConfig, Messages, Question, Request
-from dcurate.llm.errors import RequestError
-from dcurate.llm.rate_limit import Limits, RateLimiter
-from dcurate.llm.settings import Configured
 
 #: Longest wait between two attempts, and the longest that is honoured when the server asks for it.
 LONGEST_WAIT_S = 60.0

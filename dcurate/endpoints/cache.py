@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
+from dcurate.endpoints.config import Answer
 from dcurate.errors import DataError, PipelineError
-from dcurate.llm.config import Answer
 
 _FILE = "answers.sqlite"
 _TABLES = """

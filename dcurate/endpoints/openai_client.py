@@ -16,10 +16,9 @@ from typing import Any
 
 from dcurate.core.extras import needed
 from dcurate.core.redirects import opened_session
-from dcurate.errors import PipelineError, ResourceError, nearest
-from dcurate.llm.cache import AnswerCache
-from dcurate.llm.client import AsyncLLMClient, ConversationFormatter, LLMClient
-from dcurate.llm.config import (
+from dcurate.endpoints.cache import AnswerCache
+from dcurate.endpoints.client import AsyncLLMClient, ConversationFormatter, LLMClient
+from dcurate.endpoints.config import (
     Answer,
     EmbeddingRequest,
     GenerationConfig,
@@ -28,9 +27,9 @@ from dcurate.llm.config import (
     Request,
     encoded,
 )
-from dcurate.llm.errors import RequestError, failed
-from dcurate.llm.event_loop import Loop
-from dcurate.llm.response import (
+from dcurate.endpoints.errors import RequestError, failed
+from dcurate.endpoints.event_loop import Loop
+from dcurate.endpoints.response import (
     LARGEST,
     LARGEST_ERROR,
     LARGEST_VECTOR,
@@ -41,7 +40,8 @@ from dcurate.llm.response import (
     token_count,
     vectors,
 )
-from dcurate.llm.settings import Secret
+from dcurate.endpoints.settings import Secret
+from dcurate.errors import PipelineError, ResourceError, nearest
 from dcurate.redaction import is_secret, without_values
 
 OPENAI_URL = "https://api.openai.com/v1"

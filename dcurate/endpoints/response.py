@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from dcurate.llm.config import Answer
-from dcurate.llm.errors import SAID, RequestError
+from dcurate.endpoints.config import Answer
+from dcurate.endpoints.errors import SAID, RequestError
 from dcurate.redaction import redacted
 
 #: Bytes that are read of a response, compressed and decompressed, besides vectors, and of one with an error status.

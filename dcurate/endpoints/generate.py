@@ -14,16 +14,16 @@ from dcurate.core.batch import Rejection
 from dcurate.core.extras import required_by
 from dcurate.core.resources import Resources
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
+from dcurate.endpoints.batch_client import BatchClient, Outcome
+from dcurate.endpoints.client import AsyncLLMClient, LLMClient
+from dcurate.endpoints.config import Answer, GenerationConfig, Messages, Question, Request
+from dcurate.endpoints.errors import RequestError
+from dcurate.endpoints.images import Picture, content, pictures_of
+from dcurate.endpoints.prompt import Prompt
+from dcurate.endpoints.structured import AnswerSchema
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import rows_at, values, with_text, with_texts_each
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.batch_client import BatchClient, Outcome
-from dcurate.llm.client import AsyncLLMClient, LLMClient
-from dcurate.llm.config import Answer, GenerationConfig, Messages, Question, Request
-from dcurate.llm.errors import RequestError
-from dcurate.llm.images import Picture, content, pictures_of
-from dcurate.llm.prompt import Prompt
-from dcurate.llm.structured import AnswerSchema
 
 #: The column with the error of rows in quarantine.
 ERROR = "_dcurate_error"
@@ -70,7 +70,7 @@ class Generate(ProcessingStage[DocumentBatch, DocumentBatch]):
         PipelineError: arguments that do not fit together.
 
     Examples:
-        >>> from dcurate.llm.openai_client import AsyncOpenAIClient
+        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> stage = Generate(
         ...     prompt="Rate how much one learns from this, from 1 to 5: {text}",
         ...     schema={"score": {"type": "integer", "minimum": 1, "maximum": 5}},

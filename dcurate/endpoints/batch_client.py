@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from dcurate.endpoints.cache import Answers
+from dcurate.endpoints.client import AsyncLLMClient, LLMClient
+from dcurate.endpoints.config import Answer, Question
+from dcurate.endpoints.errors import RequestError
+from dcurate.endpoints.event_loop import Loop
 from dcurate.errors import ResourceError, RunError
-from dcurate.llm.cache import Answers
-from dcurate.llm.client import AsyncLLMClient, LLMClient
-from dcurate.llm.config import Answer, Question
-from dcurate.llm.errors import RequestError
-from dcurate.llm.event_loop import Loop
 
 #: The outcome of a request; None for a row without one.
 Outcome: TypeAlias = Answer | RequestError | None
