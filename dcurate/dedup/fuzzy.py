@@ -15,11 +15,11 @@ from dcurate.dedup.keep import Keep, keep_of
 from dcurate.dedup.minhash import Method, MinHash
 from dcurate.dedup.near import Search, Verification, hashes_of
 from dcurate.dedup.near_stage import EntryWriter, NearDuplicateStage
+from dcurate.dedup.near_texts import NearTexts, with_shingles
 from dcurate.dedup.pairs import CONTENT, KEY, ROW, FindPairs
 from dcurate.dedup.resolve import Action, check_action
 from dcurate.dedup.shingles import Shingles
 from dcurate.dedup.text_writer import TextWriter
-from dcurate.dedup.verify import NearTexts, with_shingles
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import table_of
 from dcurate.frames.text import TextColumn, column_of

@@ -20,24 +20,17 @@ from dcurate.dedup.index import SeenDocuments
 from dcurate.dedup.keep import Keep, ranks_in, with_rank, with_ranks
 from dcurate.dedup.labels import LABEL, LEFT, RIGHT
 from dcurate.dedup.labels import NUMBER as LABELLED
-from dcurate.dedup.minhash import estimated, jaccard
-from dcurate.dedup.near import Search
 from dcurate.dedup.resolve import Action, ApplyClusters, Members
 from dcurate.frames.columns import (
     as_text,
-    lists_of,
     numbers,
     rows_at,
     table_of,
     with_column,
-    with_lists,
     with_values,
 )
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.text import TextColumn, text_column
 from dcurate.fs.stores import Directory
-from dcurate.kernels.cuda import CudaColumn
-from dcurate.kernels.sets import Sets
 from dcurate.kernels.stars import Similarities
 from dcurate.shuffle.keys import equal_edges, scale_keys
 from dcurate.shuffle.merge import with_merged_files
@@ -47,11 +40,9 @@ from dcurate.shuffle.writer import ChunkWriter
 
 Ints = npt.NDArray[np.int64]
 
-REASON = "fuzzy_duplicate"
-
 #: Folders below that of the round, and columns there.
 SETS, PAIRS = "sets/", "pairs/"
-_KEY, _SHINGLES, _WHOLE, _SOURCE = "key", "shingles", "whole", "source"
+_KEY, _SOURCE = "key", "source"
 #: Target bytes of sets and pairs in one partition.
 _BLOCK = 2**25
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -136,29 +127,6 @@ class NearDuplicates(ABC):
             similarity: similarity of each pair.
         """
         return clustered(np.arange(len(ranks)), ranks, *pairs, similarity, how=self.clustering)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NearTexts(NearDuplicates):
-    """The settings of `FuzzyDuplicates`."""
-
-    reason: ClassVar[str] = REASON
-
-    search: Search
-
-    @property
-    def compared(self) -> list[str]:
-        return [self.text_field]
-
-    @property
-    def threshold(self) -> float:
-        return self.search.threshold if self.search.verification != "none" else 0
-
-    def with_features(self, made: Any, table: Any) -> Any:
-        return with_shingles(made, text_column(table, self.text_field), self.search)
-
-    def comparison(self, table: Any, order: Ints) -> Comparison:
-        return CandidateSimilarity.of(table, self.search, order)
 
 
 @dataclass
@@ -275,16 +243,6 @@ class CandidateWriter(ChunkWriter):
         return near.with_features(made, chosen)
 
 
-def with_shingles(made: Any, texts: TextColumn | CudaColumn, search: Search) -> Any:
-    """Add the features of the texts: sets of shingles, or signatures."""
-    if search.verification != "exact":
-        signatures = search.minhash.signatures(texts)
-        bounds = np.arange(len(signatures) + 1) * signatures.shape[1]
-        return with_lists(made, _SHINGLES, bounds, signatures.ravel())
-    sets = search.minhash.sets(texts, np.arange(made.num_rows))
-    return with_column(with_lists(made, _SHINGLES, sets.bounds, sets.values), _WHOLE, sets.whole)
-
-
 def component_keys(labels: Ints) -> npt.NDArray[np.uint64]:
     """Keys for components that are spread over all keys, for any labels."""
     return labels.astype(np.uint64) * _GOLDEN
@@ -345,31 +303,3 @@ def _sources(table: Any, rows: Ints) -> Ints | None:
         return None
     sources = numbers(table, _SOURCE)[rows]
     return np.where(np.isnan(sources), -1, sources).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class CandidateSimilarity:
-    """The similarity of candidates by their gathered features.
-
-    Args:
-        gathered: their sets of shingles, or their signatures, of shape (candidates, hashes).
-        order: the place of each candidate among the gathered rows.
-    """
-
-    gathered: Sets | npt.NDArray[np.uint32]
-    order: Ints
-
-    @classmethod
-    def of(cls, table: Any, search: Search, order: Ints) -> CandidateSimilarity:
-        """The one of a table of candidates."""
-        bounds, shingles = lists_of(table, _SHINGLES)
-        if search.verification == "exact":
-            return cls(Sets(bounds, shingles, numbers(table, _WHOLE)), order)
-        return cls(shingles.reshape(table.num_rows, -1), order)
-
-    def __call__(self, left: Ints, right: Ints) -> npt.NDArray[np.float64]:
-        """The similarity of pairs of candidates."""
-        left, right = self.order[left], self.order[right]
-        if isinstance(self.gathered, Sets):
-            return jaccard(self.gathered, left, right)
-        return estimated(self.gathered, left, right)
