@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.dedup_documents import Array, MadeDocuments
-from dcurate.dedup.candidates import candidate_pairs, pairs_once
-from dcurate.dedup.clusters import clustered
-from dcurate.dedup.components import DiskForest, Edges, forest, merge_forests
+from dcurate.groups.candidates import candidate_pairs, pairs_once
+from dcurate.groups.clusters import clustered
+from dcurate.groups.components import DiskForest, Edges, forest, merge_forests
 
 #: Entries of a range: as many as 128 MiB hold.
 ENTRIES_A_RANGE = 2**23

@@ -22,10 +22,10 @@ from benchmarks.measure import MB, called, machine, save, scratch_folder, table,
 from benchmarks.parity import answer
 from benchmarks.rows import all_rows, read_rows
 from dcurate.dedup import MinHash
-from dcurate.dedup.clusters import Clustering, clustered
 from dcurate.dedup.near import DuplicatePairs, Search
 from dcurate.dedup.quality import MARGIN, Pairs, score_groups, score_pairs, similar_pairs
 from dcurate.frames.text import TextColumn, column_of
+from dcurate.groups.clusters import Clustering, clustered
 from dcurate.kernels.layout import Ints
 
 THRESHOLDS = (0.7, 0.8, 0.9)

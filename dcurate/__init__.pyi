@@ -18,7 +18,6 @@ from .core.stage import processing_stage as processing_stage
 from .dataframe import apply as apply
 from .dedup.bloom import BloomDuplicates as BloomDuplicates
 from .dedup.decontamination import Decontaminate as Decontaminate
-from .dedup.exact import ExactDuplicates as ExactDuplicates
 from .dedup.fuzzy import FuzzyDuplicates as FuzzyDuplicates
 from .dedup.semantic.stage import SemanticDuplicates as SemanticDuplicates
 from .dedup.spans import SpanDuplicates as SpanDuplicates
@@ -34,6 +33,7 @@ from .errors import ResourceError as ResourceError
 from .errors import RunError as RunError
 from .errors import StageError as StageError
 from .frames.document import DocumentBatch as DocumentBatch
+from .groups.exact import ExactDuplicates as ExactDuplicates
 from .io.csv import CsvReader as CsvReader
 from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter

@@ -16,9 +16,7 @@ from dask.core import get_dependencies, istask
 from dcurate.core.part import Part
 from dcurate.core.pipeline import check_columns
 from dcurate.dataframe import check_dask
-from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.fuzzy import FuzzyDuplicates
-from dcurate.dedup.keep import Keep
 from dcurate.dedup.partitions import (
     HIGH,
     KEY,
@@ -43,6 +41,8 @@ from dcurate.frames.columns import numbers
 from dcurate.frames.convert import to_arrow
 from dcurate.frames.partition import check_frame
 from dcurate.frames.shuffled import from_shuffle, to_shuffle
+from dcurate.groups.exact import ExactDuplicates
+from dcurate.groups.keep import Keep
 
 _Stage = ExactDuplicates | FuzzyDuplicates
 #: What is looked for: by name, or as a stage with its settings.
@@ -84,7 +84,7 @@ def deduplicate(
         >>> ddf = dd.from_pandas(pd.DataFrame({"text": ["a", "b", "a"], "n": [1, 2, 3]}), npartitions=2)
         >>> deduplicate(ddf).compute().n.tolist()
         [1, 2]
-        >>> from dcurate.dedup.keep import Highest
+        >>> from dcurate.groups.keep import Highest
         >>> deduplicate(ddf, keep=Highest("n")).compute().n.tolist()
         [2, 3]
     """

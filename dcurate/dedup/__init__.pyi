@@ -1,5 +1,12 @@
 """Public names of `dcurate.dedup` and the modules that define them; `__init__.py` reads this file."""
 
+from dcurate.groups.keep import First as First
+from dcurate.groups.keep import Highest as Highest
+from dcurate.groups.keep import Keep as Keep
+from dcurate.groups.keep import Longest as Longest
+from dcurate.groups.keep import Lowest as Lowest
+from dcurate.groups.keep import Preferred as Preferred
+
 from .bands import Bands as Bands
 from .benchmarks import Benchmark as Benchmark
 from .benchmarks import NgramIndex as NgramIndex
@@ -7,12 +14,6 @@ from .bloom import bloom_state as bloom_state
 from .bloom_filter import BloomState as BloomState
 from .bloom_size import BloomSize as BloomSize
 from .decontamination import TaskDecontamination as TaskDecontamination
-from .keep import First as First
-from .keep import Highest as Highest
-from .keep import Keep as Keep
-from .keep import Longest as Longest
-from .keep import Lowest as Lowest
-from .keep import Preferred as Preferred
 from .minhash import MinHash as MinHash
 from .removal import RemoveDuplicates as RemoveDuplicates
 from .report import DedupReport as DedupReport

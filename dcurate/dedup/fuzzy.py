@@ -10,19 +10,19 @@ import numpy as np
 
 from dcurate.core.stage import NodeInfo, Spec, Stage, WorkerMetadata
 from dcurate.dedup.bands import Bands
-from dcurate.dedup.clusters import Clustering
-from dcurate.dedup.keep import Keep, keep_of
 from dcurate.dedup.minhash import Method, MinHash
 from dcurate.dedup.near import Search, Verification, hashes_of
-from dcurate.dedup.near_stage import EntryWriter, NearDuplicateStage
 from dcurate.dedup.near_texts import NearTexts, with_shingles
-from dcurate.dedup.pairs import CONTENT, KEY, ROW, FindPairs
-from dcurate.dedup.resolve import Action, check_action
 from dcurate.dedup.shingles import Shingles
 from dcurate.dedup.text_writer import TextWriter
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import table_of
 from dcurate.frames.text import TextColumn, column_of
+from dcurate.groups.clusters import Clustering
+from dcurate.groups.keep import Keep, keep_of
+from dcurate.groups.near_stage import EntryWriter, NearDuplicateStage
+from dcurate.groups.pairs import CONTENT, KEY, ROW, FindPairs
+from dcurate.groups.resolve import Action, check_action
 from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
 
 #: Folder of the bands, below that of the round.

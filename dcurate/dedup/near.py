@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.dedup.bands import Bands
-from dcurate.dedup.candidates import candidate_pairs
 from dcurate.dedup.minhash import MinHash, estimated, jaccard
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.convert import to_arrow
 from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import TextColumn, column_of, text_column
+from dcurate.groups.candidates import candidate_pairs
 from dcurate.kernels import cuda_minhash, cuda_sets
 from dcurate.kernels.cuda import CudaColumn, usable
 from dcurate.kernels.hashing import text_hashes

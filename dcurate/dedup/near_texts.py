@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.dedup.near import Search
-from dcurate.dedup.verify import Comparison, Ints, NearDuplicates
 from dcurate.frames.columns import lists_of, numbers, with_column, with_lists
 from dcurate.frames.text import TextColumn, text_column
+from dcurate.groups.verify import Comparison, Ints, NearDuplicates
 from dcurate.kernels.cuda import CudaColumn
 from dcurate.kernels.sets import Sets
 

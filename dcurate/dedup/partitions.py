@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.dedup.candidates import candidate_pairs, pairs_once
-from dcurate.dedup.clusters import clustered
-from dcurate.dedup.components import components, forest
-from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.fuzzy import FuzzyDuplicates
-from dcurate.dedup.keep import keep_of, ranks_in, with_ranks
 from dcurate.dedup.minhash import estimated, jaccard
 from dcurate.dedup.near import hashes_of, texts_of
 from dcurate.frames.columns import lists_of, numbers, rows_at, table_of, with_column, with_lists
 from dcurate.frames.hashes import RowHashes, content_hashes, row_hashes
 from dcurate.frames.text import text_column
+from dcurate.groups.candidates import candidate_pairs, pairs_once
+from dcurate.groups.clusters import clustered
+from dcurate.groups.components import components, forest
+from dcurate.groups.exact import ExactDuplicates
+from dcurate.groups.keep import keep_of, ranks_in, with_ranks
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.sets import Sets
 

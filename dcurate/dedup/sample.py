@@ -8,12 +8,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from dcurate.dedup.clusters import Clustering, clustered
 from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.quality import BANDS, GroupScores, Pairs, score_groups, similar_pairs
 from dcurate.dedup.shingles import Shingles
 from dcurate.errors import DataError, listed
 from dcurate.frames.text import TextColumn, column_of, text_column
+from dcurate.groups.clusters import Clustering, clustered
 from dcurate.io.document_reader import DocumentReader
 from dcurate.kernels.all_pairs import arranged, hashes_of_sets
 from dcurate.kernels.layout import Ints, frozen

@@ -12,13 +12,13 @@ import numpy as np
 
 from dcurate.core.secrets import HidesSecrets
 from dcurate.core.stage import ProcessingStage
-from dcurate.dedup.exact import ExactDuplicates
 from dcurate.dedup.fuzzy import FuzzyDuplicates
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 from dcurate.events import Observer
 from dcurate.frames.columns import numbers, rows_at
 from dcurate.frames.document import DocumentBatch
+from dcurate.groups.exact import ExactDuplicates
 from dcurate.io.output import Mode
 from dcurate.run import AnyStage, Executor, Pipeline, RunResult
 from dcurate.workflows.files import DocumentFiles, joined, writer

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from dcurate.dedup.exact import ExactDuplicates
-from dcurate.dedup.keep import Keep
 from dcurate.errors import PipelineError
+from dcurate.groups.exact import ExactDuplicates
+from dcurate.groups.keep import Keep
 from dcurate.io.output import Mode
 from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow
 from dcurate.workflows.files import DocumentFiles, FileType, check_filetype, warn_unused

@@ -6,13 +6,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from dcurate.dedup.bands import Bands
-from dcurate.dedup.clusters import Clustering
 from dcurate.dedup.fuzzy import FuzzyDuplicates
-from dcurate.dedup.keep import Keep
 from dcurate.dedup.minhash import Method
 from dcurate.dedup.near import Verification
 from dcurate.dedup.shingles import Shingles
 from dcurate.errors import PipelineError
+from dcurate.groups.clusters import Clustering
+from dcurate.groups.keep import Keep
 from dcurate.io.output import Mode
 from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow
 from dcurate.workflows.files import DocumentFiles, FileType, check_filetype, warn_unused

@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from dcurate.core.stage import ProcessingStage, Spec
-from dcurate.dedup.keep import Keep
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.dedup.semantic.stage import SemanticDuplicates
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import with_taken
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import rows_with_values
+from dcurate.groups.keep import Keep
 from dcurate.models.embedders.creator import TextEmbedding
 from dcurate.run import AnyStage
 from dcurate.workflows.deduplication import Deduplication, DeduplicationWorkflow, WithoutColumn

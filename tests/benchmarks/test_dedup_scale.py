@@ -15,9 +15,9 @@ from benchmarks.dedup_documents import MadeDocuments, Proportions
 from benchmarks.dedup_paper import Machines, Paper, PaperRound
 from benchmarks.dedup_scale import given
 from benchmarks.dedup_simulated import Spread, root, simulate, tree
-from dcurate.dedup.candidates import candidate_pairs
-from dcurate.dedup.clusters import clustered
-from dcurate.dedup.components import components
+from dcurate.groups.candidates import candidate_pairs
+from dcurate.groups.clusters import clustered
+from dcurate.groups.components import components
 
 pytestmark = pytest.mark.program
 

@@ -32,9 +32,9 @@ from dcurate import (
     StageError,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.dedup import Bands, Highest, Shingles, labels
+from dcurate.dedup import Bands, Highest, Shingles
 from dcurate.run import Executor
-from tests.dedup.test_exact import write
+from tests.groups.test_exact import write
 from tests.places import records
 
 pytestmark = pytest.mark.cluster
@@ -196,10 +196,10 @@ def test_many_files_are_merged_and_many_forests_level_by_level(action: Any, monk
     texts = documents(7)
     stage = FuzzyDuplicates(action=action, **SURE)
     before = run(stage, texts)
-    monkeypatch.setattr(labels, "FEW_EDGES", 0)
-    monkeypatch.setattr(labels, "FAN_IN", 2)
-    monkeypatch.setattr("dcurate.dedup.near_stage._BLOCK", 2000)
-    monkeypatch.setattr("dcurate.dedup.verify._BLOCK", 5000)
+    monkeypatch.setattr("dcurate.groups.labels.FEW_EDGES", 0)
+    monkeypatch.setattr("dcurate.groups.labels.FAN_IN", 2)
+    monkeypatch.setattr("dcurate.groups.near_stage._BLOCK", 2000)
+    monkeypatch.setattr("dcurate.groups.verify._BLOCK", 5000)
     monkeypatch.setattr("dcurate.shuffle.merge.MOST_READS", 0)
     monkeypatch.setattr("dcurate.shuffle.merge.MERGED_BYTES", 20_000)
     assert sorted(map(repr, run(stage, texts))) == sorted(map(repr, before))

@@ -76,7 +76,7 @@ TYPES: dict[str, pa.DataType] = {
     "dictionary": pa.dictionary(pa.int32(), pa.string()),
     "large dictionary": pa.dictionary(pa.int8(), pa.large_string()),
 }
-PACKAGES = ("dcurate.text", "dcurate.dedup", "dcurate.datasets", "dcurate.io")
+PACKAGES = ("dcurate.text", "dcurate.dedup", "dcurate.groups", "dcurate.datasets", "dcurate.io")
 #: Parts that need arguments.
 MADE: dict[str, Callable[[Path], Any]] = {
     "AddId": lambda folder: AddId("new_id"),

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.dedup.keep import Keep, keep_of
 from dcurate.dedup.semantic.sample import lots
 from dcurate.errors import PipelineError, nearest
+from dcurate.groups.keep import Keep, keep_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -11,12 +11,12 @@ import numpy as np
 
 from dcurate.core.resources import Resources
 from dcurate.core.spec import StageSpec
-from dcurate.dedup.resolve import Action
 from dcurate.dedup.semantic.ranking import Ranking
 from dcurate.dedup.semantic.spill import Vectors
 from dcurate.errors import DataError
 from dcurate.frames.vectors import Matrix
 from dcurate.fs.stores import META_DIR, Directory
+from dcurate.groups.resolve import Action
 from dcurate.shuffle.spill import SpilledRows
 
 #: For stages between rounds: none of the rows that they are given may be left out.

@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
-from dcurate.dedup.resolve import GroupMemberWriter, members_of, naming_twins
 from dcurate.dedup.semantic.clusters import CENTROID, COSINE, STRAIGHT, ComparisonTask, RowsOnDisk
 from dcurate.dedup.semantic.search import ALL_ROWS, SemanticSearch
 from dcurate.frames.columns import numbers, only, rows_at, with_column, with_taken
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import Matrix, array_library, on_host, one_blas_thread
 from dcurate.fs.stores import Directory
+from dcurate.groups.resolve import GroupMemberWriter, members_of, naming_twins
 from dcurate.shuffle.keys import scale_keys
 from dcurate.shuffle.ranges import ShuffleIndex, ShufflePartitions, partition_of
 from dcurate.shuffle.spill import DOC_ID, ID

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dcurate.core.stage import Spec, Stage
-from dcurate.dedup.keep import Keep
-from dcurate.dedup.resolve import Action, SearchForDuplicates, check_action
 from dcurate.dedup.semantic.fit import fit
 from dcurate.dedup.semantic.ranking import Ranking, ranking_of
 from dcurate.dedup.semantic.search import KMeans, SemanticSearch
@@ -16,6 +14,8 @@ from dcurate.dedup.semantic.similar import FLAGS, IDENTIFIED, mark
 from dcurate.dedup.semantic.spill import EmbeddingWriter, Vectors
 from dcurate.errors import PipelineError, nearest
 from dcurate.fs.stores import Directory
+from dcurate.groups.keep import Keep
+from dcurate.groups.resolve import Action, SearchForDuplicates, check_action
 from dcurate.io.partition import parse_bytes
 from dcurate.shuffle.spill import SpilledRows
 

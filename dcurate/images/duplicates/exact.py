@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from dcurate.core.stage import Spec, Stage
-from dcurate.dedup.exact import ExactDuplicates
-from dcurate.dedup.keep import Keep
-from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, SearchForDuplicates
 from dcurate.errors import PipelineError, nearest
+from dcurate.groups.exact import ExactDuplicates
+from dcurate.groups.keep import Keep
+from dcurate.groups.resolve import COLUMNS, FLAGS, Action, SearchForDuplicates
 from dcurate.images.duplicates.reading import DIGEST, FileDigest, ImageReading, PixelDigest
 from dcurate.media.refs import check_has_media
 

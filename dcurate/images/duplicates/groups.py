@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.dedup.clusters import Groups, clustered
-from dcurate.dedup.components import Edges
-from dcurate.dedup.verify import Comparison
+from dcurate.groups.clusters import Groups, clustered
+from dcurate.groups.components import Edges
+from dcurate.groups.verify import Comparison
 from dcurate.kernels.stars import Similarities
 
 #: How groups are made of pairs: `ImageNearDuplicates` says it.

@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.stage import ProcessingStage, Spec, Stage
-from dcurate.dedup.clusters import Groups
-from dcurate.dedup.components import Edges
-from dcurate.dedup.keep import Keep, keep_of
-from dcurate.dedup.labels import LEFT, RIGHT
-from dcurate.dedup.near_stage import EntryWriter, NearDuplicateStage
-from dcurate.dedup.pairs import CONTENT, KEY, ROW
-from dcurate.dedup.resolve import Action, check_action
-from dcurate.dedup.verify import Comparison, NearDuplicates
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import numbers, only, rows_at, table_of, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import rows_with_values
+from dcurate.groups.clusters import Groups
+from dcurate.groups.components import Edges
+from dcurate.groups.keep import Keep, keep_of
+from dcurate.groups.labels import LEFT, RIGHT
+from dcurate.groups.near_stage import EntryWriter, NearDuplicateStage
+from dcurate.groups.pairs import CONTENT, KEY, ROW
+from dcurate.groups.resolve import Action, check_action
+from dcurate.groups.verify import Comparison, NearDuplicates
 from dcurate.images.duplicates.fingerprint import BITS, FINGERPRINT, Fingerprints
 from dcurate.images.duplicates.groups import ImageClustering, guarded
 from dcurate.images.duplicates.parts import HashPairs, Parts

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import PipelineError
-from dcurate.dedup.components import Edges, components
+from dcurate.groups.components import Edges, components
 from dcurate.images.duplicates.fingerprint import Fingerprints, structure_hash
 from dcurate.images.duplicates.groups import guarded
 from dcurate.images.duplicates.parts import Hashes, Parts

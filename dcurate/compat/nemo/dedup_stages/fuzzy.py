@@ -30,7 +30,6 @@ from dcurate.compat.nemo.stages import ProcessingStage
 from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask, Task
 from dcurate.compat.nemo.text import with_normalized
 from dcurate.dedup.bands import Bands
-from dcurate.dedup.components import components, forest
 from dcurate.dedup.minhash import MinHash
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.dedup.semantic.sample import lots
@@ -48,6 +47,7 @@ from dcurate.frames.columns import (
 )
 from dcurate.frames.hashes import rows_with_values
 from dcurate.frames.text import text_column
+from dcurate.groups.components import components, forest
 
 _BAND = "_dcurate_band"
 _log = logging.getLogger("dcurate.compat.nemo")

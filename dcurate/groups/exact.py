@@ -10,13 +10,13 @@ import numpy as np
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import ProcessingStage, Spec, Stage
-from dcurate.dedup.keep import First, Keep, keep_of, ranks_in, with_ranks
-from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, ApplyClusters, Members, SearchForDuplicates, check_action
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import nulls, numbers, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import NORMAL_FORMS, content_hashes, row_hashes
 from dcurate.fs.stores import Directory
+from dcurate.groups.keep import First, Keep, keep_of, ranks_in, with_ranks
+from dcurate.groups.resolve import COLUMNS, FLAGS, Action, ApplyClusters, Members, SearchForDuplicates, check_action
 from dcurate.io.files import is_names
 from dcurate.shuffle.merge import with_merged_files
 from dcurate.shuffle.ranges import FILE, ShuffleIndex

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.dedup.components import positions
 from dcurate.errors import PipelineError, nearest
+from dcurate.groups.components import positions
 from dcurate.kernels.layout import Ints, frozen
 from dcurate.kernels.stars import Links, Similarities, similarity_to, stars
 from dcurate.kernels.union_find import joined, roots

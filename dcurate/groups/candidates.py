@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.dedup.components import Edges, each_once
 from dcurate.errors import PipelineError
+from dcurate.groups.components import Edges, each_once
 from dcurate.kernels.layout import Ints, Words, frozen
 from dcurate.kernels.pairs import LEADERS, Entries, bucket_pairs, pairs_at_most
 

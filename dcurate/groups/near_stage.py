@@ -11,13 +11,13 @@ import numpy as np
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import Spec, Stage
-from dcurate.dedup.index import SeenDocuments
-from dcurate.dedup.keep import Keep
-from dcurate.dedup.pairs import KEY, PairUp
-from dcurate.dedup.resolve import COLUMNS, FLAGS, Action, SearchForDuplicates
-from dcurate.dedup.verify import NearDuplicates
 from dcurate.frames.columns import as_text, nulls, only
 from dcurate.fs.stores import Directory
+from dcurate.groups.index import SeenDocuments
+from dcurate.groups.keep import Keep
+from dcurate.groups.pairs import KEY, PairUp
+from dcurate.groups.resolve import COLUMNS, FLAGS, Action, SearchForDuplicates
+from dcurate.groups.verify import NearDuplicates
 from dcurate.shuffle.merge import with_merged_files
 from dcurate.shuffle.ranges import ShuffleIndex
 from dcurate.shuffle.spill import ID, SpilledRows, SpillWriter, identified

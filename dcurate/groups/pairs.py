@@ -8,14 +8,14 @@ from typing import Any
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
-from dcurate.dedup.candidates import candidate_pairs
-from dcurate.dedup.components import forest
-from dcurate.dedup.labels import FOREST, LEFT, RIGHT, Forests, ForestWriter, LabelWriter, edge_tables
-from dcurate.dedup.labels import KEY as LABEL_KEY
-from dcurate.dedup.verify import GatherCandidates, NearDuplicates
 from dcurate.frames.columns import numbers, table_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
+from dcurate.groups.candidates import candidate_pairs
+from dcurate.groups.components import forest
+from dcurate.groups.labels import FOREST, LEFT, RIGHT, Forests, ForestWriter, LabelWriter, edge_tables
+from dcurate.groups.labels import KEY as LABEL_KEY
+from dcurate.groups.verify import GatherCandidates, NearDuplicates
 from dcurate.shuffle.keys import scale_keys
 from dcurate.shuffle.merge import with_merged_files
 from dcurate.shuffle.ranges import FILE, ShuffleIndex, ShufflePartitions, file_names

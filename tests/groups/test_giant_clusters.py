@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.dedup.giant_clusters import WHOLE, GiantCluster, giant_clusters_of, large_groups
+from dcurate.groups.giant_clusters import WHOLE, GiantCluster, giant_clusters_of, large_groups
 
 
 @settings(deadline=None)

@@ -25,7 +25,7 @@ from dcurate import (
     deduplicate,
 )
 from dcurate.dedup import Highest, Keep, Lowest, Preferred
-from dcurate.dedup.keep import ranks_in, with_ranks
+from dcurate.groups.keep import ranks_in, with_ranks
 
 DAY, NEXT = dt.date(2024, 5, 6), dt.date(2024, 5, 7)
 WHEN, LATER = dt.datetime(2024, 5, 6, 7, 8, 9, 999998), dt.datetime(2024, 5, 6, 7, 8, 9, 999999)

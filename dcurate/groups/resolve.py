@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
-from dcurate.dedup.giant_clusters import GiantCluster, LargeGroups, giant_clusters_of, large_groups
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import (
     as_text,
@@ -26,6 +25,7 @@ from dcurate.frames.columns import (
 )
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
+from dcurate.groups.giant_clusters import GiantCluster, LargeGroups, giant_clusters_of, large_groups
 from dcurate.io.parquet import ParquetWriter
 from dcurate.io.rejections import DUPLICATE_OF
 from dcurate.shuffle.keys import scale_keys

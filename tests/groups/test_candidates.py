@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import PipelineError
-from dcurate.dedup.candidates import Candidates, candidate_pairs, pairs_once
-from dcurate.dedup.components import components
-from tests.dedup.graphs import Edge, columns, graphs
+from dcurate.groups.candidates import Candidates, candidate_pairs, pairs_once
+from dcurate.groups.components import components
+from tests.groups.graphs import Edge, columns, graphs
 
 Row = tuple[int, int]
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import PipelineError
-from dcurate.dedup.clusters import Groups, clustered
-from tests.dedup.graphs import Edge, columns, component_of, graphs
+from dcurate.groups.clusters import Groups, clustered
+from tests.groups.graphs import Edge, columns, component_of, graphs
 
 ranks_of = st.lists(st.sampled_from([0.0, 1.0, 2.5, math.inf, math.nan]), min_size=42, max_size=42)
 

@@ -13,14 +13,6 @@ import numpy.typing as npt
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
-from dcurate.dedup.candidates import pairs_once
-from dcurate.dedup.clusters import Clustering, Groups, clustered
-from dcurate.dedup.components import Edges
-from dcurate.dedup.index import SeenDocuments
-from dcurate.dedup.keep import Keep, ranks_in, with_rank, with_ranks
-from dcurate.dedup.labels import LABEL, LEFT, RIGHT
-from dcurate.dedup.labels import NUMBER as LABELLED
-from dcurate.dedup.resolve import Action, ApplyClusters, Members
 from dcurate.frames.columns import (
     as_text,
     numbers,
@@ -31,6 +23,14 @@ from dcurate.frames.columns import (
 )
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
+from dcurate.groups.candidates import pairs_once
+from dcurate.groups.clusters import Clustering, Groups, clustered
+from dcurate.groups.components import Edges
+from dcurate.groups.index import SeenDocuments
+from dcurate.groups.keep import Keep, ranks_in, with_rank, with_ranks
+from dcurate.groups.labels import LABEL, LEFT, RIGHT
+from dcurate.groups.labels import NUMBER as LABELLED
+from dcurate.groups.resolve import Action, ApplyClusters, Members
 from dcurate.kernels.stars import Similarities
 from dcurate.shuffle.keys import equal_edges, scale_keys
 from dcurate.shuffle.merge import with_merged_files

@@ -11,11 +11,11 @@ import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import SourceStage
-from dcurate.dedup.components import DiskForest, Edges, merge_forests
 from dcurate.frames.columns import numbers, table_of, values
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
+from dcurate.groups.components import DiskForest, Edges, merge_forests
 from dcurate.shuffle.chunks import read_chunks, read_index, read_indexes
 from dcurate.shuffle.keys import scale_keys
 from dcurate.shuffle.ranges import partition_of

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import PipelineError, ResourceError
-from dcurate.dedup.components import Components, DiskForest, Edges, components, forest, merge_forests, positions
-from tests.dedup.graphs import Edge, columns, component_of, graphs
+from dcurate.groups.components import Components, DiskForest, Edges, components, forest, merge_forests, positions
+from tests.groups.graphs import Edge, columns, component_of, graphs
 
 small_graphs = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40)
 
