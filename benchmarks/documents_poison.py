@@ -38,7 +38,7 @@ from dcurate import (
 from dcurate.core.pipeline import AnyStage
 from dcurate.documents import PdfExtract
 from dcurate.documents.child import WARM
-from dcurate.media.refs import Ref, ref_array
+from dcurate.media import FileReading, Ref, ref_array
 
 #: Seconds that a PDF may take, and how long all of it may take: two tries, and two starts of a process.
 TIMEOUT_S, STARTS_S = 20.0, 10.0
@@ -141,7 +141,7 @@ def _batch(paths: list[Path]) -> DocumentBatch:
 def _cpu(first: Path, work: Callable[[PdfExtract], Any]) -> tuple[float, Any]:
     """Seconds of CPU of a stage, its processes included, that reads a file and does a piece of work; and its result."""
     before = _used()
-    stage = PdfExtract(timeout_s=TIMEOUT_S)
+    stage = PdfExtract(reading=FileReading(timeout_s=TIMEOUT_S))
     stage.process(_batch([first]))
     result = work(stage)
     stage.teardown()
@@ -221,7 +221,11 @@ def run_many(input_dir: str | Path, files: int) -> dict[str, Any]:
                 shutil.copyfile(source, inputs / f"{number:06d}.pdf")
             begun, out = time.monotonic(), Path(scratch, f"{name}-out")
             before = _used()
-            stages: list[AnyStage] = [PdfReader(str(inputs)), PdfExtract(timeout_s=TIMEOUT_S), JsonlWriter(str(out))]
+            stages: list[AnyStage] = [
+                PdfReader(str(inputs)),
+                PdfExtract(reading=FileReading(timeout_s=TIMEOUT_S)),
+                JsonlWriter(str(out)),
+            ]
             with LocalCluster(n_workers=2), _Memory() as memory:
                 Pipeline(name, stages=stages).run(DaskExecutor(), observers=[])
             report = read_run(str(out)).report

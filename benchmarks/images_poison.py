@@ -21,7 +21,7 @@ import zstandard
 from benchmarks.measure import job, measure
 from dcurate import InlineExecutor, MediaReader, ParquetWriter, Pipeline
 from dcurate.core.pipeline import AnyStage
-from dcurate.images import ImageInfo, ImageSignals
+from dcurate.images import ImageInfo, ImageReading, ImageSignals
 
 #: Columns of the truth.
 _FILE, _EXPECT = "file", "expect"
@@ -55,7 +55,7 @@ def _looked_at(archives: str, sandbox: bool) -> dict[str, Any]:
         stages: list[AnyStage] = [
             MediaReader(archives),
             ImageInfo(),
-            ImageSignals(sandbox=sandbox, timeout_s=20),
+            ImageSignals(reading=ImageReading(sandbox=sandbox, timeout_s=20 if sandbox else None)),
             ParquetWriter(output),
         ]
         Pipeline("poison", stages=stages).run(InlineExecutor(), observers=[])

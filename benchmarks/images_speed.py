@@ -30,6 +30,7 @@ from benchmarks.measure import ROOT, CommandError, measure
 from dcurate import DocumentBatch
 from dcurate.images import ImageInfo, ImageSignals
 from dcurate.images.signals import SHORT_SIDE
+from dcurate.media import File
 from dcurate.media.image.pixels import decode
 from dcurate.media.refs import REF, Ref, fetch, ref_array
 
@@ -125,7 +126,7 @@ def _decoded(files: Sequence[bytes]) -> None:
 
 def _each(stage: ImageSignals, files: Sequence[bytes]) -> None:
     for data in files:
-        stage.look([data])
+        stage.look([File(data, len(data))])
 
 
 def _looked_at(files: Sequence[bytes], info: ImageInfo, signals: ImageSignals) -> None:

@@ -125,18 +125,3 @@ def _mean(pages: Sequence[Mapping[str, Any]], name: str, weights: Sequence[int] 
 
 def _rounded(value: float) -> float:
     return round(value, 4)
-
-
-def with_columns(rows: pa.Table, found: pa.Table) -> pa.Table:
-    """Return rows with further columns, in place of columns of the same names.
-
-    Examples:
-        >>> with_columns(pa.table({"a": [1], "b": [2]}), pa.table({"b": ["x"]})).to_pylist()
-        [{'a': 1, 'b': 'x'}]
-    """
-    for name in found.column_names:
-        if name in rows.column_names:
-            rows = rows.set_column(rows.column_names.index(name), name, found[name])
-        else:
-            rows = rows.append_column(name, found[name])
-    return rows

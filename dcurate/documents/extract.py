@@ -10,20 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.core.stage import Spec, WorkerMetadata
-from dcurate.documents.columns import DOCUMENT, document_columns, with_columns
+from dcurate.documents.columns import DOCUMENT, document_columns
 from dcurate.documents.columns import PAGE as PAGE_SIGNALS
 from dcurate.documents.interleaved import PAGE, interleaved_table
 from dcurate.documents.losses import counted
-from dcurate.documents.stage import RECYCLE_ITEMS, FileExtract
+from dcurate.documents.stage import FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
+from dcurate.media.heads import File
 from dcurate.media.interleaved.schema import SCHEMA
 from dcurate.media.ocr.files import model_files
 from dcurate.media.refs import BYTES, REF, refs_of
-from dcurate.media.sandbox import ChildAnswer, Sandbox
+from dcurate.media.sandbox import ChildAnswer
+from dcurate.media.stage import with_columns
 
 #: What the text of a row is.
 Output: TypeAlias = Literal["text", "markdown", "interleaved"]
@@ -31,10 +32,6 @@ Output: TypeAlias = Literal["text", "markdown", "interleaved"]
 #: Which pages are read by OCR, and where pages go that OCR cannot read.
 Ocr: TypeAlias = Literal["off", "auto", "always"]
 Hard: TypeAlias = Literal["set aside", "vision"]
-
-#: What the child process does, and its limits in seconds and bytes, without OCR and with it.
-_READ, _READ_WITH_OCR = "dcurate.documents.child:read_pdf", "dcurate.documents.ocr.child:read_pdf_with_ocr"
-_TIMEOUT_S, _MEMORY = (60.0, 600.0), ("1GiB", "3GiB")
 
 #: The reason for which a file without pages is dropped; it is whole, and there is nothing to read in it.
 NO_PAGES = "no pages"
@@ -96,12 +93,7 @@ class PdfExtract(FileExtract):
             the text, where they are on the page.
         repair: whether a file that was cut off is read as far as it goes.
         password: for encrypted files; None for none.
-        timeout_s: seconds of CPU time that one PDF may take, and ten times as many by the clock; None for 60, and 600
-            with OCR.
-        memory: bytes that the child process may take for one, or text such as ``"1GiB"``; None for 1 GiB, and
-            3 GiB with OCR.
-        largest_file: a larger one goes to quarantine as ``"too large"``.
-        storage_options: for fsspec.
+        reading: limits of each PDF; `timeout_s` is 60 and `memory` 1 GiB unless given, with OCR 600 and 3 GiB.
 
     Raises:
         PipelineError: a setting out of range.
@@ -109,13 +101,14 @@ class PdfExtract(FileExtract):
     Examples:
         >>> import pyarrow as pa
         >>> from dcurate import DocumentBatch
+        >>> from dcurate.media import FileReading
         >>> page = b"<</Type/Page/Parent 2 0 R/Contents 4 0 R/MediaBox[0 0 99 99]/Resources<</Font<</F 5 0 R>>>>>>"
         >>> parts = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Count 1/Kids[3 0 R]>>", page]
         >>> parts += [b"<</Length 33>>stream\nBT /F 9 Tf 9 50 Td (A word) Tj ET \nendstream"]
         >>> parts += [b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"]
         >>> objects = b"".join(b"%d 0 obj\n%b\nendobj\n" % each for each in enumerate(parts, 1))
         >>> pdf = b"%PDF-1.4\n" + objects + b"trailer<</Root 1 0 R>>\n%%EOF"
-        >>> stage = PdfExtract(timeout_s=20)
+        >>> stage = PdfExtract(reading=FileReading(timeout_s=20))
         >>> batch = DocumentBatch(data=pa.table({"bytes": pa.array([pdf, b"<html>"], pa.large_binary())}))
         >>> found = stage.process(batch)
         >>> found.to_arrow().select(["text", "n_pages", "truncated"]).to_pylist(), found.rejections[0].reason
@@ -140,13 +133,9 @@ class PdfExtract(FileExtract):
     forms: bool = True
     repair: bool = True
     password: str | None = None
-    timeout_s: float | None = None
-    memory: int | str | None = None
-    largest_file: int | str = "256MiB"
-    storage_options: dict[str, Any] | None = None
     name: str = "pdf_extract"
 
-    _reader: ClassVar[str] = "PdfReader"
+    readers: ClassVar[str] = "PdfReader"
 
     def __post_init__(self) -> None:
         if self.output not in get_args(Output):
@@ -159,11 +148,7 @@ class PdfExtract(FileExtract):
         for argument, allowed in (("ocr", get_args(Ocr)), ("hard", get_args(Hard))):
             if getattr(self, argument) not in allowed:
                 raise PipelineError(f"{self.name}: {argument}={getattr(self, argument)!r} is none of {listed(allowed)}")
-        if self.timeout_s is not None and not self.timeout_s > 0:
-            raise PipelineError(f"{self.name}: timeout_s={self.timeout_s!r} must be above zero")
-        if self.memory is not None:
-            parse_bytes(self.memory, f"{self.name}: memory")
-        parse_bytes(self.largest_file, f"{self.name}: largest_file")
+        super().__post_init__()
 
     def requires(self) -> dict[str, str]:
         return {"pypdfium2": "documents", **({} if self.ocr == "off" else {"onnxruntime": "documents"})}
@@ -175,7 +160,7 @@ class PdfExtract(FileExtract):
         return [] if self.output == "interleaved" else ["truncated"]
 
     def dropped_columns(self) -> list[str]:
-        return [REF, BYTES] if self.output == "interleaved" else [BYTES]
+        return [REF, BYTES] if self.output == "interleaved" else super().dropped_columns()
 
     def outputs(self) -> Spec:
         if self.output == "interleaved":
@@ -187,18 +172,12 @@ class PdfExtract(FileExtract):
             model_files(self.ocr_models)  # raises here if there are none
         super().setup(worker_metadata)
 
-    def _new_sandbox(self) -> Sandbox:
-        return Sandbox(
-            _READ if self.ocr == "off" else _READ_WITH_OCR,
-            self._options(),
-            timeout_s=self.timeout_s or _TIMEOUT_S[self.ocr != "off"],
-            memory_bytes=parse_bytes(self.memory or _MEMORY[self.ocr != "off"]),
-            recycle_items=RECYCLE_ITEMS,
-        )
+    def look(self, files: Sequence[File]) -> Sequence[Any]:
+        return [_judged(answer) for answer in self.called([file.data for file in files])]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """The rows of PDFs that could be read; the others are in its rejections."""
-        read = [_judged(answer) for answer in self._answers(task)]
+        read = self.answers(DocumentBatch.given(task).to_arrow())
         result = quarantined(task, read, self.name)
         empty = pa.array([answer is None for answer in read if not isinstance(answer, MediaFault)], pa.bool_())
         rows = result.to_arrow()
@@ -212,7 +191,17 @@ class PdfExtract(FileExtract):
         lost = counted(answer.value["losses"] for answer in answers)
         return replace(result, data=rows, rejections=(*result.rejections, *dropped), found=lost)
 
-    def _options(self) -> dict[str, Any]:
+    @property
+    def function(self) -> str:
+        package = "dcurate.documents"
+        return f"{package}.child:read_pdf" if self.ocr == "off" else f"{package}.ocr.child:read_pdf_with_ocr"
+
+    @property
+    def default_limits(self) -> tuple[float, int | str]:
+        return (60.0, "1GiB") if self.ocr == "off" else (600.0, "3GiB")
+
+    @property
+    def options(self) -> Mapping[str, Any]:
         return {
             "output": self.output,
             "markdown": self.output != "text",

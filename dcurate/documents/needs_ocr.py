@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from dcurate.core.stage import ProcessingStage, Spec
-from dcurate.documents.columns import PAGE, with_columns
+from dcurate.documents.columns import PAGE
 from dcurate.documents.router import decide
 from dcurate.documents.routes import OCR, ROUTES, TEXT
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import column_of
 from dcurate.frames.document import DocumentBatch
+from dcurate.media.stage import with_columns
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from dcurate.core.stage import Spec, WorkerMetadata
-from dcurate.documents.columns import PAGE, SPAN, with_columns
+from dcurate.documents.columns import PAGE, SPAN
 from dcurate.documents.conventions import CONVENTIONS, Convention, PageAnswer
 from dcurate.documents.routes import ASIDE, VISION
 from dcurate.documents.vision_child import wanted
@@ -23,6 +23,7 @@ from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.refs import BYTES, REF, fetch, has_media
 from dcurate.media.sandbox import ChildAnswer, Sandbox
+from dcurate.media.stage import with_columns
 
 #: Characters of the text of the file that go with a picture.
 _ANCHOR = 6000

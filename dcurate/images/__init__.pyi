@@ -4,7 +4,6 @@ from .duplicates.decontaminate import BenchmarkImages as BenchmarkImages
 from .duplicates.decontaminate import ImageDecontaminate as ImageDecontaminate
 from .duplicates.exact import ImageExactDuplicates as ImageExactDuplicates
 from .duplicates.near import ImageNearDuplicates as ImageNearDuplicates
-from .duplicates.reading import ImageReading as ImageReading
 from .info import ImageInfo as ImageInfo
 from .interleaved.filters import FilterInterleavedByAspectRatio as FilterInterleavedByAspectRatio
 from .interleaved.filters import FilterInterleavedByBlur as FilterInterleavedByBlur
@@ -17,6 +16,7 @@ from .interleaved.texts import OnTexts as OnTexts
 from .interleaved.webdataset import InterleavedWebDatasetReader as InterleavedWebDatasetReader
 from .interleaved.write import InterleavedParquetWriter as InterleavedParquetWriter
 from .interleaved.write import InterleavedWebDatasetWriter as InterleavedWebDatasetWriter
+from .reading import ImageReading as ImageReading
 from .signals import ImageSignals as ImageSignals
 
 __all__: list[str]

@@ -1,4 +1,4 @@
-"""What the child process of `ImageSignals` calls. The kernels load with the module, before the first picture."""
+"""What `ImageSignals` calls for each picture. The kernels load with the module, before the first picture."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ warm_up()
 
 
 def look_at(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Decode and measure a picture in a child process; see `dcurate.media.sandbox.Sandbox`.
+    """Decode and measure a picture.
 
     Raises:
         MediaError: it cannot be decoded.
     """
     picture = decode(data, SHORT_SIDE, max_pixels=options["max_pixels"])
-    measured, hashes = measured_picture(picture)
+    measured, hashes = measured_picture(picture, options["hashes"])
+    pixels = pixel_hash(picture) if options["hashes"] else b""
     shares = shares_of(picture, options["qr"], options["text"], options["text_models"])
-    return {"truncated": picture.truncated, "shares": shares}, [measured.tobytes(), hashes, pixel_hash(picture)]
+    return {"truncated": picture.truncated, "shares": shares}, [measured.tobytes(), hashes, pixels]

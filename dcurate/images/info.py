@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dcurate.images.media_stage import PictureStage
 from dcurate.images.properties import count_frames, date_of, jpeg_quality
-from dcurate.media.errors import MediaError, MediaFault
-from dcurate.media.heads import Head, heads
+from dcurate.images.reading import LIBRARIES
+from dcurate.media.errors import MediaError
+from dcurate.media.heads import File
 from dcurate.media.image.headers import format_of, read_header
-from dcurate.media.refs import LARGEST_FILE
+from dcurate.media.stage import FileStage
 
 _COLUMNS: dict[str, pa.DataType] = {
     "format": pa.string(),
@@ -37,7 +37,7 @@ _HEADED = frozenset(("jpeg", "bmp", "ppm", "qoi"))
 
 
 @dataclass
-class ImageInfo(PictureStage):
+class ImageInfo(FileStage):
     """Add what the header of each picture says; nothing is decoded.
 
     The columns, after ``image_``: ``format`` (``jpeg``, ``png``, ...: by content, not by name), ``width``, ``height``
@@ -55,8 +55,7 @@ class ImageInfo(PictureStage):
 
     Args:
         prefix: comes before the name of every column.
-        max_file_bytes: a larger file goes to quarantine as ``too large``, and is not read.
-        storage_options: for fsspec.
+        reading: limits; no image is decoded, so that there is no child process.
         name: name of the stage.
 
     Examples:
@@ -74,46 +73,40 @@ class ImageInfo(PictureStage):
     """
 
     prefix: str = "image_"
-    max_file_bytes: int = LARGEST_FILE
-    storage_options: Mapping[str, Any] | None = None
     name: str = "image_info"
 
-    columns: ClassVar[Mapping[str, pa.DataType]] = _COLUMNS
+    reads_heads: ClassVar[bool] = True
+    limits_heads: ClassVar[bool] = True
 
-    def files(self, rows: pa.Table) -> Iterator[tuple[int, list[Any]]]:
-        yield from heads(rows, _says_all, limit=self.max_file_bytes, storage_options=self.storage_options)
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        return {self.prefix + name: kind for name, kind in _COLUMNS.items()}
 
-    def look(self, files: Sequence[Head]) -> Sequence[Sequence[Any] | MediaFault]:
-        return [_info(*head) for head in files]
+    def requires(self) -> dict[str, str]:
+        return LIBRARIES
 
+    def is_enough(self, head: bytes) -> bool:
+        try:
+            return format_of(head) in _HEADED and read_header(head).width > 0
+        except MediaError:
+            return False
 
-def _says_all(head: bytes) -> bool:
-    """Whether the first bytes of a file hold all of its properties."""
-    try:
-        return format_of(head) in _HEADED and read_header(head).width > 0
-    except MediaError:
-        return False
-
-
-def _info(data: bytes, size: int) -> Sequence[Any] | MediaFault:
-    try:
-        header = read_header(data)
-    except MediaError as error:
-        return error.fault
-    width, height = header.upright
-    return (
-        header.format,
-        width,
-        height,
-        min(width, height),
-        width / height,
-        header.mode,
-        header.bits,
-        header.orientation,
-        date_of(header.exif),
-        header.icc,
-        count_frames(data, header.format),
-        jpeg_quality(header),
-        size,
-        size / (width * height),
-    )
+    def read(self, file: File) -> Sequence[Any]:
+        header = read_header(file.data)
+        width, height = header.upright
+        return (
+            header.format,
+            width,
+            height,
+            min(width, height),
+            width / height,
+            header.mode,
+            header.bits,
+            header.orientation,
+            date_of(header.exif),
+            header.icc,
+            count_frames(file.data, header.format),
+            jpeg_quality(header),
+            file.size,
+            file.size / (width * height),
+        )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,23 +12,19 @@ import pyarrow as pa
 import xxhash
 
 from dcurate.core.stage import NodeInfo, WorkerMetadata
-from dcurate.errors import PipelineError
 from dcurate.images.hashes import COSINES
-from dcurate.images.media_stage import PictureStage
 from dcurate.images.qr import qr_share
+from dcurate.images.reading import LIBRARIES, ImageReading
 from dcurate.images.text_share import text_share
 from dcurate.kernels.pictures import HASH_BYTES, MEASURED, measure
-from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.image.headers import Header
-from dcurate.media.image.pixels import MAX_PIXELS, Picture, decode
+from dcurate.media.image.pixels import Picture
 from dcurate.media.ocr.files import model_files
-from dcurate.media.refs import LARGEST_FILE
-from dcurate.media.sandbox import Sandbox
+from dcurate.media.sandbox import ChildAnswer
+from dcurate.media.stage import FileStage
 
 #: Shorter side that pictures are reduced to, at least: signals and pixel hashes are of pictures of this size.
 SHORT_SIDE = 256
-#: Decodes and measures a picture in a child process.
-DECODER = "dcurate.images.child:look_at"
 #: Hashes in the order in which `measure` fills them in.
 _HASHES = ("ahash", "dhash", "phash", "pdq")
 _GRAY = MEASURED.index("gray")
@@ -38,7 +33,7 @@ _TRUNCATED = "truncated pictures"
 
 
 @dataclass
-class ImageSignals(PictureStage):
+class ImageSignals(FileStage):
     """Add signals and hashes of each picture; each is decoded once, at a reduced scale.
 
     Pictures are reduced by the power of two that leaves 256 to 511 pixels along the shorter side; smaller ones are
@@ -63,9 +58,10 @@ class ImageSignals(PictureStage):
     much there is to hash: hashes of pictures below about 50 say little.
 
     A picture that cannot be decoded goes to quarantine with the reason. So does one of more than `max_pixels`, by its
-    header, before it is decoded. A decoder that hangs or ends its process costs one row: with ``sandbox=True`` right
-    away, as pictures are decoded in a child process with limits of time and memory; else the engine runs the batch
-    again, in parts, until it has found the row, where the run ignores failures.
+    header, before it is decoded. A decoder that hangs or ends its process costs one row: with
+    ``reading=ImageReading(sandbox=True)`` right away, as pictures are decoded in a child process with limits of time
+    and memory; else the engine runs the batch again, in parts, until it has found the row, where the run ignores
+    failures.
 
     Args:
         prefix: comes before the name of every column.
@@ -74,16 +70,10 @@ class ImageSignals(PictureStage):
         text: whether to look for lines of text.
         text_models: the folder of PP-OCR models in ONNX format; None for those of the package `rapidocr`, which need
             no other package: ``pip install --no-deps rapidocr``.
-        sandbox: decode in a child process. It takes about 0.1 ms a picture, and two copies of its bytes.
-        max_pixels: most pixels of a picture, as stored.
-        max_file_bytes: a larger file goes to quarantine as ``too large``, and is not read.
-        timeout_s: seconds of CPU time for a picture in the sandbox, and ten times as many by the clock.
-        memory_bytes: memory of the sandbox.
-        storage_options: for fsspec.
+        reading: limits, and whether images are decoded in a child process.
         name: name of the stage.
 
     Raises:
-        PipelineError: a limit of no pixels, or of no seconds.
         ResourceError: from `setup`, if there are no models that find text.
 
     Examples:
@@ -103,20 +93,12 @@ class ImageSignals(PictureStage):
     qr: bool = False
     text: bool = False
     text_models: str | None = None
-    sandbox: bool = False
-    max_pixels: int = MAX_PIXELS
-    max_file_bytes: int = LARGEST_FILE
-    timeout_s: float = 60.0
-    memory_bytes: int = 2**31
-    storage_options: Mapping[str, Any] | None = None
+    reading: ImageReading = field(default_factory=ImageReading)
     name: str = "image_signals"
 
-    def __post_init__(self) -> None:
-        if self.max_pixels < 1 or not 0 < self.timeout_s < math.inf:
-            raise PipelineError(
-                f"ImageSignals(max_pixels={self.max_pixels!r}, timeout_s={self.timeout_s!r}): give numbers above 0"
-            )
-        self._child: Sandbox | None = None
+    function: ClassVar[str] = "dcurate.images.child:look_at"
+    takes: ClassVar[type[ImageReading]] = ImageReading
+    in_child: ClassVar[Literal["always", "on request"]] = "on request"
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
@@ -125,23 +107,28 @@ class ImageSignals(PictureStage):
         names |= dict.fromkeys(self._shares, pa.float64())
         if self.hashes:
             names |= {"detail": pa.float64()} | dict.fromkeys([*_HASHES, "pixels"], pa.string())
-        return names
+        return {self.prefix + name: kind for name, kind in names.items()}
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        chosen = {"hashes": self.hashes, "qr": self.qr, "text": self.text, "text_models": self.text_models}
+        return {"max_pixels": self.reading.max_pixels, **chosen}
 
     @property
     def _shares(self) -> list[str]:
         return [name for name, wanted in (("qr", self.qr), ("text", self.text)) if wanted]
 
     def settings(self) -> dict[str, Any]:
-        left_out = ("_child",) if self.text else ("_child", "text", "text_models")
+        left_out = () if self.text else ("text", "text_models")
         return {name: value for name, value in super().settings().items() if name not in left_out}
 
     def requires(self) -> dict[str, str]:
         wanted = {"zxingcpp": self.qr, "onnxruntime": self.text}
-        return super().requires() | {module: "images" for module, needed in wanted.items() if needed}
+        return LIBRARIES | {module: "images" for module, needed in wanted.items() if needed}
 
     @property
     def cheap_setup(self) -> bool:
-        return not self.sandbox and not self.text
+        return not self._has_child and not self.text
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         warm_up()
@@ -149,21 +136,10 @@ class ImageSignals(PictureStage):
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         if self.text:
             model_files(self.text_models)  # raises here if there are none
-        if self.sandbox:
-            self._child = Sandbox(
-                DECODER,
-                {"max_pixels": self.max_pixels, "qr": self.qr, "text": self.text, "text_models": self.text_models},
-                timeout_s=self.timeout_s,
-                memory_bytes=self.memory_bytes,
-            )
+        super().setup(worker_metadata)
 
-    def teardown(self) -> None:
-        if self._child is not None:
-            self._child.close()
-            self._child = None
-
-    def counted(self, rows: Sequence[Sequence[Any]]) -> dict[str, int]:
-        place = list(self.columns).index("truncated")
+    def counted(self, rows: Sequence[Any]) -> dict[str, int]:
+        place = list(self.columns).index(f"{self.prefix}truncated")
         truncated = sum(bool(row[place]) for row in rows)
         return {_TRUNCATED: truncated} if truncated else {}
 
@@ -179,39 +155,12 @@ class ImageSignals(PictureStage):
         )
         return [*remarks, f"{self.name}: {some} pixels were made up; the column {self.prefix}truncated says which"]
 
-    def look(self, files: Sequence[bytes]) -> Sequence[Sequence[Any] | MediaFault]:
-        if not self.sandbox:
-            return [self._signals(data) for data in files]
-        if self._child is None:
-            self.setup()
-        assert self._child is not None
-        return [
-            answer
-            if isinstance(answer, MediaFault)
-            else self._row(
-                np.frombuffer(answer.blobs[0]), answer.blobs[1], answer.blobs[2], answer.value["truncated"],
-                answer.value["shares"],
-            )
-            for answer in self._child.map(files)
-        ]  # fmt: skip
-
-    def _signals(self, data: bytes) -> Sequence[Any] | MediaFault:
-        try:
-            picture = decode(data, SHORT_SIDE, max_pixels=self.max_pixels)
-        except MediaError as error:
-            return error.fault
-        measured, hashes = measured_picture(picture, self.hashes)
-        pixels = pixel_hash(picture) if self.hashes else b""
-        shares = shares_of(picture, self.qr, self.text, self.text_models)
-        return self._row(measured, hashes, pixels, picture.truncated, shares)
-
-    def _row(
-        self, measured: npt.NDArray[np.float64], hashes: bytes, pixels: bytes, truncated: bool, shares: Sequence[float]
-    ) -> Sequence[Any]:
-        values: list[Any] = measured.tolist()
+    def row(self, answer: ChildAnswer) -> Sequence[Any]:
+        measured, hashes, pixels = answer.blobs
+        values: list[Any] = np.frombuffer(measured).tolist()
         detail = values.pop()
         values[_GRAY] = values[_GRAY] > 0
-        values += [truncated, *shares]
+        values += [answer.value["truncated"], *answer.value["shares"]]
         if self.hashes:
             digits = hashes.hex()
             values += [detail, digits[:16], digits[16:32], digits[32:48], digits[48:], pixels.hex()]

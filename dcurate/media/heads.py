@@ -21,12 +21,16 @@ from dcurate.media.refs import BYTES, HELD, LARGEST_FILE, REF, Ref, fetch, fetch
 HEAD = 2**16
 
 
-class Head(NamedTuple):
-    """The start of a file, or all of it.
+class File(NamedTuple):
+    """A file of a row, or the start of it.
 
     Args:
-        data: the first bytes.
+        data: all bytes of the file, or the first.
         size: size of the file, in bytes.
+
+    Examples:
+        >>> File(b"RIFF....WAVE", 44_100).size
+        44100
     """
 
     data: bytes
@@ -38,8 +42,9 @@ def heads(
     enough: Callable[[bytes], bool],
     *,
     limit: int = LARGEST_FILE,
+    head_limit: int | None = LARGEST_FILE,
     storage_options: Mapping[str, Any] | None = None,
-) -> Iterator[tuple[int, list[Head | MediaFault]]]:
+) -> Iterator[tuple[int, list[File | MediaFault]]]:
     """Yield the first 64 KiB of the file of each row, in runs of rows, each with the number of its first row.
 
     Files within compressed archives, files of up to 128 KiB, and those whose head is not enough are fetched whole.
@@ -47,7 +52,8 @@ def heads(
     Args:
         rows: a table as `dcurate.media.refs.fetch` takes it.
         enough: whether the first bytes of a file are all that is needed of it.
-        limit: the fault of a larger file is ``"too large"``, and it is not read.
+        limit: size of the largest file that is fetched whole, in bytes; the fault of a larger one is ``"too large"``.
+        head_limit: size of the largest file of which a head is read; None for any.
         storage_options: for fsspec.
 
     Raises:
@@ -66,23 +72,23 @@ def heads(
     media = rows.select([name for name in (REF, BYTES) if name in rows.column_names])
     for start in range(0, rows.num_rows, HELD // HEAD):
         some = media.slice(start, HELD // HEAD)
-        results: dict[int, Head | MediaFault] = {}
-        short = _with_head(some, limit, storage_options or {})
+        results: dict[int, File | MediaFault] = {}
+        short = _with_head(some, head_limit, storage_options or {})
         if short:
             first = pa.table({REF: ref_array([Ref(ref.path, None, ref.offset or 0, HEAD) for ref in short.values()])})
             answers = fetch(first, storage_options=storage_options)
             for (row, ref), data in zip(short.items(), answers, strict=True):
                 if isinstance(data, bytes) and enough(data):
-                    results[row] = Head(data, ref.size or 0)
+                    results[row] = File(data, ref.size or 0)
         wholly = [row for row in range(some.num_rows) if row not in results]
         remaining = some.take(pa.array(wholly, pa.int64())) if results else some
         for begin, files in fetched(remaining, limit=limit, storage_options=storage_options):
             for place, data in enumerate(files, begin):
-                results[wholly[place]] = data if isinstance(data, MediaFault) else Head(data, len(data))
+                results[wholly[place]] = data if isinstance(data, MediaFault) else File(data, len(data))
         yield start, [results[row] for row in range(some.num_rows)]
 
 
-def _with_head(rows: pa.Table, limit: int, options: Mapping[str, Any]) -> dict[int, Ref]:
+def _with_head(rows: pa.Table, limit: int | None, options: Mapping[str, Any]) -> dict[int, Ref]:
     """The rows whose file can be read from its start, and is large enough for that."""
     if REF not in rows.column_names:
         return {}
@@ -94,7 +100,8 @@ def _with_head(rows: pa.Table, limit: int, options: Mapping[str, Any]) -> dict[i
         if ref is not None
         and not here[row]
         and not ref.is_named_only
-        and 2 * HEAD < (ref.size or 0) <= limit
+        and (ref.size or 0) > 2 * HEAD
+        and (limit is None or (ref.size or 0) <= limit)
         and (ref.offset or 0) >= 0
         if container_of(ref.path) in ("", "tar") and not is_sequential(ref.path, ref.member)
     }

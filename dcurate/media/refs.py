@@ -61,6 +61,9 @@ _UNKNOWN = 2**20
 def ref_array(refs: Sequence[Ref | None]) -> pa.Array:
     """Return references as a column.
 
+    Args:
+        refs: reference of each row, or None for a row without a file.
+
     Examples:
         >>> ref_array([Ref("a.png"), None]).type == MEDIA_REF
         True
@@ -150,8 +153,13 @@ def fetch(
     return contents
 
 
-def check_has_media(columns: Sequence[str], stage: str) -> None:
+def check_has_media(columns: Sequence[str], stage: str, readers: str = "MediaReader or WebDatasetReader") -> None:
     """Refuse rows that neither refer to files nor carry their bytes.
+
+    Args:
+        columns: names of the columns.
+        stage: name of the stage that needs files.
+        readers: readers that make such rows, for the message.
 
     Raises:
         PipelineError: there is no such column.
@@ -159,7 +167,7 @@ def check_has_media(columns: Sequence[str], stage: str) -> None:
     if REF not in columns and BYTES not in columns:
         raise PipelineError(
             f"stage {stage!r} needs a column {REF!r} or {BYTES!r}, but the rows have {columns_listed(columns)}; "
-            "read the files with MediaReader or WebDatasetReader"
+            f"read the files with {readers}"
         )
 
 

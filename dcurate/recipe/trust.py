@@ -41,6 +41,7 @@ _HELPERS = (
     "AnswerCache",
     "Bands",
     "Benchmark",
+    "FileReading",
     "GenerationConfig",
     "ImageReading",
     "MinHash",

@@ -17,8 +17,8 @@ from dcurate import DocumentBatch, PipelineError
 from dcurate.documents import PdfExtract
 from dcurate.documents.columns import DOCUMENT
 from dcurate.documents.figures import figure_pictures
+from dcurate.media import FileReading, Ref, ref_array
 from dcurate.media.interleaved.schema import check
-from dcurate.media.refs import Ref, ref_array
 from dcurate.media.template import Forked
 from tests.documents.made import WORDS, bomb, endless, objects_of, packed, pdf, written
 
@@ -38,7 +38,7 @@ FILES: dict[bytes, str | None] = {
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[PdfExtract]:
-    stage = PdfExtract(timeout_s=20)
+    stage = PdfExtract(reading=FileReading(timeout_s=20))
     stage.setup()
     yield stage
     stage.teardown()
@@ -129,7 +129,7 @@ def test_a_figure_is_drawn_from_its_place_on_the_page(rotate: int) -> None:
 
 def rows_around(bad: bytes, timeout_s: float) -> tuple[list[str], list[tuple[str, list[int], bool]]]:
     """The texts of two good PDFs with another between them, and the reason, place and fault of what was lost."""
-    stage = PdfExtract(timeout_s=timeout_s)
+    stage = PdfExtract(reading=FileReading(timeout_s=timeout_s))
     result = stage.process(batch([pdf(), bad, pdf(["After it."])]))
     stage.teardown()
     lost = [(each.reason, each.data["id"].to_pylist(), each.fault) for each in result.rejections]
@@ -153,7 +153,7 @@ def test_a_pdf_that_takes_too_long_is_one_row_in_quarantine() -> None:
 
 def test_files_that_are_gone_or_too_large_are_faults_of_their_rows(tmp_path: object) -> None:
     refs = ref_array([Ref(f"{tmp_path}/gone.pdf")])
-    stage = PdfExtract(largest_file=100)
+    stage = PdfExtract(reading=FileReading(max_file_bytes=100))
     gone = stage.process(DocumentBatch(data=pa.table({"media_ref": refs})))
     large = stage.process(batch([pdf()]))
     stage.teardown()
@@ -166,8 +166,7 @@ def test_files_that_are_gone_or_too_large_are_faults_of_their_rows(tmp_path: obj
     [
         ({"output": "html"}, "output='html' is none of 'text'"),
         ({"max_pages": 0}, "max_pages=0 must be at least 1"),
-        ({"timeout_s": 0}, "timeout_s=0 must be above zero"),
-        ({"memory": "much"}, "memory='much' is not a size"),
+        ({"reading": FileReading(sandbox=False)}, "always reads files in a child process; leave out sandbox=False"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(setting: dict[str, object], said: str) -> None:

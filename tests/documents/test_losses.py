@@ -97,7 +97,7 @@ def test_every_option_of_the_extraction_is_one_of_the_stage() -> None:
     for option in dataclasses.fields(PdfOptions):
         if option.name not in ("markdown", "links"):  # which `output` decides
             assert arguments[option.name] == option.default
-            assert PdfExtract()._options()[option.name] == option.default
+            assert PdfExtract().options[option.name] == option.default
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from dcurate import (
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.documents import CharactersPerPageFilter, PdfExtract
+from dcurate.media import FileReading
 from dcurate.recipe import load_recipe
 from dcurate.text import LanguageId, PiiModifier
 from tests.documents.made import WORDS, bomb, pdf
@@ -74,7 +75,7 @@ def done(crawl: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("done") / "out"
     stages: list[AnyStage] = [
         PdfReader(str(crawl), bytes_field="content"),
-        PdfExtract(timeout_s=60),
+        PdfExtract(reading=FileReading(timeout_s=60)),
         LanguageId(),
         Modify(PiiModifier(anonymize_action="replace")),
         ScoreFilter(CharactersPerPageFilter()),

@@ -20,6 +20,6 @@ class Deadly(ImageSignals):
     """`ImageSignals` with a decoder that ends its process."""
 
     def look(self, files):
-        if any(data.endswith(b"KILL") for data in files):
+        if any(file.data.endswith(b"KILL") for file in files):
             os.kill(os.getpid(), signal.SIGSEGV)
         return super().look(files)

@@ -21,7 +21,7 @@ from dcurate import (
     profile,
 )
 from dcurate.core.pipeline import AnyStage
-from dcurate.images import ImageInfo, ImageSignals
+from dcurate.images import ImageInfo, ImageReading, ImageSignals
 from dcurate.text import Annotate, NumberRangeFilter, refilter
 from dcurate.text.presets import images_datacomp, images_laion, images_nemo, images_quality
 from tests.images.dying import Deadly
@@ -145,11 +145,11 @@ def test_a_picture_that_ends_its_process_costs_one_row(folder, tmp_path):
 
 
 def test_a_picture_that_hangs_or_kills_the_sandbox_costs_one_row(monkeypatch):
-    monkeypatch.setattr("dcurate.images.signals.DECODER", "tests.images.dying:hangs_and_dies")
+    monkeypatch.setattr(ImageSignals, "function", "tests.images.dying:hangs_and_dies")
     files = [saved(photo(64, 64, number + 1), "JPEG") for number in range(5)]
     files[1] += b"HANG"
     files[3] += b"KILL"
-    stage = ImageSignals(sandbox=True, timeout_s=2)
+    stage = ImageSignals(reading=ImageReading(sandbox=True, timeout_s=2))
     stage.setup()
     try:
         found = stage.process(batch_of(*files))

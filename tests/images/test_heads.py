@@ -18,8 +18,9 @@ from PIL import Image
 
 from dcurate import DocumentBatch
 from dcurate.images import ImageInfo
+from dcurate.media import FileReading, Ref, ref_array
 from dcurate.media.heads import HEAD
-from dcurate.media.refs import REF, Ref, ref_array
+from dcurate.media.refs import REF
 from tests.images.pictures import batch_of, saved
 
 
@@ -27,8 +28,8 @@ def noise(width=500, height=400, seed=1):
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
 
 
-def info_of(refs, **options):
-    return ImageInfo(**options).process(DocumentBatch(data=pa.table({REF: ref_array(refs)})))
+def info_of(refs, **reading):
+    return ImageInfo(reading=FileReading(**reading)).process(DocumentBatch(data=pa.table({REF: ref_array(refs)})))
 
 
 def properties(batch):

@@ -12,6 +12,7 @@ from dcurate.images import ImageInfo, ImageReading, ImageSignals
 from dcurate.images.duplicates.reading import FingerprintStage, PixelDigest
 from dcurate.images.signals import measured_picture
 from dcurate.kernels.pictures import MEASURED, _border
+from dcurate.media import FileReading
 from dcurate.media.image.headers import Header
 from dcurate.media.image.pixels import Picture
 from tests.images.pictures import batch_of, blurred, photo, saved
@@ -192,7 +193,7 @@ def test_a_batch_without_rows_gets_the_columns():
 
 def test_a_child_process_finds_the_same():
     files = [saved(photo(90, 70, 3), "JPEG"), b"no picture", saved(photo(50, 50, 4), "WEBP")]
-    stage = ImageSignals(sandbox=True, qr=True, text=True)
+    stage = ImageSignals(qr=True, text=True, reading=ImageReading(sandbox=True))
     stage.setup()
     try:
         found = stage.process(batch_of(*files))
@@ -204,7 +205,9 @@ def test_a_child_process_finds_the_same():
 
 
 def test_pictures_above_the_limit_are_refused_by_their_header():
-    found = ImageSignals(max_pixels=10_000).process(batch_of(saved(photo(300, 200), "JPEG"), saved(photo(90, 90))))
+    found = ImageSignals(reading=ImageReading(max_pixels=10_000)).process(
+        batch_of(saved(photo(300, 200), "JPEG"), saved(photo(90, 90)))
+    )
     assert found.to_arrow()["id"].to_pylist() == [1]
     assert found.rejections[0].reason == "too many pixels"
 
@@ -215,7 +218,7 @@ def test_a_small_file_that_claims_a_large_picture_goes_to_quarantine(kind, sandb
     """Whatever the stage that decodes."""
     claim = CLAIMS[kind](65_000, 2_700)
     reading = ImageReading(sandbox=sandbox)
-    for stage in (ImageSignals(sandbox=sandbox), FingerprintStage(reading), PixelDigest(reading)):
+    for stage in (ImageSignals(reading=reading), FingerprintStage(reading=reading), PixelDigest(reading=reading)):
         stage.setup()
         try:
             found = stage.process(batch_of(claim, saved(photo(90, 90))))
@@ -226,8 +229,12 @@ def test_a_small_file_that_claims_a_large_picture_goes_to_quarantine(kind, sandb
 
 
 def test_columns_and_limits_are_checked():
-    with pytest.raises(PipelineError, match="give numbers above 0"):
-        ImageSignals(max_pixels=0)
+    with pytest.raises(PipelineError, match="max_pixels=0 must be above zero"):
+        ImageReading(max_pixels=0)
+    with pytest.raises(PipelineError, match="image_signals: timeout_s and memory .* give sandbox=True, too"):
+        ImageSignals(reading=ImageReading(timeout_s=5))
+    with pytest.raises(PipelineError, match="image_info: it does not decode files in a child process"):
+        ImageInfo(reading=FileReading(sandbox=True))
     with pytest.raises(PipelineError, match="read the files with MediaReader or WebDatasetReader"):
         ImageInfo().check_columns(["text"])
     assert "image_pdq" not in ImageSignals(hashes=False).outputs()[1]

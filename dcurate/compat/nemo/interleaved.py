@@ -22,6 +22,7 @@ from dcurate.media.errors import MediaFault
 from dcurate.media.interleaved.materialise import bytes_of
 from dcurate.media.interleaved.schema import RESERVED, SCHEMA, SourceRef, aligned
 from dcurate.media.interleaved.verdicts import Verdicts
+from dcurate.media.stage import FileReading
 from dcurate.models.vision import interleaved as vision
 
 INTERLEAVED_SCHEMA = SCHEMA
@@ -362,6 +363,6 @@ class InterleavedCLIPScoreFilterStage(BaseInterleavedFilterStage):
 
     def content_keep_mask(self, task: InterleavedBatch, df: pd.DataFrame) -> pd.Series[bool]:
         verdicts = Verdicts(DocumentBatch(data=pa.Table.from_pandas(df, preserve_index=False)), self.name)
-        self._model.storage_options = storage_options(task)
+        self._model.reading = FileReading(storage_options=storage_options(task))
         self._model.judge(verdicts)
         return pd.Series(verdicts.kept, index=df.index)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.core.stage import Spec
-from dcurate.documents.columns import DOCUMENT, document_columns, with_columns
+from dcurate.documents.columns import DOCUMENT, document_columns
 from dcurate.documents.losses import counted
-from dcurate.documents.stage import RECYCLE_ITEMS, FileExtract
+from dcurate.documents.stage import FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
 from dcurate.media.faults import quarantined
+from dcurate.media.heads import File
 from dcurate.media.refs import BYTES
-from dcurate.media.sandbox import ChildAnswer, Sandbox
+from dcurate.media.sandbox import ChildAnswer
+from dcurate.media.stage import with_columns
 
 #: What the text of a row is.
 Output: TypeAlias = Literal["text", "markdown"]
@@ -49,11 +52,8 @@ class OfficeExtract(FileExtract):
         output: ``"text"`` or ``"markdown"``.
         text_field: the column for it.
         notes: whether speaker notes come after each slide.
-        timeout_s: seconds of CPU time that one file may take, and ten times as many by the clock.
-        memory: bytes that the child process may take, or text such as ``"2GiB"``.
-        largest_file: a larger one goes to quarantine as ``"too large"``.
         max_unpacked: a file that unpacks to more goes to quarantine as ``"zip bomb"``.
-        storage_options: for fsspec.
+        reading: limits of each file; `timeout_s` is 60 and `memory` 2 GiB unless given.
 
     Raises:
         PipelineError: a setting out of range.
@@ -72,20 +72,16 @@ class OfficeExtract(FileExtract):
     output: Output = "text"
     text_field: str = "text"
     notes: bool = True
-    timeout_s: float = 60.0
-    memory: int | str = "2GiB"
-    largest_file: int | str = "256MiB"
     max_unpacked: int | str = "1GiB"
-    storage_options: dict[str, Any] | None = None
     name: str = "office_extract"
+
+    function: ClassVar[str] = "dcurate.documents.office.child:read_office"
 
     def __post_init__(self) -> None:
         if self.output not in get_args(Output):
             raise PipelineError(f"{self.name}: output={self.output!r} is none of {listed(get_args(Output))}")
-        if not self.timeout_s > 0:
-            raise PipelineError(f"{self.name}: timeout_s={self.timeout_s!r} must be above zero")
-        for argument in ("memory", "largest_file", "max_unpacked"):
-            parse_bytes(getattr(self, argument), f"{self.name}: {argument}")
+        parse_bytes(self.max_unpacked, f"{self.name}: max_unpacked")
+        super().__post_init__()
 
     def requires(self) -> dict[str, str]:
         return dict.fromkeys(("lxml", "openpyxl", "pypdfium2", "striprtf"), "documents")
@@ -93,21 +89,16 @@ class OfficeExtract(FileExtract):
     def outputs(self) -> Spec:
         return ["data"], [self.text_field, "kind", "author", *DOCUMENT.names]
 
-    def dropped_columns(self) -> list[str]:
-        return [BYTES]
+    @property
+    def options(self) -> Mapping[str, Any]:
+        return {"output": self.output, "notes": self.notes, "max_unpacked": parse_bytes(self.max_unpacked)}
 
-    def _new_sandbox(self) -> Sandbox:
-        return Sandbox(
-            "dcurate.documents.office.child:read_office",
-            {"output": self.output, "notes": self.notes, "max_unpacked": parse_bytes(self.max_unpacked)},
-            timeout_s=self.timeout_s,
-            memory_bytes=parse_bytes(self.memory),
-            recycle_items=RECYCLE_ITEMS,
-        )
+    def look(self, files: Sequence[File]) -> Sequence[Any]:
+        return self.called([file.data for file in files])
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """The rows of files that could be read; the others are in its rejections."""
-        read = self._answers(task)
+        read = self.answers(DocumentBatch.given(task).to_arrow())
         result = quarantined(task, read, self.name)
         documents = [answer.value for answer in read if isinstance(answer, ChildAnswer)]
         columns = pa.schema([(self.text_field, pa.string()), ("kind", pa.string()), ("author", pa.string()), *DOCUMENT])

@@ -17,13 +17,14 @@ from dcurate.frames.columns import rows_at, with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.hashes import rows_with_values
 from dcurate.fs.stores import Directory
-from dcurate.images.duplicates.fingerprint import ARROW, BITS, FINGERPRINT, Fingerprints, read_fingerprint
-from dcurate.images.duplicates.reading import FingerprintStage, ImageReading, PictureReader
+from dcurate.images.duplicates.fingerprint import ARROW, BITS, FINGERPRINT, Fingerprints
+from dcurate.images.duplicates.reading import FingerprintStage
 from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity
+from dcurate.images.reading import ImageReading
 from dcurate.kernels.layout import Ints
 from dcurate.media.errors import MediaFault
 from dcurate.media.reader import MediaReader
-from dcurate.media.refs import check_has_media, fetched
+from dcurate.media.refs import check_has_media
 
 Action = Literal["drop", "flag"]
 
@@ -67,18 +68,16 @@ class BenchmarkImages:
         Raises:
             DataError: an image cannot be read, or there is none.
         """
-        reading = reading or ImageReading()
-        reader, prints, names = PictureReader(read_fingerprint, reading), [], []
+        stage, prints, names = FingerprintStage(reading=reading or ImageReading()), list[bytes](), []
         try:
             for benchmark, paths in benchmarks.items():
-                for name, data in _files(paths, reading):
-                    fingerprint = data if isinstance(data, MediaFault) else reader.read([data])[0]
+                for name, fingerprint in _fingerprints(paths, stage):
                     if isinstance(fingerprint, MediaFault):
                         raise DataError(f"{name!r} of benchmark {benchmark!r} cannot be read: {fingerprint.reason}")
-                    prints.append(fingerprint)
+                    prints += fingerprint
                     names.append((benchmark, name))
         finally:
-            reader.close()
+            stage.teardown()
         if not names:
             raise DataError(f"there are no images of benchmarks in {dict(benchmarks)!r}")
         return cls(b"".join(prints), tuple(names))
@@ -106,15 +105,15 @@ class BenchmarkImages:
         return cls(prints, tuple((benchmark, name) for benchmark, name in about["images"]))
 
 
-def _files(paths: str | Sequence[str], reading: ImageReading) -> Iterable[tuple[str, bytes | MediaFault]]:
-    options = dict(reading.storage_options or {})
+def _fingerprints(paths: str | Sequence[str], stage: FingerprintStage) -> Iterable[tuple[str, Any]]:
+    """The name of each image, and a row of its fingerprint or what is wrong with it."""
+    options = dict(stage.reading.storage_options or {})
     source = MediaReader(paths if isinstance(paths, str) else list(paths), kinds=["image"], storage_options=options)
     for split in source.splits():
         read = source.process(split)
         for batch in read if isinstance(read, list) else [read] if read is not None else []:
             table = batch.to_arrow()
-            for start, files in fetched(table, limit=reading.max_file_bytes, storage_options=options):
-                yield from zip(table["file_name"].slice(start, len(files)).to_pylist(), files, strict=True)
+            yield from zip(table["file_name"].to_pylist(), stage.answers(table), strict=True)
 
 
 @dataclass
@@ -187,7 +186,7 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
         omitted = ("_prints", "_known", "reading", "benchmarks")
         settings = {name: value for name, value in super().settings().items() if name not in omitted}
         benchmarks = None if isinstance(self.benchmarks, BenchmarkImages) else self.benchmarks
-        return {**settings, "benchmarks": benchmarks, "max_pixels": self.reading.max_pixels}
+        return {**settings, "benchmarks": benchmarks, "reading": self.reading.limits}
 
     @property
     def _columns(self) -> list[str]:

@@ -11,7 +11,8 @@ from dcurate.errors import PipelineError, nearest
 from dcurate.groups.exact import ExactDuplicates
 from dcurate.groups.keep import Keep
 from dcurate.groups.resolve import COLUMNS, FLAGS, Action, SearchForDuplicates
-from dcurate.images.duplicates.reading import DIGEST, FileDigest, ImageReading, PixelDigest
+from dcurate.images.duplicates.reading import DIGEST, FileDigest, PixelDigest
+from dcurate.images.reading import LIBRARIES, ImageReading
 from dcurate.media.refs import check_has_media
 
 By = Literal["bytes", "pixels"]
@@ -86,11 +87,11 @@ class ImageExactDuplicates(SearchForDuplicates):
         check_has_media(columns, self.name)
 
     def requires(self) -> dict[str, str]:
-        return {} if self.by == "bytes" else {"PIL": "images", "simplejpeg": "images"}
+        return {} if self.by == "bytes" else LIBRARIES
 
     def settings(self) -> dict[str, Any]:
         settings = {name: value for name, value in super().settings().items() if name not in ("report_path", "reading")}
-        return {**settings, "max_pixels": self.reading.max_pixels}
+        return {**settings, "reading": self.reading.limits}
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         kind = FileDigest if self.by == "bytes" else PixelDigest

@@ -25,8 +25,9 @@ from dcurate.groups.verify import Comparison, NearDuplicates
 from dcurate.images.duplicates.fingerprint import BITS, FINGERPRINT, Fingerprints
 from dcurate.images.duplicates.groups import ImageClustering, guarded
 from dcurate.images.duplicates.parts import HashPairs, Parts
-from dcurate.images.duplicates.reading import FingerprintStage, ImageReading
+from dcurate.images.duplicates.reading import FingerprintStage
 from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity
+from dcurate.images.reading import LIBRARIES, ImageReading
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.stars import Similarities
 from dcurate.media.refs import check_has_media
@@ -158,10 +159,10 @@ class ImageNearDuplicates(NearDuplicateStage):
         check_has_media(columns, self.name)
 
     def requires(self) -> dict[str, str]:
-        return {"PIL": "images", "simplejpeg": "images"}
+        return LIBRARIES
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "max_pixels": self.reading.max_pixels}
+        return {**super().settings(), "reading": self.reading.limits}
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         writer = KeyWriter(url, cut=self.parts_of_hashes, flips=self.flips, **self.for_writer(options))

@@ -183,6 +183,7 @@ class FilterInterleavedByImageToTextRatio(FilterInterleaved):
         PipelineError: the least is above the greatest.
 
     Examples:
+        >>> import pyarrow as pa
         >>> rows = [("s", 0, "text", "three words here"), ("s", 1, "image", None), ("t", 0, "image", None)]
         >>> names = ["sample_id", "position", "modality", "text_content"]
         >>> table = pa.table(dict(zip(names, map(list, zip(*rows)), strict=True)))

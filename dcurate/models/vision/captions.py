@@ -34,7 +34,7 @@ class FilterByClipScore(VisionStage):
         score_field: a column for the cosine, or None.
         cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: settings of the
             model, as in `ModelStage`.
-        storage_options: for fsspec, where pictures are fetched.
+        reading: limits of each file.
 
     Raises:
         PipelineError: a setting that cannot be.
@@ -71,7 +71,7 @@ class FilterByClipScore(VisionStage):
             row: MediaFault("no caption") for row, caption in enumerate(captions) if not caption
         }
         wanted = np.array([row for row in range(len(captions)) if row not in faults], np.int64)
-        results: dict[int, Any] = {int(wanted[at]): result for at, result in self.embedded(rows_at(table, wanted))}
+        results: dict[int, Any] = dict(zip(wanted.tolist(), self.answers(rows_at(table, wanted)), strict=True))
         faults |= {row: result for row, result in results.items() if isinstance(result, MediaFault)}
         rows = [row for row in range(table.num_rows) if row not in faults]
         remaining = quarantined(task, faults, self.name)

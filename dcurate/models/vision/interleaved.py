@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dcurate.core.stage import Spec
+from dcurate.frames.columns import rows_at
 from dcurate.frames.document import DocumentBatch
-from dcurate.media.errors import MediaError, MediaFault
-from dcurate.media.image.pixels import colours
-from dcurate.media.interleaved.materialise import Ints, bytes_of
-from dcurate.media.interleaved.schema import IMAGE, REQUIRED
+from dcurate.io.partition import parse_bytes
+from dcurate.media.errors import MediaFault
+from dcurate.media.heads import File
+from dcurate.media.image.pixels import Pixels, colours
+from dcurate.media.interleaved.materialise import bytes_of
+from dcurate.media.interleaved.schema import IMAGE, REQUIRED, check
 from dcurate.media.interleaved.verdicts import Verdicts
-from dcurate.models.vision.encoder import Inputs, Vectors
+from dcurate.models.vision.encoder import Vectors
 from dcurate.models.vision.stage import VisionStage
 
 
@@ -33,7 +36,7 @@ class FilterInterleavedByClipScore(VisionStage):
         drop_invalid_rows: same setting as in `FilterInterleavedByAspectRatio`, as is ``score_field``.
         cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: same settings as
             in `ModelStage`.
-        storage_options: for fsspec, where images are fetched.
+        reading: limits of each image.
 
     Examples:
         >>> FilterInterleavedByClipScore("openai/clip-vit-base-patch32").name
@@ -63,6 +66,17 @@ class FilterInterleavedByClipScore(VisionStage):
             verdicts.drop_invalid()
         return verdicts.scored(self.judge(verdicts), "clip_score", self.score_field)
 
+    def check_media(self, columns: Sequence[str]) -> None:
+        check(columns)
+
+    def files(self, rows: Any) -> Iterator[list[File | MediaFault]]:
+        limit, options = parse_bytes(self.reading.max_file_bytes), self.reading.storage_options
+        for _, data in bytes_of(rows, np.arange(rows.num_rows), limit=limit, storage_options=options):
+            yield [data if isinstance(data, MediaFault) else File(data, len(data))]
+
+    def pixels(self, data: bytes) -> Pixels:
+        return colours(data)
+
     def judge(self, verdicts: Verdicts) -> Mapping[int, float]:
         """Drop images that go with no text; return the scores of those that were scored."""
         scores = self._scores(verdicts)
@@ -75,12 +89,15 @@ class FilterInterleavedByClipScore(VisionStage):
         images = verdicts.rows(IMAGE)
         alone = np.array([row for row in images.tolist() if int(verdicts.sample[row]) not in texts], np.int64)
         scores: dict[int, float] = {}
-        for rows, vectors in self._images(verdicts, np.setdiff1d(images, alone)):
-            for row, vector in zip(rows, vectors, strict=True):
-                scores[row] = float((texts[int(verdicts.sample[row])] @ vector).max())
-        for row, data in bytes_of(verdicts.table, alone, storage_options=self.storage_options):
-            if isinstance(data, MediaFault):
-                verdicts.fail(row, data)
+        judged = np.setdiff1d(images, alone)
+        for row, answer in zip(judged.tolist(), self.answers(rows_at(verdicts.table, judged)), strict=True):
+            if isinstance(answer, MediaFault):
+                verdicts.fail(row, answer)
+            else:
+                scores[row] = float((texts[int(verdicts.sample[row])] @ answer).max())
+        for row, files in zip(alone.tolist(), self.files(rows_at(verdicts.table, alone)), strict=True):
+            if isinstance(files[0], MediaFault):
+                verdicts.fail(row, files[0])
         verdicts.drop(alone, "no text")
         return scores
 
@@ -98,23 +115,3 @@ class FilterInterleavedByClipScore(VisionStage):
         for sample, text in kept:
             by_sample.setdefault(sample, []).append(vectors[text])
         return {sample: np.stack(sample_vectors) for sample, sample_vectors in by_sample.items()}
-
-    def _images(self, verdicts: Verdicts, rows: Ints) -> Iterator[tuple[list[int], Vectors]]:
-        """Yield the numbers and the embeddings of images, as many as the model is given at once."""
-        held: list[int] = []
-        prepared: list[Inputs] = []
-        for row, data in bytes_of(verdicts.table, rows, storage_options=self.storage_options):
-            fault = data if isinstance(data, MediaFault) else None
-            if isinstance(data, bytes):
-                try:
-                    prepared.append(self.encoder.prepared(colours(data)))
-                    held.append(row)
-                except MediaError as error:
-                    fault = error.fault
-            if fault is not None:
-                verdicts.fail(row, fault)
-            if len(held) == self.model_inference_batch_size:
-                yield held, self.embed(prepared)
-                held, prepared = [], []
-        if held:
-            yield held, self.embed(prepared)

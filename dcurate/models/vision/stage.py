@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -13,27 +13,26 @@ from dcurate.core.backoff import Backoff
 from dcurate.core.resources import Resources
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
-from dcurate.frames.columns import rows_at
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.vectors import with_vectors
 from dcurate.hub import device as devices
 from dcurate.hub.shared import SHARED
 from dcurate.hub.weights import Weights, named_after
 from dcurate.media.errors import MediaError, MediaFault
-from dcurate.media.faults import quarantined
-from dcurate.media.image.pixels import decode
-from dcurate.media.refs import fetched
+from dcurate.media.heads import File
+from dcurate.media.image.pixels import Pixels, decode
+from dcurate.media.stage import FileStage
 from dcurate.models.vision.encoder import Inputs, Pooling, Vectors, VisionEncoder, load_encoder, normalized
 
 #: OpenAI's CLIP, in the revision that NeMo Curator uses.
 CLIP, CLIP_REVISION = "openai/clip-vit-large-patch14", "32bd64288804d66eefd0ccbe215aa642df71cc41"
 
 _OF_SLOT = ("_encoder", "_key", "_torch_device", "_backoff", "_memory")
-_NO_ROWS = {"cache_dir", "hf_token", "device", "resources", "model_inference_batch_size", "storage_options"}
+_NO_ROWS = {"cache_dir", "hf_token", "device", "resources", "model_inference_batch_size"}
 
 
 @dataclass
-class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
+class VisionStage(FileStage):
     """A stage that embeds pictures with a model of transformers; the base of these.
 
     Args:
@@ -45,7 +44,7 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         revision: revision of the model at the hub.
         trust_remote_code: whether code that comes with the model may be run.
         device: device of the model, as in `ModelStage`.
-        storage_options: for fsspec, where pictures are fetched.
+        reading: limits of each file.
         name: name of the stage; after the model if not given.
     """
 
@@ -58,7 +57,6 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     revision: str | None = None
     trust_remote_code: bool = False
     device: str = "auto"
-    storage_options: dict[str, Any] | None = None
     name: str = ""
 
     #: The end of the name of the stage, and whether it embeds texts.
@@ -81,6 +79,7 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         if type(self).resources is ProcessingStage.resources:
             self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else 0.25)
             self.spec = replace(self.spec, gpu_optional=self.device == "auto")
+        super().__post_init__()
 
     @classmethod
     def in_folder(cls, folder: str | None, **settings: Any) -> Self:
@@ -106,8 +105,7 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {"torch": "models", "PIL": "images", "simplejpeg": "images"}
 
     def settings(self) -> dict[str, Any]:
-        settings = super().settings()
-        return {name: value for name, value in settings.items() if name not in _NO_ROWS and not name.startswith("_")}
+        return {name: value for name, value in super().settings().items() if name not in _NO_ROWS}
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         """Download the model to this host."""
@@ -175,26 +173,40 @@ class VisionStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             parts = [self._backoff.run(embed, items[start : start + size]) for start in range(0, len(items), size)]
         return normalized(np.concatenate([vectors for part in parts for vectors in part]))
 
-    def embedded(self, table: Any) -> Iterator[tuple[int, Vectors | MediaFault]]:
-        """Yield the number of each row with media, and the embedding of its picture or what is wrong with it."""
-        rows: list[int] = []
+    def pixels(self, data: bytes) -> Pixels:
+        """Decode a picture.
+
+        Raises:
+            MediaError: it cannot be decoded.
+        """
+        return decode(data).pixels
+
+    def answers(self, rows: Any) -> list[Any]:
+        """Return the embedding of the picture of each row, or what is wrong with it."""
+        self.check_media(rows.column_names)
+        answers: list[Any] = []
+        waiting: list[int] = []
         prepared: list[Inputs] = []
-        for start, contents in fetched(table, storage_options=self.storage_options):
-            for row, data in enumerate(contents, start):
-                fault = data if isinstance(data, MediaFault) else None
-                if isinstance(data, bytes):
-                    try:
-                        prepared.append(self.encoder.prepared(decode(data).pixels))
-                        rows.append(row)
-                    except MediaError as error:
-                        fault = error.fault
-                if fault is not None:
-                    yield row, fault
-                if len(rows) == self.model_inference_batch_size:
-                    yield from zip(rows, self.embed(prepared), strict=True)
-                    rows, prepared = [], []
-        if rows:
-            yield from zip(rows, self.embed(prepared), strict=True)
+        for file in (file for files in self.files(rows) for file in files):
+            answer: Any = file
+            if isinstance(file, File):
+                try:
+                    prepared.append(self.encoder.prepared(self.pixels(file.data)))
+                    waiting.append(len(answers))
+                except MediaError as error:
+                    answer = error.fault
+            answers.append(answer if isinstance(answer, MediaFault) else None)
+            if len(waiting) == self.model_inference_batch_size:
+                self._embed_into(answers, waiting, prepared)
+        if waiting:
+            self._embed_into(answers, waiting, prepared)
+        return answers
+
+    def _embed_into(self, answers: list[Any], waiting: list[int], prepared: list[Inputs]) -> None:
+        for row, vector in zip(waiting, self.embed(prepared), strict=True):
+            answers[row] = vector
+        waiting.clear()
+        prepared.clear()
 
 
 @dataclass
@@ -215,7 +227,7 @@ class ImageEmbedding(VisionStage):
         overwrite: replace a column of that name that is there already instead of refusing.
         cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: settings of the
             model, as in `ModelStage`.
-        storage_options: for fsspec, where pictures are fetched.
+        reading: limits of each file.
 
     Raises:
         PipelineError: a setting that cannot be.
@@ -247,13 +259,9 @@ class ImageEmbedding(VisionStage):
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(task.get_columns())
-        table = task.to_arrow()
-        results = dict(self.embedded(table))
-        faults = {row: fault for row, fault in results.items() if isinstance(fault, MediaFault)}
-        rows = [row for row in range(table.num_rows) if row not in faults]
-        kept = quarantined(task, faults, self.name)
+        return super().process(task)
+
+    def with_values(self, batch: DocumentBatch, rows: Sequence[Any]) -> DocumentBatch:
         if not rows:
-            return kept
-        vectors = np.stack([results[row] for row in rows])
-        data = with_vectors(rows_at(table, np.array(rows, np.int64)), self.embedding_field, vectors)
-        return replace(task, data=data, rejections=kept.rejections, found={}, scored=())
+            return batch
+        return replace(batch, data=with_vectors(batch.to_arrow(), self.embedding_field, np.stack(rows)))

@@ -5,6 +5,7 @@ import pytest
 
 from dcurate import DocumentBatch, PipelineError
 from dcurate.documents import OfficeExtract
+from dcurate.media import FileReading
 from tests.documents.office import files
 
 
@@ -35,6 +36,6 @@ def test_every_file_is_a_row_or_has_its_reason() -> None:
 
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(PipelineError, match="timeout_s=0 must be above zero"):
-        OfficeExtract(timeout_s=0)
-    with pytest.raises(PipelineError, match="the rows have neither|no column 'media_ref' or 'bytes'"):
+        OfficeExtract(reading=FileReading(timeout_s=0))
+    with pytest.raises(PipelineError, match="needs a column 'media_ref' or 'bytes'"):
         OfficeExtract().process(DocumentBatch(data=pa.table({"text": ["a"]})))

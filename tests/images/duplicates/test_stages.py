@@ -26,7 +26,7 @@ from dcurate import (
 from dcurate.core.pipeline import AnyStage
 from dcurate.dedup import Preferred
 from dcurate.images import BenchmarkImages, ImageDecontaminate, ImageExactDuplicates, ImageNearDuplicates
-from dcurate.images.duplicates import reading
+from dcurate.images.duplicates import fingerprint
 from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity
 from tests.images.duplicates.pictures import CHANGES, form, saved, scene
 
@@ -146,7 +146,7 @@ def test_a_run_that_was_stopped_resumes_within_its_rounds(tmp_path: Path, monkey
         with pytest.raises(StageError, match="stopped here"):
             pipeline.run(InlineExecutor(), observers=[])
     with monkeypatch.context() as patch:
-        patch.setattr(reading, "read_fingerprint", _stopped)  # the pictures are not decoded again
+        patch.setattr(fingerprint, "read_fingerprint", _stopped)  # the pictures are not decoded again
         pipeline.run(InlineExecutor(), observers=[], resume=True)
     assert [row for path in sorted(out.glob("*.parquet")) for row in pq.read_table(path).to_pylist()] == whole
 
