@@ -1,4 +1,7 @@
-"""Public names: each package lists its own in its `__init__.pyi`, and loads them on first use."""
+"""Public names: each package lists its own in its `__init__.pyi`, and loads them on first use.
+
+Packages of others announce their public modules by entry points; their names are written with the module.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,15 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from dcurate.core.extras import extra_of, missing_dependency
-from dcurate.errors import ResourceError
+from dcurate.errors import PipelineError, ResourceError
+
+#: The group of entry points by which packages of others announce their public modules.
+SUBJECTS = "dcurate.subjects"
 
 _ROOT = Path(__file__).parents[1]
 
@@ -102,8 +109,51 @@ def homes() -> dict[str, str]:
     return {name: module for module in reversed(public_modules()) for name in dir(importlib.import_module(module))}
 
 
+@cache
+def announced_modules() -> tuple[str, ...]:
+    """The public modules that installed packages of others announce; none of them is imported."""
+    return tuple(sorted({point.module for point in entry_points(group=SUBJECTS)}))
+
+
+def folders_of_announced(name: str) -> dict[str, Path]:
+    """The folders of this name beside the announced modules, by module."""
+    folders = {}
+    for module in announced_modules():
+        try:
+            spec = importlib.util.find_spec(module)
+        except Exception:  # a package above it is imported, which runs any code; using the module says what is wrong
+            continue
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            if Path(place, name).is_dir():
+                folders[module] = Path(place, name)
+    return folders
+
+
+def announces(name: str) -> bool:
+    """Whether ``module:name`` is public in a module that an installed package announces, which is imported to see it.
+
+    Raises:
+        PipelineError: the module cannot be imported.
+
+    Examples:
+        >>> announces("os:system")
+        False
+    """
+    module, _, attribute = name.partition(":")
+    if module not in announced_modules():
+        return False
+    try:
+        public = getattr(importlib.import_module(module), "__all__", ())
+    except Exception as error:  # an import runs any code
+        raise PipelineError(
+            f"module {module!r}, which an entry point in {SUBJECTS!r} announces, cannot be imported: {error}; "
+            "install its package again, or remove it"
+        ) from error
+    return attribute in public
+
+
 def find_public(name: str) -> Any:
-    """Return the object of a public name.
+    """Return the object of a public name of dcurate, or of ``module:name`` in a module that `announces` it.
 
     Raises:
         KeyError: there is no such name.
@@ -113,4 +163,7 @@ def find_public(name: str) -> Any:
         >>> find_public("WordCountFilter").__name__
         'WordCountFilter'
     """
+    module, _, attribute = name.partition(":")
+    if attribute and announces(name):
+        return getattr(importlib.import_module(module), attribute)
     return getattr(importlib.import_module(homes()[name]), name)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dcurate
+from dcurate.core.public import folders_of_announced
 from dcurate.core.resources import Resources
 from dcurate.core.secrets import HidesSecrets, remember_secrets
 from dcurate.core.stage import CompositeStage, Stage
@@ -55,7 +56,7 @@ class Recipe(HidesSecrets):
 
 @dataclass(frozen=True)
 class RecipeInfo:
-    """The description of a bundled recipe; a param of None must be given."""
+    """The description of a recipe that is known by a name; a param of None must be given."""
 
     name: str
     description: str
@@ -64,13 +65,21 @@ class RecipeInfo:
 
 
 def bundled_recipes() -> tuple[RecipeInfo, ...]:
-    """The recipes that come with dcurate, by name."""
+    """The recipes that come with dcurate, by name, and then those of packages that announce themselves."""
     recipes = []
-    for path in sorted((BUNDLED / "recipes").glob("*.yaml")):
+    for name, path in _named_recipes().items():
         content = parse(path.read_text("utf-8"), path.name)
-        params = {name: unmasked(value) for name, value in (content.get("params") or {}).items()}
-        recipes.append(RecipeInfo(path.stem, content.get("description", ""), params, path))
+        params = {param: unmasked(value) for param, value in (content.get("params") or {}).items()}
+        recipes.append(RecipeInfo(name, content.get("description", ""), params, path))
     return tuple(recipes)
+
+
+def _named_recipes() -> dict[str, Path]:
+    """The files of recipes by their names; ``module:name`` for those of a package that announces the module."""
+    named = {path.stem: path for path in sorted((BUNDLED / "recipes").glob("*.yaml"))}
+    for module, folder in folders_of_announced("recipes").items():
+        named |= {f"{module}:{path.stem}": path for path in sorted(folder.glob("*.yaml"))}
+    return named
 
 
 def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = None, *, trust: bool = False) -> Recipe:
@@ -79,9 +88,9 @@ def load_recipe(path_or_name: str | Path, overrides: Mapping[str, Any] | None = 
     Args:
         path_or_name: a YAML file, or a name that `bundled_recipes` lists.
         overrides: values for params of the recipe, taken as they are.
-        trust: whether the recipe may run any code, as a program may: classes and functions of modules beside
-            dcurate's, code that comes with a model. If not, it still reads and writes all files and addresses that it
-            names.
+        trust: whether the recipe may run any code, as a program may: classes and functions of modules that are neither
+            dcurate's nor announced by an installed package, code that comes with a model. If not, it still reads and
+            writes all files and addresses that it names.
 
     Raises:
         PipelineError: there is no such recipe, it cannot be understood, or needs to be trusted; the sentence says where
@@ -148,7 +157,7 @@ def _find(path_or_name: str | Path) -> Path:
         )
     if path.is_file():
         return path
-    bundled = {recipe.stem: recipe for recipe in sorted((BUNDLED / "recipes").glob("*.yaml"))}
+    bundled = _named_recipes()
     if str(path_or_name) in bundled:
         return bundled[str(path_or_name)]
     if path.is_dir():

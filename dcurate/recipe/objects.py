@@ -24,8 +24,8 @@ def object_of(name: str, arguments: Any, place: str, trust: bool = False) -> Any
     """Resolve a name, and make an instance with its arguments where it is a class.
 
     Args:
-        trust: whether it may be something else than a stage, a filter and the like of dcurate's own. If not, nothing
-            else is imported, let alone called.
+        trust: whether it may be something else than a stage, a filter and the like of dcurate, or of a package that
+            announces it. If not, nothing else is imported, let alone called.
 
     Raises:
         PipelineError: there is no such thing, it may not be used, or it does not take these arguments; begins with the
@@ -43,7 +43,7 @@ def _lookup(name: str, place: str, trust: bool) -> Any:
     if public is not None and not trust and not may_be_made(public):
         raise PipelineError(f"{place}: {public} is no stage or filter, nor what one of these is made of; {ADVICE}")
     if public is not None:
-        return find_public(public) if public in homes() else getattr(presets, public)
+        return getattr(presets, public) if public in presets.__all__ else find_public(public)
     if not colon:
         raise PipelineError(f"{place}: dcurate has no {name!r}; {_mend(name)}")
     if not trust:

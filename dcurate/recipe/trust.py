@@ -1,7 +1,7 @@
 """Check what an untrusted recipe may name and set: nothing that runs code of its own.
 
-Everything is decided by names and plain values, before anything outside dcurate is imported and before anything is
-called.
+Everything is decided by names and plain values, before anything is called, and before anything is imported that is
+neither dcurate's nor announced by an installed package.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import fsspec
 
-from dcurate.core.public import find_public, homes
+from dcurate.core.public import announces, find_public, homes
 from dcurate.errors import PipelineError
 from dcurate.text import presets
 
@@ -74,7 +74,7 @@ _HERE = re.compile(r"https?://(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?(/
 
 
 def public_name(name: str) -> str | None:
-    """The public name of dcurate that a name in a recipe refers to, if there is one.
+    """The public name that a name in a recipe refers to, if there is one; ``module:name`` if a package announces it.
 
     Examples:
         >>> public_name("WordCountFilter"), public_name("dcurate.text.filters.words:WordCountFilter")
@@ -83,6 +83,8 @@ def public_name(name: str) -> str | None:
         (None, None, None)
     """
     module, colon, attribute = name.rpartition(":")
+    if announces(name):
+        return name
     if attribute in homes():
         home, value = homes()[attribute], find_public(attribute)
     elif attribute in presets.__all__:
@@ -93,7 +95,7 @@ def public_name(name: str) -> str | None:
 
 
 def may_be_made(public: str) -> bool:
-    """Whether any recipe may make an object of a public name of dcurate.
+    """Whether any recipe may make an object of a public name, of dcurate or of a package that announces it.
 
     Examples:
         >>> [may_be_made(name) for name in ("WordCountFilter", "gopher", "Shingles", "Pipeline", "profile")]
