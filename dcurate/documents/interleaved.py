@@ -30,7 +30,7 @@ def interleaved_table(rows: pa.Table, found: Sequence[ChildAnswer], ids: Sequenc
     records: list[dict[str, Any]] = []
     origin: list[int] = []
     for row, (answer, sample, ref) in enumerate(zip(found, ids, refs, strict=True)):
-        source = SourceRef() if ref is None else SourceRef(*ref)
+        source = SourceRef() if ref is None else SourceRef(*ref[:4])
         records += interleaved_rows(sample, answer.value, answer.blobs, source)
         origin += [row] * (len(records) - len(origin))
     table = rows_of(records, [pa.field(PAGE, pa.int32())])

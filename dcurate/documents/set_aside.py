@@ -17,7 +17,7 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import walk
 from dcurate.fs.paths import open_store
 from dcurate.media.faults import FAULT
-from dcurate.media.refs import REF, Ref, fetch, ref_array
+from dcurate.media.refs import MEDIA_REF, REF, Ref, fetch, ref_array
 from dcurate.media.sandbox import ChildAnswer, Sandbox
 
 #: The longest side of a picture, in pixels.
@@ -145,4 +145,6 @@ def _rows(folder: str, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _is_ref(value: Any) -> bool:
-    return isinstance(value, dict) and set(value) == set(Ref._fields) and isinstance(value["path"], str)
+    if not isinstance(value, dict) or not set(MEDIA_REF.names) <= set(value) <= set(Ref._fields):
+        return False
+    return isinstance(value["path"], str)

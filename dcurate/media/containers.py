@@ -103,7 +103,8 @@ def of_tar(store: Any, path: str, part: FilePart, name: str) -> Iterator[Contain
             if lost is not None:
                 yield lost
             elif isinstance(member, tar.Member) and member.kind == "file":
-                yield ContainerFile(member.name, Ref(part.path, member.name, member.offset, member.size), member.size)
+                ref = Ref(part.path, member.name, member.offset, member.size, *member.segment)
+                yield ContainerFile(member.name, ref, member.size)
 
 
 def lost_in_tar(each: tar.Member | tar.TarDamage, path: str) -> LostPart | None:

@@ -27,6 +27,7 @@ class File(NamedTuple):
     Args:
         data: all bytes of the file, or the first.
         size: size of the file, in bytes.
+        start_s, stop_s: the segment of it that the row means, as in `Ref`; None for the start and the end of the file.
 
     Examples:
         >>> File(b"RIFF....WAVE", 44_100).size
@@ -35,6 +36,8 @@ class File(NamedTuple):
 
     data: bytes
     size: int
+    start_s: float | None = None
+    stop_s: float | None = None
 
 
 def heads(

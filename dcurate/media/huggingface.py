@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -16,9 +16,11 @@ from dcurate.frames.columns import column_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import NOTE
 from dcurate.fs.paths import is_address
+from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.refs import BYTES, LARGEST_FILE, REF, Ref, fetched, ref_array
+from dcurate.media.refs import BYTES, REF, Ref, fetched, has_segments, ref_array, refs_of
+from dcurate.media.stage import FileReading
 
 _TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 _FEATURES = ("Image", "Audio", "Video", "Pdf")
@@ -31,7 +33,8 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     The bytes go to ``bytes``, the path to ``file_name``; where there are no bytes, `media_ref` refers to the path, if
     it lies in `root`. A path that does not goes to quarantine: a dataset of others must not name any file that this
-    machine can read.
+    machine can read. Columns ``start_s`` and ``stop_s`` after the name of the column, as `PackMedia` makes them, become
+    part of `media_ref`.
 
     Args:
         column: column that holds the structs.
@@ -53,13 +56,13 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [], [self.column]
 
     def optional_inputs(self) -> list[str]:
-        return ["file_name"]
+        return ["file_name", *_times(self.column)]
 
     def outputs(self) -> tuple[list[str], list[str]]:
         return [], ["file_name", BYTES, REF]
 
     def dropped_columns(self) -> list[str]:
-        return [self.column]
+        return [self.column, *_times(self.column)]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """The rows with the new columns in place of the old one.
@@ -79,6 +82,8 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         parts = dict(zip(names, cells.flatten(), strict=True))
         data, paths = parts["bytes"].cast(pa.large_binary()), parts["path"].cast(pa.string())
         refs: list[Ref | None] = [None] * table.num_rows
+        times = _times(self.column)
+        has_times = set(times) <= set(table.column_names)
         faults: dict[int, MediaFault] = {}
         for row, (path, has_bytes) in enumerate(zip(paths.to_pylist(), data.is_valid().to_pylist(), strict=True)):
             if path and not has_bytes:
@@ -87,9 +92,16 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
                     faults[row] = MediaFault("outside of root", self._advice(path))
                 else:
                     refs[row] = Ref(full_path)
+        if has_times:
+            segments = zip(*(table[name].to_pylist() for name in times), strict=True)
+            for row, (start_s, stop_s) in enumerate(segments):
+                if start_s is not None or stop_s is not None:  # a row with bytes needs no path
+                    refs[row] = (refs[row] or Ref(""))._replace(start_s=start_s, stop_s=stop_s)
         named = table["file_name"].cast(pa.string()) if "file_name" in table.column_names else paths
-        new = {"file_name": pc.coalesce(named, paths), BYTES: data, REF: ref_array(refs)}
-        rows = table.drop_columns([self.column, *(name for name in new if name in table.column_names)])
+        new = {"file_name": pc.coalesce(named, paths), BYTES: data, REF: ref_array(refs, segments=has_times)}
+        rows = table.drop_columns(
+            [self.column, *(times if has_times else ()), *(name for name in new if name in table.column_names)]
+        )
         for name, values in new.items():
             rows = rows.append_column(name, values)
         return quarantined(task.with_data(rows), faults, self.name)
@@ -97,6 +109,11 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     def _advice(self, path: str) -> str:
         where = "root= is not given" if self.root is None else f"root={self.root!r}"
         return f"the row has no bytes but a path, {path!r}, and {where}; name the folder that the files are in"
+
+
+def _times(column: str) -> list[str]:
+    """The columns for the times of segments."""
+    return [f"{column}_start_s", f"{column}_stop_s"]
 
 
 def _within(root: str | None, path: str) -> str | None:
@@ -119,13 +136,13 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Put the bytes of each row's file into a column ``struct<bytes, path>``, as Hugging Face `datasets` reads it.
 
     A Parquet file that is written of the rows says that the column holds pictures, so that ``load_dataset`` gives them
-    as such. ``bytes`` and `media_ref` are dropped. A row whose bytes cannot be had goes to quarantine.
+    as such. ``bytes`` and `media_ref` are dropped. A row whose bytes cannot be had goes to quarantine. Where rows mean
+    segments of files, the times are kept in two columns ``start_s`` and ``stop_s`` after the name of the column.
 
     Args:
-        column: to write to.
+        column: column to write to.
         feature: feature type of `datasets`: ``"Image"``, ``"Audio"``, ``"Video"`` or ``"Pdf"``.
-        limit: bytes of the largest file.
-        storage_options: for fsspec.
+        reading: size of the largest file, and options of the store.
 
     Raises:
         PipelineError: there is no such feature.
@@ -138,8 +155,7 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     column: str = "image"
     feature: Literal["Image", "Audio", "Video", "Pdf"] = "Image"
-    limit: int = LARGEST_FILE
-    storage_options: dict[str, Any] | None = None
+    reading: FileReading = field(default_factory=FileReading)
     name: str = "pack_media"
 
     def __post_init__(self) -> None:
@@ -154,7 +170,7 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide the rows."""
-        return {name: value for name, value in super().settings().items() if name != "storage_options"}
+        return {**super().settings(), "reading": self.reading.limits}
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """The rows with the column.
@@ -166,7 +182,8 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         faults: dict[int, MediaFault] = {}
         chunks = []
         names = table["file_name"].to_pylist() if "file_name" in table.column_names else [None] * table.num_rows
-        for start, contents in fetched(table, limit=self.limit, storage_options=self.storage_options):
+        limit, options = parse_bytes(self.reading.max_file_bytes), self.reading.storage_options
+        for start, contents in fetched(table, limit=limit, storage_options=options):
             faults |= {
                 start + place: content for place, content in enumerate(contents) if isinstance(content, MediaFault)
             }
@@ -178,12 +195,18 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
                 )
             )
         about = {_NOTE: json.dumps({"_type": self.feature}).encode()}
-        field = pa.field(self.column, _TYPE, metadata=about)
+        column_field = pa.field(self.column, _TYPE, metadata=about)
         kept = quarantined(task, faults, self.name)
         good = pa.array([row not in faults for row in range(table.num_rows)], pa.bool_())
         column = pa.chunked_array(chunks, _TYPE).filter(good)
         gone = [name for name in (self.column, BYTES, REF) if name in table.column_names]
-        rows = kept.to_arrow().drop_columns(gone).append_column(field, column)
+        rows = kept.to_arrow()
+        refs = refs_of(rows) if has_segments(rows) else None
+        rows = rows.drop_columns(gone).append_column(column_field, column)
+        for name in _times(self.column) if refs is not None else ():
+            part = name.removeprefix(f"{self.column}_")
+            times = [None if ref is None else getattr(ref, part) for ref in refs or ()]
+            rows = rows.append_column(name, pa.array(times, pa.float64()))
         pairs = dict(rows.schema.metadata or {})
         pairs.setdefault(_NOTE, json.dumps({"info": {"features": {}}}).encode())
         packed = task.with_data(rows.replace_schema_metadata(pairs))

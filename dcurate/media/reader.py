@@ -209,7 +209,7 @@ class MediaReader(MediaSource):
         refused = {line.number for line in bad}
         good = [position for number, position in enumerate(sizes) if number not in refused]
         base = [
-            {"file_name": f"{name}@{ref.offset}", "media_ref": ref._asdict(), "size": size, "container": name}
+            {"file_name": f"{name}@{ref.offset}", "media_ref": ref.value, "size": size, "container": name}
             for ref, size in good
         ]
         rows = pa.Table.from_pylist(base, pa.schema(_BASE))
@@ -245,7 +245,7 @@ class MediaReader(MediaSource):
 
 
 def _values(file: ContainerFile, container: str | None) -> dict[str, object]:
-    base = {"file_name": file.name, "media_ref": file.ref._asdict(), "size": file.size, "container": container}
+    base = {"file_name": file.name, "media_ref": file.ref.value, "size": file.size, "container": container}
     return {**base, **file.about}
 
 

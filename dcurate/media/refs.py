@@ -24,7 +24,7 @@ from dcurate.media.faults import FAULT, quarantined
 from dcurate.media.members import content_of, is_sequential
 from dcurate.media.names import container_of
 from dcurate.media.ranges import CACHE, Place, from_store, from_stream, version_of
-from dcurate.media.reference import MEDIA_REF, Ref
+from dcurate.media.reference import MEDIA_REF, SEGMENT_REF, Ref, type_of_values
 
 __all__ = [
     "BYTES",
@@ -43,6 +43,8 @@ __all__ = [
     "with_columns",
 ]
 
+#: The fields that each column of references has.
+_FIELDS = MEDIA_REF.names
 #: The column of references, and the column that rows may have instead, with the bytes themselves.
 REF, BYTES = "media_ref", "bytes"
 
@@ -58,17 +60,19 @@ _AROUND = 2**20
 _UNKNOWN = 2**20
 
 
-def ref_array(refs: Sequence[Ref | None]) -> pa.Array:
-    """Return references as a column.
+def ref_array(refs: Sequence[Ref | None], *, segments: bool = False) -> pa.Array:
+    """Return references as a column. It has fields for `start_s` and `stop_s` only where a reference has them.
 
     Args:
         refs: reference of each row, or None for a row without a file.
+        segments: whether the column has these fields in any case, so that all batches of a stage have one type.
 
     Examples:
         >>> ref_array([Ref("a.png"), None]).type == MEDIA_REF
         True
     """
-    return pa.array([None if ref is None else ref._asdict() for ref in refs], MEDIA_REF)
+    values = [None if ref is None else ref.value for ref in refs]
+    return pa.array(values, SEGMENT_REF if segments else type_of_values(values))
 
 
 def refs_of(rows: pa.Table) -> list[Ref | None]:
@@ -78,18 +82,30 @@ def refs_of(rows: pa.Table) -> list[Ref | None]:
         DataError: the column `media_ref` has another type.
 
     Examples:
-        >>> refs_of(pa.table({"media_ref": ref_array([Ref("a.tar", "x", 512, 3)])}))
-        [Ref(path='a.tar', member='x', offset=512, size=3)]
+        >>> refs_of(pa.table({"media_ref": ref_array([Ref("a.tar", "x", 512, 3), Ref("b.wav", start_s=1.5)])}))[0].size
+        3
     """
     column = rows[REF].combine_chunks()
-    if not pa.types.is_struct(column.type) or not {field.name for field in column.type}.issuperset(Ref._fields):
+    if not pa.types.is_struct(column.type) or not {field.name for field in column.type}.issuperset(_FIELDS):
         raise DataError(
             f"column {REF!r} holds {column.type}, not {MEDIA_REF}; read the files with MediaReader or "
             "WebDatasetReader, or make it with dcurate.media.refs.ref_array"
         )
     places = dict(zip([field.name for field in column.type], column.flatten(), strict=True))
-    parts = (places[name].to_pylist() for name in Ref._fields)
-    return [None if path is None else Ref(path, *fields) for path, *fields in zip(*parts, strict=True)]
+    parts = [places[name].to_pylist() for name in Ref._fields if name in places]
+    if len(parts) == len(_FIELDS):
+        return [None if path is None else Ref(path, *fields) for path, *fields in zip(*parts, strict=True)]
+    names = [name for name in Ref._fields if name in places]
+    return [
+        None if path is None else _segment(dict(zip(names, (path, *fields), strict=True)))
+        for path, *fields in zip(*parts, strict=True)
+    ]
+
+
+def _segment(values: Mapping[str, Any]) -> Ref:
+    """A reference of which a reader may have made whole numbers of the seconds."""
+    seconds = {name: None if (time := values.get(name)) is None else float(time) for name in ("start_s", "stop_s")}
+    return Ref(**{**values, **seconds})
 
 
 def with_columns(rows: pa.Table, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> pa.Table:
@@ -109,6 +125,12 @@ def with_columns(rows: pa.Table, columns: Mapping[str, tuple[str, Sequence[Any]]
 def has_media(rows: pa.Table) -> bool:
     """Whether the rows refer to files or carry their bytes."""
     return REF in rows.column_names or BYTES in rows.column_names
+
+
+def has_segments(rows: pa.Table) -> bool:
+    """Whether the references of rows may be to segments."""
+    kind = rows.schema.field(REF).type if REF in rows.column_names else None
+    return kind is not None and pa.types.is_struct(kind) and kind.get_field_index("start_s") >= 0
 
 
 def fetch(
@@ -223,7 +245,7 @@ def _fetched(refs: Sequence[Ref | None], limit: int, options: Mapping[str, Any])
         if ref is not None:
             by_path[ref.path].append(row)
     for path, rows in by_path.items():
-        wanted = [ref for ref in (refs[row] for row in rows) if ref is not None]
+        wanted = [ref.whole for ref in (refs[row] for row in rows) if ref is not None]
         for row, data in zip(rows, _of_file(path, wanted, limit, options), strict=True):
             contents[row] = data
     return contents

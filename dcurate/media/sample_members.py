@@ -31,6 +31,7 @@ class SampleMember(NamedTuple):
         column: column that may have changed the content; empty if none.
         value: value in that column.
         is_media: whether it is the file of the sample, rather than a text.
+        segment: where the segment of it that the row means begins and ends, in seconds.
     """
 
     name: str
@@ -38,6 +39,7 @@ class SampleMember(NamedTuple):
     column: str = ""
     value: Any = None
     is_media: bool = False
+    segment: tuple[float | None, float | None] = (None, None)
 
     @property
     def size(self) -> int:
@@ -83,6 +85,8 @@ class Samples:
         keys, entries = [], []
         for row in range(rows):
             values = {suffix: texts[suffix][row] for suffix in texts}
+            ref = refs[row]
+            segment = (None, None) if ref is None else (ref.start_s, ref.stop_s)
             if members[row] is not None:
                 sample_key = stored(
                     str(sample_keys[row]) if sample_keys[row] is not None else sample_of(members[row][0]["member"])[0]
@@ -90,14 +94,13 @@ class Samples:
                 made = _of_members(sample_key, [Ref(**ref) for ref in members[row]], values, files[row])
             else:
                 name = files[row] or sample_keys[row] or f"{key.digest}-{row:06d}"
-                ref = refs[row]
                 name = _safe(stored(name) if ref is not None and ref.member == name else name)
                 sample_key = sample_of(name)[0]
                 source = data[row] if data[row] is not None else refs[row]
                 made = [] if source is None else [SampleMember(name, source, is_media=True)]
                 made += _new(sample_key, values, ())
             keys.append(sample_key)
-            entries.append(made)
+            entries.append([entry._replace(segment=segment) if entry.is_media else entry for entry in made])
         return cls(keys, entries, {suffix: table.schema.field(name).type for suffix, name in suffixes.items()})
 
     def shards(self, most_rows: int | None, most_bytes: int | None) -> Iterator[list[int]]:

@@ -23,7 +23,7 @@ from dcurate.media import tar
 from dcurate.media.containers import LostPart
 from dcurate.media.faults import FAULT
 from dcurate.media.names import compression_of, container_of
-from dcurate.media.refs import MEDIA_REF
+from dcurate.media.reference import MEDIA_REF, type_of_values
 from dcurate.redaction import without_secrets
 
 #: Bytes of media that the rows of a batch refer to, about, and its rows at most.
@@ -217,7 +217,12 @@ class AnyOf(Format):
 
 
 def _table(rows: Iterable[SourceRow], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist([row.values for row in rows if not row.fault], schema)
+    values = [row.values for row in rows if not row.fault]
+    place = schema.get_field_index("media_ref")
+    kind = type_of_values(value["media_ref"] for value in values)
+    if kind != MEDIA_REF and place >= 0:
+        schema = schema.set(place, pa.field("media_ref", kind))
+    return pa.Table.from_pylist(values, schema)
 
 
 def _groups(pieces: Sequence[_TablePiece]) -> Iterator[list[pa.Table]]:
@@ -243,7 +248,7 @@ def rejected(stage: str, lost: Iterable[tuple[LostPart, str]]) -> list[Rejection
     for part, container in lost:
         row = {
             "file_name": part.name or None,
-            "media_ref": {**part.ref._asdict(), "path": without_secrets(part.ref.path)},
+            "media_ref": {**part.ref.value, "path": without_secrets(part.ref.path)},
             "container": container,
             "url": None if part.url is None else without_secrets(part.url),
             FAULT: part.fault.detail,

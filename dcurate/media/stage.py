@@ -16,7 +16,7 @@ from dcurate.io.partition import parse_bytes
 from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.heads import File, heads
-from dcurate.media.refs import LARGEST_FILE, NO_REFERENCE, check_has_media, fetched
+from dcurate.media.refs import LARGEST_FILE, NO_REFERENCE, check_has_media, fetched, has_segments, refs_of
 from dcurate.media.sandbox import ChildAnswer, Sandbox
 
 
@@ -253,7 +253,17 @@ class FileStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return answers
 
     def files(self, rows: pa.Table) -> Iterator[list[File | MediaFault]]:
-        """Yield the files of rows, or their heads, about 64 MiB at a time."""
+        """Yield the files of rows, or their heads, about 64 MiB at a time; each with the segment that its row means."""
+        start = 0
+        for files in self._fetched(rows):
+            refs = refs_of(rows.slice(start, len(files))) if has_segments(rows) else [None] * len(files)
+            yield [
+                file._replace(start_s=ref.start_s, stop_s=ref.stop_s) if ref and isinstance(file, File) else file
+                for file, ref in zip(files, refs, strict=True)
+            ]
+            start += len(files)
+
+    def _fetched(self, rows: pa.Table) -> Iterator[list[File | MediaFault]]:
         limit, options = parse_bytes(self.reading.max_file_bytes), self.reading.storage_options
         if self.reads_heads:
             head_limit = limit if self.limits_heads else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tarfile
 from collections.abc import Callable, Iterator
@@ -17,12 +18,14 @@ from dcurate.media.names import compression_of, shown
 from dcurate.media.ranges import Place, UnpackedStream
 
 BLOCK = 512
+#: Fields of a member that say which segment of it a row means, in seconds: see `Ref`.
+SEGMENT = ("DCURATE.start_s", "DCURATE.stop_s")
 #: Bytes of the largest header with further fields or a long name.
 _LARGEST_META = 2**20
 #: Headers that a member has at most, besides its own.
 _MOST_META = 16
 #: Fields of such headers that are used, and how those of sparse files begin.
-_USED, _SPARSE = (b"path", b"linkpath", b"size"), b"GNU.sparse."
+_USED, _SPARSE = (b"path", b"linkpath", b"size", *(name.encode() for name in SEGMENT)), b"GNU.sparse."
 _NOTHING = bytes(BLOCK)
 #: Bytes that are looked through at once, and what headers have at a place.
 _SCAN, _MAGIC, _MAGIC_AT = 2**16, b"ustar", 257
@@ -41,6 +44,7 @@ class Member(NamedTuple):
         held: bytes of the content that the archive has; fewer than `size` where it is cut.
         content: content of a file that was asked for, else None.
         target: target of a link.
+        segment: where the segment that is meant begins and ends, in seconds; see `Ref`.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Member(NamedTuple):
     held: int
     content: bytes | None = None
     target: str = ""
+    segment: tuple[float | None, float | None] = (None, None)
 
 
 class TarDamage(NamedTuple):
@@ -249,7 +254,17 @@ def _described(
     if kind not in ("file", "sparse file"):
         return Member(name, begin, at, 0, kind, 0, None, _shown(fields.get("linkpath", info.linkname)))
     content = window.get(at, size) if kind == "file" and wants(name, size) else None
-    return Member(name, begin, at, size, kind, window.held(at, at + size), content)
+    segment = (_seconds(fields.get(SEGMENT[0])), _seconds(fields.get(SEGMENT[1])))
+    return Member(name, begin, at, size, kind, window.held(at, at + size), content, segment=segment)
+
+
+def _seconds(text: str | None) -> float | None:
+    """A time of a field; None for what is not one."""
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < math.inf else None
 
 
 def _kind(info: tarfile.TarInfo, fields: dict[str, str]) -> str:

@@ -16,7 +16,7 @@ from dcurate.io.files import Format, is_names
 from dcurate.media import tar
 from dcurate.media.containers import LostPart
 from dcurate.media.names import container_endings, container_of, sample_of
-from dcurate.media.refs import MEDIA_REF
+from dcurate.media.refs import MEDIA_REF, Ref
 from dcurate.media.samples import (
     KEY,
     LARGEST_TEXT,
@@ -168,10 +168,10 @@ class WebDatasetReader(MediaSource):
         values: dict[str, Any] = {
             KEY: sample.key,
             "file_name": None if media is None else media.name,
-            "media_ref": None if place is None else place._asdict(),
+            "media_ref": None if place is None or media is None else Ref(*place[:4], *media.segment).value,
             "size": None if media is None else media.size,
             "container": name,
-            MEMBERS: [ref._asdict() for ref in refs],
+            MEMBERS: [ref.value for ref in refs],
             **{suffix: value_of(data, columns[suffix]) for suffix, data in texts.items()},
         }
         reason, detail = fault_of(sample)

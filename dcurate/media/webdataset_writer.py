@@ -23,7 +23,7 @@ from dcurate.media.names import shown
 from dcurate.media.refs import BYTES, REF
 from dcurate.media.sample_members import Samples
 from dcurate.media.samples import KEY, MEMBERS, TEXTS
-from dcurate.media.tar import BLOCK
+from dcurate.media.tar import BLOCK, SEGMENT
 
 #: Columns without which there are no members.
 _ABOUT = (KEY, "file_name", BYTES, REF, MEMBERS)
@@ -146,7 +146,7 @@ class WebDatasetWriter(FileWriter):
                 continue
             member, offset = None, None
             for entry, data in contents:
-                header = header_of(entry.name, len(data))
+                header = header_of(entry.name, len(data), entry.segment)
                 at += len(header)
                 if entry.is_media and member is None:
                     member, offset = shown(entry.name), at
@@ -186,8 +186,13 @@ class _Placed(NamedTuple):
     offset: int | None
 
 
-def header_of(name: str, size: int) -> bytes:
-    """The header of a member, which follows from its name, decoded with ``surrogateescape``, and size alone.
+def header_of(name: str, size: int, segment: tuple[float | None, float | None] = (None, None)) -> bytes:
+    """The header of a member, which follows from these alone.
+
+    Args:
+        name: name of the member, decoded with ``surrogateescape``.
+        size: bytes of its content.
+        segment: where the segment that the row means begins and ends, in seconds.
 
     Examples:
         >>> len(header_of("a.png", 3)), len(header_of("a" * 300, 3))
@@ -195,6 +200,7 @@ def header_of(name: str, size: int) -> bytes:
     """
     info = tarfile.TarInfo(name)
     info.size, info.mode = size, 0o644
+    info.pax_headers = {name: repr(time) for name, time in zip(SEGMENT, segment, strict=True) if time is not None}
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
