@@ -15,6 +15,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
+from dcurate.core.packages import is_ours, is_registered
 from dcurate.core.stage import Stage
 
 #: Settings of a stage that do not change its rows.
@@ -99,19 +100,19 @@ def _settings(value: Any) -> Any:
 
 
 def _without_defaults(value: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings that differ from the defaults of dcurate's dataclasses; those of a user may change with the code."""
+    """The settings that differ from the defaults of registered packages; those of a user may change with the code."""
     declared = {field.name: field for field in fields(value)} if is_dataclass(value) else {}
     return {
         name: held
         for name, held in settings.items()
-        if name not in declared or not _is_ours(type(value), declared[name]) or not _at_default(held, declared[name])
+        if name not in declared or not _declares(type(value), declared[name]) or not _at_default(held, declared[name])
     }
 
 
-def _is_ours(kind: type, field: Field[Any]) -> bool:
-    """Whether the class that declares a field of a dataclass is one of dcurate."""
+def _declares(kind: type, field: Field[Any]) -> bool:
+    """Whether the class that declares a field of a dataclass is of a registered package."""
     classes = [base for base in kind.__mro__ if vars(base).get("__dataclass_fields__", {}).get(field.name) is field]
-    return _module(classes[-1]).partition(".")[0] == "dcurate"
+    return is_ours(classes[-1])
 
 
 def _at_default(value: Any, field: Field[Any]) -> bool:
@@ -131,7 +132,7 @@ def _module(value: Any) -> str:
 
 
 def _source(value: Any) -> str:
-    if _module(value).partition(".")[0] in {"dcurate", *sys.stdlib_module_names}:
+    if is_registered(_module(value)) or _module(value).partition(".")[0] in sys.stdlib_module_names:
         return ""
     try:
         source = inspect.getsource(_with_file(value))

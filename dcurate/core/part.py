@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Self
 
+from dcurate.core.batch import Batch
+from dcurate.core.packages import checks_arguments
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import PipelineError, nearest, shown
 
@@ -30,6 +32,8 @@ class Part(HidesSecrets):
     """
 
     held_by: ClassVar[str] = ""
+    #: Whether any recipe may make an object of a public class: it runs no code that a recipe could bring.
+    in_recipes: ClassVar[bool] = True
     #: Arguments named like one column or path that take several.
     several: ClassVar[tuple[str, ...]] = ()
     #: Whether rows are among the arguments, which are not checked then.
@@ -49,7 +53,7 @@ class Part(HidesSecrets):
         unknown = [] if names is None else [name for name in kwargs if name not in names]
         if unknown:
             raise TypeError(f"{cls.__name__}() takes no argument {unknown[0]!r}{nearest(unknown[0], names or ())}")
-        if _is_ours(cls) and not cls.takes_rows:
+        if not cls.takes_rows and checks_arguments(cls):
             check_arguments(cls.__name__, _given(cls.__init__, args, kwargs), cls.several)
         return super().__new__(cls)
 
@@ -177,15 +181,8 @@ def check_texts(what: str, argument: str, value: Any, wanted: str) -> None:
 
 def _is_rows(value: Any) -> bool:
     kind = type(value)
-    return kind.__name__ in _ROWS.get(kind.__module__.partition(".")[0].partition("_")[0], ()) or (
-        kind.__name__ == "DocumentBatch" and kind.__module__.startswith("dcurate.")
-    )
-
-
-def _is_ours(cls: type) -> bool:
-    """Whether dcurate defines what arguments a class takes; those of a user's class may be anything."""
-    home = next(kind for kind in cls.__mro__ if "__init__" in vars(kind)).__module__
-    return home.startswith("dcurate.") and not home.startswith("dcurate.compat.")
+    package = kind.__module__.partition(".")[0].partition("_")[0]
+    return isinstance(value, Batch) or kind.__name__ in _ROWS.get(package, ())
 
 
 def _given(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

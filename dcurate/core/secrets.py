@@ -10,6 +10,7 @@ from itertools import islice
 from reprlib import recursive_repr
 from typing import Any
 
+from dcurate.core.packages import is_ours
 from dcurate.core.redirects import HARMLESS
 from dcurate.redaction import HIDDEN, is_secret, logins_in, remember, without_secrets
 
@@ -109,7 +110,7 @@ def _all_secrets(holders: Sequence[Any]) -> Iterator[str]:
     waiting: list[tuple[Any, str, str, int]] = [(holder, "", "", 0) for holder in holders]
     while waiting and len(seen) < _VALUES:
         value, name, place, level = waiting.pop()
-        if isinstance(value, HidesSecrets) or type(value).__module__.startswith("dcurate."):
+        if isinstance(value, HidesSecrets) or is_ours(type(value)):
             names = [field.name for field in _fields(value)] or list(getattr(value, "__dict__", ()))
             names = [name for name in names if name not in _OF_COLUMNS]
             value = {attribute: getattr(value, attribute) for attribute in names if hasattr(value, attribute)}

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from dcurate.core.batch import FileGroup, FilePart, Rejection
@@ -64,6 +64,8 @@ class DocumentDownloader(EqualBySettings, ABC):
         ...     Path(FromDisk(f"{folder}/files").download(f"file://{folder}/a.txt")).name
         'a.txt'
     """
+
+    in_recipes: ClassVar[bool] = True
 
     def __init__(self, download_dir: str, verbose: bool = False) -> None:
         if "://" in str(download_dir):

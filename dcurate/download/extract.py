@@ -6,7 +6,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from dcurate.core.batch import Rejection
 from dcurate.core.extras import required_by
@@ -63,6 +63,8 @@ class DocumentExtractor(EqualBySettings, ABC):
         >>> Upper().extract({"raw": "some text"})
         {'text': 'SOME TEXT'}
     """
+
+    in_recipes: ClassVar[bool] = True
 
     @abstractmethod
     def extract(self, record: dict[str, Any]) -> dict[str, Any] | Skipped | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.core.extras import required_by
@@ -55,6 +55,8 @@ class DocumentIterator(EqualBySettings, ABC):
         ...     list(Lines().iterate(file.name))
         [{'text': 'one line'}]
     """
+
+    in_recipes: ClassVar[bool] = True
 
     @abstractmethod
     def iterate(self, file_path: str) -> Iterator[dict[str, Any] | Skipped]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import urlsplit
 
 from dcurate.core.batch import BatchKey, FileGroup
@@ -32,6 +32,8 @@ class URLGenerator(ABC):
         >>> Years().generate_files()[0].url
         'https://example.org/2023.txt'
     """
+
+    in_recipes: ClassVar[bool] = True
 
     @abstractmethod
     def generate_urls(self) -> list[str]:

@@ -8,7 +8,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from dcurate.endpoints.cache import AnswerCache
 from dcurate.endpoints.config import Answer, EmbeddingRequest, GenerationConfig, Messages, Question, Request
@@ -26,6 +26,8 @@ _PER_MILLION = 1e6
 
 class ConversationFormatter(ABC):
     """Format a conversation as one text, for a client whose model needs a template."""
+
+    in_recipes: ClassVar[bool] = True
 
     @abstractmethod
     def format_conversation(self, conv: Messages) -> str:
@@ -46,6 +48,8 @@ class LLMClient(Configured, ABC):
         >>> Parrot().query_model(messages=[{"role": "user", "content": "Hi"}], model="any")
         ['Hi']
     """
+
+    in_recipes: ClassVar[bool] = True
 
     @abstractmethod
     def setup(self) -> None:
@@ -109,6 +113,8 @@ class AsyncLLMClient(Configured, ABC):
         >>> asyncio.run(Parrot().query_model(messages=[{"role": "user", "content": "Hi"}], model="any"))
         ['Hi']
     """
+
+    in_recipes: ClassVar[bool] = True
 
     def __init__(  # noqa: PLR0913 - NeMo Curator's arguments, then ours
         self,

@@ -33,6 +33,8 @@ class Keep(ABC):
         Highest(column='score')
     """
 
+    in_recipes: ClassVar[bool] = True
+
     #: Whether values may have more digits than a rank.
     has_rests: ClassVar[bool] = False
 

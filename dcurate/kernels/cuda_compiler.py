@@ -90,7 +90,7 @@ def identity(measure: Any, form: Any, reset: Any) -> str:
     parts = [sources(), repr(form)]
     for function in functions:
         parts += [function.__module__, function.__qualname__]
-        if not function.__module__.startswith("dcurate.kernels."):
+        if not function.__module__.startswith(f"{__package__}."):
             parts.append(inspect.getsource(function))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -19,24 +19,7 @@ from dcurate.text import presets
 #: How a sentence that refuses something ends.
 ADVICE = "give --trust, or trust=True in Python, if you trust this recipe as you would a program"
 
-#: A public class of dcurate that is one of these may be made by any recipe.
-_KINDS = (
-    "Stage",
-    "DocumentFilter",
-    "DocumentModifier",
-    "ColumnFilter",
-    "ColumnModifier",
-    "HTMLExtractorAlgorithm",
-    "DocumentDownloader",
-    "DocumentIterator",
-    "DocumentExtractor",
-    "URLGenerator",
-    "ConversationFormatter",
-    "LLMClient",
-    "AsyncLLMClient",
-    "Keep",
-)
-#: What stages take besides: plain values, and the recogniser of names.
+#: What stages take besides objects whose class says `in_recipes`: plain values, and the recogniser of names.
 _HELPERS = (
     "AnswerCache",
     "Bands",
@@ -104,9 +87,7 @@ def may_be_made(public: str) -> bool:
     if public in presets.__all__ or public in _HELPERS:
         return True
     thing = find_public(public)
-    return isinstance(thing, type) and any(
-        base.__name__ in _KINDS and base.__module__.startswith("dcurate.") for base in thing.__mro__
-    )
+    return isinstance(thing, type) and getattr(thing, "in_recipes", False)
 
 
 def check_values(value: Any, place: str) -> None:

@@ -15,6 +15,7 @@ from dcurate.compat.nemo.stages import HOW_IT_RUNS, NodeInfo, ProcessingStage, W
 from dcurate.compat.nemo.tasks import FailedTask, NoneTask, Task, TaskBatch, engine_batch, nemo_task
 from dcurate.core import stage as ours
 from dcurate.core.batch import Batch, Rejection
+from dcurate.core.packages import is_ours
 from dcurate.core.resources import Resources
 from dcurate.core.spec import SPEC_FIELDS, StageSpec
 from dcurate.errors import StageError, listed
@@ -261,7 +262,7 @@ def _processes_tasks(stage: ours.Stage) -> bool:
         return False
     methods = {"process", "process_batch"}
     nearest = next(kind for kind in type(stage).__mro__ if methods & vars(kind).keys())
-    return nearest.__module__.partition(".")[0] != "dcurate"
+    return not is_ours(nearest)
 
 
 def with_settings(own: ours.Stage, stage: Any) -> ours.Stage:

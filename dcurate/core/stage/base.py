@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from dcurate.core.kernels import Kernels
+from dcurate.core.packages import is_ours
 from dcurate.core.part import Part
 from dcurate.core.resources import Resources
 from dcurate.core.spec import SPEC_FIELDS, StageSpec
@@ -43,6 +44,9 @@ class Stage(Part, ABC):
     #: Whether the stage looks at no columns but those of `inputs`, `optional_inputs` and `outputs`, and passes others
     #: on as they are. Where it is true of all stages, a reader of JSON Lines parses no other columns.
     uses_only_named_columns: ClassVar[bool] = False
+    #: Whether the stage is given the hidden columns of rows, such as their lines of JSON, and passes them on with the
+    #: rows. A class says so itself, as one that extends it may do more; by default those of registered packages do.
+    sees_lines: ClassVar[bool] = True
     #: Whether it looks at where rows were read, which readers say in columns that only stages of dcurate see.
     uses_origins: ClassVar[bool] = False
 
@@ -50,6 +54,8 @@ class Stage(Part, ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "sees_lines" not in vars(cls):
+            cls.sees_lines = is_ours(cls)
         if "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
 
@@ -72,7 +78,7 @@ class Stage(Part, ABC):
         replaces.
         """
         methods = [getattr(type(self), name, None) for name in ("outputs", "process", "process_batch")]
-        if not all(_is_ours(method.__module__) for method in methods if method is not None):
+        if not all(is_ours(method) for method in methods if method is not None):
             return []
         read = {*self.inputs()[1], *self.optional_inputs()}
         return [column for column in self.outputs()[1] if column not in read]
@@ -159,11 +165,6 @@ class Stage(Part, ABC):
         """
         return []
 
-    @property
-    def sees_lines(self) -> bool:
-        """Whether it is given the lines of JSON of rows, in a column: a stage of dcurate passes them on like any."""
-        return _is_ours(type(self).__module__)
-
     def kernels(self) -> Sequence[Kernels]:
         """Return the kernels that the stage uses, as far as they are known: a run compiles them first, in parallel."""
         return ()
@@ -237,7 +238,3 @@ class Stage(Part, ABC):
             except PipelineError as error:
                 raise PipelineError(f"stage {self.name!r}: {error}") from error
         return changed
-
-
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == "dcurate"

@@ -22,6 +22,7 @@ class FunctionStage(ProcessingStage[X, Y]):
     """A stage made of a function from one batch to its results."""
 
     __module__ = "dcurate.core.stage"  # the name in the fingerprints of runs
+    sees_lines = False  # the function is a user's
 
     function: Function[X, Y]
     name: str = "function"
@@ -29,11 +30,6 @@ class FunctionStage(ProcessingStage[X, Y]):
     batch_size: int = 1
     #: Columns that the function adds or changes; None if they are not known.
     added: tuple[str, ...] | None = None
-
-    @property
-    def sees_lines(self) -> bool:
-        """False: the function is a user's."""
-        return False
 
     def outputs(self) -> Spec:
         return [], list(self.added or ())
