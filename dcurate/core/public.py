@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from dcurate.core.extras import extra_of, missing_dependency
@@ -115,18 +116,42 @@ def announced_modules() -> tuple[str, ...]:
     return tuple(sorted({point.module for point in entry_points(group=SUBJECTS)}))
 
 
-def folders_of_announced(name: str) -> dict[str, Path]:
-    """The folders of this name beside the announced modules, by module."""
+def folders_of_announced() -> dict[str, Path]:
+    """The folders of the announced modules that are packages, by module; packages above them are imported."""
     folders = {}
     for module in announced_modules():
         try:
             spec = importlib.util.find_spec(module)
-        except Exception:  # a package above it is imported, which runs any code; using the module says what is wrong
+        except Exception:  # an import runs any code; `announces` says what is wrong where the module is used
             continue
         for place in (spec.submodule_search_locations or ()) if spec else ():
-            if Path(place, name).is_dir():
-                folders[module] = Path(place, name)
+            folders[module] = Path(place)
     return folders
+
+
+def modules_of_subjects(name: str) -> list[ModuleType]:
+    """Import the modules of this name in dcurate's packages and then in the announced ones.
+
+    Raises:
+        PipelineError: an announced one cannot be imported.
+
+    Examples:
+        >>> [module.__name__ for module in modules_of_subjects("trace_hook")]
+        ['dcurate.tokens.trace_hook']
+    """
+    ours = {f"dcurate.{path.parent.name}": path.parent for path in sorted(_ROOT.glob(f"*/{name}.py"))}
+    packages = {**ours, **folders_of_announced()}
+    return [_imported(f"{package}.{name}") for package, folder in packages.items() if (folder / f"{name}.py").is_file()]
+
+
+def _imported(module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # an import runs any code
+        raise PipelineError(
+            f"module {module!r}, which an entry point in {SUBJECTS!r} announces, cannot be imported: {error}; "
+            "install its package again, or remove it"
+        ) from error
 
 
 def announces(name: str) -> bool:
@@ -142,14 +167,7 @@ def announces(name: str) -> bool:
     module, _, attribute = name.partition(":")
     if module not in announced_modules():
         return False
-    try:
-        public = getattr(importlib.import_module(module), "__all__", ())
-    except Exception as error:  # an import runs any code
-        raise PipelineError(
-            f"module {module!r}, which an entry point in {SUBJECTS!r} announces, cannot be imported: {error}; "
-            "install its package again, or remove it"
-        ) from error
-    return attribute in public
+    return attribute in getattr(_imported(module), "__all__", ())
 
 
 def find_public(name: str) -> Any:

@@ -1,5 +1,8 @@
 """Public names of `dcurate.runs` and the modules that define them; `__init__.py` reads this file."""
 
+from dcurate.io.tracing import TracedPiece as TracedPiece
+from dcurate.io.tracing import TraceHook as TraceHook
+
 from .inspect import RunPlaces as RunPlaces
 from .publish.publish import Published as Published
 

@@ -10,16 +10,16 @@ from typing import Any
 
 from fsspec.core import has_magic
 
+from dcurate.core.public import modules_of_subjects
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.excerpts import ID_COLUMNS, excerpt
 from dcurate.fs.stores import Directory
 from dcurate.io.rejections import DUPLICATE_OF, REASON, SCORE, STAGE
 from dcurate.io.rows import Row, is_readable, rows_with
+from dcurate.io.tracing import TracedPiece, TraceHook
 from dcurate.runs.documents import Fate, Traced
 from dcurate.runs.inspect import RunPlaces, keeps_of
 from dcurate.runs.load import RecordedRun, read_run
-from dcurate.tokens.folder import ABOUT, TokenFolder
-from dcurate.tokens.spans import SPANS
 
 #: Columns of groups of duplicates, see `dcurate.FuzzyDuplicates`.
 _KEPT_ID, _SIMILARITY, _KEPT = "kept_id", "similarity", "kept"
@@ -65,17 +65,15 @@ def trace(
     if not ids and not tokens:
         raise PipelineError("no id to look for; give at least one")
     places = output if isinstance(output, RunPlaces) else RunPlaces(output)
-    folder = TokenFolder(places.root, places.storage_options)
-    wanted = [*map(str, ids), *(_document_at(folder, token) for token in tokens)]
-    search = _Search(places, _recorded(places), id_field, dict.fromkeys(wanted))
+    hooks: list[TraceHook] = [module.HOOK for module in modules_of_subjects("trace_hook")]
+    wanted = [*map(str, ids), *(_document_at(places, hooks, token) for token in tokens)]
+    search = _Search(places, _recorded(places), id_field, dict.fromkeys(wanted), hooks)
     return search.result()
 
 
-def _document_at(folder: TokenFolder, token: str) -> str:
-    span = folder.span(token)
-    if span is None:
-        raise PipelineError(f"token {token!r} is padding, which is of no document; give another place")
-    return span.doc
+def _document_at(places: RunPlaces, hooks: Sequence[TraceHook], token: str) -> str:
+    wrote = (hook for hook in hooks if hook.wrote(places.root, places.storage_options))
+    return next(wrote, hooks[0]).document_at(places.root, token, places.storage_options)
 
 
 def _recorded(places: RunPlaces) -> RecordedRun | None:
@@ -96,6 +94,7 @@ class _Search:
     run: RecordedRun | None
     id_field: str | None
     ids: Mapping[str, None]
+    hooks: Sequence[TraceHook]
     fates: dict[str, Fate] = field(default_factory=dict)
     looked: list[str] = field(default_factory=list)
 
@@ -110,7 +109,8 @@ class _Search:
             self.looked.append("no rejected documents, which the run did not keep (run with rejected=)")
         for groups in self.places.group_folders(self.run.about.get("stages", ()) if self.run else ()):
             self._look(groups, self._duplicate, everyone=True)
-        self._look_at_tokens(root)
+        for hook in self.hooks:
+            self._look_at_pieces(root, hook)
         self._look(root, self._kept)
         self._look_at_examples()
         fates = tuple(self.fates.get(document_id) or Fate(document_id, "not found") for document_id in self.ids)
@@ -195,23 +195,20 @@ class _Search:
         known = similarity is not None and not math.isnan(similarity)
         self.fates[document_id] = replace(before, duplicate_of=str(kept), similarity=similarity if known else None)
 
-    def _look_at_tokens(self, root: str) -> None:
-        """Search the spans of shards of tokens, where a document may be several times."""
-        directory = self.places.at(root)
-        names = sorted(name for name in directory.files(SPANS) if is_readable(name))
-        places: dict[str, list[tuple[str, Row]]] = {}
-        for name in names:
-            for row in rows_with(directory, name, "doc", self.ids):
-                span = f"{row.values['shard']}:{row.values['start']}-{row.values['end']}"
-                places.setdefault(str(row.values["doc"]), []).append((span, row))
-        passed = tuple(dict.fromkeys(self._passed(self.run))) if places else ()
-        for document_id, spans in places.items():
-            first = spans[0][1].values
-            place = self._in_input(document_id, str(first["source"]))
-            place = place or f"{first['source']}, row {first['row']} (counted from 0)"
-            at = tuple(span for span, _ in spans)
+    def _look_at_pieces(self, root: str, hook: TraceHook) -> None:
+        """Search an output that does not hold rows, where a document may be several times."""
+        all_pieces, looked = hook.pieces(root, self.ids, self.places.storage_options)
+        pieces: dict[str, list[TracedPiece]] = {}
+        for piece in all_pieces:
+            pieces.setdefault(piece.doc, []).append(piece)
+        passed = tuple(dict.fromkeys(self._passed(self.run))) if pieces else ()
+        for document_id, of_document in pieces.items():
+            first = of_document[0]
+            place = self._in_input(document_id, first.source)
+            place = place or f"{first.source}, row {first.row} (counted from 0)"
+            at = tuple(piece.place for piece in of_document)
             self.fates.setdefault(document_id, Fate(document_id, "kept", place, passed=passed, tokens=at))
-        self.looked += [f"{len(names):,} tables of spans"] if names else []
+        self.looked += [looked] if looked else []
 
     def _in_input(self, document_id: str, split: str) -> str:
         """The place of a document in the file that it was read from; empty if that is not there any more."""
@@ -230,7 +227,7 @@ class _Search:
         return ""
 
     def _inputs(self, run: RecordedRun | None) -> Iterator[str]:
-        """The inputs of a run, and where they are folders of tokens those of the runs that wrote them."""
+        """The inputs of a run, and where they do not hold rows those of the runs that wrote them."""
         for root in map(str, run.about.get("inputs", ()) if run else ()):
             yield root
             earlier = self._earlier(root)
@@ -238,15 +235,16 @@ class _Search:
                 yield from self._inputs(earlier)
 
     def _earlier(self, root: str) -> RecordedRun | None:
-        """The run that wrote a folder of tokens; None if it is none, or there are no records."""
+        """The run that wrote a folder without rows, such as one of tokens; None if there are rows, or no records."""
         try:
-            is_tokens = not has_magic(root) and self.places.at(root).read(ABOUT) is not None
-            return read_run(root, self.places.storage_options) if is_tokens else None
+            options = self.places.storage_options
+            without_rows = not has_magic(root) and any(hook.wrote(root, options) for hook in self.hooks)
+            return read_run(root, options) if without_rows else None
         except DataError:
             return None
 
     def _passed(self, run: RecordedRun | None) -> Iterator[str]:
-        """The stages of a run, after those of the runs that wrote the folders of tokens that it read."""
+        """The stages of a run, after those of the runs that wrote the folders without rows that it read."""
         for root in map(str, run.about.get("inputs", ()) if run else ()):
             yield from self._passed(self._earlier(root))
         yield from (stage.name for stage in run.report.stages) if run else ()

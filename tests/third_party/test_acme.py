@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import dcurate
-from dcurate import DocumentBatch, InlineExecutor, PipelineError
+from dcurate import DocumentBatch, InlineExecutor, PipelineError, trace
 from dcurate.core.public import announced_modules
 from dcurate.recipe import bundled_recipes, load_recipe
 from dcurate.testing import SubjectTests
@@ -89,6 +89,19 @@ def test_the_command_runs_its_recipe_in_worker_processes(lines: Path, tmp_path: 
     listing = [sys.executable, "-m", "dcurate.cli", "recipes", "acme_shouting:calm"]
     shown = subprocess.run(listing, env={**os.environ, "PYTHONPATH": path}, check=True, capture_output=True, text=True)
     assert shown.stdout.startswith("name: acme_calm\n")
+
+
+def test_its_hook_traces_documents_in_an_output_without_rows(tmp_path: Path) -> None:
+    (tmp_path / "choir.txt").write_text("0 d1 a.txt 4\n1 d2 a.txt 0\n2 d1 a.txt 4\n")
+    traced = trace(str(tmp_path), ["d2", "d3"], tokens=["choir:2"])
+    assert [(fate.id, fate.outcome, fate.place, fate.tokens) for fate in traced.fates] == [
+        ("d2", "kept", "a.txt, row 0 (counted from 0)", ("choir:1",)),
+        ("d3", "not found", "", ()),
+        ("d1", "kept", "a.txt, row 4 (counted from 0)", ("choir:0", "choir:2")),
+    ]
+    assert "choir.txt" in traced.looked
+    with pytest.raises(PipelineError, match="has no shout 'choir:7'"):
+        trace(str(tmp_path), tokens=["choir:7"])
 
 
 @pytest.mark.parametrize(
