@@ -11,13 +11,16 @@ from dcurate.core.report import RunReport
 from dcurate.ui.report.blocks import PictureCard
 
 if TYPE_CHECKING:
-    from dcurate.documents import set_aside as pictures
+    from dcurate.media import set_aside as pictures
 else:  # what it imports is heavy, and few runs read files
-    pictures = lazy("dcurate.documents.set_aside")
+    pictures = lazy("dcurate.media.set_aside")
 
 #: Stages whose rows refer to PDFs, and to pictures.
 _PDFS = frozenset(("PdfExtract", "PdfReader", "NeedsOcr"))
 _PICTURES = frozenset(("ImageInfo", "ImageSignals"))
+#: How the first page of a PDF is drawn, and a picture itself: a function for a sandbox, and the libraries it needs.
+_PAGE = ("dcurate.documents.pictures:page_picture", ("pypdfium2", "PIL"))
+_PICTURE = ("dcurate.images.thumbnails:thumbnail", ("simplejpeg", "PIL"))
 
 
 def files_set_aside(
@@ -32,11 +35,11 @@ def files_set_aside(
     kinds = {stage.get("kind") for stage in about.get("stages") or ()}
     if not kinds & (_PDFS | _PICTURES):
         return ()
-    folders, draw = [report.quarantine_path, report.rejected_path], pictures.PAGES
+    folders, draw = [report.quarantine_path, report.rejected_path], _PAGE
     if not kinds & _PDFS:
         folders.reverse()  # what is in quarantine can seldom be drawn
-        draw = pictures.PICTURES
-    files = pictures.set_aside(folders, storage_options, draw)
+        draw = _PICTURE
+    files = pictures.set_aside(folders, storage_options, pictures.Draw(*draw))
     return [
         PictureCard(
             file.name,

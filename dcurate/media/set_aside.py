@@ -44,11 +44,6 @@ class Draw(NamedTuple):
     libraries: tuple[str, ...]
 
 
-#: The first page of a PDF, and a picture itself.
-PAGES = Draw("dcurate.documents.pictures:page_picture", ("pypdfium2", "PIL"))
-PICTURES = Draw("dcurate.images.thumbnails:thumbnail", ("simplejpeg", "PIL"))
-
-
 @dataclass(frozen=True)
 class SetAside:
     """A file that a run set aside.
@@ -70,9 +65,7 @@ class SetAside:
     height: int = 0
 
 
-def set_aside(
-    folders: Sequence[str | None], storage_options: Mapping[str, Any] | None = None, draw: Draw = PAGES
-) -> list[SetAside]:
+def set_aside(folders: Sequence[str | None], storage_options: Mapping[str, Any] | None, draw: Draw) -> list[SetAside]:
     """Return some of the files that a run set aside: few of each reason, those with a picture first.
 
     At most 12 are returned, and it takes at most about 15 seconds. What cannot be read or drawn has no picture.
@@ -83,7 +76,7 @@ def set_aside(
         draw: how a file is drawn.
 
     Examples:
-        >>> set_aside([None])
+        >>> set_aside([None], None, Draw("dcurate.images.thumbnails:thumbnail", ("simplejpeg", "PIL")))
         []
     """
     chosen, reasons = list[dict[str, Any]](), Counter[tuple[str, str]]()
