@@ -17,13 +17,13 @@ from dcurate.documents.losses import counted
 from dcurate.documents.stage import FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
+from dcurate.isolate.sandbox import ChildAnswer
 from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.heads import File
 from dcurate.media.interleaved.schema import SCHEMA
 from dcurate.media.ocr.files import model_files
 from dcurate.media.refs import BYTES, REF, refs_of
-from dcurate.media.sandbox import ChildAnswer
 from dcurate.media.stage import with_columns
 
 #: What the text of a row is.

@@ -10,9 +10,9 @@ import orjson
 import pyarrow as pa
 
 from dcurate.documents.columns import DOCUMENT, document_columns
+from dcurate.isolate.sandbox import ChildAnswer
 from dcurate.media.interleaved.schema import BEFORE, IMAGE, METADATA, TEXT, SourceRef, rows_of
 from dcurate.media.refs import BYTES, REF, refs_of
-from dcurate.media.sandbox import ChildAnswer
 
 #: The column with the number of the page, from 1.
 PAGE = "page"

@@ -12,7 +12,7 @@ from dcurate.media.image.pixels import decode
 
 
 def thumbnail(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Make a small JPEG of a picture; called in a `dcurate.media.sandbox.Sandbox`, as the picture may be hostile.
+    """Make a small JPEG of a picture; called in a `dcurate.isolate.sandbox.Sandbox`, as the picture may be hostile.
 
     Args:
         data: the bytes of the file.

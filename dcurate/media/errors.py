@@ -1,34 +1,5 @@
-"""What is wrong with a file of media. Standard library only: child processes load it."""
+"""What is wrong with a file of media: the names under which stages know the faults of `dcurate.isolate`."""
 
-from __future__ import annotations
+from dcurate.isolate.errors import MediaError, MediaFault
 
-from typing import NamedTuple
-
-
-class MediaFault(NamedTuple):
-    """Why a file of media could not be processed.
-
-    Args:
-        reason: short and stable, so that it can be counted: ``"truncated"``, ``"timed out"``, ``"crashed: SIGSEGV"``.
-        detail: what else is known, for a person; may differ from file to file.
-
-    Examples:
-        >>> MediaFault("truncated", "the file ends after 12 bytes").reason
-        'truncated'
-    """
-
-    reason: str
-    detail: str = ""
-
-
-class MediaError(Exception):
-    """Raised for a file that is bad by a function that runs in a `dcurate.media.sandbox.Sandbox`.
-
-    Examples:
-        >>> MediaError("encrypted", "it needs a password").fault
-        MediaFault(reason='encrypted', detail='it needs a password')
-    """
-
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.fault = MediaFault(reason, detail)
+__all__ = ["MediaError", "MediaFault"]

@@ -16,9 +16,9 @@ from dcurate.errors import DcurateError
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import walk
 from dcurate.fs.paths import open_store
+from dcurate.isolate.sandbox import ChildAnswer, Sandbox
 from dcurate.media.faults import FAULT
 from dcurate.media.refs import MEDIA_REF, REF, Ref, fetch, ref_array
-from dcurate.media.sandbox import ChildAnswer, Sandbox
 
 #: The longest side of a picture, in pixels.
 SIDE = 300

@@ -17,9 +17,9 @@ from dcurate import DocumentBatch, PipelineError
 from dcurate.documents import PdfExtract
 from dcurate.documents.columns import DOCUMENT
 from dcurate.documents.figures import figure_pictures
+from dcurate.isolate.template import Forked
 from dcurate.media import FileReading, Ref, ref_array
 from dcurate.media.interleaved.schema import check
-from dcurate.media.template import Forked
 from tests.documents.made import WORDS, bomb, endless, objects_of, packed, pdf, written
 
 #: Files by the reason for which they have no row; None for those that have one.

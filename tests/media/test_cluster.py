@@ -14,9 +14,9 @@ from dcurate import (
     WebDatasetReader,
     WebDatasetWriter,
 )
+from dcurate.isolate.sandbox import Sandbox
 from dcurate.media import source
 from dcurate.media.refs import fetched, quarantined, with_columns
-from dcurate.media.sandbox import Sandbox
 from tests.media.archives import tar_of
 from tests.media.test_webdataset import ODD, in_order, members_of
 

@@ -16,10 +16,10 @@ from dcurate.documents.stage import FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
+from dcurate.isolate.sandbox import ChildAnswer
 from dcurate.media.faults import quarantined
 from dcurate.media.heads import File
 from dcurate.media.refs import BYTES
-from dcurate.media.sandbox import ChildAnswer
 from dcurate.media.stage import with_columns
 
 #: What the text of a row is.

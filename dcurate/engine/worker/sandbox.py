@@ -11,9 +11,7 @@ import os
 import pickle
 import select
 import signal
-import struct
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -29,6 +27,7 @@ from dcurate.engine.worker.call_guard import Died
 from dcurate.engine.worker.calls import POISONED_EXIT, QUICK_S
 from dcurate.engine.worker.operator_task import TaskResult
 from dcurate.errors import RunError
+from dcurate.isolate.process import REQUEST, Pipes, named, start
 
 #: Exit code of a process that ran out of memory between two calls.
 MEMORY_EXIT = 71
@@ -40,13 +39,6 @@ MAX_POISONED = 8
 END_S, DUMP_S = 30.0, 2.0
 #: How often `SandboxedProcess.close` checks whether the current call has ended, in seconds.
 POLL_S = 0.1
-
-_BOOTSTRAP = (
-    "import sys; wires, sys.path[:] = sys.argv[1:4], sys.argv[4:]; "
-    "from dcurate.engine.worker.sandbox_main import main; main(*map(int, wires))"
-)
-#: The header of each frame between the processes: its length.
-HEAD = struct.Struct("<Q")
 
 
 class Settings(NamedTuple):
@@ -212,22 +204,17 @@ class SandboxedProcess:
 
 
 class _Process:
-    """The process and its pipes: requests, answers, and a lifeline that closes when this process ends."""
+    """The process and its pipes."""
 
     def __init__(self, setup_message: bytes) -> None:
-        answers, answers_end = os.pipe()
-        lifeline_end, lifeline = os.pipe()
-        self._traces = os.fdopen(os.memfd_create("traces"), "r+b")
-        ends = (answers_end, lifeline_end, self._traces.fileno())
-        command = [sys.executable, "-c", _BOOTSTRAP, *map(str, ends), *sys.path]
+        self._pipes = Pipes()
+        self._requests = os.fdopen(self._pipes.requests, "wb", closefd=False)
         try:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=ends)
+            self._process = start("dcurate.engine.worker.sandbox_main:main", self._pipes.ends)
         finally:
-            os.close(answers_end)
-            os.close(lifeline_end)
-        self._answers, self._lifeline = os.fdopen(answers, "rb", buffering=0), os.fdopen(lifeline, "wb", buffering=0)
+            self._pipes.close_ends()
         self._poll = select.poll()
-        self._poll.register(answers, select.POLLIN)
+        self._poll.register(self._pipes.answers, select.POLLIN)
         self._read = bytearray()
         self._current: Report | str = "the operator could not be loaded"
         self._since = time.monotonic()
@@ -263,7 +250,8 @@ class _Process:
         failures: list[str] = []
         end = time.monotonic() + END_S
         with suppress(BrokenPipeError):
-            self._stdin.close()
+            self._requests.close()
+        self._pipes.close_requests()
         while (message := self._next(end)) is not None:
             if message[0] == "closed":
                 failures = message[1]
@@ -278,27 +266,23 @@ class _Process:
         """Kill the process if it still runs, and close its pipes."""
         self._process.kill()
         self._process.wait()
-        for file in (self._stdin, self._answers, self._lifeline, self._traces):
-            with suppress(BrokenPipeError):
-                file.close()
-
-    @property
-    def _stdin(self) -> Any:
-        return self._process.stdin
+        with suppress(BrokenPipeError):
+            self._requests.close()
+        self._pipes.close()
 
     def _send(self, frame: bytes) -> None:
         with suppress(BrokenPipeError):  # it died: reading says so
-            self._stdin.write(HEAD.pack(len(frame)))
-            self._stdin.write(frame)
-            self._stdin.flush()
+            self._requests.write(REQUEST.pack(len(frame)))
+            self._requests.write(frame)
+            self._requests.flush()
 
     def _next(self, end: float | None = None) -> Any:
         """Return the next message; None once the process is dead, or was killed for taking too long."""
         while True:
-            if len(self._read) >= HEAD.size:
-                size = HEAD.unpack_from(self._read)[0] + HEAD.size
+            if len(self._read) >= REQUEST.size:
+                size = REQUEST.unpack_from(self._read)[0] + REQUEST.size
                 if len(self._read) >= size:
-                    frame = bytes(self._read[HEAD.size : size])
+                    frame = bytes(self._read[REQUEST.size : size])
                     del self._read[:size]
                     return cloudpickle.loads(frame)
             if not self._receive(end):
@@ -315,8 +299,8 @@ class _Process:
                 self._stop()
             if not self.alive and not self._poll.poll(0):
                 return False
-        data = self._answers.read(1 << 20)
-        self._read += data or b""
+        data = os.read(self._pipes.answers, 1 << 20)
+        self._read += data
         return bool(data)
 
     def _stop(self) -> None:
@@ -334,8 +318,7 @@ class _Process:
             self._process.wait(END_S)  # it may be at its exit handlers, and the machine busy
         self._process.kill()
         code = self._process.wait()
-        self._traces.seek(0)
-        trace = self._traces.read().decode(errors="backslashreplace")
+        trace = self._pipes.traces().decode(errors="backslashreplace")
         if self._timed_out and isinstance(self._current, Report) and self._current.timeout_s is not None:
             return Died("timeout", f"ran longer than timeout_s={self._current.timeout_s:g}", trace)
         if code == POISONED_EXIT and trace:
@@ -347,9 +330,6 @@ class _Process:
             return Died("died: memory", f"{why}; use a smaller blocksize or batch_size, or workers with more", trace)
         if code >= 0:
             return Died(f"died: exit {code}", f"ended its process with exit code {code}", trace)
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
+        name = named(code)
         hint = ", most likely because memory ran out" if -code == signal.SIGKILL else ""
         return Died(f"died: {name}", f"killed by {name}{hint}", trace)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import pickle
-import resource
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -13,13 +11,13 @@ import cloudpickle
 
 from dcurate.core.batch import Batch
 from dcurate.core.gpu_memory import wait_for_gpu
-from dcurate.core.lifeline import end_with_parent
 from dcurate.engine.worker.bisect import BatchSlice
 from dcurate.engine.worker.call_guard import CallError, Died, Failure
 from dcurate.engine.worker.calls import POISONED_EXIT, AnyStage, Calls, Process, failed_on, is_divisible, row_of
-from dcurate.engine.worker.sandbox import HEAD, MEMORY_EXIT, Deaths, Report, Settings
+from dcurate.engine.worker.sandbox import MEMORY_EXIT, Deaths, Report, Settings
 from dcurate.engine.worker.slots import SlotPool
 from dcurate.errors import DcurateError, StageError
+from dcurate.isolate.process import REQUEST, begin, limit_memory, receive
 from dcurate.redaction import text_of
 
 _UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
@@ -34,13 +32,12 @@ class Channel:
 
     def receive(self) -> bytes | None:
         """Return the next request; None when there are no more."""
-        head = self._requests.read(HEAD.size)
-        return self._requests.read(HEAD.unpack(head)[0]) if len(head) == HEAD.size else None
+        return receive(self._requests)
 
     def send(self, kind: str, value: Any) -> None:
         """Send a message."""
         frame = cloudpickle.dumps((kind, value))
-        self._answers.write(HEAD.pack(len(frame)))
+        self._answers.write(REQUEST.pack(len(frame)))
         self._answers.write(frame)
         self._answers.flush()
 
@@ -109,20 +106,15 @@ class ReportingCalls(Calls):
         return died if part.last == part.first + 1 and part.start >= start else None
 
 
-def main(answers: int, lifeline: int, traces: int) -> None:
+def main(*ends: str) -> None:
     """Set one slot up and run tasks until there are no more requests; then tear down.
 
     Args:
-        answers: file descriptor for answers.
-        lifeline: file descriptor of a pipe that is closed when the process that started this one is gone.
-        traces: file descriptor to which a dying process writes its traceback.
+        ends: file descriptors of requests, for answers, of the lifeline, and for the traceback of a dying process.
     """
-    end_with_parent(lifeline)
-    faulthandler.enable(traces)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    channel = Channel(os.dup(0), answers)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)  # what a stage reads from standard input are not our requests
+    requests, answers, lifeline, traces = map(int, ends)
+    begin(lifeline, traces)
+    channel = Channel(requests, answers)
     setup_message = channel.receive()
     if setup_message is None:
         return
@@ -138,7 +130,7 @@ def main(answers: int, lifeline: int, traces: int) -> None:
 
 def _opened(channel: Channel, payload: bytes, run: str, settings: Settings) -> SlotPool | None:
     if settings.memory_limit is not None and not settings.gpus:  # CUDA maps far more than it uses
-        resource.setrlimit(resource.RLIMIT_DATA, (settings.memory_limit, settings.memory_limit))
+        limit_memory(settings.memory_limit)
     pool = SlotPool(run, payload, 1, settings.worker, settings.gpus)
     channel.send("doing", f"operator {pool.operator_spec.operator!r} could not be set up")
     try:

@@ -172,7 +172,7 @@ def _sums(cells: npt.NDArray[np.int64], side: int) -> npt.NDArray[np.int64]:
 
 
 def read_fingerprint(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Decode a picture and return its fingerprint; see `dcurate.media.sandbox.Sandbox`.
+    """Decode a picture and return its fingerprint; see `dcurate.isolate.sandbox.Sandbox`.
 
     Raises:
         MediaError: it cannot be decoded.
@@ -182,7 +182,7 @@ def read_fingerprint(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str,
 
 
 def read_pixel_digest(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Decode a picture and return a hash of its pixels and their shape; see `dcurate.media.sandbox.Sandbox`.
+    """Decode a picture and return a hash of its pixels and their shape; see `dcurate.isolate.sandbox.Sandbox`.
 
     Raises:
         MediaError: it cannot be decoded.

@@ -11,8 +11,8 @@ import xxhash
 
 from dcurate.images.duplicates.fingerprint import ARROW, FINGERPRINT
 from dcurate.images.reading import LIBRARIES, ImageReading
+from dcurate.isolate.sandbox import ChildAnswer
 from dcurate.media.heads import File
-from dcurate.media.sandbox import ChildAnswer
 from dcurate.media.stage import FileStage
 
 #: Column of hashes of files, or of their pixels.

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import StageError
+from dcurate.isolate.sandbox import ChildAnswer, Sandbox
 from dcurate.media.errors import MediaFault
-from dcurate.media.sandbox import ChildAnswer, Sandbox
 
 DECODE = "tests.media.wild:decode"
 FAULTS = {

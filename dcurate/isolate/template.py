@@ -14,7 +14,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -22,7 +21,8 @@ from contextlib import suppress
 from importlib import metadata
 from typing import NamedTuple, Protocol
 
-from dcurate.media.sandbox_child import main
+from dcurate.isolate.child import main
+from dcurate.isolate.process import start
 from dcurate.redaction import is_secret, without_secrets
 
 #: A request: what to do, a process, and options of wait4. An answer: process, status, CPU-seconds, peak KiB of memory.
@@ -32,7 +32,7 @@ FORK, WAIT = 0, 1
 _START_S = 300.0
 #: Requests, answers, the lifeline, and standard error.
 _ENDS = 4
-_HERE = "dcurate.media.template"
+_HERE = "dcurate.isolate.template"
 #: Environment variables that Python and libraries need: paths, languages, temporary folders, caches, threads, memory.
 _NEEDED = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TZDIR|TMPDIR|TEMP|TMP|VIRTUAL_ENV|CONDA_PREFIX|PYTHON\w+"
@@ -140,15 +140,12 @@ class Template:
 
 def _started(role: str, ends: Sequence[int], errors: int, *arguments: str) -> subprocess.Popen[bytes]:
     """Start a process that calls a function of this module; it gets the environment variables that it needs alone."""
-    count = 1 + len(ends) + len(arguments)
-    boot = f"import sys; mine, sys.path[:] = sys.argv[1:{count}], sys.argv[{count}:]; "
-    boot += f"from {_HERE} import {role}; {role}(*mine)"
-    return subprocess.Popen(
-        [sys.executable, "-c", boot, *map(str, ends), *arguments, *sys.path],
-        stdin=subprocess.DEVNULL,
+    return start(
+        f"{_HERE}:{role}",
+        ends,
+        *arguments,
         stdout=subprocess.DEVNULL,
         stderr=errors,
-        pass_fds=ends,
         env={"OPENBLAS_NUM_THREADS": "1", **_environment()},
         start_new_session=True,  # Ctrl-C in a terminal is for the parent
     )

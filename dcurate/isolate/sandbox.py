@@ -1,7 +1,7 @@
 """Call a function on hostile bytes in a child process, so that a hang or a crash costs one item.
 
 The child is started once and kept warm; a template process that has loaded the function forks it and what replaces it
-(`dcurate.media.template`). Items are streamed to it ahead of its answers, which come back in order: the
+(`dcurate.isolate.template`). Items are streamed to it ahead of its answers, which come back in order: the
 first item without an answer is the one in progress. When the child dies, or takes too long over an item, that item is
 tried once more, alone in a new child; then it is given up with a `MediaFault`, and the rest goes on.
 """
@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from dcurate.errors import StageError
-from dcurate.media.errors import MediaFault
-from dcurate.media.sandbox_child import HEAD, ITEM, AnswerKind
-from dcurate.media.template import Ended, Template
+from dcurate.isolate.child import HEAD, AnswerKind
+from dcurate.isolate.errors import MediaFault
+from dcurate.isolate.process import REQUEST, Pipes, named
+from dcurate.isolate.template import Ended, Template
 
 #: Seconds that the child may take to load its function.
 START_S = 300.0
@@ -80,7 +81,7 @@ class Sandbox:
         recycle_growth_bytes: the same when the child holds so much more than after its first items.
 
     Examples:
-        >>> with Sandbox("dcurate.media.sandbox_child:measured", {"unit": "bytes"}) as sandbox:
+        >>> with Sandbox("dcurate.isolate.child:measured", {"unit": "bytes"}) as sandbox:
         ...     good, bad = sandbox.map([b"four", b""])
         >>> good.value, bad
         ({'bytes': 4}, MediaFault(reason='empty', detail='the file has no bytes'))
@@ -209,19 +210,15 @@ class _Child:
         self._peak = 0  # bytes of memory, when the child began
         self._ended: Ended | None = None
         self._function, self._memory = function, memory
-        requests, self._requests = os.pipe()
-        self._answers, answers = os.pipe()
-        lifeline, self._lifeline = os.pipe()
-        self._traces = os.memfd_create("traces")
-        ends = (requests, answers, lifeline)
+        self._pipes = Pipes()
+        self._requests, self._answers = self._pipes.requests, self._pipes.answers
         try:
-            self._process = template.child([*ends, self._traces])
+            self._process = template.child(self._pipes.ends)
         except BaseException:
-            self._close()
+            self._pipes.close()
             raise
         finally:
-            for end in ends:
-                os.close(end)
+            self._pipes.close_ends()
         for end in (self._requests, self._answers):
             os.set_blocking(end, False)
             with suppress(OSError):  # a user may have only so much in pipes
@@ -271,11 +268,11 @@ class _Child:
     def end(self) -> float:
         """Kill the process if it still runs; return the seconds of CPU that it took."""
         ended = self._wait(0.0)
-        self._close()
+        self._pipes.close()
         return ended.cpu_s
 
     def _send(self, data: bytes | memoryview) -> None:
-        self._outgoing.append(memoryview(ITEM.pack(len(data))))
+        self._outgoing.append(memoryview(REQUEST.pack(len(data))))
         if len(data):
             self._outgoing.append(memoryview(data).cast("B"))
 
@@ -379,8 +376,7 @@ class _Child:
         """Describe how the process ended."""
         ended = self._wait(END_S)
         code = os.waitstatus_to_exitcode(ended.status)
-        os.lseek(self._traces, 0, os.SEEK_SET)
-        trace = os.read(self._traces, 4096)
+        trace = self._pipes.traces(4096)
         detail = trace.decode(errors="backslashreplace").strip()
         lower = trace.lower()
         if (
@@ -389,13 +385,7 @@ class _Child:
             or any(words in lower for words in _NO_MEMORY)
         ):
             return MediaFault("out of memory", detail)
-        if code >= 0:
-            return MediaFault(f"crashed: exit {code}", detail)
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
-        return MediaFault(f"crashed: {name}", detail)
+        return MediaFault(f"crashed: {named(code)}", detail)
 
     def _wait(self, seconds: float) -> Ended:
         """Wait so long for the end of the process, then kill it; return how it ended."""
@@ -411,8 +401,3 @@ class _Child:
                 ended = self._process.wait(0)
             self._ended = ended
         return self._ended
-
-    def _close(self) -> None:
-        for end in (self._requests, self._answers, self._lifeline, self._traces):
-            with suppress(OSError):
-                os.close(end)

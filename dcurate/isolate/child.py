@@ -1,8 +1,7 @@
-"""The child process of a sandbox: see `dcurate.media.sandbox`, which starts it."""
+"""The child process of a sandbox: see `dcurate.isolate.sandbox`, which starts it."""
 
 from __future__ import annotations
 
-import faulthandler
 import importlib
 import json
 import os
@@ -14,12 +13,12 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from dcurate.core.lifeline import end_with_parent
-from dcurate.media.errors import MediaError, MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
+from dcurate.isolate.process import begin, limit_memory, receive
 
-#: The header of an item: its length. That of an answer: its kind, number of blobs, and length of its JSON; the lengths
-#: of the blobs follow, then the JSON, then the blobs.
-ITEM, HEAD = struct.Struct("<Q"), struct.Struct("<BIQ")
+#: The header of an answer: its kind, number of blobs, and length of its JSON; the lengths of the blobs follow, then the
+#: JSON, then the blobs.
+HEAD = struct.Struct("<BIQ")
 
 #: Bytes of the largest file that the child may write, and of what it may have written to standard error.
 _LARGEST_FILE, _MOST_SAID = 2**24, 2**16
@@ -59,11 +58,9 @@ def main(requests: int, answers: int, lifeline: int) -> None:
         answers: file descriptor for answers.
         lifeline: file descriptor of a pipe that is closed when the process that started this one is gone.
     """
-    end_with_parent(lifeline)
-    faulthandler.enable()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    begin(lifeline)
     with open(requests, "rb", 2**18) as reader, open(answers, "wb", 2**18) as writer:
-        setup = json.loads(_item(reader) or b"{}")
+        setup = json.loads(receive(reader) or b"{}")
         if not setup:
             return
         try:
@@ -72,8 +69,7 @@ def main(requests: int, answers: int, lifeline: int) -> None:
         except Exception as error:  # the parent reports any error
             _answer(writer, AnswerKind.UNLOADABLE, {"detail": f"{type(error).__name__}: {error}"})
             return
-        limit = setup["memory_bytes"]
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        limit_memory(setup["memory_bytes"])
         resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
         # Linux counts the memory of the process that started this one, too: see `getrusage`.
         _answer(writer, AnswerKind.READY, {"peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss})
@@ -86,7 +82,7 @@ def _serve(
     base, done, options = 0, 0, setup["options"]
     while True:
         try:
-            data = _item(reader)
+            data = receive(reader)
         except MemoryError:
             _answer(writer, AnswerKind.LAST_FAULT, MediaFault("out of memory", "for the bytes of the file")._asdict())
             return
@@ -134,11 +130,6 @@ def _json(value: Any) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # half of a surrogate pair, or what JSON cannot hold
         return orjson.dumps(json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")))
-
-
-def _item(reader: BinaryIO) -> bytes | None:
-    head = reader.read(ITEM.size)
-    return reader.read(ITEM.unpack(head)[0]) if len(head) == ITEM.size else None
 
 
 def _answer(writer: BinaryIO, kind: AnswerKind, value: Any, blobs: Sequence[Any] = ()) -> None:
