@@ -1,4 +1,4 @@
-"""Order of the tests, and fixtures that several packages share: real Dask processes."""
+"""Order of the tests, and fixtures that several packages share: real Dask processes, an endpoint."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from dcurate import LocalCluster
 from dcurate.cluster import nannies
 from dcurate.cluster.compat import keep_preload_of_fork_server
 from dcurate.cluster.cuda import gpus_here
+from dcurate_testing.llm_server import Endpoint, served
 from tests.forked import forked
 
 ROOT = Path(__file__).parents[1]
@@ -188,6 +189,20 @@ def logging_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
             warnings.simplefilter("always")
             changed = {key: (before[key], after[key]) for key in before if before[key] != after[key]}
             warnings.warn(f"{request.node.nodeid} changed the settings of logging: {changed}", stacklevel=1)
+
+
+@pytest.fixture(scope="session")
+def llm_server() -> Iterator[Endpoint]:
+    """A server process with an OpenAI-compatible endpoint for all tests."""
+    with served() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def endpoint(llm_server: Endpoint) -> Endpoint:
+    """The server, behaving well and having seen nothing."""
+    llm_server.behave()
+    return llm_server
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -12,21 +11,9 @@ from dcurate import DocumentBatch, PipelineError, ProcessingStage
 from dcurate.documents import NeedsOcr, VisionExtract
 from dcurate.documents.conventions import CONVENTIONS, read_nemotron_parse, read_olmocr
 from dcurate.llm import AsyncOpenAIClient, RequestError
-from dcurate_testing.llm_server import Endpoint, served
+from dcurate_testing.llm_server import Endpoint
 
 FRONT = "---\nprimary_language: en\nis_rotation_valid: {}\nrotation_correction: {}\nis_table: False\n---\n"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Endpoint]:
-    with served() as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def endpoint(server: Endpoint) -> Endpoint:
-    server.behave()
-    return server
 
 
 def scan(pages: int) -> bytes:
