@@ -37,8 +37,8 @@ from .groups.exact import ExactDuplicates as ExactDuplicates
 from .io.csv import CsvReader as CsvReader
 from .io.document_reader import DocumentReader as DocumentReader
 from .io.document_writer import DocumentWriter as DocumentWriter
-from .io.jsonl import JsonlReader as JsonlReader
-from .io.jsonl import JsonlWriter as JsonlWriter
+from .io.jsonl_reader import JsonlReader as JsonlReader
+from .io.jsonl_writer import JsonlWriter as JsonlWriter
 from .io.lakehouse.reader import TableReader as TableReader
 from .io.lakehouse.writer import TableWriter as TableWriter
 from .io.parquet import ParquetReader as ParquetReader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -54,6 +54,25 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return list(column.to_pylist())
     except OverflowError:
         return [_python_value(column.slice(place, 1)) for place in range(len(column))]
+
+
+def floats_in(values: pa.Array) -> Iterator[pa.Array]:
+    """The floats that an array is of, or that are within its values: an array of them for each place in its type."""
+    if pa.types.is_floating(values.type):
+        yield values
+    elif pa.types.is_dictionary(values.type) and _has_floats(values.type):
+        yield from floats_in(values.dictionary_decode())
+    elif _has_floats(values.type):
+        children = values.flatten()
+        for child in children if pa.types.is_struct(values.type) else [children]:
+            yield from floats_in(child)
+
+
+def _has_floats(type_: pa.DataType) -> bool:
+    if pa.types.is_struct(type_):
+        return any(_has_floats(child.type) for child in type_)
+    nested = pa.types.is_nested(type_) or pa.types.is_dictionary(type_)
+    return _has_floats(type_.value_type) if nested else pa.types.is_floating(type_)
 
 
 def python_rows(table: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:

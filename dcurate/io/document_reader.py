@@ -17,8 +17,9 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import ColumnTypes, fitted, one_chunk
 from dcurate.fs.errors import storage_errors
-from dcurate.io import csv, files, jsonl, parquet
+from dcurate.io import csv, files, parquet
 from dcurate.io.json_parse import remarks_on_rounded
+from dcurate.io.jsonl_reader import READ_KWARGS, JsonlReader
 from dcurate.io.source import FileReader, Frames
 from dcurate.kernels.json_rows import KERNELS
 
@@ -42,7 +43,7 @@ class _Readable(NamedTuple):
 #: The formats. A file that is named itself, with an ending of none of them, is of that by whose bytes it opens, else
 #: of the first.
 _READABLE = (
-    _Readable(jsonl.JsonlReader, ("on_bad_line",), jsonl.READ_KWARGS, None),
+    _Readable(JsonlReader, ("on_bad_line",), READ_KWARGS, None),
     _Readable(parquet.ParquetReader, (), parquet.READ_KWARGS, b"PAR1"),
     _Readable(csv.CsvReader, ("on_bad_line",), (), None),
 )
@@ -133,7 +134,7 @@ class DocumentReader(FileReader):
         """Return the reader with these columns alone parsed, or all, and rows kept as lines; only of JSON Lines."""
         if self.fields is not None or self.frames != "arrow":
             return None
-        if any(self._format(file.path).make is not jsonl.JsonlReader for file in self._files()):
+        if any(self._format(file.path).make is not JsonlReader for file in self._files()):
             return None
         reader = copy.copy(self)
         reader._keeps_lines, reader._read_only = True, None if columns is None else tuple(columns)
@@ -174,7 +175,7 @@ class DocumentReader(FileReader):
         for readable in _READABLE:
             reader = self._reader(readable)
             column_types = reader._heads(of[readable])
-            self._mixed = reader._mixed if isinstance(reader, jsonl.JsonlReader) else self._mixed
+            self._mixed = reader._mixed if isinstance(reader, JsonlReader) else self._mixed
             for column in column_types.schema():
                 shape = self._joined(shape, [column], column_types.origins[column.name])
         return shape
@@ -212,7 +213,7 @@ class DocumentReader(FileReader):
             **{option: getattr(self, option) for option in ("name", *readable.options)},
         )
         reader._sniffed, reader._marks_rows = self._sniffed, self._marks_rows
-        if isinstance(reader, jsonl.JsonlReader):
+        if isinstance(reader, JsonlReader):
             reader._mixed = self._mixed
             if self._keeps_lines:
                 return reader.keeping_lines(self._read_only) or reader

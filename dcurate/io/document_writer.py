@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.errors import PipelineError, listed, nearest
-from dcurate.io.jsonl import JsonlWriter
+from dcurate.io.jsonl_writer import JsonlWriter
 from dcurate.io.parquet import ParquetWriter
 from dcurate.io.sink import FileWriter
 
@@ -79,17 +78,9 @@ class DocumentWriter(FileWriter):
         return self._writer()._lost(table)
 
     def _writer(self) -> FileWriter:
-        """Return the writer of the format, in the state of this one."""
-        options: dict[str, Any] = {
-            "write_kwargs": self._writing(),
-            "mode": self.mode,
-            "storage_options": self.storage_options,
-            "max_rows_per_file": self.max_rows_per_file,
-            "max_bytes_per_file": self.max_bytes_per_file,
-            "name": self.name,
-        }
-        if self.compression is not None:
-            options["compression"] = self.compression
-        writer = _WRITERS[self.filetype](self.path, **options)
+        """Return the writer of the format, in the state of this one; settings that are None are left to it."""
+        names = {setting.name for setting in fields(self) if setting.init} - {"filetype"}
+        settings = {name: value for name in sorted(names) if (value := getattr(self, name)) is not None}
+        writer = _WRITERS[self.filetype](**settings)
         writer._generation = self._generation
         return writer

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from dcurate.frames.columns import floats_in
 from dcurate.frames.schema import ColumnTypes, unified, without, without_null
-from dcurate.io.json_text import floats_in
 from dcurate.kernels.nesting import line_ends
 
 #: A line whose values are nested deeper is a bad one; the row itself is the first level. Arrow passes no more than 63

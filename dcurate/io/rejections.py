@@ -14,7 +14,7 @@ from dcurate.core.names import file_safe
 from dcurate.frames.convert import to_arrow
 from dcurate.frames.origins import without_origins
 from dcurate.fs.stores import Directory
-from dcurate.io import json_lines, json_text
+from dcurate.io.json_write import JsonLines, anything
 
 #: Columns that rejected rows have besides their own.
 STAGE, REASON, SOURCE, SCORE = "_dcurate_stage", "_dcurate_reason", "_dcurate_source", "_dcurate_score"
@@ -105,7 +105,7 @@ def _pieces(key: BatchKey, rejections: list[Rejection]) -> Iterator[bytes | memo
             table = _with(table, column, pa.repeat(pa.scalar(value, pa.string()), table.num_rows))
         if rejection.scores is not None:
             table = _with(table, SCORE, _scores(rejection.scores))
-        yield from json_lines.pieces(table, json_text.anything)
+        yield from JsonLines(anything).pieces(table)
 
 
 def _scores(scores: Sequence[Any]) -> pa.Array:

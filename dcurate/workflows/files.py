@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import PipelineError, listed, nearest
 from dcurate.io.files import JSONL, PARQUET, Format, list_files
-from dcurate.io.jsonl import JsonlReader, JsonlWriter
+from dcurate.io.jsonl_reader import JsonlReader
+from dcurate.io.jsonl_writer import JsonlWriter
 from dcurate.io.output import Mode
 from dcurate.io.parquet import ParquetReader, ParquetWriter
 from dcurate.io.partition import parse_bytes

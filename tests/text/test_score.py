@@ -25,7 +25,7 @@ from dcurate import (
 )
 from dcurate.core.fingerprint import fingerprint
 from dcurate.frames.lines import LINE, with_lines
-from dcurate.io.json_lines import pieces
+from dcurate.io.json_write import JsonLines
 from dcurate.plan.lines import keep_lines
 from dcurate.text import (
     DocumentFilter,
@@ -331,7 +331,7 @@ def test_a_text_that_no_later_stage_looks_at_stays_in_the_lines_of_rows() -> Non
     for later, expected in (((), [LINE, "words"]), (("text",), ["text", LINE, "words"])):
         kept = stage.leaving_texts(later).process(DocumentBatch(data=rows))
         assert kept.to_arrow().column_names == expected
-        assert b"".join(map(bytes, pieces(kept.to_arrow()))) == b'{"text": "b c","words":2}\n'
+        assert b"".join(map(bytes, JsonLines().pieces(kept.to_arrow()))) == b'{"text": "b c","words":2}\n'
         assert kept.rejections[0].data.column("text").to_pylist() == ["a"]
 
 

@@ -27,8 +27,9 @@ from dcurate.frames import document
 from dcurate.frames.lines import LINE, lines_of, with_lines, without_lines
 from dcurate.frames.schema import TypeConflict
 from dcurate.fs.paths import full_address
-from dcurate.io import files, jsonl, parquet
+from dcurate.io import files, parquet
 from dcurate.io.json_parse import DEEPEST, BadLine
+from dcurate.io.jsonl_reader import JsonlReader
 from dcurate.io.lines import count_rows
 from dcurate.io.partition import Partitioning, group_name
 from dcurate.io.source import FileReader
@@ -238,7 +239,7 @@ class _MixedColumnError(Exception):
     """A column holds values without a common type."""
 
 
-class JsonlSource(SourceReader, jsonl.JsonlReader):
+class JsonlSource(SourceReader, JsonlReader):
     """dcurate's reader of JSON Lines in the place of NeMo Curator's two stages.
 
     Batches with nested values or columns of mixed types keep the lines of their rows where a person's stage follows.

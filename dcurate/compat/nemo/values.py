@@ -18,7 +18,7 @@ import pyarrow as pa
 from dcurate.frames.convert import arrow_column, to_arrow, to_python
 from dcurate.frames.line_matching import source_rows
 from dcurate.frames.lines import LINE, is_as_read, lines_of, with_lines, with_lines_at, without_lines
-from dcurate.io import json_lines, json_text
+from dcurate.io import json_write
 from dcurate.io.json_parse import DEEPEST
 from dcurate.kernels.json_rows import ABSENT, ESCAPED_TEXT, NULL, TEXT, scan
 
@@ -62,7 +62,7 @@ def _in_lines(table: pa.Table) -> Iterator[tuple[str, list[Any]]]:
         if non_text.any():
             values = table.column(name).to_pylist() if is_text else [None] * table.num_rows
             for row in np.flatnonzero(non_text).tolist():
-                values[row] = json_lines.parsed(data[rows.value_starts[row, key] : rows.value_stops[row, key]])
+                values[row] = json_write.parsed(data[rows.value_starts[row, key] : rows.value_stops[row, key]])
             yield name, values
 
 
@@ -101,10 +101,10 @@ def returned(frame: pd.DataFrame, types: pa.Schema | None, source: pa.Table | No
 def with_exact_lines(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table:
     """The rows with lines that hold these values of columns."""
     if LINE not in table.column_names or table.column(LINE).null_count:
-        lines = [line + b"\n" for some in json_lines.lines(table, json_text.anything) for line in some]
+        lines = [line + b"\n" for some in json_write.JsonLines(json_write.anything).lines(table) for line in some]
         plain = without_lines(table)
         table = with_lines(plain, pa.array(lines, pa.large_binary()), plain.column_names)
-    return json_lines.with_values(table, columns)
+    return json_write.with_values(table, columns)
 
 
 def _has_form(value: Any) -> bool:
@@ -119,7 +119,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _as_text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else json_lines.text(value)
+    return value if value is None or isinstance(value, str) else json_write.text(value)
 
 
 def has_objects(kind: pa.DataType) -> bool:

@@ -27,7 +27,7 @@ from dcurate.frames import document
 from dcurate.frames.lines import LINE, without_lines
 from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import full_address
-from dcurate.io import jsonl, parquet
+from dcurate.io import jsonl_writer, parquet
 from dcurate.io.sink import FileWriter
 
 _log = logging.getLogger("dcurate.compat.nemo")
@@ -228,7 +228,7 @@ def written_tasks(source: Any, sink: WritesAsNemo, outputs: Iterable[Any]) -> li
     ]
 
 
-class _JsonlSink(WritesAsNemo, jsonl.JsonlWriter):
+class _JsonlSink(WritesAsNemo, jsonl_writer.JsonlWriter):
     """dcurate's writer of JSON Lines in the place of NeMo Curator's."""
 
     writes_lines: ClassVar[bool] = True

@@ -1,10 +1,10 @@
-"""JSON Lines: a row a line, each a JSON object."""
+"""Read JSON Lines: a row a line, each a JSON object."""
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -13,11 +13,11 @@ from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple, Self
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
+from dcurate.core.batch import FileGroup, FilePart, Rejection
 from dcurate.core.kernels import Kernels
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.lines import with_lines, without_lines
+from dcurate.frames.lines import with_lines
 from dcurate.frames.origins import Place, lines_in, numbers_of, with_origins
 from dcurate.frames.schema import ColumnTypes, TypeConflict, fitted, one_chunk, unified
 from dcurate.fs.compression import (
@@ -25,17 +25,15 @@ from dcurate.fs.compression import (
     Lost,
     blocks,
     damage_in,
-    ending_for,
     ending_of,
     head,
-    packing,
     salvage,
     salvaged_blocks,
     unpack,
 )
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import open_unchanged, unchanged
-from dcurate.io import files, json_lines, json_source, json_text
+from dcurate.io import files, json_source
 from dcurate.io.json_parse import (
     BadLine,
     Wanted,
@@ -59,7 +57,6 @@ from dcurate.io.lines import (
     read_lines_of_range,
     read_whole,
 )
-from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 from dcurate.kernels.json_rows import KERNELS
 from dcurate.kernels.nesting import KERNELS as NESTING_KERNELS
@@ -71,8 +68,8 @@ _COUNTED = 2**30
 #: Lines that cannot be read are in quarantine themselves if they have no more bytes than this.
 _SHOWN = 2**20
 #: Arguments for pandas that hold here in any case.
-_PANDAS = {"lines": True, "orient": "records"}
-READ_KWARGS = tuple(_PANDAS)
+PANDAS = {"lines": True, "orient": "records"}
+READ_KWARGS = tuple(PANDAS)
 _BOM = b"\xef\xbb\xbf"
 _FAULTS = pa.schema(
     [("file", pa.string()), ("line", pa.int64()), ("byte", pa.int64()), ("error", pa.string()), ("raw", pa.string())]
@@ -453,7 +450,7 @@ class JsonlReader(FileReader):
         return {**dict.fromkeys(self._mixed, pa.string()), **super()._declared()}
 
     def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
-        _refuse_others(self.name, "read_kwargs", kwargs, _PANDAS, "fields= for columns and schema= for types")
+        refuse_others(self.name, "read_kwargs", kwargs, PANDAS, "fields= for columns and schema= for types")
 
 
 def _reason(bad: BadLine) -> str:
@@ -461,96 +458,12 @@ def _reason(bad: BadLine) -> str:
     return f"column {bad.column!r} of another type" if bad.column is not None else bad.kind
 
 
-@dataclass
-class JsonlWriter(FileWriter):
-    """Write JSON Lines: UTF-8, a row a line.
-
-    A row that was read from a line of JSON is written from it, with what stages changed; others with null for null.
-    NaN and infinite numbers become null, too, as JSON has neither; the report counts the infinite ones.
-
-    Args:
-        path: the directory to write to, local or a URL; file names follow from the keys of the batches.
-        write_kwargs: for pipelines written for pandas: ``lines=True``, ``orient="records"``,
-            ``force_ascii=False`` and ``storage_options`` are taken, all else is refused.
-        fields: the columns to write, in this order; all by default.
-        mode: what to do about existing files: ``"error"`` refuses, ``"overwrite"`` deletes what an earlier
-            run wrote, ``"ignore"`` writes beside them and replaces those of equal name, ``"append"`` leaves
-            them all and writes under new names.
-        compression: ``"gzip"``, ``"zstd"``, ``"bz2"`` or ``"xz"``; plain if None.
-        max_rows_per_file: split larger batches into several files.
-        max_bytes_per_file: the same by bytes of text, before compression; a row is never cut.
-        storage_options: for fsspec.
-        separate_by: a column; rows of each of its values go to a folder of their own, such as ``en/``;
-            null in ``%null/``. The column is written with the others, unless ``fields`` leaves it out.
+def refuse_others(stage: str, kind: str, options: dict[str, Any], taken: dict[str, Any], instead: str) -> None:
+    """Refuse options for pandas that would change what is read or written.
 
     Raises:
-        PipelineError: a setting that has no effect here.
-
-    Examples:
-        >>> import tempfile
-        >>> import pandas as pd
-        >>> from dcurate import DocumentBatch, InlineExecutor, Pipeline
-        >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one", "two"]}))
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> pipeline = Pipeline("write", stages=[JsonlWriter(folder.name)])
-        >>> [files] = pipeline.run(InlineExecutor(), initial_tasks=[rows], observers=[])
-        >>> pd.read_json(files.data[0], lines=True).text.tolist()
-        ['one', 'two']
-        >>> folder.cleanup()
+        PipelineError: there are such options.
     """
-
-    name: str = "jsonl_writer"
-    endings: ClassVar[tuple[str, ...]] = (".jsonl",)
-
-    @property
-    def uses_only_named_columns(self) -> bool:  # type: ignore[override]
-        """Whether rows may be written from their lines: not if some columns are left out."""
-        return self.fields is None
-
-    def __post_init__(self) -> None:
-        ending_for(self.compression)
-        taken = {**_PANDAS, "force_ascii": False}
-        _refuse_others(self.name, "write_kwargs", self._writing(), taken, "fields= for columns and compression=")
-        super().__post_init__()
-
-    def _write(self, table: pa.Table, key: BatchKey, folder: str) -> Iterator[FilePart]:
-        json_text.check(without_lines(table), self.path)
-        for number, pieces in enumerate(self._contents(table)):
-            name = folder + self._name(key, f".jsonl{ending_for(self.compression)}", number)
-            with self.directory.writing(name) as file:
-                with packing(file, ending_for(self.compression)) as packed:
-                    for piece in pieces:
-                        packed.write(piece)
-                size = file.tell()
-            yield FilePart(self.directory.path(name), size=size)
-
-    def _lost(self, table: pa.Table) -> dict[str, int]:
-        return {"infinite numbers, written as null": json_text.infinite(without_lines(table))}
-
-    def _contents(self, table: pa.Table) -> Iterator[Iterable[bytes | memoryview]]:
-        """The content of each file, in pieces."""
-        limit = self._max_bytes()
-        for rows in self._slices(table):
-            if limit is None:
-                yield json_lines.pieces(rows)
-            else:
-                yield from _limited(chain.from_iterable(json_lines.lines(rows)), limit)
-
-
-def _limited(lines: Iterable[bytes], limit: int) -> Iterator[list[bytes]]:
-    file: list[bytes] = []
-    size = 0
-    for line in lines:
-        if file and size + len(line) + 1 > limit:
-            yield [json_text.joined(file)]
-            file, size = [], 0
-        file.append(line)
-        size += len(line) + 1
-    if file:
-        yield [json_text.joined(file)]
-
-
-def _refuse_others(stage: str, kind: str, options: dict[str, Any], taken: dict[str, Any], instead: str) -> None:
     refused = [name for name, value in options.items() if name not in taken or taken[name] != value]
     if refused:
         raise PipelineError(
