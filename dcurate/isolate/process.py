@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 #: The header of a request: its length.
@@ -40,6 +41,12 @@ class Pipes:
         """Close the ends that the child has, once it is started."""
         for end in self.ends[:3]:
             os.close(end)
+
+    def send(self, request: bytes) -> None:
+        """Send a request whole; if the child has died, reading its answers says so."""
+        with suppress(BrokenPipeError), open(self.requests, "wb", closefd=False) as file:
+            file.write(REQUEST.pack(len(request)))
+            file.write(request)
 
     def close_requests(self) -> None:
         """Tell the child that there are no more requests."""

@@ -208,7 +208,6 @@ class _Process:
 
     def __init__(self, setup_message: bytes) -> None:
         self._pipes = Pipes()
-        self._requests = os.fdopen(self._pipes.requests, "wb", closefd=False)
         try:
             self._process = start("dcurate.engine.worker.sandbox_main:main", self._pipes.ends)
         finally:
@@ -219,7 +218,7 @@ class _Process:
         self._current: Report | str = "the operator could not be loaded"
         self._since = time.monotonic()
         self._timed_out = False
-        self._send(setup_message)
+        self._pipes.send(setup_message)
 
     @property
     def alive(self) -> bool:
@@ -232,7 +231,7 @@ class _Process:
         Args:
             passed: the stages of which a call has ended, by number; those that do are added.
         """
-        self._send(request)
+        self._pipes.send(request)
         while True:
             message = self._next()
             match message:
@@ -249,8 +248,6 @@ class _Process:
         """Have the process tear down, and wait for its end; return error messages."""
         failures: list[str] = []
         end = time.monotonic() + END_S
-        with suppress(BrokenPipeError):
-            self._requests.close()
         self._pipes.close_requests()
         while (message := self._next(end)) is not None:
             if message[0] == "closed":
@@ -266,15 +263,7 @@ class _Process:
         """Kill the process if it still runs, and close its pipes."""
         self._process.kill()
         self._process.wait()
-        with suppress(BrokenPipeError):
-            self._requests.close()
         self._pipes.close()
-
-    def _send(self, frame: bytes) -> None:
-        with suppress(BrokenPipeError):  # it died: reading says so
-            self._requests.write(REQUEST.pack(len(frame)))
-            self._requests.write(frame)
-            self._requests.flush()
 
     def _next(self, end: float | None = None) -> Any:
         """Return the next message; None once the process is dead, or was killed for taking too long."""

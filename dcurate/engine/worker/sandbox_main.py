@@ -27,12 +27,8 @@ class Channel:
     """Frames from and to the process that started this one."""
 
     def __init__(self, requests: int, answers: int) -> None:
-        self._requests = os.fdopen(requests, "rb")
+        self.requests = os.fdopen(requests, "rb")
         self._answers = os.fdopen(answers, "wb")
-
-    def receive(self) -> bytes | None:
-        """Return the next request; None when there are no more."""
-        return receive(self._requests)
 
     def send(self, kind: str, value: Any) -> None:
         """Send a message."""
@@ -115,7 +111,7 @@ def main(*ends: str) -> None:
     requests, answers, lifeline, traces = map(int, ends)
     begin(lifeline, traces)
     channel = Channel(requests, answers)
-    setup_message = channel.receive()
+    setup_message = receive(channel.requests)
     if setup_message is None:
         return
     payload, run, settings = pickle.loads(setup_message)
@@ -145,7 +141,7 @@ def _serve(channel: Channel, pool: SlotPool, traces: int) -> None:
     between = f"operator {pool.operator_spec.operator!r} failed between two calls of a stage"
     while True:
         channel.send("doing", between)
-        request = channel.receive()
+        request = receive(channel.requests)
         if request is None:
             return
         packed, deaths = pickle.loads(request)
