@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Self
 
-from dcurate.core.batch import Batch
 from dcurate.core.packages import checks_arguments
 from dcurate.core.secrets import HidesSecrets
 from dcurate.errors import PipelineError, nearest, shown
@@ -109,6 +108,7 @@ _ROWS = {
     "cudf": {"DataFrame", "Series"},
     "dask": {"DataFrame", "Series"},
     "datasets": {"Dataset", "IterableDataset", "DatasetDict"},
+    "dcurate": {"DocumentBatch"},
 }
 
 
@@ -182,7 +182,7 @@ def check_texts(what: str, argument: str, value: Any, wanted: str) -> None:
 def _is_rows(value: Any) -> bool:
     kind = type(value)
     package = kind.__module__.partition(".")[0].partition("_")[0]
-    return isinstance(value, Batch) or kind.__name__ in _ROWS.get(package, ())
+    return kind.__name__ in _ROWS.get(package, ())
 
 
 def _given(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
