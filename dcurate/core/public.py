@@ -11,16 +11,19 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from dcurate.core.extras import extra_of, missing_dependency
+from dcurate.core.lazy import lazy
 from dcurate.errors import PipelineError, ResourceError
 
 #: The group of entry points by which packages of others announce their public modules.
 SUBJECTS = "dcurate.subjects"
+
+#: As long to import as the rest that `import dcurate` takes.
+_metadata = lazy("importlib.metadata")
 
 _ROOT = Path(__file__).parents[1]
 
@@ -113,7 +116,7 @@ def homes() -> dict[str, str]:
 @cache
 def announced_modules() -> tuple[str, ...]:
     """The public modules that installed packages of others announce; none of them is imported."""
-    return tuple(sorted({point.module for point in entry_points(group=SUBJECTS)}))
+    return tuple(sorted({point.module for point in _metadata.entry_points(group=SUBJECTS)}))
 
 
 def folders_of_announced() -> dict[str, Path]:
