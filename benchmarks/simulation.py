@@ -19,8 +19,8 @@ from typing import Any
 from benchmarks.simulated import Job, SimulatedOperator
 from dcurate import Resources
 from dcurate.engine.allocate.allocation import Allocation, SlotLocation, count_slots, throughput
+from dcurate.engine.allocate.decide import Decision
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
-from dcurate.engine.allocate.policy import Decision
 from dcurate.engine.allocate.rates import Rate, Ratio, Setup
 from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec
 from dcurate.engine.flow import Flow, OperatorState, OutputRef, Pull, Release, SplitFinished, Task

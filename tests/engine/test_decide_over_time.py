@@ -16,8 +16,8 @@ from dcurate.engine.allocate.allocation import (
     count_slots,
     throughput,
 )
+from dcurate.engine.allocate.decide import decide
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
-from dcurate.engine.allocate.policy import decide
 from dcurate.engine.allocate.rates import Rate
 from dcurate.engine.allocate.solve import solve
 

@@ -1,4 +1,4 @@
-"""The input of the allocation policy: a run at one moment, and what a change of its slots would do to it. Pure."""
+"""The input of `decide`: a run at one moment, and what a change of its slots would do to it. Pure."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class AllocatorInput:
 
     @cached_property
     def untouchable(self) -> Allocation:
-        """Costly slots that are being set up, whose work would be lost, and others at the same location."""
+        """Slots that no change takes away: costly ones that are being set up, and others at the same location."""
         under_way = self._costly(self.setting_up)
         return Counter({location: slots for location, slots in self.current.items() if under_way[location]})
 

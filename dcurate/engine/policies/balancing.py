@@ -10,9 +10,9 @@ from math import ceil, inf, sqrt
 from dcurate.engine.allocate.allocation import Allocation, Host, SlotLocation, count_slots
 from dcurate.engine.allocate.assignment import Assignment, assign_slots
 from dcurate.engine.allocate.capacity import Capacity, place_all
+from dcurate.engine.allocate.decide import AllocationRules, Decision, decide
 from dcurate.engine.allocate.explain import Change
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
-from dcurate.engine.allocate.policy import AllocationRules, Decision, decide
 from dcurate.engine.allocate.problem import bound
 from dcurate.engine.allocate.requests import OperatorRequest, SlotPoolSpec, WorkerState, form_pools, hosts_of
 from dcurate.engine.allocate.solve import solve_in_place

@@ -21,7 +21,7 @@ from distributed.comm import CommClosedError, connect, listen
 
 from dcurate import Resources
 from dcurate.cluster import compat
-from dcurate.engine.allocate.policy import decide as decide_slots
+from dcurate.engine.allocate.decide import decide as decide_slots
 from dcurate.engine.allocate.requests import OperatorRequest
 from dcurate.engine.dask import event_loop
 from dcurate.engine.dask.event_loop import SLICE_S, Pauses, in_thread

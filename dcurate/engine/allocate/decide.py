@@ -31,8 +31,8 @@ class AllocationRules:
         slack: slots of cheap units where nobody else needs the capacity, relative to need.
         uneven: a unit whose durations have a greater coefficient of variation than this is uneven.
         slack_uneven: ``slack`` for uneven units.
-        moved: an estimate that has moved by less than this share is unchanged.
-        moved_errors: an estimate that has moved by less than this share of its error is unchanged, too.
+        estimate_moved: an estimate that has moved by less than this share is unchanged.
+        estimate_moved_errors: an estimate that has moved by less than this share of its error is unchanged, too.
         soon_again_s: seconds to the next decision while rates are awaited.
         later_s: seconds to the next decision otherwise, if nothing happens before.
     """
@@ -43,8 +43,8 @@ class AllocationRules:
     slack: float = 1.3
     uneven: float = 1.0
     slack_uneven: float = 1.8
-    moved: float = 0.01
-    moved_errors: float = 0.5
+    estimate_moved: float = 0.01
+    estimate_moved_errors: float = 0.5
     soon_again_s: float = 0.5
     later_s: float = 5.0
 
@@ -55,7 +55,7 @@ RULES = AllocationRules()
 
 @dataclass(frozen=True)
 class Basis:
-    """The inputs of a decision, to detect changes since."""
+    """The inputs of a decision, to detect changes since: a new input of `decide` is compared here, too."""
 
     hosts: tuple[Host, ...]
     units: tuple[SchedulingUnit, ...]
@@ -187,7 +187,7 @@ def _drop_late(move: AllocationChange) -> AllocationChange:
 
 
 def _needed(snapshot: AllocatorInput, stay: AllocationChange) -> Allocation:
-    """The current slots without unneeded cheap ones; these come back where there is capacity."""
+    """The current slots without unneeded cheap ones that may be taken; these come back where there is capacity."""
     excess = surplus_slots(
         snapshot.solvable, snapshot.current, stay.throughput * (1 + max(LEAST_GAIN, stay.uncertainty))
     )
@@ -229,7 +229,7 @@ def _candidates(
 
 
 def _constrain(snapshot: AllocatorInput, allocation: Allocation) -> AllocationChange:
-    """Move to `allocation`, keeping slots that are still starting and any current slot that is not in the way."""
+    """Move to `allocation`, keeping untouchable slots and any current slot that is not in the way."""
     if not snapshot.current - allocation:
         return AllocationChange(snapshot, allocation)
     capacity = Capacity(snapshot.hosts, snapshot.solvable)
@@ -346,7 +346,8 @@ def _same_shares(
         a, b = before.seconds * before.weight / was, after.seconds * after.weight / now
         if (before.weight > 0) != (after.weight > 0) or (a > 0) != (b > 0):
             return False
-        if a > 0 and abs(log(b / a)) > max(rules.moved, rules.moved_errors * snapshot.error(after.name)):
+        error = snapshot.error(after.name)
+        if a > 0 and abs(log(b / a)) > max(rules.estimate_moved, rules.estimate_moved_errors * error):
             return False
     return True
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dcurate.engine.allocate.allocation import Allocation, Gpu, Host, SchedulingUnit, SlotLocation, count_slots
 from dcurate.engine.allocate.capacity import Capacity, place_all
+from dcurate.engine.allocate.decide import Decision, decide
 from dcurate.engine.allocate.inputs import AllocatorInput, Measured
-from dcurate.engine.allocate.policy import Decision, decide
 
 
 def host(name: str = "a", cpus: float = 16, gpus: int = 0) -> Host:
