@@ -193,7 +193,8 @@ def _needed(snapshot: AllocatorInput, stay: AllocationChange) -> Allocation:
     )
     needed: Allocation = Counter()
     for location, slots in snapshot.current.items():
-        beyond = min(slots, excess[location.unit]) if snapshot.cheap(location.unit) else 0
+        free = slots - snapshot.untouchable[location] if snapshot.cheap(location.unit) else 0
+        beyond = min(free, excess[location.unit])
         excess[location.unit] -= beyond
         needed[location] = slots - beyond
     return +needed

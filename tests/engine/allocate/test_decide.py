@@ -317,6 +317,37 @@ def test_what_is_decided_fits_and_leaves_alone_what_is_being_set_up(now: Allocat
     assert not now.untouchable - decision.allocation
 
 
+class AllHeld(AllocatorInput):
+    """A moment at which no slot may be taken away, costly or cheap."""
+
+    @property
+    def untouchable(self) -> Allocation:
+        return self.current
+
+
+@settings(max_examples=200, deadline=None)
+@given(snapshots())
+def test_no_change_takes_an_untouchable_slot(now: AllocatorInput) -> None:
+    held = AllHeld(now.hosts, now.units, now.ready, now.setting_up, now.now)
+    assert not held.current - decide(held).allocation
+
+
+class ReadersHeld(AllocatorInput):
+    """A moment at which no slot of `read` may be taken away."""
+
+    @property
+    def untouchable(self) -> Allocation:
+        return Counter({place: slots for place, slots in self.current.items() if place.unit == "read"})
+
+
+def test_a_cheap_slot_that_is_not_needed_goes_unless_it_is_untouchable() -> None:
+    units = [measured("read", 0.1, setup_s=0.0), measured("a", 1.0, setup_s=5.0), measured("b", 0.25, setup_s=5.0)]
+    now = snapshot(host(cpus=5), units, at(read=2, a=1, b=2))
+    assert count_slots(decide(now).allocation)["read"] == 1
+    held = ReadersHeld(now.hosts, now.units, now.ready, now.setting_up, now.now)
+    assert count_slots(decide(held).allocation)["read"] == 2
+
+
 @settings(max_examples=100, deadline=None)
 @given(snapshots())
 def test_whoever_decides_twice_decides_the_same(now: AllocatorInput) -> None:
