@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import psutil
+from distributed import Client
 
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.extras import check_installed, libraries
@@ -22,8 +23,8 @@ from dcurate.core.report import RunReport
 from dcurate.core.secrets import remember_secrets
 from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
-from dcurate.engine.dask.executor import DaskExecutor, DaskSession
-from dcurate.engine.inline import InlineExecutor
+from dcurate.engine.config import ExecutorConfig
+from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.errors import DataError, DcurateError, PipelineError, RunError, shown
 from dcurate.events import Observer, StageStats
 from dcurate.frames.batches import batches_of
@@ -67,12 +68,24 @@ class Executor(Protocol):
     def mode(self) -> str:
         """The mode: ``streaming``, ``batch`` or ``inline``."""
 
+    @property
+    def config(self) -> ExecutorConfig:
+        """The settings."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether stages may run where other libraries are installed than here."""
+
     def session(self) -> AbstractContextManager[Session]:
         """Open the resources of a run for the duration of a ``with`` statement."""
 
 
 class Session(Protocol):
     """An open executor."""
+
+    @property
+    def serving(self) -> Client | None:
+        """The client of a scheduler that serves pages or metrics of runs; None if there is none."""
 
     def check(self, plan: Plan) -> None:
         """Refuse a plan that cannot run here, before anything is touched."""
@@ -247,10 +260,9 @@ class _Run:
             )
         self.stages = mark_rows(keep_lines(with_source(self.pipeline, batches_of(self.initial_tasks))))
         remember_secrets(self.stages, self.pipeline.config)
-        if isinstance(self.runner, DaskExecutor | InlineExecutor):
-            for observer in self.options.observers:
-                if isinstance(observer, Progress | JsonProgress):
-                    observer.use_interval(self.runner.config.logging_interval)
+        for observer in self.options.observers:
+            if isinstance(observer, Progress | JsonProgress):
+                observer.use_interval(self.runner.config.logging_interval)
         self.sink = compile_plan(self.stages).sink
         self.fingerprint = fingerprint(self.stages)
         self.input_manifest = InputManifest(self.fingerprint)
@@ -294,13 +306,13 @@ class _Run:
         if self.sink is not None and not self.resumes:
             self.sink.check()
         self._check_rejected()
-        if not (isinstance(self.runner, DaskExecutor) and self.runner.elsewhere):
+        if not self.runner.elsewhere:
             check_installed(libraries(self.stages))
         with ExitStack() as stack:
             session = stack.enter_context(self.runner.session())
             session.check(compile_plan(self.stages))
-            if isinstance(session, DaskSession) and session.seen:
-                stack.enter_context(SnapshotPublisher(session.client, self.history))
+            if session.serving is not None:
+                stack.enter_context(SnapshotPublisher(session.serving, self.history))
             if self.sink is not None:
                 self.sink.prepare(self.resumes)
                 claim(self._output, self.id)

@@ -47,6 +47,10 @@ class InlineExecutor:
     """
 
     mode = "inline"
+    #: Stages run where this process runs.
+    elsewhere = False
+    #: There is no scheduler that serves pages.
+    serving = None
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         self.config = ExecutorConfig.of(config)

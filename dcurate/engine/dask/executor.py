@@ -116,8 +116,7 @@ class DaskExecutor:
                     stack.enter_context(travelling(cluster.client))
                 except (ImportError, AttributeError) as error:
                     raise _too_old(error) from error
-            seen = not isinstance(cluster, LocalCluster) or cluster.dashboard
-            yield DaskSession(cluster, self.config, seen, self.policies)
+            yield DaskSession(cluster, self.config, self.policies)
 
 
 @dataclass(frozen=True)
@@ -125,19 +124,22 @@ class DaskSession:
     """An open cluster on which rounds are run.
 
     Args:
-        seen: whether the scheduler's pages or metrics are served.
         policies: policies of the user.
     """
 
     cluster: Cluster
     config: ExecutorConfig
-    seen: bool = True
     policies: tuple[Policy, ...] = ()
 
     @property
     def client(self) -> Client:
         """The cluster's client."""
         return self.cluster.client
+
+    @property
+    def serving(self) -> Client | None:
+        """The client, if the scheduler's pages or metrics are served."""
+        return self.client if not isinstance(self.cluster, LocalCluster) or self.cluster.dashboard else None
 
     @property
     def _sequential(self) -> bool:
