@@ -40,7 +40,7 @@ from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
-from dcurate.plan.lines import keep_lines, mark_rows, used_after
+from dcurate.plan.lines import adapt_rows, used_after
 from dcurate.plan.operators import Plan
 from dcurate.plan.rounds import rounds
 from dcurate.redaction import hush, text_of, without_secrets
@@ -258,7 +258,7 @@ class _Run:
                 f"executor={shown(self.runner)} is not an executor; give DaskExecutor(...) or InlineExecutor(), and "
                 "rows as initial_tasks=frame"
             )
-        self.stages = mark_rows(keep_lines(with_source(self.pipeline, batches_of(self.initial_tasks))))
+        self.stages = adapt_rows(with_source(self.pipeline, batches_of(self.initial_tasks)))
         remember_secrets(self.stages, self.pipeline.config)
         for observer in self.options.observers:
             if isinstance(observer, Progress | JsonProgress):

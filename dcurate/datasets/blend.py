@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FileRows
-from dcurate.core.stage import CompositeStage, KeepsLines, MarksRows, SourceStage, Stage
+from dcurate.core.stage import AdaptsRows, CompositeStage, RowNeeds, SourceStage, Stage
 from dcurate.datasets.shuffle import KeyedBarrier, check_count
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import with_column
@@ -98,21 +98,11 @@ class Readers(SourceStage[FileGroup, DocumentBatch]):
     readers: list[Reader]
     name: str = "readers"
 
-    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
-        """Return the readers with these columns alone parsed, or all, and rows kept as lines; None if one cannot."""
-        keeping = [
-            reader.keeping_lines(columns) if isinstance(reader, KeepsLines) and reader.sees_lines else None
-            for reader in self.readers
-        ]
-        readers: list[Reader] = [reader for reader in keeping if reader is not None]
+    def adapted(self, needs: RowNeeds) -> Self | None:
+        """Return the readers of rows with their lines, or with columns that say where they were read, if all can."""
+        adapted = (_adapted(reader, needs) for reader in self.readers)
+        readers = [reader for reader in adapted if reader is not None]
         return replace(self, readers=readers) if len(readers) == len(self.readers) else None
-
-    def marking_rows(self) -> Self:
-        """Return the readers with columns added that say where each row was read, where they can."""
-        return replace(
-            self,
-            readers=[reader.marking_rows() if isinstance(reader, MarksRows) else reader for reader in self.readers],
-        )
 
     def splits(self) -> Iterator[FileGroup]:
         for number, reader in enumerate(self.readers):
@@ -163,3 +153,9 @@ class BlendRows(KeyedBarrier):
                 )
             streams.append(stream_of(folder, dataset_files, wanted))
         return tuple(streams)
+
+
+def _adapted(reader: Reader, needs: RowNeeds) -> Reader | None:
+    if isinstance(reader, AdaptsRows) and (reader.sees_lines or not needs.lines):
+        return reader.adapted(needs)
+    return None if needs.lines else reader

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -92,7 +91,6 @@ class DocumentReader(FileReader):
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
     name: str = "document_reader"
-    _keeps_lines: bool = field(default=False, init=False, repr=False, compare=False)
 
     kind: ClassVar[files.Format] = files.Formats.of(*(readable.make.kind for readable in _READABLE))
 
@@ -130,15 +128,10 @@ class DocumentReader(FileReader):
         rounded_counts = sum((Counter(batch.found) for batch in batches), Counter[str]())
         return DocumentBatch(data=self._held(rows), key=task.key, rejections=faults, found=rounded_counts)
 
-    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
-        """Return the reader with these columns alone parsed, or all, and rows kept as lines; only of JSON Lines."""
+    def _can_keep_lines(self) -> bool:
         if self.fields is not None or self.frames != "arrow":
-            return None
-        if any(self._format(file.path).make is not JsonlReader for file in self._files()):
-            return None
-        reader = copy.copy(self)
-        reader._keeps_lines, reader._read_only = True, None if columns is None else tuple(columns)
-        return reader
+            return False
+        return all(self._format(file.path).make is JsonlReader for file in self._files())
 
     def kernels(self) -> Sequence[Kernels]:
         return KERNELS if self._keeps_lines else ()
@@ -215,6 +208,5 @@ class DocumentReader(FileReader):
         reader._sniffed, reader._marks_rows = self._sniffed, self._marks_rows
         if isinstance(reader, JsonlReader):
             reader._mixed = self._mixed
-            if self._keeps_lines:
-                return reader.keeping_lines(self._read_only) or reader
+            reader._keeps_lines, reader._read_only = self._keeps_lines, self._read_only
         return reader

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple, Self
+from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
@@ -139,8 +138,6 @@ class JsonlReader(FileReader):
 
     on_bad_line: Literal["raise", "quarantine"] = "raise"
     name: str = "jsonl_reader"
-    #: Whether rows keep their lines.
-    _keeps_lines: bool = field(default=False, init=False, repr=False, compare=False)
 
     kind: ClassVar[files.Format] = files.JSONL
 
@@ -200,13 +197,8 @@ class JsonlReader(FileReader):
         )
         return batch
 
-    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
-        """Return the reader with these columns alone parsed, or all, and each row kept as its line."""
-        if self.fields is not None or self.frames != "arrow":
-            return None
-        reader = copy.copy(self)
-        reader._keeps_lines, reader._read_only = True, None if columns is None else tuple(columns)
-        return reader
+    def _can_keep_lines(self) -> bool:
+        return self.fields is None and self.frames == "arrow"
 
     def kernels(self) -> Sequence[Kernels]:
         return KERNELS if self._keeps_lines else (NESTING_KERNELS,)

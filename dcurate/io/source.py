@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, FilePart, FileRows
 from dcurate.core.resources import Resources
-from dcurate.core.stage import SourceStage, places
+from dcurate.core.stage import RowNeeds, SourceStage, places
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.convert import to_cudf
 from dcurate.frames.document import DocumentBatch
@@ -61,6 +61,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     _notices: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
     #: Columns of which the first rows hold values without a common type: they are read as text.
     _mixed: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
+    #: Whether rows keep their lines.
+    _keeps_lines: bool = field(default=False, init=False, repr=False, compare=False)
     #: The columns that are parsed, where the lines of rows are kept; None for all.
     _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
     #: Whether rows get the columns of `dcurate.frames.origins`.
@@ -136,11 +138,17 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         """Return the positions of rows that cannot be read, for quarantine."""
         return [{**record, "file": self._named(part)} for record, part in zip(places(task), task.parts, strict=True)]
 
-    def marking_rows(self) -> Self:
-        """Return the reader with columns added that say where each row was read, if it can."""
+    def adapted(self, needs: RowNeeds) -> Self | None:
+        """Return the reader of rows with their lines, or with columns that say where they were read."""
+        if needs.lines and not self._can_keep_lines():
+            return None
         reader = copy.copy(self)
-        reader._marks_rows = self.frames == "arrow"
+        reader._keeps_lines, reader._read_only = needs.lines, needs.columns if needs.lines else None
+        reader._marks_rows = needs.origins and self.frames == "arrow"
         return reader
+
+    def _can_keep_lines(self) -> bool:
+        return False
 
     def reads(self, path: str) -> bool:
         """Whether a new file of this address would be part of the input."""

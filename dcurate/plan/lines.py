@@ -3,62 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from dcurate.core.stage import BarrierStage, KeepsLines, LeavesTexts, MarksRows, SinkStage, Stage
-
-
-def keep_lines(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages of a built pipeline; the reader parses only the columns that others use, where that is known.
-
-    A stage of a user may look at columns that it does not name: then all are parsed, and it does not see the lines.
-
-    Examples:
-        >>> from dcurate import JsonlReader, JsonlWriter, Pipeline
-        >>> from dcurate.text import AddId
-        >>> stages = keep_lines([JsonlReader("in"), AddId("id"), JsonlWriter("out")])
-        >>> stages[0]._read_only
-        ('id',)
-    """
-    reader, *successors = stages
-    if not isinstance(reader, KeepsLines) or not reader.sees_lines:
-        return tuple(stages)
-    if not successors or not isinstance(successors[-1], SinkStage):
-        return tuple(stages)
-    barriers = [stage for stage in successors if isinstance(stage, BarrierStage)]
-    if not all(map(names_columns, [successors[-1], *barriers])):
-        return tuple(stages)
-    used = dict.fromkeys(name for stage in successors for name in (*_read_by(stage), *stage.outputs()[1]))
-    keeping = reader.keeping_lines(tuple(used) if all(map(names_columns, successors)) else None)
-    if keeping is None:
-        return tuple(stages)
-    return (keeping, *(_leaving_texts(successors) if all(map(names_columns, successors)) else successors))
+from dcurate.core.stage import AdaptsRows, BarrierStage, RowNeeds, SinkStage, Stage
 
 
-def _leaving_texts(stages: Sequence[Stage]) -> Iterator[Stage]:
-    """The stages, each with the columns noted that later ones look at."""
-    for place, stage in enumerate(stages):
-        later = dict.fromkeys(
-            name for successor in stages[place + 1 :] for name in (*_read_by(successor), *successor.outputs()[1])
-        )
-        yield stage.leaving_texts(tuple(later)) if isinstance(stage, LeavesTexts) else stage
+def adapt_rows(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages of a built pipeline, each adapted to what later ones need of its rows.
 
-
-def mark_rows(stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages of a built pipeline; the first say where each row was read if a later one looks at that.
-
-    Stages of a user would see the columns, so there must be none before.
+    The reader keeps lines if the pipeline ends with a writer of them, and parses only the columns that others use. A
+    stage of a user may look at columns that it does not name: then all are parsed, and it does not see the lines. It
+    would see where rows were read, so this is added only where there is no such stage before it is needed.
 
     Examples:
         >>> from dcurate import JsonlReader, JsonlWriter, TokenWriter
+        >>> from dcurate.text import AddId
+        >>> adapt_rows([JsonlReader("in"), AddId("id"), JsonlWriter("out")])[0]._read_only
+        ('id',)
         >>> writer = TokenWriter("out", "tokenizer.json")
-        >>> [mark_rows([JsonlReader("in"), *last])[0]._marks_rows for last in (writer.decompose(), [JsonlWriter("x")])]
+        >>> [adapt_rows([JsonlReader("in"), *last])[0]._marks_rows for last in (writer.decompose(), [JsonlWriter("x")])]
         [True, False]
     """
-    last = max((place for place, stage in enumerate(stages) if stage.uses_origins), default=-1)
-    if last < 0 or not all(stage.sees_lines for stage in stages[:last]):
-        return tuple(stages)
-    before = (stage.marking_rows() if isinstance(stage, MarksRows) else stage for stage in stages[:last])
-    return (*before, *stages[last:])
+    reader, *successors = stages
+    marked = max((place for place, stage in enumerate(stages) if stage.uses_origins), default=0)
+    if not all(stage.sees_lines for stage in stages[:marked]):
+        marked = 0
+    is_named = all(map(names_columns, successors))
+    needs = [
+        RowNeeds(_used_by(stages[place + 1 :]) if is_named else None, origins=place < marked)
+        for place in range(len(stages))
+    ]
+    if isinstance(reader, AdaptsRows) and _may_keep_lines(reader, successors):
+        keeping = reader.adapted(replace(needs[0], lines=True))
+        if keeping is not None:
+            return (keeping, *map(_adapted, successors, needs[1:]))
+    return (*map(_adapted, stages[:marked], needs), *stages[marked:])
+
+
+def _may_keep_lines(reader: Stage, successors: Sequence[Stage]) -> bool:
+    """Whether the lines of rows would be passed on to a writer of them."""
+    if not reader.sees_lines or not successors or not isinstance(successors[-1], SinkStage):
+        return False
+    barriers = [stage for stage in successors if isinstance(stage, BarrierStage)]
+    return all(map(names_columns, [successors[-1], *barriers]))
+
+
+def _adapted(stage: Stage, needs: RowNeeds) -> Stage:
+    adapted = stage.adapted(needs) if isinstance(stage, AdaptsRows) else None
+    return stage if adapted is None else adapted
 
 
 def used_after(stages: Sequence[Stage], barrier: Stage) -> tuple[str, ...] | None:
@@ -68,6 +60,11 @@ def used_after(stages: Sequence[Stage], barrier: Stage) -> tuple[str, ...] | Non
         return None
     again = isinstance(barrier, BarrierStage) and barrier.uses_columns_again
     return tuple(dict.fromkeys(name for stage in stages[place + (not again) :] for name in _read_by(stage)))
+
+
+def _used_by(stages: Sequence[Stage]) -> tuple[str, ...]:
+    """The columns that stages read or make."""
+    return tuple(dict.fromkeys(name for stage in stages for name in (*_read_by(stage), *stage.outputs()[1])))
 
 
 def _read_by(stage: Stage) -> Iterator[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from dcurate.core.extras import required_by
 from dcurate.core.names import short
-from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.core.stage import ProcessingStage, RowNeeds, Spec
 from dcurate.frames.document import DocumentBatch
 from dcurate.text.filter import DocumentFilter, SignalFilter, by_signals
 from dcurate.text.filter_run import FilterRun, Verdict
@@ -227,10 +226,10 @@ class ScoreFilter(RuleStage[DocumentBatch]):
         self.apply(run)
         return run.result(self._read_later)
 
-    def leaving_texts(self, read_later: Sequence[str]) -> ScoreFilter:
-        """Return the filter with the columns noted that later stages look at: other texts stay in the lines of rows."""
+    def adapted(self, needs: RowNeeds) -> Self:
+        """Return the filter that leaves texts in the lines of rows where no later stage looks at their columns."""
         stage = copy.copy(self)
-        stage._read_later = tuple(read_later)
+        stage._read_later = needs.columns
         return stage
 
     def apply(self, run: FilterRun) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.batch import FileGroup, Rejection
-from dcurate.core.stage import CompositeStage, NodeInfo, ProcessingStage, Spec, Stage, WorkerMetadata
+from dcurate.core.stage import CompositeStage, NodeInfo, ProcessingStage, RowNeeds, Spec, Stage, WorkerMetadata
 from dcurate.datasets.blend import Readers
 from dcurate.datasets.shuffle import KeyedBarrier, check_seed
 from dcurate.errors import DataError, PipelineError
@@ -339,10 +339,10 @@ class DrawTokens(KeyedBarrier):
 
     uses_columns_again: ClassVar[bool] = False
 
-    def marking_rows(self) -> Self:
-        """Return the stage with a column added that says how often a document came before."""
+    def adapted(self, needs: RowNeeds) -> Self:
+        """Return the stage that adds a column which says how often a document came before, if that is needed."""
         stage = copy.copy(self)
-        stage._marks_rows = True
+        stage._marks_rows = needs.origins
         return stage
 
     def inputs(self) -> Spec:

@@ -24,9 +24,10 @@ from dcurate import (
     ScoreFilter,
 )
 from dcurate.core.fingerprint import fingerprint
+from dcurate.core.stage import RowNeeds
 from dcurate.frames.lines import LINE, with_lines
 from dcurate.io.json_write import JsonLines
-from dcurate.plan.lines import keep_lines
+from dcurate.plan.lines import adapt_rows
 from dcurate.text import (
     DocumentFilter,
     LanguageFilter,
@@ -329,7 +330,7 @@ def test_a_text_that_no_later_stage_looks_at_stays_in_the_lines_of_rows() -> Non
     rows = with_lines(pa.table({"text": ["a", "b c"]}), lines, ["text"])
     stage = ScoreFilter(WordCountFilter(min_words=2), score_field="words")
     for later, expected in (((), [LINE, "words"]), (("text",), ["text", LINE, "words"])):
-        kept = stage.leaving_texts(later).process(DocumentBatch(data=rows))
+        kept = stage.adapted(RowNeeds(later)).process(DocumentBatch(data=rows))
         assert kept.to_arrow().column_names == expected
         assert b"".join(map(bytes, JsonLines().pieces(kept.to_arrow()))) == b'{"text": "b c","words":2}\n'
         assert kept.rejections[0].data.column("text").to_pylist() == ["a"]
@@ -337,7 +338,7 @@ def test_a_text_that_no_later_stage_looks_at_stays_in_the_lines_of_rows() -> Non
 
 def test_a_filter_that_is_followed_by_a_writer_leaves_texts_and_its_fingerprint_stays() -> None:
     filters = [ScoreFilter(WordCountFilter()), ScoreFilter(NumbersFilter())]
-    _, first, second, _ = keep_lines([JsonlReader("in"), *filters, JsonlWriter("out")])
+    _, first, second, _ = adapt_rows([JsonlReader("in"), *filters, JsonlWriter("out")])
     assert isinstance(first, ScoreFilter)
     assert isinstance(second, ScoreFilter)
     assert (first._read_later, second._read_later) == (("text",), ())

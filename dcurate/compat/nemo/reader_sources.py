@@ -22,6 +22,7 @@ from dcurate.compat.nemo.partitioning import FilePartitioningStage, PartitionSou
 from dcurate.compat.nemo.rows import is_in
 from dcurate.compat.nemo.values import has_objects
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
+from dcurate.core.stage import RowNeeds
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames import document
 from dcurate.frames.lines import LINE, lines_of, with_lines, without_lines
@@ -277,13 +278,14 @@ class JsonlSource(SourceReader, JsonlReader):
             _log.warning("columns %s are not in the first rows of %s", listed(missing), self.file_paths)
         return [name for name in known if name in self._chosen or name == CURATOR_DEDUP_ID_STR]
 
-    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
-        if self._chosen is not None:
-            return None
-        reader = super().keeping_lines(columns)
+    def adapted(self, needs: RowNeeds) -> Self | None:
+        reader = super().adapted(needs)
         if reader is not None:
-            reader._lines_for_writer = True
+            reader._lines_for_writer = needs.lines
         return reader
+
+    def _can_keep_lines(self) -> bool:
+        return self._chosen is None and super()._can_keep_lines()
 
     def process(self, task: FileGroup) -> document.DocumentBatch | None:
         reader = self if self._lines_for_writer else self._reading_lines(False)

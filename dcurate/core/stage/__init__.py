@@ -6,20 +6,19 @@ from dcurate.core.stage.composite import CompositeStage
 from dcurate.core.stage.function import FunctionStage, processing_stage
 from dcurate.core.stage.processing import NodeInfo, NotSetUpError, ProcessingStage, WorkerMetadata
 from dcurate.core.stage.sink import SinkStage
-from dcurate.core.stage.source import KeepsLines, LeavesTexts, MarksRows, SourceStage, places
+from dcurate.core.stage.source import AdaptsRows, RowNeeds, SourceStage, places
 
 __all__ = [
     "REPLACED",
+    "AdaptsRows",
     "BarrierStage",
     "CompositeStage",
     "FunctionStage",
-    "KeepsLines",
-    "LeavesTexts",
-    "MarksRows",
     "NoProcessError",
     "NodeInfo",
     "NotSetUpError",
     "ProcessingStage",
+    "RowNeeds",
     "SinkStage",
     "SourceStage",
     "Spec",

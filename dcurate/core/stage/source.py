@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from dcurate.core.batch import Batch, FileGroup, FilePart, FileRows
@@ -99,25 +100,24 @@ def _place(part: FilePart) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class RowNeeds:
+    """What the later stages of a run need of the rows that a stage makes.
+
+    Args:
+        columns: columns that they look at; None if they may look at any.
+        lines: whether rows keep the lines of JSON from which they are read, and no other columns have to be parsed.
+        origins: whether rows say where they were read, and how often they came before.
+    """
+
+    columns: tuple[str, ...] | None = None
+    lines: bool = False
+    origins: bool = False
+
+
 @runtime_checkable
-class MarksRows(Protocol):
-    """A stage that can say where each row was read, or how often it came before."""
+class AdaptsRows(Protocol):
+    """A stage that can keep lines, leave texts in them, or say where rows were read."""
 
-    def marking_rows(self) -> Self:
-        """Return the stage with columns added that say it."""
-
-
-@runtime_checkable
-class LeavesTexts(Protocol):
-    """A stage that can leave texts in the lines of rows, where no later stage looks at their columns."""
-
-    def leaving_texts(self, read_later: Sequence[str]) -> Self:
-        """Return the stage with the columns noted that later stages look at."""
-
-
-@runtime_checkable
-class KeepsLines(Protocol):
-    """A reader that can keep the lines from which it reads rows."""
-
-    def keeping_lines(self, columns: Sequence[str] | None) -> Self | None:
-        """Return the reader with these columns alone parsed, or all, and rows kept as lines; None if it cannot."""
+    def adapted(self, needs: RowNeeds) -> Self | None:
+        """Return the stage that makes such rows; None if its rows cannot keep their lines."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, PipelineError
-from dcurate.plan.lines import keep_lines
+from dcurate.plan.lines import adapt_rows
 from dcurate.text import (
     HtmlExtractor,
     HTMLExtractorAlgorithm,
@@ -349,7 +349,7 @@ def test_an_extractor_leaves_columns_that_it_does_not_name_in_their_lines_and_re
     (tmp_path / "in.jsonl").write_bytes(line + b"\n")
     pages = HtmlExtractor("resiliparse")
     stages: list[Any] = [JsonlReader(str(tmp_path / "in.jsonl")), pages, JsonlWriter(str(tmp_path / "out"))]
-    reader: Any = keep_lines(stages)[0]
+    reader: Any = adapt_rows(stages)[0]
     assert reader._read_only == ("content", "charset", "text", "title")
     files: Any
     [files] = Pipeline("pages", stages=stages).run(InlineExecutor(), observers=[])
