@@ -40,11 +40,11 @@ from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
 from dcurate.plan.compile import compile_plan
-from dcurate.plan.lines import adapt_rows, used_after
 from dcurate.plan.operators import Plan
 from dcurate.plan.rounds import rounds
 from dcurate.redaction import hush, text_of, without_secrets
 from dcurate.result import RunResult
+from dcurate.rows.needed import adapt_rows, used_after
 from dcurate.runs.history import History
 from dcurate.runs.manifest import provenance
 from dcurate.shuffle.writer import ChunkWriter

@@ -14,10 +14,10 @@ import pyarrow as pa
 from dcurate.core.batch import Batch, Rejection
 from dcurate.errors import DataError
 from dcurate.frames import convert
-from dcurate.frames.hidden import HIDDEN
 from dcurate.frames.libraries import pd
-from dcurate.frames.lines import marked_as, with_same_line_type
 from dcurate.frames.versions import version_of_frame
+from dcurate.rows.hidden import HIDDEN
+from dcurate.rows.lines import marked_as, with_same_line_type
 
 #: Rows that a notebook shows of a batch.
 _SHOWN = 10

@@ -10,8 +10,8 @@ import pyarrow as pa
 from dcurate.frames.columns import python_rows
 from dcurate.frames.convert import to_arrow
 from dcurate.frames.libraries import pd
-from dcurate.frames.lines import LINE, whole_rows
-from dcurate.frames.origins import without_origins
+from dcurate.rows.lines import LINE, whole_rows
+from dcurate.rows.origins import without_origins
 
 #: Names of id columns; the first that exists counts.
 ID_COLUMNS = ("id", "_curator_dedup_id", "doc_id", "document_id", "uuid", "url")

@@ -19,7 +19,7 @@ from dcurate.core.batch import Batch, Rejection
 from dcurate.frames import convert
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.libraries import pd
-from dcurate.frames.lines import LINE, with_lines_at, without_lines
+from dcurate.rows.lines import LINE, with_lines_at, without_lines
 
 _Rows = npt.NDArray[np.int64]
 
@@ -120,7 +120,7 @@ def with_own_lines(made: DocumentBatch, source: pa.Table) -> DocumentBatch:
         source: the rows that the stage was given, with their lines.
 
     Examples:
-        >>> from dcurate.frames.lines import with_lines
+        >>> from dcurate.rows.lines import with_lines
         >>> texts = pa.table({"n": [1, 2, 3]})
         >>> source = with_lines(texts, pa.array([b"a", b"b", b"c"], pa.large_binary()), ["n"])
         >>> frame = texts.to_pandas()

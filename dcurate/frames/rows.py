@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from dcurate.errors import DataError, listed
 from dcurate.frames.columns import python_values
-from dcurate.frames.hidden import columns_listed
-from dcurate.frames.lines import LINE, left_in_lines, lines_of, read_columns, whole_rows
-from dcurate.frames.origins import without_origins
 from dcurate.kernels.json_canonical import canonical
+from dcurate.rows.hidden import columns_listed
+from dcurate.rows.lines import LINE, left_in_lines, lines_of, read_columns, whole_rows
+from dcurate.rows.origins import without_origins
 
 #: Rows by (high, low): an array of shape (rows, 2).
 Keys = npt.NDArray[np.uint64]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.errors import DcurateError, PipelineError, nearest
-from dcurate.frames.lines import LineType, as_type, common_type, unmarked
+from dcurate.rows.lines import LineType, as_type, common_type, unmarked
 
 _NAMES = {
     "string": pa.string(),

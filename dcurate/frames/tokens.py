@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from dcurate.errors import DataError
 from dcurate.frames.columns import column_of
-from dcurate.frames.hidden import columns_listed
 from dcurate.frames.vectors import with_vectors
+from dcurate.rows.hidden import columns_listed
 
 _INT32_MAX = 2**31 - 1
 

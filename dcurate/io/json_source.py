@@ -10,10 +10,10 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from dcurate.frames.lines import line_type_of, lines_of, with_more_read, without_lines
 from dcurate.frames.schema import TypeConflict
 from dcurate.io.json_parse import DEEPEST, BadLine, Wanted, each_line, parse_clean, parse_lines, row_of
 from dcurate.kernels.json_rows import ABSENT, ESCAPED_TEXT, NULL, TEXT, Rows, decode, scan
+from dcurate.rows.lines import line_type_of, lines_of, with_more_read, without_lines
 
 
 def parse(

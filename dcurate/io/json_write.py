@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from dcurate.errors import DataError
 from dcurate.frames.columns import python_values
-from dcurate.frames.lines import LINE, is_as_read, lines_of, read_columns, with_new_lines, without_lines
 from dcurate.io.json_parse import DEEPEST
 from dcurate.kernels.json_rows import (
     ABSENT,
@@ -35,6 +34,7 @@ from dcurate.kernels.json_rows import (
     encode,
     scan,
 )
+from dcurate.rows.lines import LINE, is_as_read, lines_of, read_columns, with_new_lines, without_lines
 
 #: Bytes of the lines that are edited at a time.
 _EDITED = 2**23
@@ -212,7 +212,7 @@ def with_values(table: pa.Table, columns: Mapping[str, Sequence[Any]]) -> pa.Tab
         columns: a Python value for each row.
 
     Examples:
-        >>> from dcurate.frames.lines import with_lines
+        >>> from dcurate.rows.lines import with_lines
         >>> texts = pa.table({"a": ["1", "2"]})
         >>> table = with_lines(texts, pa.array([b'{"a": 1}\n', b'{ }\n'], pa.large_binary()), ["a"])
         >>> list(map(bytes, JsonLines().pieces(with_values(table, {"a": [1, [2, "b"]]}))))

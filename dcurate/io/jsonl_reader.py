@@ -16,8 +16,6 @@ from dcurate.core.batch import FileGroup, FilePart, Rejection
 from dcurate.core.kernels import Kernels
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.lines import with_lines
-from dcurate.frames.origins import Place, lines_in, numbers_of, with_origins
 from dcurate.frames.schema import ColumnTypes, TypeConflict, fitted, one_chunk, unified
 from dcurate.fs.compression import (
     DamagedStream,
@@ -60,6 +58,8 @@ from dcurate.io.source import FileReader
 from dcurate.kernels.json_rows import KERNELS
 from dcurate.kernels.nesting import KERNELS as NESTING_KERNELS
 from dcurate.kernels.nesting import line_ends, line_ends_interpreted
+from dcurate.rows.lines import with_lines
+from dcurate.rows.origins import Place, lines_in, numbers_of, with_origins
 
 _HEAD = 2**18
 _LONGEST_HEAD = 2**26

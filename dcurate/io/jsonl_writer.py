@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.errors import DataError
 from dcurate.frames.columns import floats_in
-from dcurate.frames.lines import without_lines
 from dcurate.fs.compression import ending_for, packing
 from dcurate.io.json_write import JsonLines, joined
 from dcurate.io.jsonl_reader import PANDAS, refuse_others
 from dcurate.io.sink import FileWriter
+from dcurate.rows.lines import without_lines
 
 
 @dataclass

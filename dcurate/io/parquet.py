@@ -22,8 +22,6 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import python_rows
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import decode
-from dcurate.frames.hidden import columns_listed
-from dcurate.frames.origins import Place, with_origins
 from dcurate.frames.schema import ColumnTypes, combined, with_fields, without
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
@@ -34,6 +32,8 @@ from dcurate.io.parquet_schema import packed, unpacked, write_options
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
+from dcurate.rows.hidden import columns_listed
+from dcurate.rows.origins import Place, with_origins
 
 #: Types that cuDF reads as Arrow does.
 _PLAIN = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()})

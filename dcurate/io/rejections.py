@@ -12,9 +12,9 @@ import pyarrow as pa
 from dcurate.core.batch import BatchKey, Rejection
 from dcurate.core.names import file_safe
 from dcurate.frames.convert import to_arrow
-from dcurate.frames.origins import without_origins
 from dcurate.fs.stores import Directory
 from dcurate.io.json_write import JsonLines, anything
+from dcurate.rows.origins import without_origins
 
 #: Columns that rejected rows have besides their own.
 STAGE, REASON, SOURCE, SCORE = "_dcurate_stage", "_dcurate_reason", "_dcurate_source", "_dcurate_score"

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from dcurate.errors import DataError
 from dcurate.frames.columns import python_rows, python_values
 from dcurate.frames.excerpts import id_column
-from dcurate.frames.lines import parsed_line
 from dcurate.fs.compression import blocks, ending_of
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.fs.stores import Directory
 from dcurate.io.files import JSONL, PARQUET
 from dcurate.io.parquet_int96 import ALL_YEARS
+from dcurate.rows.lines import parsed_line
 
 _ROWS = 1024
 

@@ -18,11 +18,11 @@ from dcurate.core.stage import SinkStage
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import column_of, python_values
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.hidden import columns_listed
 from dcurate.fs.stores import Directory
 from dcurate.io import output
 from dcurate.io.files import is_names
 from dcurate.io.partition import parse_bytes
+from dcurate.rows.hidden import columns_listed
 
 
 @dataclass

@@ -65,7 +65,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     _keeps_lines: bool = field(default=False, init=False, repr=False, compare=False)
     #: The columns that are parsed, where the lines of rows are kept; None for all.
     _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
-    #: Whether rows get the columns of `dcurate.frames.origins`.
+    #: Whether rows get the columns of `dcurate.rows.origins`.
     _marks_rows: bool = field(default=False, init=False, repr=False, compare=False)
 
     lists_ahead: ClassVar[bool] = True

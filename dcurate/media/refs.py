@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.hidden import columns_listed
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
 from dcurate.media.directory import found_by_name
@@ -25,6 +24,7 @@ from dcurate.media.members import content_of, is_sequential
 from dcurate.media.names import container_of
 from dcurate.media.ranges import CACHE, Place, from_store, from_stream, version_of
 from dcurate.media.reference import MEDIA_REF, SEGMENT_REF, Ref, type_of_values
+from dcurate.rows.hidden import columns_listed
 
 __all__ = [
     "BYTES",

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from dcurate.core.batch import BatchKey, FileGroup, FilePart, Rejection
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.hidden import columns_listed
 from dcurate.fs.compression import ending_for, packing
 from dcurate.io.parquet_schema import packed as packed_schema
 from dcurate.io.sink import FileWriter
@@ -24,6 +23,7 @@ from dcurate.media.refs import BYTES, REF
 from dcurate.media.sample_members import Samples
 from dcurate.media.samples import KEY, MEMBERS, TEXTS
 from dcurate.media.tar import BLOCK, SEGMENT
+from dcurate.rows.hidden import columns_listed
 
 #: Columns without which there are no members.
 _ABOUT = (KEY, "file_name", BYTES, REF, MEMBERS)

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from dcurate.core.batch import FilePart
 from dcurate.errors import DataError, listed
-from dcurate.frames.hidden import columns_listed
 from dcurate.frames.schema import ColumnTypes, TypeConflict, combined
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store, read_range
 from dcurate.fs.stores import Directory
 from dcurate.io.json_source import with_same_texts
+from dcurate.rows.hidden import columns_listed
 
 Ints = npt.NDArray[np.int64]
 

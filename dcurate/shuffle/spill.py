@@ -17,9 +17,9 @@ from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError
 from dcurate.frames.columns import only, rows_at, values, with_column, with_values
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.lines import LINE, whole_rows
 from dcurate.fs.stores import META_DIR, Directory
 from dcurate.io.json_source import with_texts
+from dcurate.rows.lines import LINE, whole_rows
 from dcurate.shuffle.chunks import columns_in, read_indexes, read_parts, read_rows, stacked
 from dcurate.shuffle.keys import KEY_SPACE, key_step
 from dcurate.shuffle.writer import ChunkWriter

@@ -18,10 +18,10 @@ from dcurate.datasets.shuffle import KeyedBarrier, check_seed
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import column_of, numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.origins import EPOCH
 from dcurate.frames.rows import Keys
 from dcurate.fs.stores import Directory
 from dcurate.hub.shared import SHARED
+from dcurate.rows.origins import EPOCH
 from dcurate.shuffle.chunks import read_indexes
 from dcurate.shuffle.keyed import DATASET, HIGH, LOW, KeyedFile, KeyedWriter, StreamReader, keys_in
 from dcurate.tokens.draws import Drawn, drawn, draws_of

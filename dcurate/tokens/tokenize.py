@@ -12,11 +12,11 @@ import numpy as np
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames import origins
 from dcurate.frames.columns import as_text, column_of, lists_of, numbers, only, table_of, values, with_lists
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.excerpts import id_columns
 from dcurate.hub.shared import SHARED
+from dcurate.rows import origins
 from dcurate.shuffle.writer import ChunkWriter
 from dcurate.tokens.layout import Ints
 from dcurate.tokens.settings import TokenSettings

@@ -11,8 +11,8 @@ import pytest
 
 from dcurate import DataError
 from dcurate.frames.columns import column_of, nbytes_at, rows_at
-from dcurate.frames.lines import with_lines
 from dcurate.frames.text import text_column
+from dcurate.rows.lines import with_lines
 
 TEXTS = ["one", None, "", "zwei: ä", "a text that is longer than twelve bytes"]
 LAYOUTS: dict[str, Any] = {

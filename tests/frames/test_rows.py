@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dcurate import DataError
 from dcurate.frames.excerpts import excerpts
-from dcurate.frames.lines import LINE, with_lines
 from dcurate.frames.rows import row_keys
+from dcurate.rows.lines import LINE, with_lines
 
 scalars = st.none() | st.booleans() | st.integers(-5, 5)
 rows_ = st.lists(

@@ -25,9 +25,9 @@ from dcurate import (
 )
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.stage import RowNeeds
-from dcurate.frames.lines import LINE, with_lines
 from dcurate.io.json_write import JsonLines
-from dcurate.plan.lines import adapt_rows
+from dcurate.rows.lines import LINE, with_lines
+from dcurate.rows.needed import adapt_rows
 from dcurate.text import (
     DocumentFilter,
     LanguageFilter,

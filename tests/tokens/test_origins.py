@@ -21,7 +21,7 @@ from dcurate import (
     processing_stage,
 )
 from dcurate.datasets import Blend, Shuffle
-from dcurate.frames.origins import ROW
+from dcurate.rows.origins import ROW
 from dcurate.text import WordCountFilter
 from tests.tokens.conftest import texts
 from tests.tokens.test_rewrite import spans

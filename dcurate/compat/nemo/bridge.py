@@ -21,8 +21,8 @@ from dcurate.core.spec import SPEC_FIELDS, StageSpec
 from dcurate.errors import StageError, listed
 from dcurate.frames import convert
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.lines import LINE, without_lines
-from dcurate.plan.lines import names_columns
+from dcurate.rows.lines import LINE, without_lines
+from dcurate.rows.needed import names_columns
 
 _log = logging.getLogger("dcurate.compat.nemo")
 

@@ -25,7 +25,6 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart, FileRows
 from dcurate.core.stage import RowNeeds
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames import document
-from dcurate.frames.lines import LINE, lines_of, with_lines, without_lines
 from dcurate.frames.schema import TypeConflict
 from dcurate.fs.paths import full_address
 from dcurate.io import files, parquet
@@ -35,6 +34,7 @@ from dcurate.io.lines import count_rows
 from dcurate.io.partition import Partitioning, group_name
 from dcurate.io.source import FileReader
 from dcurate.kernels.json_rows import ABSENT, scan
+from dcurate.rows.lines import LINE, lines_of, with_lines, without_lines
 
 _log = logging.getLogger("dcurate.compat.nemo")
 

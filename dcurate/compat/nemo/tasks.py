@@ -15,7 +15,7 @@ from dcurate.compat.nemo import values
 from dcurate.core.batch import Batch, BatchKey
 from dcurate.frames import convert, document
 from dcurate.frames.line_matching import with_own_lines
-from dcurate.frames.lines import LINE, without_lines
+from dcurate.rows.lines import LINE, without_lines
 
 T = TypeVar("T")
 

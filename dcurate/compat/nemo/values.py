@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from dcurate.frames.convert import arrow_column, to_arrow, to_python
 from dcurate.frames.line_matching import source_rows
-from dcurate.frames.lines import LINE, is_as_read, lines_of, with_lines, with_lines_at, without_lines
 from dcurate.io import json_write
 from dcurate.io.json_parse import DEEPEST
 from dcurate.kernels.json_rows import ABSENT, ESCAPED_TEXT, NULL, TEXT, scan
+from dcurate.rows.lines import LINE, is_as_read, lines_of, with_lines, with_lines_at, without_lines
 
 
 def seen(table: pa.Table) -> pd.DataFrame:

@@ -24,11 +24,11 @@ from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask, Task
 from dcurate.core.batch import BatchKey, FileGroup
 from dcurate.errors import PipelineError
 from dcurate.frames import document
-from dcurate.frames.lines import LINE, without_lines
 from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import full_address
 from dcurate.io import jsonl_writer, parquet
 from dcurate.io.sink import FileWriter
+from dcurate.rows.lines import LINE, without_lines
 
 _log = logging.getLogger("dcurate.compat.nemo")
 

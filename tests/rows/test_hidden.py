@@ -13,11 +13,11 @@ from dcurate import DcurateError, DocumentBatch, InlineExecutor, JsonlReader, Js
 from dcurate.core.pipeline import AnyStage
 from dcurate.frames.columns import column_of, numbers, only, values
 from dcurate.frames.hashes import content_hashes, row_hashes
-from dcurate.frames.hidden import HIDDEN
 from dcurate.frames.rows import row_keys
 from dcurate.frames.text import text_column
 from dcurate.frames.tokens import tokens_of
 from dcurate.media.refs import check_has_media, fetch
+from dcurate.rows.hidden import HIDDEN
 
 LOOKS: dict[str, Callable[[pa.Table], object]] = {
     "column_of": lambda table: column_of(table, "url"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dcurate.errors import listed
-from dcurate.frames.lines import LINE
-from dcurate.frames.origins import EPOCH, FILE, ROW
+from dcurate.rows.lines import LINE
+from dcurate.rows.origins import EPOCH, FILE, ROW
 
 #: Their names.
 HIDDEN = frozenset((LINE, FILE, ROW, EPOCH))
