@@ -16,7 +16,7 @@ import pyarrow as pa
 from numba import njit
 
 from dcurate.core.kernels import Kernels
-from dcurate.kernels.json_keys import Keys, empty_keys, fill, keys_of, number_of
+from dcurate.kernels.hashing import bits_of_table, hash_bytes
 from dcurate.kernels.json_texts import KERNELS as TEXT_KERNELS
 from dcurate.kernels.json_texts import SPARE, decode_into, encode, put
 from dcurate.kernels.json_values import (
@@ -37,13 +37,14 @@ from dcurate.kernels.json_values import (
     SPACE,
     TAB,
     TEXT,
+    Levels,
     end_of_key,
     end_of_value,
     find_byte,
     skip_white,
 )
 from dcurate.kernels.kept import missing
-from dcurate.kernels.layout import INLINE_LATE, OPTIONS, Bytes, Ints, Offsets, Scalar, frozen
+from dcurate.kernels.layout import INLINE, INLINE_LATE, OPTIONS, Bytes, Ints, Offsets, Places, Scalar, frozen
 from dcurate.kernels.nesting import KERNELS as NESTING_KERNELS
 
 __all__ = [
@@ -72,6 +73,75 @@ __all__ = [
 LEAVE, WRITE, REMOVE = range(3)
 #: So few bytes are counted at once that no count of them is larger than a byte holds.
 _BLOCK = 240
+
+
+class _Keys(NamedTuple):
+    """Keys to look for: their names, a hash table of their numbers plus one, and scratch.
+
+    ``decoded`` is for keys with escapes. One that does not fit is no name: an escape is at most six bytes for one.
+    """
+
+    offsets: Offsets
+    letters: Bytes
+    table: Places
+    decoded: Bytes
+    levels: Levels
+
+
+@njit(**INLINE)
+def _slot(letters: Bytes, start: int, stop: int, keys: _Keys) -> Scalar:
+    """The slot of the name that these letters are, or the empty slot where it belongs."""
+    offsets, table = keys.offsets, keys.table
+    slot = np.int64(hash_bytes(letters, start, stop)) & (table.size - 1)
+    while table[slot]:
+        first = offsets[table[slot] - 1]
+        same = offsets[table[slot]] - first == stop - start
+        step = 0
+        while same and step < stop - start:
+            same = keys.letters[first + step] == letters[start + step]
+            step += 1
+        if same:
+            break
+        slot = (slot + 1) & (table.size - 1)
+    return slot
+
+
+@njit(**OPTIONS)
+def _fill(keys: _Keys) -> None:
+    """Enter the names into the table."""
+    for number in range(keys.offsets.size - 1):
+        keys.table[_slot(keys.letters, keys.offsets[number], keys.offsets[number + 1], keys)] = number + 1
+
+
+@njit(**INLINE)
+def _number_of(data: Bytes, start: int, stop: int, escaped: bool, keys: _Keys) -> Scalar:
+    """The number of the name that a key is; -1 if it is none of them."""
+    if not escaped:
+        return np.int64(keys.table[_slot(data, start, stop, keys)]) - 1
+    if stop - start > keys.decoded.size - SPARE:
+        return np.int64(-1)
+    first = np.int64(0)
+    end = decode_into(data, start, stop, keys.decoded, first)
+    return np.int64(keys.table[_slot(keys.decoded, first, end, keys)]) - 1
+
+
+def _keys_of(names: Sequence[str], deepest: int) -> _Keys:
+    """Prepare the search of names, each given once, in rows with values that are nested at most so deep."""
+    keys = _empty_keys(names, deepest)
+    _fill(keys)
+    return keys
+
+
+def _empty_keys(names: Sequence[str], deepest: int) -> _Keys:
+    """The same before the names are in the table."""
+    encoded = [name.encode() for name in names]
+    return _Keys(
+        frozen(np.cumsum([0, *map(len, encoded)]), np.int64),
+        np.frombuffer(b"".join(encoded), np.uint8),
+        np.zeros(1 << bits_of_table(len(names)), np.int32),
+        np.empty(6 * max(map(len, encoded), default=0) + SPARE, np.uint8),
+        np.empty(deepest - 1, np.bool_),
+    )
 
 
 class Rows(NamedTuple):
@@ -105,7 +175,7 @@ def _end_of_line(data: Bytes, at: int) -> Scalar:
 
 
 @njit(**INLINE_LATE)
-def _scan_row(data: Bytes, at: int, keys: Keys, row: int, out: Rows) -> Scalar:
+def _scan_row(data: Bytes, at: int, keys: _Keys, row: int, out: Rows) -> Scalar:
     """The end of the line of a JSON object that begins at this position; write where the values of the keys are.
 
     It is -1 if there is no JSON object, or if more follows in its line. The line need not be found first: no value and
@@ -124,7 +194,7 @@ def _scan_row(data: Bytes, at: int, keys: Keys, row: int, out: Rows) -> Scalar:
         value_end, kind = end_of_value(data, value, stop, keys.levels)
         if value_end < 0:
             return none
-        number = number_of(data, at + 1, end, escaped, keys)
+        number = _number_of(data, at + 1, end, escaped, keys)
         if number >= 0:
             out.value_starts[row, number], out.value_stops[row, number] = value, value_end
             out.kinds[row, number] = kind
@@ -150,7 +220,7 @@ def _count_lines(data: Bytes) -> Scalar:
 
 
 @njit(**OPTIONS)
-def _scan(data: Bytes, keys: Keys, out: Rows) -> Scalar:
+def _scan(data: Bytes, keys: _Keys, out: Rows) -> Scalar:
     rows = at = np.int64(0)  # with literals, numba would compile all that they are passed to twice
     while at < data.size:
         first = skip_white(data, at, data.size)
@@ -187,7 +257,7 @@ def scan(data: bytes | memoryview, keys: Sequence[str], deepest: int) -> Rows:
     """
     block = frozen(np.frombuffer(data, np.uint8), np.uint8)
     out = _no_rows(int(_count_lines(block)), len(keys))
-    rows = _scan(block, keys_of(keys, deepest), out)
+    rows = _scan(block, _keys_of(keys, deepest), out)
     return Rows._make(values[:rows] for values in out)
 
 
@@ -264,7 +334,7 @@ class _Block(NamedTuple):
 
     data: Bytes
     rows: Rows
-    keys: Keys
+    keys: _Keys
     edits: Edits
 
 
@@ -298,7 +368,7 @@ def _rewrite(block: _Block, row: int, out: Bytes, size: int) -> Scalar:
     while data[at] != CLOSE:
         end, escaped, value = end_of_key(data, at, stop)
         value_end, _ = end_of_value(data, value, stop, block.keys.levels)
-        number = number_of(data, at + 1, end, escaped, block.keys)
+        number = _number_of(data, at + 1, end, escaped, block.keys)
         action = LEAVE if number < 0 else np.int64(edits.actions[row, number])
         if action != REMOVE:
             size = put(data, gap, at, out, size) if some else put(data, brace + 1, first, out, size)
@@ -373,7 +443,7 @@ def edit(
         >>> edit(data, scan(data, ["a"], 40), ["a"], edits, 40)[1].tobytes()
         b'{"a": 7, "b": 2.50}{"a":7}'
     """
-    block = _block(data, rows, keys_of(keys, deepest), edits)
+    block = _block(data, rows, _keys_of(keys, deepest), edits)
     written = (edits.actions == WRITE).T
     grown = (np.diff(edits.bounds) + np.diff(edits.keys[0])[:, None] + 2)[written].sum()
     out = np.empty(int((rows.stops - rows.starts).sum() + grown), np.uint8)
@@ -382,7 +452,7 @@ def edit(
     return bounds, out[: bounds[-1]]
 
 
-def _block(data: bytes | memoryview, rows: Rows, keys: Keys, edits: Edits) -> _Block:
+def _block(data: bytes | memoryview, rows: Rows, keys: _Keys, edits: Edits) -> _Block:
     return _Block(
         frozen(np.frombuffer(data, np.uint8), np.uint8),
         Rows._make(frozen(values, values.dtype) for values in rows),
@@ -401,19 +471,19 @@ def _block(data: bytes | memoryview, rows: Rows, keys: Keys, edits: Edits) -> _B
 
 def _load_scan() -> None:
     block = frozen(np.empty(0, np.uint8), np.uint8)
-    _scan(block, empty_keys([], 2), _no_rows(0, 0))
+    _scan(block, _empty_keys([], 2), _no_rows(0, 0))
 
 
 def _load_edit() -> None:
     none = np.zeros(0, np.uint8)
     edits = Edits((np.zeros(1, np.int64), none), np.zeros((0, 0), np.uint8), np.zeros((0, 1), np.int64), none)
-    _edit(_block(b"", _no_rows(0, 0), empty_keys([], 2), edits), np.empty(0, np.uint8), np.empty(1, np.int64))
+    _edit(_block(b"", _no_rows(0, 0), _empty_keys([], 2), edits), np.empty(0, np.uint8), np.empty(1, np.int64))
 
 
 def _load_small() -> None:
     decode(b"", _no_rows(0, 1), 0)
     _count_lines(frozen(np.empty(0, np.uint8), np.uint8))
-    fill(empty_keys([], 2))
+    _fill(_empty_keys([], 2))
 
 
 #: What reading and editing lines takes; damaged ones are parsed.
@@ -422,5 +492,5 @@ KERNELS = (
     Kernels("json_rows.edit", _load_edit, partial(missing, lambda: [_edit]), 1.5, "json_rows"),
     NESTING_KERNELS,
     TEXT_KERNELS,
-    Kernels("json_rows.decode", _load_small, partial(missing, lambda: [_decode, _count_lines, fill]), 0.8),
+    Kernels("json_rows.decode", _load_small, partial(missing, lambda: [_decode, _count_lines, _fill]), 0.8),
 )

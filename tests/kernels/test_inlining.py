@@ -6,14 +6,13 @@ from numba import njit
 
 from dcurate import ScoreFilter
 from dcurate.kernels import json_rows, json_texts
-from dcurate.kernels.json_keys import fill
 from dcurate.kernels.json_values import skip_white
 from dcurate.kernels.kept import missing
 from dcurate.kernels.layout import INLINE, OPTIONS, longest
 from dcurate.kernels.words import word_signals
 from dcurate.text import NonAlphaNumericFilter, WordCountFilter
 
-JSON = [json_rows._count_lines, fill, json_rows._scan, json_rows._decode, json_rows._edit]
+JSON = [json_rows._count_lines, json_rows._fill, json_rows._scan, json_rows._decode, json_rows._edit]
 JSON += [json_texts._encoded_sizes, json_texts._encode]
 
 
