@@ -30,7 +30,7 @@ from dcurate.fs.compression import (
 )
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import open_unchanged, unchanged
-from dcurate.io import files, json_source
+from dcurate.io import files, json_columns
 from dcurate.io.json_parse import (
     BadLine,
     Wanted,
@@ -214,7 +214,7 @@ class JsonlReader(FileReader):
             return pa.table({}), none, lost_lines(piece.data, piece.damage, piece.breaks_off)
         wanted = Wanted(shape, self._declared(), None if self.fields is None else tuple(self.fields))
         if self._keeps_lines:
-            table, lines, bad = json_source.parse(piece.data, self._read_only, wanted, name)
+            table, lines, bad = json_columns.parse(piece.data, self._read_only, wanted, name)
         else:
             lines = none
             table, bad = self._all_rows(piece, wanted, name)

@@ -20,7 +20,7 @@ from dcurate.frames.schema import ColumnTypes, TypeConflict, combined
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store, read_range
 from dcurate.fs.stores import Directory
-from dcurate.io.json_source import with_same_texts
+from dcurate.io.json_columns import with_same_texts
 from dcurate.rows.hidden import columns_listed
 
 Ints = npt.NDArray[np.int64]

@@ -18,7 +18,7 @@ from dcurate.errors import DataError
 from dcurate.frames.columns import only, rows_at, values, with_column, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import META_DIR, Directory
-from dcurate.io.json_source import with_texts
+from dcurate.io.json_columns import with_texts
 from dcurate.rows.lines import LINE, whole_rows
 from dcurate.shuffle.chunks import columns_in, read_indexes, read_parts, read_rows, stacked
 from dcurate.shuffle.keys import KEY_SPACE, key_step
