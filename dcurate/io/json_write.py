@@ -85,7 +85,7 @@ class _Source(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JsonLines:
+class JsonForm:
     r"""The form in which rows are written: all settings of a writer that decide its bytes.
 
     Args:
@@ -93,7 +93,7 @@ class JsonLines:
             others are refused if None.
 
     Examples:
-        >>> b"".join(JsonLines().pieces(pa.table({"n": [1, None]})))
+        >>> b"".join(JsonForm().pieces(pa.table({"n": [1, None]})))
         b'{"n":1}\n{"n":null}\n'
     """
 
@@ -215,7 +215,7 @@ def with_values(table: pa.Table, columns: Mapping[str, Sequence[Any]]) -> pa.Tab
         >>> from dcurate.rows.lines import with_lines
         >>> texts = pa.table({"a": ["1", "2"]})
         >>> table = with_lines(texts, pa.array([b'{"a": 1}\n', b'{ }\n'], pa.large_binary()), ["a"])
-        >>> list(map(bytes, JsonLines().pieces(with_values(table, {"a": [1, [2, "b"]]}))))
+        >>> list(map(bytes, JsonForm().pieces(with_values(table, {"a": [1, [2, "b"]]}))))
         [b'{"a": 1}\n{"a":[2,"b"] }\n']
     """
     _, data = _lines(table)

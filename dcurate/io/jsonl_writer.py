@@ -14,7 +14,7 @@ from dcurate.core.batch import BatchKey, FilePart
 from dcurate.errors import DataError
 from dcurate.frames.columns import floats_in
 from dcurate.fs.compression import ending_for, packing
-from dcurate.io.json_write import JsonLines, joined
+from dcurate.io.json_write import JsonForm, joined
 from dcurate.io.jsonl_reader import PANDAS, refuse_others
 from dcurate.io.sink import FileWriter
 from dcurate.rows.lines import without_lines
@@ -88,7 +88,7 @@ class JsonlWriter(FileWriter):
 
     def _contents(self, table: pa.Table) -> Iterator[Iterable[bytes | memoryview]]:
         """The content of each file, in pieces."""
-        form, limit = JsonLines(), self._max_bytes()
+        form, limit = JsonForm(), self._max_bytes()
         for rows in self._slices(table):
             if limit is None:
                 yield form.pieces(rows)

@@ -13,7 +13,7 @@ from dcurate.core.batch import BatchKey, Rejection
 from dcurate.core.names import file_safe
 from dcurate.frames.convert import to_arrow
 from dcurate.fs.stores import Directory
-from dcurate.io.json_write import JsonLines, anything
+from dcurate.io.json_write import JsonForm, anything
 from dcurate.rows.origins import without_origins
 
 #: Columns that rejected rows have besides their own.
@@ -105,7 +105,7 @@ def _pieces(key: BatchKey, rejections: list[Rejection]) -> Iterator[bytes | memo
             table = _with(table, column, pa.repeat(pa.scalar(value, pa.string()), table.num_rows))
         if rejection.scores is not None:
             table = _with(table, SCORE, _scores(rejection.scores))
-        yield from JsonLines(anything).pieces(table)
+        yield from JsonForm(anything).pieces(table)
 
 
 def _scores(scores: Sequence[Any]) -> pa.Array:

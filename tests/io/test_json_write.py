@@ -11,7 +11,7 @@ import pytest
 from dcurate import DocumentBatch, DocumentWriter, InlineExecutor, JsonlWriter, ParquetWriter, Pipeline, ProcessingStage
 from dcurate.frames.schema import ColumnTypes, fitted
 from dcurate.io.json_parse import Wanted, parse_clean
-from dcurate.io.json_write import JsonLines
+from dcurate.io.json_write import JsonForm
 from dcurate.io.jsonl_writer import infinite
 from tests.growth import assert_linear, repeated
 
@@ -53,7 +53,7 @@ def test_slices_and_columns_of_several_pieces_are_counted_once() -> None:
 
 def test_rows_of_many_columns_are_written_many_at_a_time():
     table = pa.table({f"k{place}": np.arange(1000) for place in range(2000)})
-    pieces = list(JsonLines().lines(table))
+    pieces = list(JsonForm().lines(table))
     assert len(pieces) <= 4
     assert b"\n".join(line for piece in pieces for line in piece) == b"\n".join(map(orjson.dumps, table.to_pylist()))
 

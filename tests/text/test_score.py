@@ -25,7 +25,7 @@ from dcurate import (
 )
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.stage import RowNeeds
-from dcurate.io.json_write import JsonLines
+from dcurate.io.json_write import JsonForm
 from dcurate.rows.lines import LINE, with_lines
 from dcurate.rows.needed import adapt_rows
 from dcurate.text import (
@@ -332,7 +332,7 @@ def test_a_text_that_no_later_stage_looks_at_stays_in_the_lines_of_rows() -> Non
     for later, expected in (((), [LINE, "words"]), (("text",), ["text", LINE, "words"])):
         kept = stage.adapted(RowNeeds(later)).process(DocumentBatch(data=rows))
         assert kept.to_arrow().column_names == expected
-        assert b"".join(map(bytes, JsonLines().pieces(kept.to_arrow()))) == b'{"text": "b c","words":2}\n'
+        assert b"".join(map(bytes, JsonForm().pieces(kept.to_arrow()))) == b'{"text": "b c","words":2}\n'
         assert kept.rejections[0].data.column("text").to_pylist() == ["a"]
 
 

@@ -101,7 +101,7 @@ def returned(frame: pd.DataFrame, types: pa.Schema | None, source: pa.Table | No
 def with_exact_lines(table: pa.Table, columns: dict[str, list[Any]]) -> pa.Table:
     """The rows with lines that hold these values of columns."""
     if LINE not in table.column_names or table.column(LINE).null_count:
-        lines = [line + b"\n" for some in json_write.JsonLines(json_write.anything).lines(table) for line in some]
+        lines = [line + b"\n" for some in json_write.JsonForm(json_write.anything).lines(table) for line in some]
         plain = without_lines(table)
         table = with_lines(plain, pa.array(lines, pa.large_binary()), plain.column_names)
     return json_write.with_values(table, columns)
