@@ -75,7 +75,7 @@ def ours(llama: str, adapter: str, source: str) -> dict[str, Any]:
     """The stages of `AegisClassifier`, one after the other."""
     stages = AegisClassifier(
         adapter,
-        base_model_identifier=llama,
+        base_model=llama,
         keep_raw_output=True,
         max_new_tokens=WRITTEN,
         model_inference_batch_size=BATCH,

@@ -59,7 +59,7 @@ class OverOpenAI(AsyncOpenAIClient):
 
         if "_openai" not in vars(self):
             headers = {name: value.reveal() for name, value in self.default_headers.items()}
-            settings: Any = {"timeout": self.timeout, "max_retries": 0, "default_headers": headers}
+            settings: Any = {"timeout": self.timeout_s, "max_retries": 0, "default_headers": headers}
             self._openai = openai.AsyncOpenAI(api_key=self._key(), base_url=self.address, **settings)
         try:
             if content is None:
@@ -70,7 +70,7 @@ class OverOpenAI(AsyncOpenAIClient):
         except openai.APIStatusError as error:
             response = error.response
         except openai.APITimeoutError as error:
-            raise RequestError(f"no answer within timeout={self.timeout:g} s", "timeout", again=True) from error
+            raise RequestError(f"no answer within timeout={self.timeout_s:g} s", "timeout", again=True) from error
         except openai.APIConnectionError as error:
             raise RequestError(f"{self.address + path} cannot be reached: {error}", "connection", again=True) from error
         return response.status_code, response.headers, response.content
@@ -91,7 +91,7 @@ def over_openai(url: str, rows: int, concurrency: int, batch: int) -> dict[str, 
 
 
 def _piped(client: AsyncOpenAIClient, rows: int, batch: int) -> dict[str, float]:
-    stage = Generate(prompt="{text}", output_field="said", client=client, model_name="made-up")
+    stage = Generate(prompt="{text}", output_field="said", client=client, model="made-up")
     texts = _texts(rows)
     batches = [DocumentBatch(data=pa.table({"text": texts[at : at + batch]})) for at in range(0, rows, batch)]
     pipeline = Pipeline("llm", stages=[stage])

@@ -37,7 +37,7 @@ def ours(kind: str, model: str, source: str, output: str, autocast: bool | str, 
     made: Any = (
         SequenceClassifier(model, score_field=None, autocast=autocast, device="cpu")
         if kind == "classify"
-        else TextEmbedding(model_identifier=model, autocast=autocast, device="cpu")
+        else TextEmbedding(model=model, autocast=autocast, device="cpu")
     )
     inner = made.decompose()[1].name
     stage = made.with_({inner: {"resources": Resources(cpus=threads)}})

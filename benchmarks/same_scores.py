@@ -188,7 +188,7 @@ def duels(code: dict[str, list[str]], prose: list[str], made: dict[str, str]) ->
         },
         **{rule.name: Duel(rule, prose) for rule in of_prose},
         "token_count": Duel(
-            TokenCountFilter(hf_model_name=f"{made['cache']}/tokenizer.json"), prose, {"hf_model_name": made["cache"]}
+            TokenCountFilter(tokenizer=f"{made['cache']}/tokenizer.json"), prose, {"hf_model_name": made["cache"]}
         ),
     }
 

@@ -282,13 +282,13 @@ def test_a_missing_extra_is_named_before_a_session_begins(monkeypatch: pytest.Mo
     [
         (HtmlExtractor(), {"trafilatura": "html", "lxml": "html"}),
         (HtmlExtractor(ResiliparseExtractor()), {"resiliparse": "html"}),
-        (ScoreFilter([WordCountFilter(), WordCountFilter(lang="th")]), {"pythainlp": "lang"}),
+        (ScoreFilter([WordCountFilter(), WordCountFilter(language="th")]), {"pythainlp": "lang"}),
         (ScoreFilter(LanguageFilter()), {"pycld2": "lang"}),
         (Modify(PiiModifier(recognizer=SpacyRecognizer())), {"spacy": "ner"}),
         (LanguageId(), {"pycld2": "lang"}),
         (Tokenize("bert"), {"transformers": "models"}),
         (
-            Generate(client=AsyncOpenAIClient(), model_name="m", prompt="{text}", output_field="a"),
+            Generate(client=AsyncOpenAIClient(), model="m", prompt="{text}", output_field="a"),
             {"aiohttp": "llm"},
         ),
         (Score(str.isascii, "ascii"), {}),

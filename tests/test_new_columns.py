@@ -58,8 +58,8 @@ from dcurate.text import (
 )
 
 CLIENT = AsyncOpenAIClient(base_url="http://localhost:1/v1")
-LLM: dict[str, Any] = {"client": CLIENT, "model_name": "m"}
-TRANSLATION: dict[str, Any] = {**LLM, "source_lang": "en", "target_lang": "de"}
+LLM: dict[str, Any] = {"client": CLIENT, "model": "m"}
+TRANSLATION: dict[str, Any] = {**LLM, "source_language": "en", "target_language": "de"}
 
 #: Public stages that need arguments, or make columns only with some.
 MADE: dict[str, list[Callable[[], Any]]] = {
@@ -96,7 +96,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "Translate": [lambda: dcurate.llm.Translate(**TRANSLATION)],
     "SequenceClassifier": [lambda: dcurate.models.SequenceClassifier("m", probabilities_field="p")],
     "Decontaminate": [lambda: dcurate.Decontaminate(dcurate.dedup.Benchmark("a"), action="flag")],
-    "DistributedDataClassifier": [lambda: dcurate.models.DistributedDataClassifier(model_identifier="m")],
+    "DistributedDataClassifier": [lambda: dcurate.models.DistributedDataClassifier(model="m")],
     "DocumentSplitter": [lambda: DocumentSplitter("x")],
     "EmbeddingModel": [lambda: dcurate.models.EmbeddingModel("m")],
     "FastTextClassifier": [],  # it opens its model

@@ -95,7 +95,7 @@ def recipe_in(folder: Path, endpoint: str, mode: str, ignore: bool) -> Path:
         {
             "Generate": {
                 "client": {"AsyncOpenAIClient": client},
-                "model_name": "m",
+                "model": "m",
                 "prompt": "{text}",
                 "output_field": "answer",
             }

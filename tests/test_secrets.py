@@ -123,10 +123,10 @@ HOLDERS = {
     "Directory": lambda: Directory(LOGIN, OPTIONS),
     "RunPlaces": lambda: RunPlaces(output=LOGIN, storage_options=OPTIONS),
     "Tokenize": lambda: Tokenize("model", hf_token=secret(1)),
-    "TextEmbedding": lambda: TextEmbedding(model_identifier="model", hf_token=secret(1)),
-    "TokenCountFilter": lambda: TokenCountFilter(hf_model_name="model", hf_token=secret(1)),
+    "TextEmbedding": lambda: TextEmbedding(model="model", hf_token=secret(1)),
+    "TokenCountFilter": lambda: TokenCountFilter(tokenizer="model", hf_token=secret(1)),
     "PiiModifier": lambda: PiiModifier(anonymize_action="hash", secret=secret(1)),
-    "Generate": lambda: Generate(client=CLIENT, model_name="m", prompt="{text}", output_field="answer"),
+    "Generate": lambda: Generate(client=CLIENT, model="m", prompt="{text}", output_field="answer"),
     "AsyncOpenAIClient": lambda: CLIENT,
 }
 
@@ -362,7 +362,7 @@ def test_a_run_prints_logs_writes_and_tells_no_secret(servers, tmp_path, monkeyp
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.redirect_stdout(printed))
         stack.enter_context(contextlib.redirect_stderr(printed))
-        observers: list[Any] = [spy, JsonProgress(interval=0.01), stack.enter_context(Progress(interval=0.01))]
+        observers: list[Any] = [spy, JsonProgress(interval_s=0.01), stack.enter_context(Progress(interval_s=0.01))]
         executor: Executor = InlineExecutor()
         if mode == "dask":
             cluster = stack.enter_context(LocalCluster(n_workers=1, dashboard=True))
@@ -418,7 +418,7 @@ RECIPES = [
     f"Generate: {{client: {{OpenAIClient: {{api_key: {secret(1)}, default_headers: {{a: {secret(2)}}}, chat: [], "
     "timeout: 0}}}",
     f"Generate: {{client: {{OpenAIClient: {{base_url: 'http://me:{secret(1)}@host'}}}}}}",
-    f"Tokenize: {{model_identifier: 3, hf_token: {secret(1)}, max_chars: x}}",
+    f"Tokenize: {{model: 3, hf_token: {secret(1)}, max_chars: x}}",
     f"Modify: {{modifier_fn: {{PiiModifier: {{secret: [{secret(1)}], anonymize_action: pseudonym}}}}}}",
     f"JsonlReader: {{file_paths: a, blocksize: {secret(1)}, storage_options: {{any: {secret(1)}}}}}",
 ]

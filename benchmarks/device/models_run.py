@@ -153,7 +153,7 @@ def stage_of(kind: str, model: str, device: str) -> Any:
     """Ours."""
     if kind == "classify":
         return SequenceClassifier(model, score_field=None, device=device, autocast="bf16")
-    return TextEmbedding(model_identifier=model, device=device, autocast="bf16")
+    return TextEmbedding(model=model, device=device, autocast="bf16")
 
 
 def alone(kind: str, model: str, texts: Sequence[str], device: str, peaks: Peaks) -> tuple[dict[str, Any], Any]:

@@ -52,7 +52,7 @@ def profile(
 
     PATHS are files, directories or globs of JSONL, Parquet or CSV. Nothing is changed.
     """
-    with Progress(interval=LINE_INTERVAL) as progress:
+    with Progress(interval_s=LINE_INTERVAL) as progress:
         corpus_profile = dcurate.profile(
             list(paths),
             text_field=text_field,

@@ -190,7 +190,7 @@ def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
     if progress == "none":
         return []
     if progress == "json":
-        return [JsonProgress(interval=interval)]
+        return [JsonProgress(interval_s=interval)]
     lines = Console(stderr=True, force_terminal=False) if progress == "lines" else None
     return [stack.enter_context(Progress(lines, interval))]
 

@@ -53,7 +53,7 @@ class LocalCluster(Cluster):
         n_workers: CPU worker processes; one for each CPU if not given.
         memory_limit: bytes that one worker may use; an equal share of the memory if not given.
         gpus: whether to start workers for GPUs; None means if there are any.
-        cpu_share: share of the CPUs to use where ``n_workers`` is not given.
+        cpu_fraction: share of the CPUs to use where ``n_workers`` is not given.
         dashboard: whether to serve Dask's dashboard, on a free port of this machine; needs bokeh.
         simulate_gpus: number of simulated GPUs; real GPUs are then not used. Stages see no CUDA device there.
         simulated_gpu_memory_gb: memory of each simulated GPU, in GB (10**9 bytes).
@@ -80,7 +80,7 @@ class LocalCluster(Cluster):
         n_workers: int | None = None,
         memory_limit: int | None = None,
         gpus: bool | None = None,
-        cpu_share: float = 1.0,
+        cpu_fraction: float = 1.0,
         dashboard: bool = False,
         *,
         simulate_gpus: int = 0,
@@ -105,7 +105,7 @@ class LocalCluster(Cluster):
                 f"gpus=True asks for real GPUs and simulate_gpus={simulate_gpus} for GPUs that are not there; "
                 "give one of them"
             )
-        self.n_workers = n_workers or max(1, math.ceil(CPU_COUNT * cpu_share))
+        self.n_workers = n_workers or max(1, math.ceil(CPU_COUNT * cpu_fraction))
         self.gpus = gpus
         self.gpu_memory = cuda.GpuMemorySettings(
             rmm_pool_size, rmm_async, tuple(rmm_allocator_external_lib_list), enable_cudf_spill, device_memory_limit

@@ -35,6 +35,8 @@ class Part(HidesSecrets):
     in_recipes: ClassVar[bool] = True
     #: Arguments named like one column or path that take several.
     several: ClassVar[tuple[str, ...]] = ()
+    #: Arguments that may be paths, besides those whose names say so.
+    paths: ClassVar[tuple[str, ...]] = ()
     #: Whether rows are among the arguments, which are not checked then.
     takes_rows: ClassVar[bool] = False
 
@@ -53,7 +55,7 @@ class Part(HidesSecrets):
         if unknown:
             raise TypeError(f"{cls.__name__}() takes no argument {unknown[0]!r}{nearest(unknown[0], names or ())}")
         if not cls.takes_rows and checks_arguments(cls):
-            check_arguments(cls.__name__, _given(cls.__init__, args, kwargs), cls.several)
+            check_arguments(cls.__name__, _given(cls.__init__, args, kwargs), cls.several, cls.paths)
         return super().__new__(cls)
 
     def requires(self) -> dict[str, str]:
@@ -84,14 +86,13 @@ class Part(HidesSecrets):
 _COLUMN = re.compile(r"(?!(add|keep|drop)_)(.*_(field|col|column)|column)")
 #: Arguments that are files or folders, and other text.
 _PATHS = frozenset(
-    ["path", "ids_to_remove_path", "index_path", "report_path", "model_path", "download_dir", "cache_dir", "model_dir"]
+    ["path", "ids_to_remove_path", "index_path", "report_path", "download_dir", "cache_dir", "model_dir"]
 )
 #: Arguments of these that may be None, also where they have no default.
 _OPTIONAL = frozenset(
     [
         "report_path",
         "index_path",
-        "model_path",
         "cache_dir",
         "model_dir",
         "id_field",
@@ -99,7 +100,7 @@ _OPTIONAL = frozenset(
         "loss_ranges_field",
     ]
 )
-_TEXTS = frozenset(["name", "prefix", "model", "model_identifier", "aegis_variant", "language", "separator"])
+_TEXTS = frozenset(["name", "prefix", "model", "aegis_variant", "language", "separator"])
 #: Classes of rows, by the package that has them.
 _ROWS = {
     "pandas": {"DataFrame", "Series"},
@@ -112,13 +113,16 @@ _ROWS = {
 }
 
 
-def check_arguments(what: str, arguments: Mapping[str, Any], several: Sequence[str] = ()) -> None:
+def check_arguments(
+    what: str, arguments: Mapping[str, Any], several: Sequence[str] = (), paths: Sequence[str] = ()
+) -> None:
     """Refuse rows where settings are wanted, and names of columns and paths that are not text.
 
     Args:
         what: the class that is made.
         arguments: the arguments by name.
         several: arguments named like one column or path that take several.
+        paths: arguments that may be paths, besides those whose names say so.
 
     Raises:
         PipelineError: names the argument.
@@ -139,9 +143,10 @@ def check_arguments(what: str, arguments: Mapping[str, Any], several: Sequence[s
         if _COLUMN.fullmatch(name):
             names = " nor a list of names" if name in several else ""
             raise PipelineError(f"{what}: {name}={shown(value)} is not the name of a column{names}; give it as text")
-        if name in _PATHS and not isinstance(value, os.PathLike):
-            raise PipelineError(f"{what}: {name}={shown(value)} is not a path; give it as text")
-        if name in _TEXTS:
+        if name in _PATHS or name in paths:
+            if not isinstance(value, os.PathLike):
+                raise PipelineError(f"{what}: {name}={shown(value)} is not a path; give it as text")
+        elif name in _TEXTS:
             raise PipelineError(f"{what}: {name}={shown(value)} is not text")
 
 

@@ -68,7 +68,7 @@ class SpanShuffle(BarrierStage[DocumentBatch]):
     max_copies: int = 1
     keep: Kept = "first"
     min_document_words: int = 0
-    min_document_characters: int = 0
+    min_document_chars: int = 0
     report_path: str | None = None
     name: str = "span_shuffle"
 
@@ -77,7 +77,7 @@ class SpanShuffle(BarrierStage[DocumentBatch]):
     def __post_init__(self) -> None:
         at_least(self.name, "max_copies", self.max_copies, 1)
         at_least(self.name, "min_document_words", self.min_document_words, 0)
-        at_least(self.name, "min_document_characters", self.min_document_characters, 0)
+        at_least(self.name, "min_document_chars", self.min_document_chars, 0)
         one_of(self.name, "keep", self.keep, get_args(Kept))
 
     @abstractmethod
@@ -271,7 +271,7 @@ class MarkSpans(BarrierStage[DocumentBatch]):
             self.spilled.documents,
             wanted.finder(),
             wanted.text_field,
-            (wanted.min_document_words, wanted.min_document_characters),
+            (wanted.min_document_words, wanted.min_document_chars),
             report,
             name=wanted.name,
         )

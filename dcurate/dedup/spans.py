@@ -45,11 +45,11 @@ class SpanDuplicates(SpanShuffle):
         normalize: what does not matter: ``"case"``, ``"whitespace"`` (how much there is, and of what kind),
             ``"digits"`` (each counts as 0), ``"punctuation"`` (marks, symbols and controls are left out),
             ``"unicode"`` (the normal form: NFKD). Texts themselves stay as they are.
-        min_characters, min_words: shorter spans never go.
+        min_chars, min_words: shorter spans never go.
         max_copies: copies that may stay.
         keep: ``"first"``: the first ``max_copies`` in the order of the source stay; ``"none"``: all copies go of a span
             that occurs there more often.
-        min_document_words, min_document_characters: documents that a removal leaves shorter are dropped as
+        min_document_words, min_document_chars: documents that a removal leaves shorter are dropped as
             ``too short``; documents left with only whitespace are always dropped, as ``nothing left``.
         report_path: a folder for Parquet files of the 1,000 spans of which most copies go: ``text``, ``copies``,
             ``removed``, and ``document``, the number of the first document that holds it.
@@ -69,7 +69,7 @@ class SpanDuplicates(SpanShuffle):
     unit: Unit = "paragraph"
     span: int = 1
     normalize: Sequence[str] = ("case", "whitespace")
-    min_characters: int = 0
+    min_chars: int = 0
     min_words: int = 0
     name: str = field(default="span_duplicates", kw_only=True)
 
@@ -77,7 +77,7 @@ class SpanDuplicates(SpanShuffle):
         super().__post_init__()
         one_of(self.name, "unit", self.unit, get_args(Unit))
         at_least(self.name, "span", self.span, 1)
-        at_least(self.name, "min_characters", self.min_characters, 0)
+        at_least(self.name, "min_chars", self.min_chars, 0)
         at_least(self.name, "min_words", self.min_words, 0)
         if isinstance(self.normalize, str):
             raise PipelineError(f"{self.name}: normalize={self.normalize!r} must be a list, such as ['case']")
@@ -87,7 +87,7 @@ class SpanDuplicates(SpanShuffle):
                 raise PipelineError(f"{self.name}: no normalize {form!r}{nearest(str(form), NORMAL_FORMS)}")
 
     def finder(self) -> SpanFinder:
-        limits = SpanLimits(self.span, self.min_characters, self.min_words)
+        limits = SpanLimits(self.span, self.min_chars, self.min_words)
         return UnitFinder(self.unit, limits, tuple(sorted(set(self.normalize))))
 
 

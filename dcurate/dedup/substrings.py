@@ -39,7 +39,7 @@ class SubstringDuplicates(SpanShuffle):
         window: one in about half as many bytes is an anchor, and each anchor costs some 16 bytes on disk for a while:
             a quarter of ``min_bytes`` by default.
         whole: ``"words"``: words at the ends of a stretch that are not wholly in it stay; ``"characters"``: characters.
-        max_copies, keep, min_document_words, min_document_characters, report_path, name: the same settings as in
+        max_copies, keep, min_document_words, min_document_chars, report_path, name: the same settings as in
             `SpanDuplicates`.
 
     It uses GPUs as `SpanDuplicates` does.

@@ -37,7 +37,7 @@ Hard: TypeAlias = Literal["set aside", "vision"]
 NO_PAGES = "no pages"
 #: Arguments that are options of the extraction under the same names.
 _OPTIONS = (
-    "password", "max_pages", "most_pages", "max_characters_per_page", "max_objects_per_page", "keep_headers",
+    "password", "max_pages", "most_pages", "max_chars_per_page", "max_objects_per_page", "keep_headers",
     "join_hyphens", "shapes", "crop", "forms",
 )  # fmt: skip
 #: How a process ends in which pdfium could not get memory.
@@ -82,7 +82,7 @@ class PdfExtract(FileExtract):
             model. They have no text.
         max_pages: pages to read of a file; None for all.
         most_pages: a file that has more goes to quarantine as ``"too many pages"``.
-        max_characters_per_page: characters to read of a page; the others are left out, and counted in ``losses``.
+        max_chars_per_page: characters to read of a page; the others are left out, and counted in ``losses``.
         max_objects_per_page: drawings of a page to look at for tables, figures and what covers text.
         keep_headers: whether headers, footers and page numbers stay in the text.
         join_hyphens: whether words that were broken at the end of a line are joined.
@@ -124,7 +124,7 @@ class PdfExtract(FileExtract):
     hard: Hard = "set aside"
     max_pages: int | None = None
     most_pages: int = 100_000
-    max_characters_per_page: int = 200_000
+    max_chars_per_page: int = 200_000
     max_objects_per_page: int = 50_000
     keep_headers: bool = False
     join_hyphens: bool = True
@@ -142,7 +142,7 @@ class PdfExtract(FileExtract):
             raise PipelineError(f"{self.name}: output={self.output!r} is none of {listed(get_args(Output))}")
         if self.max_pages is not None and self.max_pages < 1:
             raise PipelineError(f"{self.name}: max_pages={self.max_pages!r} must be at least 1, or None for all")
-        for argument in ("most_pages", "max_characters_per_page", "max_objects_per_page"):
+        for argument in ("most_pages", "max_chars_per_page", "max_objects_per_page"):
             if getattr(self, argument) < 1:
                 raise PipelineError(f"{self.name}: {argument}={getattr(self, argument)!r} must be at least 1")
         for argument, allowed in (("ocr", get_args(Ocr)), ("hard", get_args(Hard))):

@@ -33,17 +33,17 @@ class CharactersPerPageFilter(NumberFilter):
     """Keep documents with enough text on their pages; scans and drawings have little or none.
 
     Args:
-        min_characters: the lowest mean over the pages to keep.
+        min_chars: the lowest mean over the pages to keep.
 
     Examples:
         >>> CharactersPerPageFilter().keep_document(3.5)
         False
     """
 
-    min_characters: float = 50
+    min_chars: float = 50
 
     column = "characters_per_page"
-    _low = "min_characters"
+    _low = "min_chars"
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class BrokenTextFilter(NumberFilter):
     """Keep documents whose characters have a known meaning: a font without a map to Unicode gives noise.
 
     Args:
-        max_broken_share: the highest share of characters without one to keep.
+        max_broken_ratio: the highest share of characters without one to keep.
 
     Examples:
         >>> BrokenTextFilter().keep_document(0.02), BrokenTextFilter().keep_document(0.9)
         (True, False)
     """
 
-    max_broken_share: float = 0.1
+    max_broken_ratio: float = 0.1
 
     column = "broken_share"
-    _high = "max_broken_share"
+    _high = "max_broken_ratio"
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ class ScannedFilter(NumberFilter):
     """Keep documents of which few pages are scans.
 
     Args:
-        max_scanned_share: the highest share of pages that are pictures of text to keep.
+        max_scanned_ratio: the highest share of pages that are pictures of text to keep.
 
     Examples:
         >>> ScannedFilter().keep_document(1.0)
         False
     """
 
-    max_scanned_share: float = 0.5
+    max_scanned_ratio: float = 0.5
 
     column = "scanned_share"
-    _high = "max_scanned_share"
+    _high = "max_scanned_ratio"

@@ -14,7 +14,7 @@ KINDS: Final[Mapping[str, str]] = {
     "pages": "pages beyond max_pages",
     "unreadable pages": "pages that cannot be loaded",
     "pages set aside": "pages that OCR cannot read",
-    "characters": "characters beyond max_characters_per_page",
+    "characters": "characters beyond max_chars_per_page",
     "turned characters": "oblique characters, such as those of a watermark",
     "drawings": "pages with more drawings than max_objects_per_page, whose tables and pictures may be incomplete",
     "figures": "figures beyond those that are drawn",

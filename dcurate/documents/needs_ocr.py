@@ -30,11 +30,11 @@ class NeedsOcr(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     * ``pages``, each with ``route``, ``route_reason`` and ``ocr_need`` (0 to 1) filled,
     * ``ocr_share``: the share of pages that do not go to ``"text"``,
-    * ``route``: `otherwise` if that is more than `max_share`, else ``"text"``.
+    * ``route``: `otherwise` if that is more than `max_ratio`, else ``"text"``.
 
     Args:
         otherwise: where pages go whose text is not in the file: ``"ocr"``, ``"vision"`` or ``"set aside"``.
-        max_share: the largest share of such pages with which a document still counts as text.
+        max_ratio: the largest share of such pages with which a document still counts as text.
         text_field: the column with the text.
 
     Raises:
@@ -51,15 +51,15 @@ class NeedsOcr(ProcessingStage[DocumentBatch, DocumentBatch]):
     """
 
     otherwise: str = OCR
-    max_share: float = 0.0
+    max_ratio: float = 0.0
     text_field: str = "text"
     name: str = "needs_ocr"
 
     def __post_init__(self) -> None:
         if self.otherwise not in ROUTES[1:]:
             raise PipelineError(f"{self.name}: otherwise={self.otherwise!r} is none of {listed(ROUTES[1:])}")
-        if not 0 <= self.max_share <= 1:
-            raise PipelineError(f"{self.name}: max_share={self.max_share!r} must be from 0 to 1")
+        if not 0 <= self.max_ratio <= 1:
+            raise PipelineError(f"{self.name}: max_ratio={self.max_ratio!r} must be from 0 to 1")
 
     def inputs(self) -> Spec:
         return ["data"], [self.text_field, "pages", "page_spans"]
@@ -75,7 +75,7 @@ class NeedsOcr(ProcessingStage[DocumentBatch, DocumentBatch]):
             for text, pages, spans in zip(*columns, strict=True)
         ]
         shares = [sum(page["route"] != TEXT for page in pages) / len(pages) if pages else None for pages in routed]
-        routes = [self.otherwise if (share or 0) > self.max_share else TEXT for share in shares]
+        routes = [self.otherwise if (share or 0) > self.max_ratio else TEXT for share in shares]
         added = pa.table(
             {
                 "pages": pa.array(routed, pa.list_(PAGE)),

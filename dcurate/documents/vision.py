@@ -72,7 +72,7 @@ class VisionExtract(Generate):
         >>> from dcurate.documents import VisionExtract
         >>> from dcurate.llm import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> VisionExtract(client=client, model_name="olmOCR-2", convention="olmocr").inputs()[1]
+        >>> VisionExtract(client=client, model="olmOCR-2", convention="olmocr").inputs()[1]
         ['text', 'pages', 'page_spans']
     """
 
@@ -227,7 +227,7 @@ class VisionExtract(Generate):
             prompt = self._convention.anchored.replace("{anchor}", page.text[:_ANCHOR])
         system: list[dict[str, Any]] = [{"role": "system", "content": self.system_prompt}] if self.system_prompt else []
         messages = [*system, {"role": "user", "content": content(prompt, [page.picture])}]
-        return Request(messages, str(self.model_name), GenerationConfig.of(self.generation_config))
+        return Request(messages, str(self.model), GenerationConfig.of(self.generation_config))
 
 
 def _parts(text: str, pages: Sequence[Any], spans: Sequence[Mapping[str, int]]) -> list[str]:

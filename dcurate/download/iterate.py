@@ -136,7 +136,7 @@ class IterateDocuments(ProcessingStage[FileGroup, DocumentBatch]):
         iterator: reads the records of a file.
         extractor: makes a row from a record; without it the records are the rows.
         record_limit: maximum number of rows per file.
-        add_filename_column: whether to add the name of the file to rows, in ``file_name`` or the column named.
+        add_filename_field: whether to add the name of the file to rows, in ``file_name`` or the column named.
         max_calls_per_worker: accepted for compatibility; processes whose memory grows are restarted anyway.
         on_error: ``"quarantine"``, or ``"raise"`` to end the run at the first record that cannot be read.
         keep_files: whether to keep files after they have been read.
@@ -159,7 +159,7 @@ class IterateDocuments(ProcessingStage[FileGroup, DocumentBatch]):
     iterator: DocumentIterator
     extractor: DocumentExtractor | None = None
     record_limit: int | None = None
-    add_filename_column: bool | str = True
+    add_filename_field: bool | str = True
     max_calls_per_worker: int | None = None
     on_error: OnError = "quarantine"
     keep_files: bool = True
@@ -172,9 +172,9 @@ class IterateDocuments(ProcessingStage[FileGroup, DocumentBatch]):
             check_kind(type(self).__name__, "extractor", self.extractor, DocumentExtractor)
         if self.record_limit is not None and self.record_limit < 1:
             raise PipelineError(f"record_limit={self.record_limit!r} must be at least 1, or None for all records")
-        if not isinstance(self.add_filename_column, bool | str):
+        if not isinstance(self.add_filename_field, bool | str):
             raise PipelineError(
-                f"add_filename_column={self.add_filename_column!r} must be True, False or a column's name"
+                f"add_filename_field={self.add_filename_field!r} must be True, False or a column's name"
             )
         kinds = [type(part).__name__.lower() for part in (self.iterator, self.extractor) if part is not None]
         self.name = "_".join(["iterate", *(["extract"] if self.extractor else []), *kinds])
@@ -182,7 +182,7 @@ class IterateDocuments(ProcessingStage[FileGroup, DocumentBatch]):
     @property
     def filename_col(self) -> str | None:
         """The column that names the file, if there is one."""
-        named = self.add_filename_column
+        named = self.add_filename_field
         return (named or None) if isinstance(named, str) else ("file_name" if named else None)
 
     def requires(self) -> dict[str, str]:

@@ -30,7 +30,7 @@ class DownloadAndExtract(CompositeStage[Batch, DocumentBatch]):
         extractor: makes a row from a record; without it the records are the rows.
         url_limit: maximum number of files.
         record_limit: maximum number of rows per file.
-        add_filename_column: whether to add the name of the file to rows, in ``file_name`` or the column named.
+        add_filename_field: whether to add the name of the file to rows, in ``file_name`` or the column named.
         extractor_max_calls_per_worker: accepted for compatibility; processes whose memory grows are restarted
             anyway.
         on_error: ``"quarantine"`` sets aside files that cannot be downloaded and records that cannot be read, and
@@ -65,7 +65,7 @@ class DownloadAndExtract(CompositeStage[Batch, DocumentBatch]):
     extractor: DocumentExtractor | None = None
     url_limit: int | None = None
     record_limit: int | None = None
-    add_filename_column: bool | str = True
+    add_filename_field: bool | str = True
     extractor_max_calls_per_worker: int | None = None
     on_error: OnError = "quarantine"
     keep_files: bool = True
@@ -89,7 +89,7 @@ class DownloadAndExtract(CompositeStage[Batch, DocumentBatch]):
                 iterator=self.iterator,
                 extractor=self.extractor,
                 record_limit=self.record_limit,
-                add_filename_column=self.add_filename_column,
+                add_filename_field=self.add_filename_field,
                 max_calls_per_worker=self.extractor_max_calls_per_worker,
                 on_error=self.on_error,
                 keep_files=self.keep_files,

@@ -90,7 +90,7 @@ class AsyncLLMClient(Configured, ABC):
     Args:
         max_concurrent_requests: maximum number for each slot; ``stage.with_(num_workers=1)`` makes it that of the run.
         max_retries: attempts after the first, at rate limits, errors of the server and broken connections.
-        base_delay: seconds before the second attempt. The delay doubles with each attempt, with 50 % jitter. If the
+        base_delay_s: seconds before the second attempt. The delay doubles with each attempt, with 50 % jitter. If the
             server sends ``Retry-After``, all requests of the slot wait that long.
         requests_per_minute: limit of the stage; see `Limits`.
         tokens_per_minute: limit of the stage.
@@ -120,7 +120,7 @@ class AsyncLLMClient(Configured, ABC):
         self,
         max_concurrent_requests: int = 5,
         max_retries: int = 3,
-        base_delay: float = 1.0,
+        base_delay_s: float = 1.0,
         *,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
@@ -130,13 +130,13 @@ class AsyncLLMClient(Configured, ABC):
         for name, number, least in (
             ("max_concurrent_requests", max_concurrent_requests, 1),
             ("max_retries", max_retries, 0),
-            ("base_delay", base_delay, 0),
+            ("base_delay_s", base_delay_s, 0),
         ):
             if number < least:
                 raise PipelineError(f"{type(self).__name__}: {name}={number!r} must be at least {least}")
         self.max_concurrent_requests = max_concurrent_requests
         self.max_retries = max_retries
-        self.base_delay = base_delay
+        self.base_delay_s = base_delay_s
         self.limits = Limits(requests_per_minute, tokens_per_minute)
         self.prices = dict(prices or {})
         self.cache = AnswerCache(cache) if isinstance(cache, str) else cache
@@ -253,7 +253,7 @@ class AsyncLLMClient(Configured, ABC):
                     f"{failure}; the server asks to wait {failure.after:.0f} s, which is too long; resume the run later"
                 )
             live.pace.hold(failure.after)
-        seconds = min(LONGEST_WAIT_S, self.base_delay * 2.0**attempt)
+        seconds = min(LONGEST_WAIT_S, self.base_delay_s * 2.0**attempt)
         await asyncio.sleep(seconds * live.dice.uniform(0.5, 1.5))
 
     def _live(self) -> _Live:

@@ -50,7 +50,7 @@ class Generate(ProcessingStage[DocumentBatch, DocumentBatch]):
             files, or addresses, or lists of these. They are sent as data URLs. A row without any is not asked about.
         output_field: the column for the answer; not with a ``schema``.
         client: an `AsyncOpenAIClient`, or another.
-        model_name: name of the model at the endpoint.
+        model: name of the model at the endpoint.
         generation_config: how to answer; a `GenerationConfig` or a mapping of its fields.
         schema: the answer is a JSON object with these properties: a JSON Schema, see `AnswerSchema`. Each becomes a
             column.
@@ -75,7 +75,7 @@ class Generate(ProcessingStage[DocumentBatch, DocumentBatch]):
         ...     prompt="Rate how much one learns from this, from 1 to 5: {text}",
         ...     schema={"score": {"type": "integer", "minimum": 1, "maximum": 5}},
         ...     client=AsyncOpenAIClient(base_url="http://localhost:8000/v1"),
-        ...     model_name="llama",
+        ...     model="llama",
         ... )
         >>> stage.inputs()[1], stage.outputs()[1]
         (['text'], ['score'])
@@ -86,7 +86,7 @@ class Generate(ProcessingStage[DocumentBatch, DocumentBatch]):
     input_field: str | None = None
     output_field: str | None = None
     client: AsyncLLMClient | LLMClient | None = None
-    model_name: str | None = None
+    model: str | None = None
     generation_config: GenerationConfig | Mapping[str, Any] | None = None
     name: str = "generate"
     schema: Mapping[str, Any] | None = None
@@ -126,8 +126,8 @@ class Generate(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(
                 f"{self.name}: client={self.client!r} is not a client; pass an AsyncOpenAIClient(base_url=...)"
             )
-        if not self.model_name:
-            raise PipelineError(f"{self.name}: model_name= must name the model")
+        if not self.model:
+            raise PipelineError(f"{self.name}: model= must name the model")
 
     # What it reads and adds
 
@@ -185,10 +185,10 @@ class Generate(ProcessingStage[DocumentBatch, DocumentBatch]):
         if self.startup_s is not None:
             models = self._batch_client.wait_for_endpoint(self.startup_s)
             known = {name for model in models or () for name in (model, model.partition(":")[0])}  # Ollama's tags
-            if known and self.model_name not in known:
+            if known and self.model not in known:
                 raise PipelineError(
-                    f"stage {self.name!r}: the endpoint has no model {self.model_name!r}"
-                    f"{nearest(str(self.model_name), models or ())}"
+                    f"stage {self.name!r}: the endpoint has no model {self.model!r}"
+                    f"{nearest(str(self.model), models or ())}"
                 )
 
     def teardown(self) -> None:
@@ -240,7 +240,7 @@ class Generate(ProcessingStage[DocumentBatch, DocumentBatch]):
             except RequestError as error:
                 yield error
             else:
-                yield Request(messages, str(self.model_name), self._config_of(row, config))
+                yield Request(messages, str(self.model), self._config_of(row, config))
 
     def _with_pictures(self, row: Mapping[str, Any], pictures: Sequence[Picture]) -> Messages:
         *before, asked = self._messages(row)

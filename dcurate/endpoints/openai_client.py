@@ -57,12 +57,12 @@ class AsyncOpenAIClient(AsyncLLMClient):
     Args:
         max_concurrent_requests: maximum number for each slot.
         max_retries: attempts after the first, at rate limits, server errors and broken connections.
-        base_delay: seconds before the second attempt; the delay doubles with each attempt.
+        base_delay_s: seconds before the second attempt; the delay doubles with each attempt.
         base_url: up to ``/v1``; by default ``OPENAI_BASE_URL`` of the environment, or OpenAI's own.
         api_key: by default from the environment of the workers, see ``api_key_variable``. A key given here travels
             with the pipeline; it appears in no print, log, report or fingerprint.
         api_key_variable: the environment variable that holds the key.
-        timeout: seconds that one request may take.
+        timeout_s: time that one request may take.
         chat: False to continue texts (``/completions``), for a model that was not trained to chat.
         default_headers: sent with each request; their values are hidden like a key.
         requests_per_minute, tokens_per_minute, prices, cache: see `AsyncLLMClient`.
@@ -79,12 +79,12 @@ class AsyncOpenAIClient(AsyncLLMClient):
         self,
         max_concurrent_requests: int = 5,
         max_retries: int = 3,
-        base_delay: float = 1.0,
+        base_delay_s: float = 1.0,
         *,
         base_url: str | None = None,
         api_key: str | Secret | None = None,
         api_key_variable: str = "OPENAI_API_KEY",
-        timeout: float = 120.0,
+        timeout_s: float = 120.0,
         chat: bool = True,
         default_headers: Mapping[str, str] | None = None,
         requests_per_minute: float | None = None,
@@ -95,7 +95,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         super().__init__(
             max_concurrent_requests,
             max_retries,
-            base_delay,
+            base_delay_s,
             requests_per_minute=requests_per_minute,
             tokens_per_minute=tokens_per_minute,
             prices=prices,
@@ -107,12 +107,12 @@ class AsyncOpenAIClient(AsyncLLMClient):
             raise PipelineError(
                 "base_url holds a password, which would show in errors; give api_key= or default_headers="
             )
-        if not timeout > 0:
-            raise PipelineError(f"timeout={timeout!r} must be above zero")
+        if not timeout_s > 0:
+            raise PipelineError(f"timeout_s={timeout_s!r} must be above zero")
         self.base_url = base_url
         self.api_key = Secret(api_key) if isinstance(api_key, str) else api_key
         self.api_key_variable = api_key_variable
-        self.timeout = timeout
+        self.timeout_s = timeout_s
         self.chat = chat
         self.default_headers = {name: Secret(value) for name, value in (default_headers or {}).items()}
 
@@ -237,7 +237,9 @@ class AsyncOpenAIClient(AsyncLLMClient):
                     raise RequestError(f"{url}: the response has more than {limit:,} bytes", "answer too large")
                 return response.status, response.headers, body
         except TimeoutError as error:
-            raise RequestError(f"{url}: no answer within timeout={self.timeout:g} s", "timeout", again=True) from error
+            raise RequestError(
+                f"{url}: no answer within timeout_s={self.timeout_s:g}", "timeout", again=True
+            ) from error
         except (self._aiohttp.ClientError, ValueError) as error:  # ValueError: an invalid address
             detail = str(error) or type(error).__name__
             raise RequestError(f"{url} cannot be reached: {detail}", "connection", again=True) from error
@@ -253,7 +255,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         self._session_loop = asyncio.get_running_loop()
         self._session = opened_session(
             connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=self.timeout),
+            timeout=aiohttp.ClientTimeout(total=self.timeout_s),
             auto_decompress=False,  # aiohttp would unpack a small response without a limit
             headers={
                 "Authorization": f"Bearer {self._key()}",
@@ -273,7 +275,7 @@ class OpenAIClient(LLMClient):
     Its arguments are those of `AsyncOpenAIClient`.
 
     Examples:
-        >>> OpenAIClient(base_url="http://localhost:8000/v1").timeout
+        >>> OpenAIClient(base_url="http://localhost:8000/v1").timeout_s
         120.0
     """
 
@@ -283,11 +285,11 @@ class OpenAIClient(LLMClient):
         base_url: str | None = None,
         api_key: str | Secret | None = None,
         api_key_variable: str = "OPENAI_API_KEY",
-        timeout: float = 120.0,
+        timeout_s: float = 120.0,
         chat: bool = True,
         default_headers: Mapping[str, str] | None = None,
         max_retries: int = 3,
-        base_delay: float = 1.0,
+        base_delay_s: float = 1.0,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
         prices: Mapping[str, tuple[float, float]] | None = None,
@@ -296,11 +298,11 @@ class OpenAIClient(LLMClient):
         self.inner = AsyncOpenAIClient(
             1,
             max_retries,
-            base_delay,
+            base_delay_s,
             base_url=base_url,
             api_key=api_key,
             api_key_variable=api_key_variable,
-            timeout=timeout,
+            timeout_s=timeout_s,
             chat=chat,
             default_headers=default_headers,
             requests_per_minute=requests_per_minute,
@@ -314,9 +316,9 @@ class OpenAIClient(LLMClient):
         return self.inner.requires()
 
     @property
-    def timeout(self) -> float:
+    def timeout_s(self) -> float:
         """Timeout of one request in seconds."""
-        return self.inner.timeout
+        return self.inner.timeout_s
 
     def setup(self) -> None:
         self.inner.setup()

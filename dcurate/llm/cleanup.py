@@ -71,7 +71,7 @@ class LLMCleanup(Generate):
             prompt=system_prompt,
             output_field="label" if classification else output_field,
             client=client,
-            model_name=model,
+            model=model,
             generation_config=GenerationConfig(
                 max_tokens=max_tokens,
                 temperature=temperature,

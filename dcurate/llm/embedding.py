@@ -37,7 +37,7 @@ class EndpointEmbedding(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Args:
         client: client of the endpoint.
-        model_name: name of the model at the endpoint.
+        model: name of the model at the endpoint.
         text_field: the column with the texts.
         embedding_field: the column for the vectors.
         texts_per_request: no request has more.
@@ -59,7 +59,7 @@ class EndpointEmbedding(ProcessingStage[DocumentBatch, DocumentBatch]):
     """
 
     client: AsyncOpenAIClient | OpenAIClient
-    model_name: str
+    model: str
     text_field: str = "text"
     embedding_field: str = "embeddings"
     texts_per_request: int = 64
@@ -161,7 +161,7 @@ class EndpointEmbedding(ProcessingStage[DocumentBatch, DocumentBatch]):
             if len(numbers) == width:
                 matrix[row] = numbers
             else:
-                sentence = f"model {self.model_name!r} gave {len(numbers)} numbers, and {width} for other texts"
+                sentence = f"model {self.model!r} gave {len(numbers)} numbers, and {width} for other texts"
                 failures[row] = RequestError(sentence, "unreadable answer")
         return matrix, failures
 
@@ -172,11 +172,11 @@ class EndpointEmbedding(ProcessingStage[DocumentBatch, DocumentBatch]):
             self._log_metrics(self._batch_client.take_counts())
 
     def _request(self, texts: Sequence[str], rows: tuple[int, ...]) -> _Texts:
-        return rows, EmbeddingRequest(tuple(texts[row] for row in rows), self.model_name, self.dimensions)
+        return rows, EmbeddingRequest(tuple(texts[row] for row in rows), self.model, self.dimensions)
 
     def _learnt_width(self) -> int | RequestError:
         """The length of the model's vectors, if no text has one yet."""
-        outcome = self._ask([EmbeddingRequest(("text",), self.model_name, self.dimensions)])[0]
+        outcome = self._ask([EmbeddingRequest(("text",), self.model, self.dimensions)])[0]
         if isinstance(outcome, Answer):
             return len(outcome.vectors[0]) // 4
         return outcome or RequestError("no vector was returned", "empty answer")

@@ -55,8 +55,8 @@ class FilterByFaith(Generate):
     Rows that could not be judged stay.
 
     Args:
-        source_lang: language of the texts, as in `Translate`.
-        target_lang: language of the translations, as in `Translate`.
+        source_language: language of the texts, as in `Translate`.
+        target_language: language of the translations, as in `Translate`.
         source_text_field: the column with the text.
         translated_text_field: the column with its translation.
         threshold: the lowest average that stays.
@@ -68,13 +68,13 @@ class FilterByFaith(Generate):
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> stage = FilterByFaith(client=client, model_name="llama", source_lang="en", target_lang="de")
+        >>> stage = FilterByFaith(client=client, model="llama", source_language="en", target_language="de")
         >>> stage.outputs()[1][5:]
         ['faith_avg', 'faith_parse_failed', 'faith_segment_scores']
     """
 
-    source_lang: str = ""
-    target_lang: str = ""
+    source_language: str = ""
+    target_language: str = ""
     source_text_field: str = "text"
     translated_text_field: str = "translated_text"
     threshold: float = 2.5
@@ -83,7 +83,7 @@ class FilterByFaith(Generate):
     name: str = "FilterByFaith"
 
     def __post_init__(self) -> None:
-        for argument in ("source_lang", "target_lang"):
+        for argument in ("source_language", "target_language"):
             if not getattr(self, argument).strip():
                 raise PipelineError(f"{self.name}: {argument}= must name a language, such as 'en'")
         self.system_prompt = JUDGE if self.system_prompt is None else self.system_prompt
@@ -122,12 +122,12 @@ class FilterByFaith(Generate):
         return [[{"src": src or "", "tgt": tgt or ""}] if (src or tgt) else [] for src, tgt in both]
 
     def _requests(self, row: Sequence[_Pair]) -> Iterator[Question]:
-        names = {"source_language": self.source_lang, "target_language": self.target_lang}
+        names = {"source_language": self.source_language, "target_language": self.target_language}
         languages = {name: language_name(code) or code for name, code in names.items()}
         config = self._config()
         for pair in row:
             values = {**languages, "source": pair["src"], "translation": pair["tgt"]}
-            yield Request(self._messages(values), str(self.model_name), config)
+            yield Request(self._messages(values), str(self.model), config)
 
     def _judged(self, task: DocumentBatch, rows: list[list[_Scores | None]]) -> DocumentBatch:
         table: Any = task.to_arrow()

@@ -36,7 +36,7 @@ class WikipediaParaphrase(Generate):
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> WikipediaParaphrase(client=client, model_name="llama").outputs()[1]
+        >>> WikipediaParaphrase(client=client, model="llama").outputs()[1]
         ['rephrased']
     """
 
@@ -57,7 +57,7 @@ class DiverseQA(Generate):
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> DiverseQA(client=client, model_name="llama").outputs()[1]
+        >>> DiverseQA(client=client, model="llama").outputs()[1]
         ['diverse_qa']
     """
 
@@ -80,7 +80,7 @@ class Distill(Generate):
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> Distill(client=client, model_name="llama", input_field="page").inputs()[1]
+        >>> Distill(client=client, model="llama", input_field="page").inputs()[1]
         ['page']
     """
 
@@ -100,7 +100,7 @@ class ExtractKnowledge(Generate):
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> ExtractKnowledge(client=client, model_name="llama").outputs()[1]
+        >>> ExtractKnowledge(client=client, model="llama").outputs()[1]
         ['extract_knowledge']
     """
 
@@ -120,7 +120,7 @@ class KnowledgeList(Generate):
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> KnowledgeList(client=client, model_name="llama").outputs()[1]
+        >>> KnowledgeList(client=client, model="llama").outputs()[1]
         ['knowledge_list']
     """
 

@@ -74,7 +74,7 @@ class NemotronCC(CompositeStage[DocumentBatch, DocumentBatch]):
         task: ``"diverse_qa"``, ``"distill"``, ``"extract_knowledge"``, ``"knowledge_list"`` for good documents, or
             ``"wikipedia_paraphrasing"`` for others.
         client: client of the language model.
-        model_name: name of the model at the endpoint.
+        model: name of the model at the endpoint.
         tokenizer: the model's, loaded, or its name on the Hugging Face hub, its folder or its ``tokenizer.json``.
         text_field: the column with the documents; they must have ids of their own in ``id_field`` (`AddId`).
         id_field: see above.
@@ -97,7 +97,7 @@ class NemotronCC(CompositeStage[DocumentBatch, DocumentBatch]):
 
     task: str
     client: AsyncLLMClient | LLMClient
-    model_name: str
+    model: str
     tokenizer: Tokenizer | str = field(repr=False)
     text_field: str = "text"
     id_field: str = "id"
@@ -115,7 +115,7 @@ class NemotronCC(CompositeStage[DocumentBatch, DocumentBatch]):
         named = {} if self.output_field is None else {"output_field": self.output_field}
         generate = task.stage(
             client=self.client,
-            model_name=self.model_name,
+            model=self.model,
             generation_config=config,
             input_field=self.text_field,
             **named,  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ class NemotronCC(CompositeStage[DocumentBatch, DocumentBatch]):
 
     def _count(self, least: int = 0, most: float = math.inf) -> TokenCountFilter:
         if isinstance(self.tokenizer, str):
-            return TokenCountFilter(hf_model_name=self.tokenizer, min_tokens=least, max_tokens=most)
+            return TokenCountFilter(tokenizer=self.tokenizer, min_tokens=least, max_tokens=most)
         return TokenCountFilter(self.tokenizer, min_tokens=least, max_tokens=most)
 
     def _cut(self, task: TaskSettings, generate: Generate) -> list[AnyStage]:

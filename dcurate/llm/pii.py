@@ -53,7 +53,7 @@ class LLMPii(Generate):
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> LLMPii(client=client, model_name="llama", entities_field="found").outputs()[1]
+        >>> LLMPii(client=client, model="llama", entities_field="found").outputs()[1]
         ['text', 'found']
     """
 

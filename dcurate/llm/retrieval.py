@@ -42,7 +42,7 @@ class FilterByAnswerability(Generate):
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> stage = FilterByAnswerability(client=client, model_name="llama")
+        >>> stage = FilterByAnswerability(client=client, model="llama")
         >>> stage.inputs()[1], stage.outputs()[1]
         (['text', 'question'], ['criterion_1', 'criterion_2'])
     """

@@ -34,7 +34,7 @@ class SyntheticQA(CompositeStage[DocumentBatch, DocumentBatch]):
         prompt: the prompt, with ``{language}`` for the language.
         languages: to draw from.
         client: client of the language model.
-        model_name: name of the model at the endpoint.
+        model: name of the model at the endpoint.
         num_samples: how many texts.
         generation_config: how to answer.
         name: name of the stage.
@@ -55,7 +55,7 @@ class SyntheticQA(CompositeStage[DocumentBatch, DocumentBatch]):
     prompt: str
     languages: Sequence[str]
     client: AsyncLLMClient | LLMClient
-    model_name: str
+    model: str
     num_samples: int
     generation_config: GenerationConfig | Mapping[str, Any] | None = None
     name: str = "SyntheticQA"
@@ -79,7 +79,7 @@ class SyntheticQA(CompositeStage[DocumentBatch, DocumentBatch]):
                 prompt=self.prompt,
                 output_field="text",
                 client=self.client,
-                model_name=self.model_name,
+                model=self.model,
                 generation_config=config,
                 name=self.name,
             ),

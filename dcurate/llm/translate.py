@@ -60,22 +60,22 @@ class TranslateSegments(Generate):
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> stage = TranslateSegments(client=client, model_name="llama", source_lang="en", target_lang="de")
+        >>> stage = TranslateSegments(client=client, model="llama", source_language="en", target_language="de")
         >>> stage.outputs()[1]
         ['translated_text', 'text', 'translation_errors']
     """
 
-    source_lang: str = ""
-    target_lang: str = ""
+    source_language: str = ""
+    target_language: str = ""
     text_field: str | Sequence[str] = "text"
     segmentation_mode: str = "coarse"
     min_segment_chars: int = 0
     output_mode: str = "replaced"
-    translation_column: str | None = None
+    translation_field: str | None = None
     pairs: bool = False
 
     def __post_init__(self) -> None:
-        for argument in ("source_lang", "target_lang"):
+        for argument in ("source_language", "target_language"):
             if not getattr(self, argument).strip():
                 raise PipelineError(f"{self.name}: {argument}= must name a language, such as 'en'")
         for argument, allowed in (("output_mode", OUTPUT_MODES), ("segmentation_mode", MODES)):
@@ -110,7 +110,7 @@ class TranslateSegments(Generate):
         return [*columns, ERRORS, *([PAIRS] if self.pairs else [])]
 
     def optional_inputs(self) -> list[str]:
-        return [] if self.translation_column is None else [self.translation_column]
+        return [] if self.translation_field is None else [self.translation_field]
 
     def outputs(self) -> Spec:
         return ["data"], self._added
@@ -129,7 +129,7 @@ class TranslateSegments(Generate):
     def _pieces(self, task: DocumentBatch) -> list[list[_Piece] | None]:
         """The texts of each row, segmented; None for a row that already has its translation."""
         table = task.to_arrow()
-        column = self.translation_column
+        column = self.translation_field
         translations = (
             values(table, column) if column is not None and column in table.column_names else [None] * len(table)
         )
@@ -147,12 +147,12 @@ class TranslateSegments(Generate):
                 yield _Piece(path, segments_of(text, self.segmentation_mode, self.min_segment_chars))
 
     def _requests(self, row: list[_Piece] | None) -> Iterator[Question]:
-        names = {"source_language": self.source_lang, "target_language": self.target_lang}
+        names = {"source_language": self.source_language, "target_language": self.target_language}
         languages = {name: language_name(code) or code for name, code in names.items()}
         config = self._config()
         for piece in row or ():
             for text in piece.segments.texts:
-                yield Request(self._messages({**languages, "text": text}), str(self.model_name), config)
+                yield Request(self._messages({**languages, "text": text}), str(self.model), config)
 
     def _process_llm_response(self, response: list[str]) -> str:
         """The text between the last marks; all of it if there are none."""
@@ -193,7 +193,7 @@ class TranslateSegments(Generate):
         columns = {name: values(table, name) for name in self._read}
         for number, row in enumerate(rows):
             if row is None:
-                outputs.append(before[number] if self.translation_column == output else None)
+                outputs.append(before[number] if self.translation_field == output else None)
                 continue
             for path in self._paths:
                 cell = columns[path.column][number]
@@ -215,7 +215,7 @@ class TranslateSegments(Generate):
         by_name = {path.path.rpartition(".")[2]: path for path in self._paths}
         translated = {name: row.texts.get(path.path, []) for name, path in by_name.items()}
         metadata = {
-            "target_lang": self.target_lang,
+            "target_lang": self.target_language,
             "translation": {
                 name: texts if "*" in by_name[name].path else "".join(texts) for name, texts in translated.items()
             },

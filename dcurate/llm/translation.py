@@ -26,14 +26,14 @@ class Translate(CompositeStage[DocumentBatch, DocumentBatch]):
     again as they were. A row in which a piece has no translation goes where ``on_error`` says, and is never half done.
 
     Args:
-        source_lang: ISO 639 code or name of the language that the texts are in.
-        target_lang: code or name of the language that they are translated into.
+        source_language: ISO 639 code or name of the language that the texts are in.
+        target_language: code or name of the language that they are translated into.
         text_field: the column, or columns, or paths within them such as ``"messages.*.content"``.
         output_field: the column for the translation by itself.
         segmentation_mode: ``"coarse"`` for lines, ``"fine"`` for sentences.
         min_segment_chars: texts of fewer characters are one piece.
         client: client of the language model.
-        model_name: name of the model at the endpoint.
+        model: name of the model at the endpoint.
         generation_config: how to answer.
         translation_prompt: another question, with ``{source_language}``, ``{target_language}`` and ``{text}``.
         max_concurrent_requests: maximum number for each slot, overriding the client's.
@@ -41,14 +41,14 @@ class Translate(CompositeStage[DocumentBatch, DocumentBatch]):
         backend_type: ``"llm"``; other services are reached through an endpoint that speaks OpenAI's interface.
         enable_faith_eval: have the translations judged, see `FilterByFaith`.
         faith_threshold: the lowest average mark that stays.
-        faith_model_name: name of the model that judges; by default the one that translates.
+        faith_model: name of the model that judges; by default the one that translates.
         filter_enabled: whether translations of lower marks are dropped.
         faith_generation_config: how the judge answers.
         output_mode: ``"replaced"``: the translation replaces the text, and is in ``output_field``; ``"raw"``:
             it is in ``translation_metadata`` alone, as JSON with the pairs of pieces; ``"both"``.
         merge_scores: put the marks into ``translation_metadata``, too.
-        skip_translated: leave alone rows that have a text in ``translation_column``.
-        translation_column: see above.
+        skip_translated: leave alone rows that have a text in ``translation_field``.
+        translation_field: see above.
         on_error: see `Generate`; with ``"null"`` the column ``translation_errors`` has the error.
 
     Raises:
@@ -57,21 +57,21 @@ class Translate(CompositeStage[DocumentBatch, DocumentBatch]):
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> stage = Translate(source_lang="en", target_lang="de", client=client, model_name="llama")
+        >>> stage = Translate(source_language="en", target_language="de", client=client, model="llama")
         >>> [inner.name for inner in stage.decompose()]
         ['TranslateSegments']
     """
 
     several: ClassVar[tuple[str, ...]] = ("text_field",)
 
-    source_lang: str
-    target_lang: str
+    source_language: str
+    target_language: str
     text_field: str | Sequence[str] = "text"
     output_field: str = "translated_text"
     segmentation_mode: str = "coarse"
     min_segment_chars: int = 0
     client: AsyncLLMClient | None = None
-    model_name: str = ""
+    model: str = ""
     generation_config: GenerationConfig | Mapping[str, Any] | None = None
     translation_prompt: str | None = None
     max_concurrent_requests: int = 64
@@ -79,13 +79,13 @@ class Translate(CompositeStage[DocumentBatch, DocumentBatch]):
     backend_type: str = "llm"
     enable_faith_eval: bool = False
     faith_threshold: float = 2.5
-    faith_model_name: str = ""
+    faith_model: str = ""
     filter_enabled: bool = True
     faith_generation_config: GenerationConfig | Mapping[str, Any] | None = None
     output_mode: str = "replaced"
     merge_scores: bool = False
     skip_translated: bool = False
-    translation_column: str = "translated_text"
+    translation_field: str = "translated_text"
     on_error: str = "quarantine"
     name: str = "Translate"
 
@@ -108,17 +108,17 @@ class Translate(CompositeStage[DocumentBatch, DocumentBatch]):
         stages: list[ProcessingStage[Any, Any]] = [
             TranslateSegments(
                 client=client,
-                model_name=self.model_name,
+                model=self.model,
                 generation_config=self.generation_config,
                 prompt=self.translation_prompt,
                 output_field=self.output_field,
-                source_lang=self.source_lang,
-                target_lang=self.target_lang,
+                source_language=self.source_language,
+                target_language=self.target_language,
                 text_field=self.text_field,
                 segmentation_mode=self.segmentation_mode,
                 min_segment_chars=self.min_segment_chars,
                 output_mode=self.output_mode,
-                translation_column=self.translation_column if self.skip_translated else None,
+                translation_field=self.translation_field if self.skip_translated else None,
                 pairs=self.enable_faith_eval,
                 on_error=self.on_error,
                 startup_s=0.0 if self.health_check else None,
@@ -129,10 +129,10 @@ class Translate(CompositeStage[DocumentBatch, DocumentBatch]):
             stages.append(
                 FilterByFaith(
                     client=client,
-                    model_name=self.faith_model_name or self.model_name,
+                    model=self.faith_model or self.model,
                     generation_config=self.faith_generation_config,
-                    source_lang=self.source_lang,
-                    target_lang=self.target_lang,
+                    source_language=self.source_language,
+                    target_language=self.target_language,
                     threshold=self.faith_threshold,
                     filter_enabled=self.filter_enabled,
                     pairs_field=PAIRS,

@@ -27,7 +27,9 @@ _OF_SLOT = ("_model", "_labels")
 class RunFastText(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Add a fastText model's label for a text, and its probability; part of `FastTextClassifier`."""
 
-    model_path: str | os.PathLike[str]
+    paths: ClassVar[tuple[str, ...]] = ("model",)
+
+    model: str | os.PathLike[str]
     label_field: str = "label"
     score_field: str | None = "score"
     score_of: str | None = None
@@ -39,8 +41,8 @@ class RunFastText(ProcessingStage[DocumentBatch, DocumentBatch]):
     uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not self.model_path:
-            raise PipelineError(f"stage {self.name!r}: no model_path; give the path of a fastText model (.bin, .ftz)")
+        if not self.model:
+            raise PipelineError(f"stage {self.name!r}: no model; give the path of a fastText model (.bin, .ftz)")
         if self.score_of is not None and self.score_field is None:
             raise PipelineError(
                 f"stage {self.name!r}: score_of={self.score_of!r} without a score_field; name the column"
@@ -60,16 +62,16 @@ class RunFastText(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {name: value for name, value in vars(self).items() if name not in _OF_SLOT}
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        if not os.path.isfile(self.model_path):
+        if not os.path.isfile(self.model):
             raise DataError(
-                f"stage {self.name!r}: no fastText model at {os.fspath(self.model_path)!r}; put it there on every "
+                f"stage {self.name!r}: no fastText model at {os.fspath(self.model)!r}; put it there on every "
                 "host, or give the path where it is"
             )
         compile_kernels()
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         self.setup_on_node()
-        self._model = FastTextModel.load(os.fspath(self.model_path))
+        self._model = FastTextModel.load(os.fspath(self.model))
         self._labels = [label.removeprefix(_PREFIX) for label in self._model.labels]
         check_wanted(self.name, self.wanted, self._labels)
         if self.score_of is not None and self.score_of not in self._labels:
@@ -101,7 +103,7 @@ class FastTextClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
     as empty. Newlines are like spaces. To keep texts by a draw, as GPT-3's rule does, use `FastTextQualityFilter`.
 
     Args:
-        model_path: a supervised fastText model, ``.bin`` or ``.ftz``; it must be there on every host.
+        model: a supervised fastText model, ``.bin`` or ``.ftz``; it must be there on every host.
         label_field: the column for the label.
         score_field: the column for its probability, or None.
         score_of: the label whose probability the score is, such as ``"hq"``; by default that of the likeliest.
@@ -111,16 +113,18 @@ class FastTextClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
         name: name of the stage, and the prefix of the names of its two inner stages.
 
     Raises:
-        PipelineError: no ``model_path``, a column that is there already, or a label that the model does not have.
+        PipelineError: no ``model``, a column that is there already, or a label that the model does not have.
         DataError: there is no such file, or it is not a supervised fastText model.
 
     Examples:
-        >>> stage = FastTextClassifier(model_path="quality.bin", filter_by=["hq"])
+        >>> stage = FastTextClassifier(model="quality.bin", filter_by=["hq"])
         >>> [inner.name for inner in stage.decompose()]
         ['fasttext_classifier_model', 'filter_fn']
     """
 
-    model_path: str | os.PathLike[str]
+    paths: ClassVar[tuple[str, ...]] = ("model",)
+
+    model: str | os.PathLike[str]
     label_field: str = "label"
     score_field: str | None = "score"
     score_of: str | None = None
@@ -135,7 +139,7 @@ class FastTextClassifier(CompositeStage[DocumentBatch, DocumentBatch]):
     def decompose(self) -> list[ProcessingStage[Any, Any]]:
         wanted = tuple(str(label).removeprefix(_PREFIX) for label in wanted_labels(self.filter_by))
         model = RunFastText(
-            model_path=self.model_path,
+            model=self.model,
             label_field=self.label_field,
             score_field=self.score_field,
             score_of=self.score_of.removeprefix(_PREFIX) if self.score_of is not None else None,

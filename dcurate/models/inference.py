@@ -80,7 +80,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     `create_output_dataframe`.
 
     Args:
-        model_identifier: an id at the Hugging Face hub, or a local folder.
+        model: an id at the Hugging Face hub, or a local folder.
         cache_dir: where files of the hub are kept.
         hf_token: for models that ask for one.
         model_inference_batch_size: rows of a batch at most; tokens and memory bound it further.
@@ -105,7 +105,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         PipelineError: a setting that cannot be.
     """
 
-    model_identifier: str
+    model: str
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
     model_inference_batch_size: int = 256
@@ -134,7 +134,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     _memory: devices.MemoryShare | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.name = self.name or named_after(self.model_identifier, "_model")
+        self.name = self.name or named_after(self.model, "_model")
         for setting in ("model_inference_batch_size", "max_seq_length", "max_batch_tokens"):
             number = getattr(self, setting)
             if number is not None and (not isinstance(number, int) or number < 1):
@@ -153,7 +153,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     @property
     def weights(self) -> Weights:
         """The weights of the model."""
-        return Weights(self.model_identifier, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
+        return Weights(self.model, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
 
     def requires(self) -> dict[str, str]:
         return {"torch": "models"}
@@ -204,7 +204,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return self._torch_device
 
     @property
-    def model(self) -> Any:
+    def module(self) -> Any:
         """The ``torch.nn.Module``, once the stage is set up.
 
         Raises:
@@ -402,7 +402,7 @@ def _check(stage: str, rows: TokenRows, loaded: Loaded) -> None:
         wrong = lowest if lowest < 0 else highest
         raise DataError(
             f"stage {stage!r}: token {wrong} is not in the model's vocabulary of {loaded.vocabulary}: the rows were "
-            "tokenized for another model; give Tokenize the model_identifier of this one"
+            "tokenized for another model; give Tokenize the model of this one"
         )
     longest = int(rows.lengths.max(initial=0))
     if loaded.longest is not None and longest > loaded.longest:

@@ -119,7 +119,7 @@ class Tokenize(ProcessingStage[DocumentBatch, DocumentBatch]):
     memory for 100 to 250 times its bytes; ``max_chars`` bounds it.
 
     Args:
-        model_identifier: an id at the Hugging Face hub, or a local folder.
+        model: an id at the Hugging Face hub, or a local folder.
         cache_dir: where files of the hub are kept.
         hf_token: for models that ask for one.
         text_field: the column of texts.
@@ -138,7 +138,7 @@ class Tokenize(ProcessingStage[DocumentBatch, DocumentBatch]):
         PipelineError: a setting that cannot be; or there is a column ``input_ids`` already.
     """
 
-    model_identifier: str
+    model: str
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
     text_field: str = "text"
@@ -157,7 +157,7 @@ class Tokenize(ProcessingStage[DocumentBatch, DocumentBatch]):
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.name = self.name or named_after(self.model_identifier, "_tokenizer")
+        self.name = self.name or named_after(self.model, "_tokenizer")
         for setting in ("max_chars", "max_seq_length"):
             number = getattr(self, setting)
             if number is not None and (not isinstance(number, int) or number < 1):
@@ -179,7 +179,7 @@ class Tokenize(ProcessingStage[DocumentBatch, DocumentBatch]):
     @property
     def weights(self) -> Weights:
         """The weights of the tokenizer."""
-        return Weights(self.model_identifier, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
+        return Weights(self.model, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
 
     def requires(self) -> dict[str, str]:
         return {"transformers": "models"}

@@ -165,7 +165,7 @@ class BoundedFilter(SignalFilter):
 
 
 class WordFilter(SignalFilter):
-    """A rule over words, which depend on the language: ``lang``, an ISO 639-1 code in any case.
+    """A rule over words, which depend on the language: ``language``, an ISO 639-1 code in any case.
 
     Chinese (``zh``), Japanese (``ja``), Korean (``ko``) and Thai (``th``) are split by libraries of the ``lang``
     extra, whose dictionaries are loaded before the first text; words of any other language are what ``str.split``
@@ -173,7 +173,7 @@ class WordFilter(SignalFilter):
 
     Examples:
         >>> class FewWords(WordFilter):
-        ...     lang = "en"
+        ...     language = "en"
         ...     def score(self, signals):
         ...         return self.spaced(signals).words.total
         ...     def keep(self, scores):
@@ -182,29 +182,29 @@ class WordFilter(SignalFilter):
         3
     """
 
-    lang: str
+    language: str
 
     def requires(self) -> dict[str, str]:
-        return dict.fromkeys(libraries_of(self.lang), "lang")
+        return dict.fromkeys(libraries_of(self.language), "lang")
 
     def model_check_or_download(self) -> None:
-        if needs_splitting(self.lang):
-            check_installed(self.lang)
+        if needs_splitting(self.language):
+            check_installed(self.language)
             elsewhere = copy(self)
-            vars(elsewhere)["lang"] = "en"
+            vars(elsewhere)["language"] = "en"
             elsewhere.score_document("one two")  # compiles the kernels without loading the dictionary
 
     def load_model(self) -> None:
-        if needs_splitting(self.lang):
-            splitter(self.lang)
+        if needs_splitting(self.language):
+            splitter(self.language)
 
     @property
     def cheap_setup(self) -> bool:
-        return not needs_splitting(self.lang)
+        return not needs_splitting(self.language)
 
     def spaced(self, signals: Signals) -> Signals:
         """Return the texts with spaces between their words."""
-        return signals.in_language(self.lang)
+        return signals.in_language(self.language)
 
 
 def _check_number(rule: str, name: str, value: Any, kind: str) -> None:

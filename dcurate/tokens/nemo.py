@@ -27,7 +27,7 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
         path: the directory to write to, local or a URL.
         write_kwargs: ``storage_options`` for fsspec.
         mode: what to do about existing files: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.
-        model_identifier: an id at the Hugging Face hub, a folder, or a file such as ``tokenizer.json``.
+        tokenizer: an id at the Hugging Face hub, a folder, or a file such as ``tokenizer.json``.
         cache_dir: where files of the hub are kept.
         hf_token: for a model that is not public.
         text_field: the column of texts.
@@ -40,10 +40,10 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
         name: name of the stage.
 
     Raises:
-        PipelineError: no ``model_identifier``; or what `TokenWriter` refuses.
+        PipelineError: no ``tokenizer``; or what `TokenWriter` refuses.
 
     Examples:
-        >>> writer = MegatronTokenizerWriter("tokens", model_identifier="gpt2", append_eod=True)
+        >>> writer = MegatronTokenizerWriter("tokens", tokenizer="gpt2", append_eod=True)
         >>> [stage.name for stage in writer.decompose()]
         ['megatron_tokenizer_writer_tokens', 'megatron_tokenizer_writer_shards', 'megatron_tokenizer_writer']
     """
@@ -51,7 +51,7 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
     path: str
     write_kwargs: dict[str, Any] = field(default_factory=dict)
     mode: output.Mode = "error"
-    model_identifier: str | None = None
+    tokenizer: str | None = None
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
     text_field: str = "text"
@@ -62,8 +62,8 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
     name: str = "megatron_tokenizer_writer"
 
     def __post_init__(self) -> None:
-        if not self.model_identifier:
-            raise PipelineError(f"{self.name}: model_identifier must name a tokenizer, such as 'gpt2'")
+        if not self.tokenizer:
+            raise PipelineError(f"{self.name}: tokenizer must name a tokenizer, such as 'gpt2'")
         for argument, stage_argument in _OWN_ARGUMENTS.items():
             if argument in self.transformers_init_kwargs:
                 raise PipelineError(
@@ -76,7 +76,7 @@ class MegatronTokenizerWriter(CompositeStage[DocumentBatch, FileGroup]):
     def decompose(self) -> list[Stage]:
         writer = TokenWriter(
             self.path,
-            self.model_identifier or "",
+            self.tokenizer or "",
             text_field=self.text_field,
             add_eos=self.append_eod,
             mode=self.mode,

@@ -34,12 +34,12 @@ class Progress:
     """Shows how a run goes on; give it to ``run(observers=[...])``.
 
     On a terminal it is a live display that leaves one line behind. Elsewhere it is a plain line after two
-    seconds and then every ``interval`` seconds, and one at the end. Events are only counted when they come; a thread
+    seconds and then every ``interval_s`` seconds, and one at the end. Events are only counted when they come; a thread
     of its own shows the figures.
 
     Args:
         console: where to show it; standard error if not given, in a notebook the cell's output.
-        interval: seconds between lines where there is no live display; if not given, the executor's
+        interval_s: seconds between lines where there is no live display; if not given, the executor's
             ``logging_interval``, or 10.
 
     Examples:
@@ -51,10 +51,10 @@ class Progress:
         ...     result = Pipeline("seen", stages=[AddId("id")]).run(InlineExecutor(), [rows], observers=[progress])
     """
 
-    def __init__(self, console: Console | None = None, interval: float | None = None) -> None:
+    def __init__(self, console: Console | None = None, interval_s: float | None = None) -> None:
         self.console = console or _standard_console()
-        self._given = interval
-        self.interval = interval or INTERVAL_S
+        self._given = interval_s
+        self.interval = interval_s or INTERVAL_S
         self._state = RunState()
         self._pace = Pace()
         self._live: Live | None = None
@@ -135,7 +135,7 @@ class JsonProgress:
 
     Args:
         file: where to write; standard error if not given.
-        interval: seconds between lines; if not given, the executor's ``logging_interval``, or 10.
+        interval_s: seconds between lines; if not given, the executor's ``logging_interval``, or 10.
 
     Examples:
         >>> import io, json
@@ -149,10 +149,10 @@ class JsonProgress:
         'done'
     """
 
-    def __init__(self, file: TextIO | None = None, interval: float | None = None) -> None:
+    def __init__(self, file: TextIO | None = None, interval_s: float | None = None) -> None:
         self._file = file or sys.stderr
-        self._given = interval
-        self._interval = interval or INTERVAL_S
+        self._given = interval_s
+        self._interval = interval_s or INTERVAL_S
         self._state = RunState()
         self._notes = 0
         self._next = 0.0

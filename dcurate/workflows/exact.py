@@ -35,7 +35,7 @@ class ExactDeduplicationWorkflow(DeduplicationWorkflow):
         fields, normalize, keep: settings of the search, as in `ExactDuplicates`.
         output_filetype: format of the documents that stay; by default that of the input.
         mode: what to do about existing files, as in `ParquetWriter`.
-        identification_batchsize, total_nparts, rmm_pool_size, spill_memory_limit, env_vars, use_async_memory: settings
+        identification_batch_size, total_nparts, rmm_pool_size, spill_memory_limit, env_vars, use_async_memory: settings
             of NeMo Curator for its GPU memory and processes; without effect here.
 
     Raises:
@@ -56,7 +56,7 @@ class ExactDeduplicationWorkflow(DeduplicationWorkflow):
     input_path: str | list[str] | None = None
     input_filetype: FileType = "parquet"
     input_blocksize: str | int | None = None
-    identification_batchsize: int = 1
+    identification_batch_size: int = 1
     input_file_extensions: list[str] | None = None
     read_kwargs: dict[str, Any] | None = None
     write_kwargs: dict[str, Any] | None = None
@@ -88,7 +88,7 @@ class ExactDeduplicationWorkflow(DeduplicationWorkflow):
         self._deduplication()
         warn_unused(
             self,
-            "identification_batchsize",
+            "identification_batch_size",
             "total_nparts",
             "rmm_pool_size",
             "spill_memory_limit",

@@ -57,7 +57,7 @@ class SemanticDeduplicationWorkflow(DeduplicationWorkflow):
         embedding_field: the column of embeddings, lists of numbers.
         input_filetype, input_file_extensions, read_kwargs, write_kwargs: settings of input and output, as in
             `ExactDeduplicationWorkflow`.
-        max_iter, tol, random_state, init, max_samples_per_batch, fit_data_fraction, distance_metric, which_to_keep,
+        max_iter, tol, seed, init, max_samples_per_batch, fit_data_fraction, distance_metric, which_to_keep,
             pairwise_batch_size, eps: settings of the search, as in `SemanticDuplicates`; without ``eps`` nothing is a
             duplicate, and there are only the scores.
         ranking_strategy: instead of ``which_to_keep``, rules such as ``Highest("score")``, or a list of them.
@@ -85,7 +85,7 @@ class SemanticDeduplicationWorkflow(DeduplicationWorkflow):
     input_file_extensions: list[str] | None = None
     max_iter: int = 300
     tol: float = 1e-4
-    random_state: int = 42
+    seed: int = 42
     init: Literal["k-means||", "random"] = "k-means||"
     n_init: int | Literal["auto"] = 1
     oversampling_factor: float = 2.0
@@ -122,7 +122,7 @@ class SemanticDeduplicationWorkflow(DeduplicationWorkflow):
                 eps=self.eps,
                 which_to_keep=self.which_to_keep if self.ranking_strategy is None else self.ranking_strategy,
                 distance_metric=self.distance_metric,
-                random_state=self.random_state,
+                seed=self.seed,
                 max_iter=self.max_iter,
                 tol=self.tol,
                 init=self.init,
@@ -157,7 +157,7 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
         text_field: the column of texts. A document whose text is null stays, and is a duplicate of nothing.
         embedding_field: the column of embeddings. Documents that have it already need no model; one that is made here
             is not written.
-        model_identifier: the model that makes the column, an id at the hub of Hugging Face or a folder, as
+        model: the model that makes the column, an id at the hub of Hugging Face or a folder, as
             `TextEmbedding` takes it; or
         embedder: a stage that makes it, such as an `TextEmbedding` with other settings, or one of your own.
         embedding_max_chars, model_cache_dir, hf_token: settings of the model: ``max_chars``, ``cache_dir`` and
@@ -185,7 +185,7 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
     perform_removal: bool = True
     text_field: str = "text"
     embedding_field: str = "embeddings"
-    model_identifier: str | None = None
+    model: str | None = None
     embedding_max_chars: int | None = None
     embedding_pretokenize: bool = False
     embedding_vllm_init_kwargs: dict[str, Any] | None = None
@@ -200,7 +200,7 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
     eps: float | None = 0.01
     kmeans_max_iter: int = 300
     kmeans_tol: float = 1e-4
-    kmeans_random_state: int = 42
+    seed: int = 42
     kmeans_init: Literal["k-means||", "random"] = "k-means||"
     kmeans_n_init: int | Literal["auto"] = 1
     kmeans_oversampling_factor: float = 2.0
@@ -231,8 +231,8 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
             raise PipelineError("perform_removal=True needs eps, which says what is a duplicate; give both or neither")
         if self.use_id_generator and self.id_field != CURATOR_DEDUP_ID_STR:
             raise PipelineError(f"ids are either made or in column {self.id_field!r}; leave out one of the two")
-        if self.embedder is not None and self.model_identifier is not None:
-            raise PipelineError("embedder= brings a model of its own; leave out model_identifier=, or the other one")
+        if self.embedder is not None and self.model is not None:
+            raise PipelineError("embedder= brings a model of its own; leave out model=, or the other one")
         check_extension(self.output_file_extension, self.output_filetype)
         warn_unused(
             self, "embedding_vllm_init_kwargs", "kmeans_n_init", "kmeans_oversampling_factor", "id_generator_state_file"
@@ -244,12 +244,12 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
         has_embeddings = self.embedding_field in (source.reader().columns() or ())
         if embedder is None and not has_embeddings:
             raise PipelineError(
-                f"documents have no column {self.embedding_field!r}; give model_identifier=, a model that makes it of "
+                f"documents have no column {self.embedding_field!r}; give model=, a model that makes it of "
                 f"{self.text_field!r} (NeMo Curator's is 'google/embeddinggemma-300m'), or embedder=, a stage that does"
             )
-        if self.model_identifier is not None and has_embeddings:
+        if self.model is not None and has_embeddings:
             raise PipelineError(
-                f"documents have a column {self.embedding_field!r} already; leave out model_identifier= to use it, "
+                f"documents have a column {self.embedding_field!r} already; leave out model= to use it, "
                 "or give embedding_field= another name"
             )
         return Deduplication(
@@ -261,7 +261,7 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
                 eps=self.eps,
                 which_to_keep=self.which_to_keep if self.ranking_strategy is None else self.ranking_strategy,
                 distance_metric=self.distance_metric,
-                random_state=self.kmeans_random_state,
+                seed=self.seed,
                 max_iter=self.kmeans_max_iter,
                 tol=self.kmeans_tol,
                 init=self.kmeans_init,
@@ -287,10 +287,10 @@ class TextSemanticDeduplicationWorkflow(DeduplicationWorkflow):
         )
 
     def _embedder(self) -> AnyStage | None:
-        if self.model_identifier is None:
+        if self.model is None:
             return self.embedder
         return TextEmbedding(
-            model_identifier=self.model_identifier,
+            model=self.model,
             text_field=self.text_field,
             embedding_field=self.embedding_field,
             cache_dir=self.model_cache_dir,

@@ -26,7 +26,7 @@ def test_an_embedded_cluster_takes_what_this_process_may_use() -> None:
     cluster = LocalCluster()
     assert cluster.n_workers == CPU_COUNT
     assert cluster.n_workers * cluster.memory_limit <= MEMORY_LIMIT
-    assert LocalCluster(cpu_share=1e-6).n_workers == 1
+    assert LocalCluster(cpu_fraction=1e-6).n_workers == 1
 
 
 def test_workers_are_processes_of_one_thread(cluster: LocalCluster) -> None:

@@ -40,7 +40,7 @@ GERMAN = "Hallo.\n```\nprint('Hello.')\n```\n  Guten Tag!\n42"
 
 
 def asked(endpoint: Endpoint) -> Any:
-    return dcurate.llm.AsyncOpenAIClient(base_url=endpoint.url, base_delay=0.01)
+    return dcurate.llm.AsyncOpenAIClient(base_url=endpoint.url, base_delay_s=0.01)
 
 
 def run(stages: list[Any], **columns: Any) -> list[dict[str, Any]]:
@@ -164,7 +164,7 @@ class Busy(AsyncLLMClient):
     """A client of a person's own that fails at first."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(max_retries=2, base_delay=0.0)
+        super().__init__(max_retries=2, base_delay=0.0)  # type: ignore[call-arg]
         self.error, self.calls = error, 0
 
     def setup(self) -> None:

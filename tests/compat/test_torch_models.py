@@ -87,9 +87,7 @@ def test_rows_are_cut_and_padded_at_the_side_that_is_asked_for(padding_side: str
 def test_finemath_scores_the_middle_and_puts_it_in_the_place_of_the_text(client: RayClient, scorer: str) -> None:
     frame = run([FineMathClassifier(model_identifier=scorer, center_crop_chars=5, sort_by_length=True)])
     assert list(frame.text) == ["xt with se", "short", "iddling le", ""]
-    ours = dcurate.Pipeline(
-        "ours", stages=[dcurate.models.FineMathClassifier(model_identifier=scorer, center_crop_chars=5)]
-    )
+    ours = dcurate.Pipeline("ours", stages=[dcurate.models.FineMathClassifier(model=scorer, center_crop_chars=5)])
     given = dcurate.DocumentBatch(data=pd.DataFrame({"text": TEXTS}))
     batch: Any = next(iter(ours.run(dcurate.InlineExecutor(), initial_tasks=[given])))
     expected = batch.to_pandas()

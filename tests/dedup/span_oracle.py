@@ -77,7 +77,7 @@ class Rule:
     unit: str = "line"
     span: int = 1
     normalize: tuple[str, ...] = ()
-    min_characters: int = 0
+    min_chars: int = 0
     min_words: int = 0
     max_copies: int = 1
     keep: str = "first"
@@ -101,7 +101,7 @@ class Rule:
         found = []
         for first in range(len(units) - self.span + 1):
             own = units[first : first + self.span]
-            enough = sum(len(unit[2]) for unit in own) >= self.min_characters
+            enough = sum(len(unit[2]) for unit in own) >= self.min_chars
             if enough and sum(len(unit[2].split()) for unit in own) >= self.min_words:
                 found.append((own[0][0], own[-1][1], tuple(unit[3] for unit in own)))
         return found

@@ -27,12 +27,12 @@ MODULES = [
 #: What a filter must be given, where the page shows no default.
 GIVEN: dict[str, dict[str, Any]] = {
     "GeneralCommentToCodeFilter": {"language": "text/x-c"},
-    "PerExtensionFilter": {"lang": "python", "extension": "py"},
+    "PerExtensionFilter": {"language": "python", "extension": "py"},
     "SubstringFilter": {"substring": "a", "position": "any"},
-    "TokenizerFertilityFilter": {"path_to_tokenizer": "a.model"},
-    "TokenCountFilter": {"hf_model_name": "a.json"},
-    "FastTextQualityFilter": {"model_path": "a.bin"},
-    "FastTextLanguageFilter": {"model_path": "a.bin"},
+    "TokenizerFertilityFilter": {"tokenizer": "a.model"},
+    "TokenCountFilter": {"tokenizer": "a.json"},
+    "FastTextQualityFilter": {"model": "a.bin"},
+    "FastTextLanguageFilter": {"model": "a.bin"},
 }
 
 

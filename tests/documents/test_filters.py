@@ -14,8 +14,8 @@ CASES = [
     (PageCountFilter(2, 3), "n_pages", [1, 2, 3, 4], [2, 3]),
     (CharactersPerPageFilter(), "characters_per_page", [0.0, 49.9, 50.0, 4_000.0], [50.0, 4_000.0]),
     (BrokenTextFilter(), "broken_share", [0.0, 0.1, 0.11, 1.0], [0.0, 0.1]),
-    (BrokenTextFilter(max_broken_share=1.0), "broken_share", [0.0, 1.0], [0.0, 1.0]),
-    (ScannedFilter(max_scanned_share=0.5), "scanned_share", [0.0, 0.5, 0.51, 1.0], [0.0, 0.5]),
+    (BrokenTextFilter(max_broken_ratio=1.0), "broken_share", [0.0, 1.0], [0.0, 1.0]),
+    (ScannedFilter(max_scanned_ratio=0.5), "scanned_share", [0.0, 0.5, 0.51, 1.0], [0.0, 0.5]),
 ]
 
 

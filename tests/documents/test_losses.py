@@ -64,7 +64,7 @@ PDF = {
     "end": Case(pdf()[:-90], 1),
     "pages": Case(pdf([WORDS, "Another page.", "A third."]), 2, {"max_pages": 1}),
     "unreadable pages": Case(unreadable(), 1),
-    "characters": Case(pages_of([shown("a" * 500, 20, 700, 1)]), 400, {"max_characters_per_page": 100}),
+    "characters": Case(pages_of([shown("a" * 500, 20, 700, 1)]), 400, {"max_chars_per_page": 100}),
     "turned characters": Case(
         pages_of([shown("Text.", 50, 700) + b"BT /F 9 Tf 1 1 -1 1 30 300 Tm (stamp) Tj ET"]), 5
     ),
@@ -129,7 +129,7 @@ def test_losses_of_a_run_are_in_its_report_and_a_notice(tmp_path: Path) -> None:
         "losses",
         stages=[
             PdfReader(str(tmp_path / "in"), files_per_partition=1),
-            PdfExtract(max_characters_per_page=100),
+            PdfExtract(max_chars_per_page=100),
             JsonlWriter(str(tmp_path / "out")),
         ],
     )

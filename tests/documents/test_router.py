@@ -130,7 +130,7 @@ def test_documents_go_by_the_share_of_their_pages() -> None:
     (row,) = NeedsOcr().process(batch).to_arrow().to_pylist()
     assert [page["route"] for page in row["pages"]] == ["text", "ocr"]
     assert (row["id"], row["route"], row["ocr_share"]) == (7, "ocr", 0.5)
-    (row,) = NeedsOcr(max_share=0.5).process(batch).to_arrow().to_pylist()
+    (row,) = NeedsOcr(max_ratio=0.5).process(batch).to_arrow().to_pylist()
     assert row["route"] == "text"
     with pytest.raises(PipelineError, match="otherwise='text' is none of"):
         NeedsOcr(otherwise="text")

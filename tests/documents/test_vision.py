@@ -45,8 +45,8 @@ def read(stage: ProcessingStage, given: DocumentBatch) -> dict:
 
 
 def stage(endpoint: Endpoint, **options) -> VisionExtract:
-    client = AsyncOpenAIClient(base_url=endpoint.url, base_delay=0.01, max_retries=1)
-    return VisionExtract(client=client, model_name="made-up", **options)
+    client = AsyncOpenAIClient(base_url=endpoint.url, base_delay_s=0.01, max_retries=1)
+    return VisionExtract(client=client, model="made-up", **options)
 
 
 def test_pages_of_the_route_take_their_place_in_the_text(endpoint: Endpoint) -> None:

@@ -84,7 +84,7 @@ def test_a_source_written_for_nemo_curator_runs_and_what_it_loses_is_reported(
 def test_columns_are_known_before_anything_is_fetched(web: Files, tmp_path: Path) -> None:
     web.content = {"/a.jsonl": b""}
     pipeline = Pipeline(
-        "p", stages=[source(web, tmp_path, add_filename_column="from"), JsonlWriter("out", fields=["title"])]
+        "p", stages=[source(web, tmp_path, add_filename_field="from"), JsonlWriter("out", fields=["title"])]
     )
     with pytest.raises(PipelineError, match="'title'.*'id', 'text', 'from'"):
         pipeline.run(InlineExecutor())
@@ -111,7 +111,7 @@ def test_a_run_can_be_made_to_end_at_the_first_file_or_record_that_is_lost(web: 
 def test_limits_hold_for_files_and_for_rows_of_each(web: Files, tmp_path: Path) -> None:
     record = [{"id": n, "raw": "text" if n else "x"} for n in range(5)]
     web.content = {f"/{name}.jsonl": lines(*record) for name in "abc"}
-    run(source(web, tmp_path, url_limit=2, record_limit=2, add_filename_column=False), tmp_path)
+    run(source(web, tmp_path, url_limit=2, record_limit=2, add_filename_field=False), tmp_path)
     assert [one["id"] for one in rows(tmp_path)] == [1, 2, 1, 2]
     assert web.starts("/c.jsonl") == []
 

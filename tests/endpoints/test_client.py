@@ -32,7 +32,9 @@ PLAIN = GenerationConfig()
 
 
 def client(endpoint: Endpoint, **settings: Any) -> AsyncOpenAIClient:
-    return AsyncOpenAIClient(**{"base_url": endpoint.url, "base_delay": 0.01, "max_concurrent_requests": 4, **settings})
+    return AsyncOpenAIClient(
+        **{"base_url": endpoint.url, "base_delay_s": 0.01, "max_concurrent_requests": 4, **settings}
+    )
 
 
 def asked(of: AsyncLLMClient, *questions: Any) -> list[Any]:
@@ -118,13 +120,13 @@ def test_what_may_go_better_is_asked_again(endpoint: Endpoint, fault: dict[str, 
 
 def test_a_request_that_hangs_is_given_up_and_sent_again(endpoint: Endpoint) -> None:
     endpoint.behave(faults=[{"kind": "hang"}])
-    assert ask(client(endpoint, timeout=2.0)).retries == 1
+    assert ask(client(endpoint, timeout_s=2.0)).retries == 1
 
 
 def test_the_timeout_is_that_of_the_whole_request_however_often_a_byte_arrives(endpoint: Endpoint) -> None:
     endpoint.behave(faults=[{"kind": "trickle"}])
-    with pytest.raises(RequestError, match="no answer within timeout=1 s") as raised:
-        ask(client(endpoint, timeout=1.0, max_retries=0))
+    with pytest.raises(RequestError, match="no answer within timeout_s=1") as raised:
+        ask(client(endpoint, timeout_s=1.0, max_retries=0))
     assert raised.value.reason == "timeout"
 
 
@@ -240,7 +242,7 @@ def test_text_that_is_not_unicode_is_asked_about_all_the_same(endpoint: Endpoint
 
 
 def forms(of: AsyncLLMClient) -> list[Callable[[], object]]:
-    stage = Generate(prompt="{text}", output_field="said", client=of, model_name="made-up")
+    stage = Generate(prompt="{text}", output_field="said", client=of, model="made-up")
     return [
         lambda: repr(of),
         lambda: repr(stage),
@@ -279,7 +281,7 @@ def test_openai_is_not_asked_without_a_key(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_new_key_or_address_does_not_make_another_pipeline(endpoint: Endpoint) -> None:
     stages = [
-        Generate(prompt="{text}", output_field="said", client=one, model_name="made-up")
+        Generate(prompt="{text}", output_field="said", client=one, model="made-up")
         for one in (client(endpoint, api_key="a"), client(endpoint, api_key="b", base_url="http://elsewhere/v1"))
     ]
     assert fingerprint(stages[:1]) == fingerprint(stages[1:])
@@ -300,7 +302,7 @@ def test_what_was_opened_does_not_travel(endpoint: Endpoint) -> None:
         ({"base_url": "localhost:8000"}, "base_url='localhost:8000' is not a URL"),
         ({"base_url": "http://me:secret@host/v1"}, "base_url holds a password"),
         ({"max_concurrent_requests": 0}, "max_concurrent_requests=0 must be at least 1"),
-        ({"timeout": 0}, "timeout=0 must be above zero"),
+        ({"timeout_s": 0}, "timeout_s=0 must be above zero"),
         ({"requests_per_minute": -1}, "requests_per_minute=-1 must be above zero"),
     ],
 )
@@ -372,7 +374,7 @@ class Waiting(LLMClient):
 
 
 def test_a_client_of_ones_own_is_asked_again_after_a_broken_connection() -> None:
-    answer = ask(Flaky(base_delay=0.01))
+    answer = ask(Flaky(base_delay_s=0.01))
     assert (answer.texts, answer.retries) == (("HELLO",), 1)
 
 

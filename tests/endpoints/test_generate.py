@@ -45,12 +45,14 @@ SCORE = {"score": {"type": "integer", "minimum": 1, "maximum": 5}, "why": {"type
 
 
 def client(endpoint: Endpoint, **settings: Any) -> AsyncOpenAIClient:
-    return AsyncOpenAIClient(**{"base_url": endpoint.url, "base_delay": 0.01, "max_concurrent_requests": 4, **settings})
+    return AsyncOpenAIClient(
+        **{"base_url": endpoint.url, "base_delay_s": 0.01, "max_concurrent_requests": 4, **settings}
+    )
 
 
 def said(endpoint: Endpoint, **settings: Any) -> Generate:
     """A stage that echoes texts."""
-    plain = {"prompt": "{text}", "output_field": "said", "client": client(endpoint), "model_name": "made-up"}
+    plain = {"prompt": "{text}", "output_field": "said", "client": client(endpoint), "model": "made-up"}
     return Generate(**{**plain, **settings})
 
 
@@ -147,7 +149,7 @@ def test_an_unknown_column_is_refused_when_the_pipeline_is_built(endpoint: Endpo
     ("settings", "sentence"),
     [
         ({"client": None}, "client=None is not a client; pass an AsyncOpenAIClient"),
-        ({"model_name": ""}, "model_name= must name the model"),
+        ({"model": ""}, "model= must name the model"),
         ({"prompt": ""}, "prompt= is empty"),
         ({"prompt": "{"}, "the prompt '{' cannot be read .*; write {{ and }} for braces"),
         ({"prompt": "{0}"}, "has {} without a name"),
@@ -237,7 +239,7 @@ def test_rows_that_are_refused_end_no_run_once_there_was_an_answer(endpoint: End
 
 def test_a_model_may_be_named_without_its_tag(endpoint: Endpoint) -> None:
     endpoint.behave(models=["llama:latest"])
-    assert column(run(said(endpoint, model_name="llama", startup_s=0), texts("a"))) == ["echo: a"]
+    assert column(run(said(endpoint, model="llama", startup_s=0), texts("a"))) == ["echo: a"]
 
 
 # JSON
@@ -298,7 +300,7 @@ def test_a_recipe_may_ask_a_model(endpoint: Endpoint, tmp_path: Path) -> None:
               prompt: "Rate {{text}}"
               schema: {{score: {{type: integer, minimum: 1, maximum: 5}}}}
               client: {{AsyncOpenAIClient: {{base_url: "{endpoint.url}", max_concurrent_requests: 2}}}}
-              model_name: made-up
+              model: made-up
         """
     )
     result = load_recipe(tmp_path / "recipe.yaml").pipeline.run(InlineExecutor())
@@ -345,7 +347,7 @@ def test_another_model_or_setting_is_another_question(endpoint: Endpoint, tmp_pa
     keeps = client(endpoint, cache=str(tmp_path))
     settings: Sequence[dict[str, Any]] = [
         {},
-        {"model_name": "other"},
+        {"model": "other"},
         {"generation_config": GenerationConfig(temperature=0.5)},
         {"prompt": "{text}!"},
     ]
@@ -361,7 +363,7 @@ from dcurate.llm import Generate
 from dcurate.llm import AsyncOpenAIClient
 url, folder, resume = sys.argv[1], sys.argv[2], len(sys.argv) > 3
 client = AsyncOpenAIClient(4, base_url=url, cache=folder + "/answers")
-stage = Generate(prompt="{text}", output_field="said", client=client, model_name="made-up")
+stage = Generate(prompt="{text}", output_field="said", client=client, model="made-up")
 stages = [JsonlReader(folder + "/in", files_per_partition=1), stage, JsonlWriter(folder + "/out")]
 Pipeline("test", stages=stages).run(InlineExecutor(), resume=resume)
 """
@@ -434,7 +436,7 @@ def test_it_runs_where_an_event_loop_runs_already(endpoint: Endpoint) -> None:
 
 
 def test_a_slot_waits_for_an_endpoint_that_is_starting(endpoint: Endpoint) -> None:
-    asker = BatchClient(client(endpoint, base_url="http://127.0.0.1:9/v1", timeout=1))
+    asker = BatchClient(client(endpoint, base_url="http://127.0.0.1:9/v1", timeout_s=1))
     with pytest.raises(
         ResourceError, match="the endpoint cannot be reached after 0.6 s: http.*; start it, or check base_url="
     ):
@@ -446,7 +448,7 @@ def test_a_slot_waits_for_an_endpoint_that_is_starting(endpoint: Endpoint) -> No
 def test_a_model_that_is_not_there_is_told_before_the_first_row(endpoint: Endpoint) -> None:
     endpoint.behave(models=["llama", "mistral"])
     with pytest.raises(PipelineError, match="the endpoint has no model 'lama'; did you mean 'llama'"):
-        run(said(endpoint, model_name="lama", startup_s=0), texts("a"))
+        run(said(endpoint, model="lama", startup_s=0), texts("a"))
     assert endpoint.seen.requests == 0
 
 

@@ -89,13 +89,13 @@ def hostile() -> Iterator[Hostile]:
 
 
 def client(server: Hostile) -> AsyncOpenAIClient:
-    return AsyncOpenAIClient(base_url=server.url, api_key="sk-hostile", max_retries=0, base_delay=0.0, timeout=60)
+    return AsyncOpenAIClient(base_url=server.url, api_key="sk-hostile", max_retries=0, base_delay_s=0.0, timeout_s=60)
 
 
 def generated(server: Hostile, **settings: Any) -> DocumentBatch:
     """The rows "good" and "bad", and what was answered to them."""
     stage = Generate(
-        **{"client": client(server), "model_name": "m", "prompt": "{text}", "output_field": "answer", **settings}
+        **{"client": client(server), "model": "m", "prompt": "{text}", "output_field": "answer", **settings}
     )
     return processed(stage)
 
@@ -238,7 +238,7 @@ def test_a_pause_that_is_not_a_time_is_not_believed(pause: str, seconds: float |
 def test_counts_of_tokens_that_are_none_cost_nothing(hostile: Hostile) -> None:
     behave(hostile, {**GOOD, "usage": {"prompt_tokens": -5, "completion_tokens": 1e308}})
     asks = AsyncOpenAIClient(base_url=hostile.url, api_key="sk", prices={"m": (1.0, 1.0)})
-    stage = Generate(client=asks, model_name="m", prompt="{text}", output_field="answer")
+    stage = Generate(client=asks, model="m", prompt="{text}", output_field="answer")
     stage.setup()
     try:
         stage.process(DocumentBatch(data=pa.table({"text": ["bad"]})))
@@ -361,6 +361,6 @@ def test_an_error_that_repeats_the_key_shows_no_part_of_it(hostile: Hostile, sta
         base_url=hostile.url, api_key="sk-hostile", default_headers={"X-Mine": "hunter2-of-a-header"}, max_retries=0
     )
     with pytest.raises((RequestError, ResourceError)) as caught:
-        processed(Generate(client=asks, model_name="m", prompt="{text}", output_field="a", on_error="raise"))
+        processed(Generate(client=asks, model="m", prompt="{text}", output_field="a", on_error="raise"))
     assert "sk-h" not in str(caught.value)
     assert "hunter2" not in str(caught.value)

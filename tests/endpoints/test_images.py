@@ -24,9 +24,9 @@ REF = "https://example.org/a.png"
 
 
 def caption(endpoint: Endpoint, **settings: Any) -> Generate:
-    client = AsyncOpenAIClient(base_url=endpoint.url, base_delay=0.01)
+    client = AsyncOpenAIClient(base_url=endpoint.url, base_delay_s=0.01)
     plain = {"prompt": "Describe it.", "output_field": "caption", "images_field": "image"}
-    return Generate(**{**plain, "client": client, "model_name": "made-up", **settings})
+    return Generate(**{**plain, "client": client, "model": "made-up", **settings})
 
 
 def run(stage: Generate, table: pa.Table) -> Any:

@@ -76,7 +76,7 @@ SHOWN: dict[Any, dict[str, tuple[str, str]]] = {
         "n_workers": (CLUSTERS, "test_a_closed_cluster_leaves_no_process"),
         "memory_limit": (HERE, "test_a_local_cluster_limits"),
         "gpus": (CLUSTERS, "test_where_nvml_finds_no_gpu"),
-        "cpu_share": (CLUSTERS, "test_an_embedded_cluster_takes"),
+        "cpu_fraction": (CLUSTERS, "test_an_embedded_cluster_takes"),
         "dashboard": (HERE, "test_a_local_cluster_limits"),
         "simulate_gpus": (CLUSTERS, "test_simulated_gpus_have_workers"),
         "simulated_gpu_memory_gb": (CLUSTERS, "test_simulated_gpus_have_workers"),

@@ -25,11 +25,11 @@ pytestmark = pytest.mark.cluster
 
 
 def client(endpoint: Endpoint, **settings: Any) -> AsyncOpenAIClient:
-    return AsyncOpenAIClient(**{"base_url": endpoint.url, "base_delay": 0.01, **settings})
+    return AsyncOpenAIClient(**{"base_url": endpoint.url, "base_delay_s": 0.01, **settings})
 
 
 def embed(endpoint: Endpoint, **settings: Any) -> EndpointEmbedding:
-    return EndpointEmbedding(**{"client": client(endpoint), "model_name": "made-up", **settings})
+    return EndpointEmbedding(**{"client": client(endpoint), "model": "made-up", **settings})
 
 
 def run(stage: Any, *batches: dict[str, Any], executor: Any = None) -> Any:
@@ -100,7 +100,7 @@ def found(*entities: tuple[str, str]) -> str:
 
 
 def pii(endpoint: Endpoint, **settings: Any) -> LLMPii:
-    return LLMPii(client=client(endpoint), model_name="made-up", **settings)
+    return LLMPii(client=client(endpoint), model="made-up", **settings)
 
 
 def test_what_a_model_finds_is_replaced_and_nothing_else(endpoint: Endpoint) -> None:
@@ -137,7 +137,7 @@ def test_questions_that_the_text_does_not_answer_are_dropped(endpoint: Endpoint)
         ]
     )
     rows = {"text": ["t", "t", "t"], "question": ["good", "bad", "odd"]}
-    stage = FilterByAnswerability(client=client(endpoint), model_name="made-up", send_schema=False)
+    stage = FilterByAnswerability(client=client(endpoint), model="made-up", send_schema=False)
     result = run(stage, rows)
     assert column(result, "question") == ["good"]
     stats = result.report.stages[-1]

@@ -38,7 +38,7 @@ class Words:
 
 
 def client(endpoint: Endpoint) -> AsyncOpenAIClient:
-    return AsyncOpenAIClient(base_url=endpoint.url, base_delay=0.01, max_concurrent_requests=8)
+    return AsyncOpenAIClient(base_url=endpoint.url, base_delay_s=0.01, max_concurrent_requests=8)
 
 
 def documents(**columns: list[Any]) -> DocumentBatch:
@@ -62,7 +62,7 @@ def samples(endpoint: Endpoint, **settings: Any) -> SyntheticQA:
         "prompt": "A question in {language}.",
         "languages": ["Hindi", "Dutch", "Thai"],
         "client": client(endpoint),
-        "model_name": "made-up",
+        "model": "made-up",
         "num_samples": 130,
     }
     return SyntheticQA(**{**plain, **settings})
@@ -110,7 +110,7 @@ def test_a_stage_asks_about_the_document_and_keeps_the_answer_in_its_column(
     endpoint: Endpoint, stage: type[Generate], name: str, output: str
 ) -> None:
     endpoint.behave(replies=[["{of} the sea", "an answer"]])
-    one = stage(client=client(endpoint), model_name="made-up")
+    one = stage(client=client(endpoint), model="made-up")
     assert (one.name, one.output_field, one.input_field) == (name, output, "text")
     assert column(run(one, batch=documents(text=["a text {of} the sea"])), output) == ["an answer"]
     assert [each["role"] for each in endpoint.seen.bodies[0]["messages"]] == ["system", "user"]
@@ -222,7 +222,7 @@ def test_a_column_of_tokens_needs_the_size_of_the_model(endpoint: Endpoint) -> N
 
 
 def test_a_configuration_may_be_a_mapping(endpoint: Endpoint) -> None:
-    stage = Distill(client=client(endpoint), model_name="made-up", generation_config={"max_tokens": 5})
+    stage = Distill(client=client(endpoint), model="made-up", generation_config={"max_tokens": 5})
     run(stage, batch=documents(text=["a"]))
     assert endpoint.seen.bodies[0]["max_tokens"] == 5
     assert GenerationConfig.of(stage.generation_config).samples == 1

@@ -27,8 +27,8 @@ WORDS = [
 
 
 def translation(endpoint: Endpoint, **settings: Any) -> Translate:
-    client = AsyncOpenAIClient(base_url=endpoint.url, base_delay=0.01)
-    plain = {"source_lang": "en", "target_lang": "de", "client": client, "model_name": "made-up"}
+    client = AsyncOpenAIClient(base_url=endpoint.url, base_delay_s=0.01)
+    plain = {"source_language": "en", "target_language": "de", "client": client, "model": "made-up"}
     return Translate(**{**plain, **settings})
 
 
@@ -59,7 +59,7 @@ def test_lines_are_translated_and_all_else_stays(endpoint: Endpoint, cluster: Lo
 
 def test_the_model_is_told_both_languages_by_name(endpoint: Endpoint) -> None:
     endpoint.behave(replies=WORDS)
-    run(translation(endpoint, target_lang="pt-BR"), text=["Hello."])
+    run(translation(endpoint, target_language="pt-BR"), text=["Hello."])
     prompt = endpoint.seen.bodies[0]["messages"][-1]["content"]
     assert "English text below into Portuguese" in prompt
     assert prompt.endswith("English: Hello.")
@@ -157,7 +157,9 @@ def test_marks_go_into_the_metadata_if_asked_to(endpoint: Endpoint) -> None:
 def test_translations_of_others_are_judged(endpoint: Endpoint) -> None:
     endpoint.behave(replies=JUDGED)
     client = AsyncOpenAIClient(base_url=endpoint.url)
-    stage = FilterByFaith(client=client, model_name="made-up", source_lang="en", target_lang="de", filter_enabled=False)
+    stage = FilterByFaith(
+        client=client, model="made-up", source_language="en", target_language="de", filter_enabled=False
+    )
     found = rows(run(stage, text=["Hello.", "Good day!"], translated_text=["Hallo.", "Guten Tag!"]))
     assert [row["faith_avg"] for row in found] == [4.0, 1.0]
 
@@ -165,7 +167,7 @@ def test_translations_of_others_are_judged(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"source_lang": " "}, "source_lang= must name a language"),
+        ({"source_language": " "}, "source_language= must name a language"),
         ({"output_mode": "row"}, "output_mode='row' is unknown; did you mean 'raw'"),
         ({"segmentation_mode": "words"}, "segmentation_mode='words' is unknown"),
         ({"backend_type": "google"}, "backend_type='google' is not supported, only 'llm'"),

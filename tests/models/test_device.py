@@ -164,7 +164,7 @@ def _fail() -> None:
 def test_a_model_is_gone_from_memory_when_the_last_slot_lets_go_of_it(encoders: dict[str, Path]) -> None:
     stage = Encode(str(encoders["bert"]))
     stage.setup()
-    model = weakref.ref(stage.model)
+    model = weakref.ref(stage.module)
     assert model() is not None
     stage.teardown()
     assert model() is None

@@ -94,14 +94,14 @@ def test_published_classifiers_stay_on_the_gpu(published: Published) -> None:
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_the_guard_of_instructions_stays_on_the_gpu(published: Published) -> None:
-    names: Any = {"base_model_identifier": published.llama, "adapter_identifier": published.adapter}
+    names: Any = {"base_model": published.llama, "adapter_identifier": published.adapter}
     check(lambda: InstructionDataGuardModel(published.guard, **names), {"probability": ((2,), torch.float32)})
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("is_beginning_shared", [True, False])
 def test_the_answers_of_aegis_are_generated_on_the_gpu(published: Published, is_beginning_shared: bool) -> None:
-    stage = RunAegis(published.adapter, base_model_identifier=published.llama)
+    stage = RunAegis(published.adapter, base_model=published.llama)
     stage.setup(WorkerMetadata("here/0"))
     known = len(stage._prefix.tokens)
     lengths = known + 9, known + 4

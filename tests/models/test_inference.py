@@ -60,7 +60,7 @@ def test_each_row_gets_what_transformers_says_of_it_alone(architecture: str, cla
     scores, label = columns(stage.process(batch), "scores", "label")
     with torch.inference_mode():
         said = [
-            stage.model(input_ids=torch.tensor([row])).logits[0].numpy()
+            stage.module(input_ids=torch.tensor([row])).logits[0].numpy()
             for row in batch.to_arrow()["input_ids"].to_pylist()
         ]
     assert np.allclose(scores, said, atol=1e-5)
@@ -187,7 +187,7 @@ def test_memory_that_runs_out_halves_batches_and_changes_no_row(classifiers: dic
     cramped = ready(ClassifyInLittleMemory(str(classifiers["bert"]), room=160))
     expected, found = roomy.process(batch), cramped.process(batch)
     assert np.allclose(*columns(expected, "scores"), *columns(found, "scores"), atol=1e-5)  # type: ignore[arg-type, misc]
-    calls = cramped.model.calls
+    calls = cramped.module.calls
     failed = [shape for shape in calls if shape[0] * shape[1] > 160]
     assert failed
     assert sum(rows for rows, longest in calls if rows * longest <= 160) == 60
@@ -209,9 +209,9 @@ def test_a_row_that_alone_is_too_much_says_so(classifiers: dict[str, Path]) -> N
 
 def test_slots_of_a_process_share_the_weights_and_the_last_frees_them(bert: Path) -> None:
     first, second = (ready(Encode(str(bert), max_seq_length=8)) for _ in range(2))
-    assert first.model is second.model
+    assert first.module is second.module
     other = ready(Encode(str(bert), max_seq_length=9))
-    assert other.model is not first.model
+    assert other.module is not first.module
     key = first._key
     first.teardown()
     assert SHARED.holders(key) == 1
@@ -240,14 +240,14 @@ def test_slots_that_share_a_model_run_at_the_same_time_and_do_not_mix_rows(bert:
 
 def test_a_model_that_keeps_state_is_loaded_for_each_slot(classifiers: dict[str, Path]) -> None:
     first, second = (ready(ClassifyInLittleMemory(str(classifiers["bert"]))) for _ in range(2))
-    assert first.model is not second.model
+    assert first.module is not second.module
     first.teardown()
     second.teardown()
 
 
 def test_a_model_is_ready_for_inference(bert: Path) -> None:
     stage = ready(Encode(str(bert)))
-    assert not stage.model.training
+    assert not stage.module.training
     stage.teardown()
 
 
@@ -288,8 +288,8 @@ def test_a_slot_computes_with_its_cpus_in_its_precision(bert: Path, cpus: float,
 
 def test_weights_in_16_bits_leave_positions_as_exact_as_they_were(encoders: dict[str, Path]) -> None:
     stage = ready(Encode(str(encoders["llama"]), autocast="bf16", device="cpu"))
-    assert {weight.dtype for weight in stage.model.parameters()} == {torch.bfloat16}
-    assert {buffer.dtype for buffer in stage.model.buffers()} == {torch.float32}
+    assert {weight.dtype for weight in stage.module.parameters()} == {torch.bfloat16}
+    assert {buffer.dtype for buffer in stage.module.buffers()} == {torch.float32}
     stage.teardown()
 
 

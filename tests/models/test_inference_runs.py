@@ -32,7 +32,7 @@ def written(folder: Path, texts: list[str]) -> Path:
 
 
 def pipeline(source: Path, target: Path, model: str, cache: Path | None = None) -> Pipeline:
-    said: Any = {"model_identifier": model, "cache_dir": cache and str(cache)}
+    said: Any = {"model": model, "cache_dir": cache and str(cache)}
     stages: list[AnyStage] = [JsonlReader(str(source), files_per_partition=1), Tokenize(**said), Classify(**said)]
     return Pipeline("classify", stages=[*stages, ParquetWriter(str(target))])
 

@@ -87,11 +87,11 @@ def test_settings_are_what_decides_the_rows_and_the_token_shows_nowhere(bert: Pa
         model_inference_batch_size=3,
     )
     assert plain.settings() == moved.settings()
-    assert {"model_identifier", "revision", "max_seq_length", "autocast"} <= set(plain.settings())
+    assert {"model", "revision", "max_seq_length", "autocast"} <= set(plain.settings())
     assert "hf_secret" not in repr(moved) + repr(moved.settings())
     loaded = Classify(str(bert))
     loaded.setup()
-    assert loaded.settings() == Classify(loaded.model_identifier).settings()
+    assert loaded.settings() == Classify(loaded.model).settings()
     assert len(pickle.dumps(loaded)) < 2000
     assert pickle.loads(pickle.dumps(loaded)) == loaded
     loaded.teardown()

@@ -276,7 +276,7 @@ class OwnTokenizer(PreTrainedTokenizer):
 def test_settings_are_what_decides_the_tokens_and_the_token_shows_nowhere(classifiers: dict[str, Path]) -> None:
     stage = Tokenize("org/tiny", cache_dir="/there", hf_token="hf_secret", max_chars=9, revision="v1")
     said = stage.settings()
-    assert {"model_identifier", "revision", "max_chars", "max_seq_length", "text_field"} <= set(said)
+    assert {"model", "revision", "max_chars", "max_seq_length", "text_field"} <= set(said)
     assert "hf_secret" not in repr(stage) + repr(said)
     assert said == Tokenize("org/tiny", max_chars=9, revision="v1").settings()
     loaded = ready(classifiers["bert"])

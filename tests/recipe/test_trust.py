@@ -123,8 +123,8 @@ NAMES = [
 ARGUMENTS = [
     {"SequenceClassifier": {"model": "m", "trust_remote_code": True}},
     {"SequenceClassifier": {"model": "m", "trust_remote_code": "yes"}},
-    {"Tokenize": {"model_identifier": "m", "transformers_init_kwargs": {"trust_remote_code": True}}},
-    {"TextEmbedding": {"model_identifier": "m", "transformers_init_kwargs": {"weights_only": False}}},
+    {"Tokenize": {"model": "m", "transformers_init_kwargs": {"trust_remote_code": True}}},
+    {"TextEmbedding": {"model": "m", "transformers_init_kwargs": {"weights_only": False}}},
     {"ScoreFilter": {"filter_obj": {"TokenCountFilter": {"transformers_init_kwargs": {"trust_remote_code": True}}}}},
     {"TokenWriter": {"path": "out", "tokenizer": "m", "transformers_init_kwargs": {"trust_remote_code": True}}},
     {"CountPii": {"recognizer": {"SpacyRecognizer": {"model": "./pipeline"}}}},
@@ -146,7 +146,7 @@ ARGUMENTS = [
     {"Generate": {"client": {"OpenAIClient": {"base_url": "http://thief.example\\@127.0.0.1/v1"}}}},
     {"Generate": {"client": {"OpenAIClient": {"base_url": "http://127.0.0.1\\@thief.example/v1"}}}},
     {"Generate": {"client": {"OpenAIClient": {"base_url": "http://a@127.0.0.1/v1"}}}},
-    {"Tokenize": {"model_identifier": "m", "tokenizer_kwargs": {"mirror": "http://thief.example"}}},
+    {"Tokenize": {"model": "m", "tokenizer_kwargs": {"mirror": "http://thief.example"}}},
 ]
 
 THIEF = "http://thief.example"
@@ -242,7 +242,7 @@ def test_options_of_stores_that_name_no_address_need_no_trust(load):
     [reader] = load([{"JsonlReader": {"file_paths": "s3://b/a", "storage_options": options}}]).pipeline.stages
     assert reader.storage_options == options
     schema = {"endpoint": {"type": "string"}, "mirror": {"type": "string"}}
-    load([{"Generate": {"prompt": "{text}", "model_name": "m", "schema": schema, "client": {"OpenAIClient": {}}}}])
+    load([{"Generate": {"prompt": "{text}", "model": "m", "schema": schema, "client": {"OpenAIClient": {}}}}])
     stage = {"JsonlReader": {"file_paths": "hf://a/b", "storage_options": {"endpoint": THIEF}}}
     assert load([stage], trust=True).pipeline.stages[0].storage_options == {"endpoint": THIEF}
 
@@ -321,8 +321,8 @@ def test_what_reads_and_writes_what_it_names_needs_no_trust(load):
             },
             {"dcurate:ScoreFilter": {"filter_obj": {"dcurate.text.filters.words:WordCountFilter": {"min_words": 1}}}},
             {"CountPii": {"recognizer": {"SpacyRecognizer": {"model": "en_core_web_sm"}}}},
-            {"Generate": {"prompt": "{text}", "model_name": "m", "output_field": "a", "client": client}},
-            {"Generate": {"prompt": "{text}", "model_name": "m", "output_field": "b", "client": paid}},
+            {"Generate": {"prompt": "{text}", "model": "m", "output_field": "a", "client": client}},
+            {"Generate": {"prompt": "{text}", "model": "m", "output_field": "b", "client": paid}},
             {"Modify": {"modifier_fn": {"PiiModifier": {}}}},
             {"fineweb": None},
             {"JsonlWriter": {"path": "out"}},

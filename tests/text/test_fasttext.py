@@ -101,7 +101,7 @@ def test_a_text_that_the_model_is_certain_of_always_stays() -> None:
 def test_a_language_matches_in_any_case_and_with_any_script_unless_one_is_named(
     score: str, lang: str | None, kept: bool
 ) -> None:
-    assert FastTextLanguageFilter(LANGUAGES, lang=lang).keep_document(score) is kept
+    assert FastTextLanguageFilter(LANGUAGES, language=lang).keep_document(score) is kept
 
 
 @pytest.mark.parametrize("score", [0.9, None, "__import__('os').getpid()", "[1]", "['a', 'b']", "(", "\x00"])
@@ -114,7 +114,7 @@ def test_what_is_not_a_score_is_refused_and_never_run(score: object) -> None:
 def test_a_model_that_is_not_there_is_named_before_any_document_is_scored(
     rule: type[FastTextLanguageFilter], tmp_path: Path
 ) -> None:
-    with pytest.raises(PipelineError, match=f"{rule.__name__}: no model_path"):
+    with pytest.raises(PipelineError, match=f"{rule.__name__}: no model"):
         rule()
     with pytest.raises(DataError, match=r"no fastText model at '.*gone.bin'; put it there on every host"):
         ScoreFilter(rule(tmp_path / "gone.bin")).setup_on_node()

@@ -178,13 +178,13 @@ OTHER_MODIFIERS = [dcurate.text.MarkdownRemover(), PiiModifier(), dcurate.text.U
 
 WORDS = [
     dcurate.text.CommonEnglishWordsFilter(),
-    dcurate.text.LongWordFilter(lang="en"),
-    dcurate.text.MeanWordLengthFilter(lang="en"),
-    dcurate.text.RepeatingDuplicateNGramsFilter(lang="en"),
-    dcurate.text.RepeatingTopNGramsFilter(lang="en"),
-    dcurate.text.SymbolsToWordsFilter(lang="en"),
-    dcurate.text.WordCountFilter(lang="en"),
-    dcurate.text.WordsWithoutAlphabetsFilter(lang="en"),
+    dcurate.text.LongWordFilter(language="en"),
+    dcurate.text.MeanWordLengthFilter(language="en"),
+    dcurate.text.RepeatingDuplicateNGramsFilter(language="en"),
+    dcurate.text.RepeatingTopNGramsFilter(language="en"),
+    dcurate.text.SymbolsToWordsFilter(language="en"),
+    dcurate.text.WordCountFilter(language="en"),
+    dcurate.text.WordsWithoutAlphabetsFilter(language="en"),
 ]
 OTHERS = [
     dcurate.text.C4BadWordsFilter(["a", "a lorem", "..", "1"]),

@@ -21,8 +21,8 @@ LINES = measures.Lines(segments.Cut(segments.NEWLINE, trimmed=False, stripped=Fa
 #: What filters need that have fields without a default.
 NEEDED: dict[str, dict[str, Any]] = {
     "C4BadWordsFilter": {"words": ["bad"]},
-    "FastTextLanguageFilter": {"model_path": "model.bin"},
-    "FastTextQualityFilter": {"model_path": "model.bin"},
+    "FastTextLanguageFilter": {"model": "model.bin"},
+    "FastTextQualityFilter": {"model": "model.bin"},
     "GeneralCommentToCodeFilter": {"language": "text/x-python"},
     "GopherBulletsFilter": {"lines": LINES},
     "GopherDuplicateLinesFilter": {"lines": LINES},
@@ -30,9 +30,9 @@ NEEDED: dict[str, dict[str, Any]] = {
     "GopherDuplicateNgramsFilter": {"n": 5, "max_ratio": 0.1, "grams": GRAMS},
     "GopherTopNgramFilter": {"n": 2, "max_ratio": 0.1, "grams": GRAMS},
     "NumberRangeFilter": {"column": "n", "min_value": 1, "max_value": 2},
-    "PerExtensionFilter": {"lang": "python", "extension": "py"},
-    "TokenCountFilter": {"hf_model_name": "model"},
-    "TokenizerFertilityFilter": {"path_to_tokenizer": "code.model"},
+    "PerExtensionFilter": {"language": "python", "extension": "py"},
+    "TokenCountFilter": {"tokenizer": "model"},
+    "TokenizerFertilityFilter": {"tokenizer": "code.model"},
 }
 
 

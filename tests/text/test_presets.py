@@ -177,7 +177,7 @@ def test_nemo_curators_filters_are_those_of_its_recipes(recipe, preset):
     stages = load_recipe(recipe, {"input": "in"}).pipeline.stages[1:-1]
     written = [rule for stage in stages for rule in stage.filters]
     assert [type(rule) for rule in preset] == [type(rule) for rule in written]
-    assert [replace(rule, lang="en") if hasattr(rule, "lang") else rule for rule in preset] == written
+    assert [replace(rule, language="en") if hasattr(rule, "language") else rule for rule in preset] == written
 
 
 @pytest.mark.parametrize("make", [lambda: gopher("gofer"), lambda: c4("tfds")])  # type: ignore[arg-type]

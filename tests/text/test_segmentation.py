@@ -98,17 +98,20 @@ def rules(lang: str) -> list[tuple[SignalFilter, Callable[[str, list[str]], floa
     """Each filter, and what it must score for a text and its words."""
     symbols = lambda words: sum(bool(word.strip()) and is_symbol(word) for word in words)  # noqa: E731
     return [
-        (WordCountFilter(lang=lang), lambda _, words: len(words)),
-        (MeanWordLengthFilter(lang=lang), lambda _, words: share(sum(map(len, words)), len(words), 0.0)),
-        (LongWordFilter(lang=lang), lambda _, words: max(map(len, words), default=1001)),
-        (SymbolsToWordsFilter(lang=lang), lambda _, words: share(symbols(words), len(words), 1.0)),
+        (WordCountFilter(language=lang), lambda _, words: len(words)),
+        (MeanWordLengthFilter(language=lang), lambda _, words: share(sum(map(len, words)), len(words), 0.0)),
+        (LongWordFilter(language=lang), lambda _, words: max(map(len, words), default=1001)),
+        (SymbolsToWordsFilter(language=lang), lambda _, words: share(symbols(words), len(words), 1.0)),
         (
-            WordsWithoutAlphabetsFilter(lang=lang),
+            WordsWithoutAlphabetsFilter(language=lang),
             lambda _, words: share(sum(map(bool, map(ALPHABETIC.search, words))), len(words), 0.0),
         ),
-        *((RepeatingTopNGramsFilter(n, lang=lang), lambda t, words, n=n: top_ngram(t, words, n)) for n in (1, 2, 3)),
         *(
-            (RepeatingDuplicateNGramsFilter(n, lang=lang), lambda t, words, n=n: duplicate_ngrams(t, n, words))
+            (RepeatingTopNGramsFilter(n, language=lang), lambda t, words, n=n: top_ngram(t, words, n))
+            for n in (1, 2, 3)
+        ),
+        *(
+            (RepeatingDuplicateNGramsFilter(n, language=lang), lambda t, words, n=n: duplicate_ngrams(t, n, words))
             for n in (1, 2, 5)
         ),
     ]
@@ -169,7 +172,7 @@ JIEBA = {
 @pytest.mark.parametrize("text", JIEBA)
 def test_chinese_words_are_those_of_jieba_whitespace_included(text: str) -> None:
     assert splitter("zh")(text) == JIEBA[text]
-    assert WordCountFilter(lang="zh").score_document(f" {text}\n") == len(JIEBA[text])
+    assert WordCountFilter(language="zh").score_document(f" {text}\n") == len(JIEBA[text])
 
 
 @given(texts("ja"))
@@ -199,16 +202,16 @@ def test_a_run_without_end_is_split_in_a_moment(lang: str, run: str) -> None:
 
 
 def test_in_any_other_language_words_are_what_whitespace_separates() -> None:
-    assert WordCountFilter(lang="xx").score_document("안녕 하세요 中文") == 3
+    assert WordCountFilter(language="xx").score_document("안녕 하세요 中文") == 3
 
 
 def test_whitespace_that_counts_as_a_word_is_no_symbol_and_has_no_letter() -> None:
-    assert SymbolsToWordsFilter(lang="zh").score_document("中文 中文\n...") == 1 / 5
-    assert WordsWithoutAlphabetsFilter(lang="zh").score_document("中文 中文") == 2 / 3
+    assert SymbolsToWordsFilter(language="zh").score_document("中文 中文\n...") == 1 / 5
+    assert WordsWithoutAlphabetsFilter(language="zh").score_document("中文 中文") == 2 / 3
 
 
 def test_the_top_ngram_of_words_without_spaces_between_them_is_removed_as_it_stands() -> None:
-    assert RepeatingTopNGramsFilter(n=2, lang="zh").score_document("中文分词，中文分词。") == 8 / 10
+    assert RepeatingTopNGramsFilter(n=2, language="zh").score_document("中文分词，中文分词。") == 8 / 10
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -234,8 +237,8 @@ def test_one_pass_over_several_languages_keeps_what_the_filters_keep_in_turn() -
     documents = ["中文分词，中文分词。", "one two three", "日本語のテストです。日本語のテストです。", ""]
     table = pa.table({"text": documents})
     stages = [
-        ScoreFilter(WordCountFilter(2, 9, lang="zh"), score_field="zh"),
-        ScoreFilter(RepeatingDuplicateNGramsFilter(3, 0.6, lang="ja"), score_field="ja"),
+        ScoreFilter(WordCountFilter(2, 9, language="zh"), score_field="zh"),
+        ScoreFilter(RepeatingDuplicateNGramsFilter(3, 0.6, language="ja"), score_field="ja"),
         ScoreFilter(WordCountFilter(0, 9), score_field="en"),
     ]
     merged = stages[0].fuse_with(stages[1])
@@ -252,8 +255,8 @@ def test_one_pass_over_several_languages_keeps_what_the_filters_keep_in_turn() -
 
 @pytest.mark.parametrize("lang", LANGS)
 def test_a_filter_that_needs_a_dictionary_is_not_light_and_others_are(lang: str) -> None:
-    assert not ScoreFilter(WordCountFilter(lang=lang)).cheap_setup
-    assert ScoreFilter(WordCountFilter(lang="fr")).cheap_setup
+    assert not ScoreFilter(WordCountFilter(language=lang)).cheap_setup
+    assert ScoreFilter(WordCountFilter(language="fr")).cheap_setup
 
 
 def test_a_library_that_is_not_installed_is_named_with_what_brings_it() -> None:

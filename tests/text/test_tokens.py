@@ -74,16 +74,16 @@ def test_a_text_of_no_pieces_is_dropped(pieces: Path) -> None:
 def test_tokens_are_counted_with_those_at_the_ends(text: str, words: Path) -> None:
     tokenizer = Tokenizer.from_file(str(words / "tokenizer.json"))
     count = len(tokenizer.encode(encodable(text)).ids)
-    assert TokenCountFilter(hf_model_name=str(words / "tokenizer.json")).score_document(text) == count >= 2
+    assert TokenCountFilter(tokenizer=str(words / "tokenizer.json")).score_document(text) == count >= 2
     assert TokenCountFilter(tokenizer).score_document(text) == count
 
 
 def test_a_folder_of_transformers_counts_as_its_file_does(words: Path) -> None:
-    rule = TokenCountFilter(hf_model_name=str(words), transformers_init_kwargs={"use_fast": True})
+    rule = TokenCountFilter(tokenizer=str(words), transformers_init_kwargs={"use_fast": True})
     rule.model_check_or_download()
     rule.load_tokenizer()
     for text in (*PROSE, "", "\ud800"):
-        expected = TokenCountFilter(hf_model_name=str(words / "tokenizer.json")).score_document(text)
+        expected = TokenCountFilter(tokenizer=str(words / "tokenizer.json")).score_document(text)
         assert rule.score_document(text) == expected
     assert TokenCountFilter(rule._loaded).score_document("") == 2
 
@@ -97,7 +97,7 @@ def test_a_text_is_kept_by_its_number_of_tokens_ends_included() -> None:
 def test_tokens_are_counted_in_a_pipeline(words: Path, pieces: Path) -> None:
     stage = ScoreFilter(
         [
-            TokenCountFilter(hf_model_name=str(words / "tokenizer.json"), min_tokens=3),
+            TokenCountFilter(tokenizer=str(words / "tokenizer.json"), min_tokens=3),
             TokenizerFertilityFilter(str(pieces), 1),
         ],
         score_field=["tokens", "fertility"],
@@ -113,7 +113,7 @@ def test_tokens_are_counted_in_a_pipeline(words: Path, pieces: Path) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda words, pieces: TokenCountFilter(hf_model_name=str(words / "tokenizer.json")),
+        lambda words, pieces: TokenCountFilter(tokenizer=str(words / "tokenizer.json")),
         lambda words, pieces: TokenizerFertilityFilter(str(pieces)),
     ],
 )
@@ -131,11 +131,10 @@ def test_what_is_loaded_does_not_travel(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (TokenizerFertilityFilter, "path_to_tokenizer must name a SentencePiece model"),
-        (TokenCountFilter, "give either a tokenizer or an hf_model_name"),
-        (lambda: TokenCountFilter(Tokenizer(models.BPE()), "gpt2"), "give either a tokenizer or an hf_model_name"),
+        (TokenizerFertilityFilter, "tokenizer must name a SentencePiece model"),
+        (TokenCountFilter, "tokenizer must name a model or a file"),
         (
-            lambda: TokenCountFilter(hf_model_name="a", transformers_init_kwargs={"local_files_only": True}),
+            lambda: TokenCountFilter(tokenizer="a", transformers_init_kwargs={"local_files_only": True}),
             "local_files_only is set by dcurate",
         ),
     ],
@@ -151,9 +150,9 @@ def test_a_tokenizer_that_is_not_there_or_is_none_is_an_error_that_names_it(tmp_
     with pytest.raises(DataError, match=f"{broken}' is not a SentencePiece model"):
         TokenizerFertilityFilter(str(broken)).load_tokenizer()
     with pytest.raises(DataError, match=f"{broken}' is not a Hugging Face tokenizer file"):
-        TokenCountFilter(hf_model_name=str(broken)).load_tokenizer()
+        TokenCountFilter(tokenizer=str(broken)).load_tokenizer()
     for missing in ("no.model", "no.json", "tokenizer.jsn", "no.tiktoken"):
-        rule = TokenCountFilter(hf_model_name=str(tmp_path / missing))
+        rule = TokenCountFilter(tokenizer=str(tmp_path / missing))
         for load in (rule.load_tokenizer, rule.model_check_or_download):
             with pytest.raises(DataError, match=f"there is no such file or folder as '{tmp_path / missing}'"):
                 load()
@@ -163,15 +162,15 @@ def test_a_tokenizer_that_is_not_there_or_is_none_is_an_error_that_names_it(tmp_
 
 def test_a_folder_without_a_tokenizer_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"no tokenizer '{tmp_path}' on this host"):
-        TokenCountFilter(hf_model_name=str(tmp_path)).load_tokenizer()
+        TokenCountFilter(tokenizer=str(tmp_path)).load_tokenizer()
 
 
 @pytest.mark.parametrize(
     ("package", "rule", "extra"),
     [
         ("sentencepiece", TokenizerFertilityFilter("a.model"), "tokens"),
-        ("tokenizers", TokenCountFilter(hf_model_name="a.json"), "tokens"),
-        ("transformers", TokenCountFilter(hf_model_name="a"), "models"),
+        ("tokenizers", TokenCountFilter(tokenizer="a.json"), "tokens"),
+        ("transformers", TokenCountFilter(tokenizer="a"), "models"),
     ],
 )
 def test_a_package_that_is_not_installed_is_named_with_its_extra(
@@ -186,4 +185,4 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
 
 
 def test_a_secret_is_not_printed() -> None:
-    assert "hf_secret" not in repr(TokenCountFilter(hf_model_name="a", hf_token="hf_secret"))
+    assert "hf_secret" not in repr(TokenCountFilter(tokenizer="a", hf_token="hf_secret"))

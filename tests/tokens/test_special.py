@@ -238,7 +238,7 @@ def test_every_stage_and_command_that_tokenises_has_the_setting(made: Any, tmp_p
         mixture = Mixture({"all": Source(source, weight=1)}, budget, tokenizer, special_in_text=value)  # type: ignore[arg-type]
         nemo = MegatronTokenizerWriter(
             str(tmp_path / value),
-            model_identifier=tokenizer,
+            tokenizer=tokenizer,
             append_eod=True,
             special_in_text=value,  # type: ignore[arg-type]
         )

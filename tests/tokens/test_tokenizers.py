@@ -138,7 +138,7 @@ def test_a_folder_of_transformers_is_loaded_by_its_tokenizer_json(tokenizer: str
 
 def test_the_filter_of_token_counts_takes_the_same_files(tokenizer: str, pieces: Path, ranks: Path) -> None:
     for path in (tokenizer, pieces, ranks):
-        counted = TokenCountFilter(hf_model_name=str(path))
+        counted = TokenCountFilter(tokenizer=str(path))
         assert counted.score_document("the café of") == len(of(path).encode(["the café of"])[0])
 
 

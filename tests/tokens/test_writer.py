@@ -291,11 +291,11 @@ def test_shards_that_mean_something_else_are_not_added(
 def test_the_writer_of_nemo_curator_writes_the_same(tokenizer: str, tmp_path: Path) -> None:
     documents = texts(20)
     source = write(tmp_path / "in", rows_of(documents))
-    run(source, MegatronTokenizerWriter(str(tmp_path / "plain"), model_identifier=tokenizer))
-    run(source, MegatronTokenizerWriter(str(tmp_path / "eod"), model_identifier=tokenizer, append_eod=True))
+    run(source, MegatronTokenizerWriter(str(tmp_path / "plain"), tokenizer=tokenizer))
+    run(source, MegatronTokenizerWriter(str(tmp_path / "eod"), tokenizer=tokenizer, append_eod=True))
     assert read_tokens(tmp_path / "plain", "megatron") == expected(tokenizer, documents, eos=False)
     assert read_tokens(tmp_path / "eod", "megatron") == expected(tokenizer, documents)
-    with pytest.raises(PipelineError, match="model_identifier must name a tokenizer"):
+    with pytest.raises(PipelineError, match="tokenizer must name a tokenizer"):
         MegatronTokenizerWriter("out")
     with pytest.raises(PipelineError, match="give hf_token= to the stage"):
-        MegatronTokenizerWriter("out", model_identifier="gpt2", transformers_init_kwargs={"token": "x"})
+        MegatronTokenizerWriter("out", tokenizer="gpt2", transformers_init_kwargs={"token": "x"})

@@ -137,7 +137,7 @@ def test_the_live_view_has_a_bar_a_line_per_operator_and_the_latest_notes(state)
 
 def test_lines_of_json_say_how_the_run_stands_and_what_is_new():
     file = io.StringIO()
-    progress = JsonProgress(file, interval=1.0)
+    progress = JsonProgress(file, interval_s=1.0)
     decided = Decided(101.2, "write", 1, 2, "write is what others wait for: 2 slots")
     for event in [*EVENTS[:3], decided, *EVENTS[3:], RunEnded(103.0, "stage 'write' failed")]:
         progress.on_event(event)
@@ -155,7 +155,7 @@ def test_lines_of_json_say_how_the_run_stands_and_what_is_new():
 
 def test_off_a_terminal_lines_come_by_the_clock_and_one_at_the_end():
     console = Console(file=io.StringIO())
-    progress = Progress(console, interval=0.05)
+    progress = Progress(console, interval_s=0.05)
     began = time.monotonic()
     for event in EVENTS:
         progress.on_event(event)

@@ -73,7 +73,7 @@ def watched(folder: Path, lines: io.StringIO) -> tuple[RunResult, str, RunResult
         JsonlWriter(str(folder / "out")),
     ]
     with LocalCluster(n_workers=1, gpus=False, dashboard=True) as cluster:
-        observers = [Progress(Console(file=lines), interval=0.2)]
+        observers = [Progress(Console(file=lines), interval_s=0.2)]
         result = Pipeline("rounds", stages=stages).run(DaskExecutor(cluster=cluster), observers=observers)
         assert cluster.dashboard_link is not None
         told = get(cluster.dashboard_link.replace("/curation", "/metrics"))

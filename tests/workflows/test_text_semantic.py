@@ -54,7 +54,7 @@ def workflow(
         source,
         str(output),
         perform_removal=removes,
-        model_identifier=model,
+        model=model,
         n_clusters=1,
         eps=eps,
         input_filetype="jsonl",
@@ -113,15 +113,15 @@ def test_a_run_that_was_stopped_embeds_only_what_it_had_not(source: str, tmp_pat
 def test_embeddings_that_are_there_are_not_made_again_unasked(tmp_path: Path, tiny: str) -> None:
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"text": ["a"], "embeddings": [[1.0, 0.0]]}), tmp_path / "in" / "a.parquet")
-    asked = TextSemanticDeduplicationWorkflow(str(tmp_path / "in"), str(tmp_path / "out"), model_identifier=tiny)
-    with pytest.raises(PipelineError, match="have a column 'embeddings' already; leave out model_identifier="):
+    asked = TextSemanticDeduplicationWorkflow(str(tmp_path / "in"), str(tmp_path / "out"), model=tiny)
+    with pytest.raises(PipelineError, match="have a column 'embeddings' already; leave out model="):
         asked.run(INLINE)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_model_and_another_stage_that_embeds_exclude_each_other(source: str, tmp_path: Path, tiny: str) -> None:
     with pytest.raises(PipelineError, match="embedder= brings a model of its own"):
-        TextSemanticDeduplicationWorkflow(source, "out", model_identifier=tiny, embedder=TextEmbedding())
+        TextSemanticDeduplicationWorkflow(source, "out", model=tiny, embedder=TextEmbedding())
 
 
 def test_a_model_that_cannot_be_had_is_named(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -303,7 +303,7 @@ def test_ids_of_documents_that_mean_the_same_are_listed_with_the_most_similar_on
 
 def test_without_embeddings_and_what_makes_them_nothing_runs(source: str, tmp_path: Path, embedded: str) -> None:
     output = str(tmp_path / "out")
-    with pytest.raises(PipelineError, match="no column 'embeddings'; give model_identifier=, a model that makes it"):
+    with pytest.raises(PipelineError, match="no column 'embeddings'; give model=, a model that makes it"):
         TextSemanticDeduplicationWorkflow(source, output, input_filetype="jsonl").run(INLINE)
     assert not Path(output).exists()
     TextSemanticDeduplicationWorkflow(embedded, output, n_clusters=4, perform_removal=False).run(INLINE)

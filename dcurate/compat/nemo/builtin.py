@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -11,7 +12,7 @@ import dcurate
 import dcurate.download
 import dcurate.text
 from dcurate.compat.nemo.bridge import restored
-from dcurate.compat.nemo.earlier import CLASSIFIERS, earlier_names
+from dcurate.compat.nemo.earlier import ARGUMENTS, CLASSIFIERS, earlier_names
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.names import native_name
 from dcurate.compat.nemo.stages import HOW_IT_RUNS, StageMethods, changed_stage
@@ -70,9 +71,12 @@ def __getattr__(name: str) -> Any:
         if native is None:
             raise AttributeError(name)
         base = find_public(native)
-        if not (isinstance(base, type) and issubclass(base, ours.Stage)):
-            raise AttributeError(f"{name} is not a stage")
-        _made[name] = built_in(base, __name__, name)
+        if not isinstance(base, type):
+            raise AttributeError(f"{name} is not a class")
+        made = built_in(base, __name__, name) if issubclass(base, ours.Stage) else with_nemo_arguments(base)
+        if made is base:
+            raise AttributeError(f"{name} is dcurate's own")
+        _made[name] = made
     return _made[name]
 
 
@@ -93,7 +97,16 @@ def built_in(base: type[Any], module: str, name: str | None = None) -> type[Any]
         name or base.__name__, (BuiltIn, base), {"__module__": module, "__doc__": base.__doc__, "name": base.name}
     )
     _raise_as_nemo(made)
-    return earlier_names(**CLASSIFIERS)(made)  # type: ignore[no-any-return]
+    return earlier_names(**CLASSIFIERS, **ARGUMENTS)(made)  # type: ignore[no-any-return]
+
+
+def with_nemo_arguments(base: type[Any]) -> type[Any]:
+    """A subclass of a class of dcurate that takes NeMo Curator's names of arguments; the class if it has the same."""
+    parameters = inspect.signature(base).parameters
+    if not any(old not in parameters and new in parameters for old, new in ARGUMENTS.items()):
+        return base
+    made = type(base.__name__, (base,), {"__module__": __name__, "__doc__": base.__doc__})
+    return earlier_names(**ARGUMENTS)(made)  # type: ignore[no-any-return]
 
 
 def _raise_as_nemo(made: Any) -> None:

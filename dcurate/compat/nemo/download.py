@@ -426,7 +426,7 @@ def _take(stage: DocumentDownloadExtractStage, base: Any, max_calls: int | None 
     """Make a stage of the parts of dcurate's."""
     parts = (base.url_generator, base.downloader, base.iterator, base.extractor)
     DocumentDownloadExtractStage.__init__(
-        stage, *parts, base.url_limit, base.record_limit, base.add_filename_column, max_calls
+        stage, *parts, base.url_limit, base.record_limit, base.add_filename_field, max_calls
     )
     stage.name = base.name
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import dcurate
 import dcurate.llm
+from dcurate.compat.nemo.earlier import ARGUMENTS, earlier_names
 from dcurate.endpoints.batch_client import BatchClient
 from dcurate.endpoints.config import Answer, GenerationConfig, Messages, Question, Request
 from dcurate.endpoints.errors import RequestError
@@ -17,6 +18,7 @@ _RATE = ("429", "rate")
 _CONNECTION = ("connection", "readerror", "brokenresourceerror")
 
 
+@earlier_names(**ARGUMENTS)
 class AsyncLLMClient(dcurate.llm.AsyncLLMClient):
     """dcurate's base of clients; any error that reads like a rate limit or a lost connection is retried, too.
 

@@ -12,6 +12,7 @@ import pandas as pd
 import dcurate
 import dcurate.llm
 from dcurate.compat.nemo import builtin
+from dcurate.compat.nemo.earlier import ARGUMENTS, earlier_names
 from dcurate.compat.nemo.llm_client import AsksModel, GivenClient
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask
@@ -68,10 +69,13 @@ class BaseSyntheticStage(_GenerateStage):  # type: ignore[misc]
     """
 
     name: str = "NemotronCCBaseStage"
+    model_name: str | None = None
 
     def __post_init__(self) -> None:
+        model = vars(self).get("model") or self.model_name
+        self.model = self.model_name = model
         self.is_async_client = isinstance(self.client, dcurate.llm.AsyncLLMClient)
-        if self.prompt and self.output_field and self.client is not None and self.model_name:
+        if self.prompt and self.output_field and self.client is not None and self.model:
             super().__post_init__()
 
     def inputs(self) -> Spec:
@@ -106,7 +110,7 @@ class BaseSyntheticStage(_GenerateStage):  # type: ignore[misc]
         columns = {name: values(table, name) for name in table.column_names}
         for row in range(table.num_rows):
             messages = self._messages({name: column[row] for name, column in columns.items()})
-            yield Request(messages, str(self.model_name), config)
+            yield Request(messages, str(self.model), config)
 
     @property
     def _prompts(self) -> tuple[Any, Any]:
@@ -127,22 +131,27 @@ class BaseSyntheticStage(_GenerateStage):  # type: ignore[misc]
         return response[0] if response else ""
 
 
+@earlier_names(**ARGUMENTS)
 class WikipediaParaphrasingStage(nemotron_cc.WikipediaParaphrase, BaseSyntheticStage):  # type: ignore[misc]
     """Rewrite texts in the style of an encyclopedia."""
 
 
+@earlier_names(**ARGUMENTS)
 class DiverseQAStage(nemotron_cc.DiverseQA, BaseSyntheticStage):  # type: ignore[misc]
     """Generate questions of several kinds about a text, with their answers."""
 
 
+@earlier_names(**ARGUMENTS)
 class DistillStage(nemotron_cc.Distill, BaseSyntheticStage):  # type: ignore[misc]
     """Generate a condensed version of a text."""
 
 
+@earlier_names(**ARGUMENTS)
 class ExtractKnowledgeStage(nemotron_cc.ExtractKnowledge, BaseSyntheticStage):  # type: ignore[misc]
     """Extract the knowledge in a text, rewritten as a passage."""
 
 
+@earlier_names(**ARGUMENTS)
 class KnowledgeListStage(nemotron_cc.KnowledgeList, BaseSyntheticStage):  # type: ignore[misc]
     """Extract the facts in a text, as a list."""
 

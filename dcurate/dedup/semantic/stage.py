@@ -43,7 +43,7 @@ class SemanticDuplicates(SearchForDuplicates):
             text, ``Highest("score")``, ``Lowest("perplexity")``, ``Preferred("source", ["books", "web"])``, or a list
             of such rules, of which later ones break ties. Remaining ties go to the first in the source.
         distance_metric: distance to the centroid that ``"hard"`` and ``"easy"`` mean, ``"cosine"`` or ``"l2"``.
-        random_state: seed of the sample, of the seeds of k-means, and of ``"random"``.
+        seed: seed of the sample, of the seeds of k-means, and of ``"random"``.
         max_iter: steps of k-means at most.
         tol: k-means ends when the mean square of the movement of centroids is at most this share of the mean squared
             distance of rows to their centroids.
@@ -81,7 +81,7 @@ class SemanticDuplicates(SearchForDuplicates):
     eps: float | None = 0.01
     which_to_keep: str | Keep | Sequence[Keep] = "hard"
     distance_metric: str = "cosine"
-    random_state: int = 42
+    seed: int = 42
     max_iter: int = 300
     tol: float = 1e-4
     init: str = "k-means||"
@@ -103,8 +103,8 @@ class SemanticDuplicates(SearchForDuplicates):
         parse_bytes(self.blocksize, f"{self.name}: blocksize")
         for setting in ("n_clusters", "max_iter", "max_samples_per_batch", "pairwise_batch_size"):
             _check_count(self.name, setting, getattr(self, setting))
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, int) or self.random_state < 0:
-            raise PipelineError(f"{self.name}: random_state={self.random_state!r} must be a whole number, 0 or more")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise PipelineError(f"{self.name}: seed={self.seed!r} must be a whole number, 0 or more")
         if self.init not in _INITS:
             raise PipelineError(f"{self.name}: unknown init={self.init!r}{nearest(str(self.init), _INITS)}")
         if self.eps is not None and not (_is_number(self.eps) and 0 <= self.eps < 1):
@@ -166,7 +166,7 @@ class SemanticDuplicates(SearchForDuplicates):
         )
 
     def _ranking(self) -> Ranking:
-        return ranking_of(self.which_to_keep, self.distance_metric, self.random_state, self.name)
+        return ranking_of(self.which_to_keep, self.distance_metric, self.seed, self.name)
 
     def kmeans_for(self, rows: int) -> KMeans:
         """Return how `rows` embeddings are clustered."""
@@ -176,7 +176,7 @@ class SemanticDuplicates(SearchForDuplicates):
             clusters=clusters,
             rounds=self.max_iter,
             tolerance=self.tol,
-            seed=self.random_state,
+            seed=self.seed,
             spread_out=self.init == "k-means||",
             sample=min(rows, max(clusters, wanted)),
             block=self.max_samples_per_batch,

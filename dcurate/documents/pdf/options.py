@@ -15,7 +15,7 @@ class PdfOptions:
         password: opens an encrypted file; most files that are encrypted for their owner only need none.
         max_pages: pages to read; the others are left out, and ``n_pages`` counts them all.
         most_pages: a file that has more is refused.
-        max_characters_per_page: most characters read of a page; the text after them is left out.
+        max_chars_per_page: most characters read of a page; the text after them is left out.
         max_objects_per_page: drawings of a page to look at for tables and pictures.
         markdown: also write Markdown.
         links: also list the addresses that pages link to, and the values of form fields.
@@ -35,7 +35,7 @@ class PdfOptions:
     password: str | None = None
     max_pages: int | None = None
     most_pages: int = 100_000
-    max_characters_per_page: int = 200_000
+    max_chars_per_page: int = 200_000
     max_objects_per_page: int = 50_000
     markdown: bool = True
     links: bool = True

@@ -124,7 +124,7 @@ def read_page(document: Any, number: int, options: PdfOptions, form: Any = None)
         drawings = read_drawings(page, options.max_objects_per_page)
         if not textpage:
             return _unread(number)
-        characters = read_characters(textpage, options.max_characters_per_page)
+        characters = read_characters(textpage, options.max_chars_per_page)
         notes, beyond = notes_of(page, form) if options.forms else ([], 0)
         if notes:
             characters = with_notes(characters, notes, main_turn(characters, raw.FPDFPage_GetRotation(page)))

@@ -37,13 +37,13 @@ class DownloadArxiv(DownloadAndExtract):
     """List, download and read arXiv's archives of LaTeX sources, and extract the text of the papers.
 
     Columns: ``text``, ``id`` (as in ``hep-th/0001001`` or ``2101.00001``), ``source_id`` (the archive) and the column
-    of ``add_filename_column``. The bucket is requester-pays, so it needs AWS credentials.
+    of ``add_filename_field``. The bucket is requester-pays, so it needs AWS credentials.
 
     Args:
         download_dir: target folder of the archives.
         url_limit: maximum number of archives.
         record_limit: maximum number of papers per archive.
-        add_filename_column: whether to add the name of the archive to rows, in ``file_name`` or the column named.
+        add_filename_field: whether to add the name of the archive to rows, in ``file_name`` or the column named.
         log_frequency: accepted for compatibility; the run reports progress.
         verbose: whether to log each downloaded file.
         arxiv_prefix: address of the bucket or of a copy: ``s3://``, ``https://``, a directory.
@@ -64,7 +64,7 @@ class DownloadArxiv(DownloadAndExtract):
         download_dir: str = "./arxiv_downloads",
         url_limit: int | None = None,
         record_limit: int | None = None,
-        add_filename_column: bool | str = True,
+        add_filename_field: bool | str = True,
         log_frequency: int = 1000,
         verbose: bool = False,
         *,
@@ -80,7 +80,7 @@ class DownloadArxiv(DownloadAndExtract):
             extractor=ArxivExtractor(),
             url_limit=url_limit,
             record_limit=record_limit,
-            add_filename_column=add_filename_column,
+            add_filename_field=add_filename_field,
             on_error=on_error,
             keep_files=keep_files,
         )

@@ -33,20 +33,20 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Download the page of each row from its location in an archive.
 
     Args:
-        warc_filename_col: the column with the archive's path.
-        warc_record_offset_col: the column with the byte at which the record begins.
-        warc_record_length_col: the column with the bytes that it has, packed.
-        binary_content_col: the column for the page's bytes.
+        warc_filename_field: the column with the archive's path.
+        warc_record_offset_field: the column with the byte at which the record begins.
+        warc_record_length_field: the column with the bytes that it has, packed.
+        binary_content_field: the column for the page's bytes.
         drop_failed: whether rows whose page cannot be downloaded go to quarantine, with the reason; else they are null.
         max_workers: how many pages are fetched at a time.
-        timeout: seconds to wait for a connection, and for the next byte.
+        timeout_s: seconds to wait for a connection, and for the next byte.
         max_retries: how often a page is asked for again.
         use_s3: fetch from the bucket (needs the ``s3`` extra and credentials) instead of over HTTPS; None asks the
             environment, ``CC_USE_S3``.
         s3_bucket: name of the bucket; by default ``CC_S3_BUCKET`` of the environment, else ``"commoncrawl"``.
         s3_key_prefix: prefix removed from paths there; by default ``CC_S3_KEY_PREFIX``.
         data_prefix: address of the archives or of a copy, where ``use_s3`` is not asked for.
-        transfer: retries, rate limits and credentials; ``timeout`` and ``max_retries`` take precedence.
+        transfer: retries, rate limits and credentials; ``timeout_s`` and ``max_retries`` take precedence.
 
     Raises:
         PipelineError: ``max_workers`` below one, or a timeout or number of retries out of range.
@@ -56,13 +56,13 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
         ['warc_filename', 'warc_record_offset', 'warc_record_length']
     """
 
-    warc_filename_col: str = "warc_filename"
-    warc_record_offset_col: str = "warc_record_offset"
-    warc_record_length_col: str = "warc_record_length"
-    binary_content_col: str = "binary_content"
+    warc_filename_field: str = "warc_filename"
+    warc_record_offset_field: str = "warc_record_offset"
+    warc_record_length_field: str = "warc_record_length"
+    binary_content_field: str = "binary_content"
     drop_failed: bool = True
     max_workers: int = 16
-    timeout: float = 30
+    timeout_s: float = 30
     max_retries: int = 3
     use_s3: bool | None = None
     s3_bucket: str | None = None
@@ -75,7 +75,7 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
     def __post_init__(self) -> None:
         if self.max_workers < 1:
             raise PipelineError(f"max_workers={self.max_workers!r} must be at least 1")
-        self.transfer = replace(self.transfer, timeout_s=self.timeout, attempts=self.max_retries + 1)
+        self.transfer = replace(self.transfer, timeout_s=self.timeout_s, attempts=self.max_retries + 1)
         if self.use_s3 is None:
             self.use_s3 = os.environ.get("CC_USE_S3", "").lower() in ("1", "true", "yes")
         self.s3_bucket = self.s3_bucket or os.environ.get("CC_S3_BUCKET", "commoncrawl")
@@ -83,14 +83,14 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
             self.s3_key_prefix = os.environ.get("CC_S3_KEY_PREFIX", "")
 
     def inputs(self) -> tuple[list[str], list[str]]:
-        return [], [self.warc_filename_col, self.warc_record_offset_col, self.warc_record_length_col]
+        return [], [self.warc_filename_field, self.warc_record_offset_field, self.warc_record_length_field]
 
     def outputs(self) -> tuple[list[str], list[str]]:
-        return [], [self.binary_content_col]
+        return [], [self.binary_content_field]
 
     def settings(self) -> dict[str, Any]:
         """The settings that affect the rows: not from where and how pages are downloaded."""
-        names = ("warc_filename_col", "warc_record_offset_col", "warc_record_length_col", "binary_content_col")
+        names = ("warc_filename_field", "warc_record_offset_field", "warc_record_length_field", "binary_content_field")
         return {name: getattr(self, name) for name in (*names, "drop_failed")}
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
@@ -99,7 +99,7 @@ class CommonCrawlWARCReader(ProcessingStage[DocumentBatch, DocumentBatch]):
         places = zip(*(values(table, name) for name in self.inputs()[1]), strict=True)
         with ThreadPoolExecutor(self.max_workers) as threads:
             pages = list(threads.map(self._page, places))
-        rows = with_bytes(table, self.binary_content_col, [page for page, _ in pages])
+        rows = with_bytes(table, self.binary_content_field, [page for page, _ in pages])
         failed = np.array([bool(error) for _, error in pages], dtype=bool)
         if not (self.drop_failed and failed.any()):
             return task.with_data(rows)

@@ -65,7 +65,7 @@ class DownloadCommonCrawl(DownloadAndExtract):
     """List, download and read archives of Common Crawl, and extract the text of their pages.
 
     Columns: ``url``, ``warc_id``, ``source_id`` (the archive), ``language`` (English name in capitals), ``text`` and
-    the column of ``add_filename_column``. A page that cannot be read, on which the library fails, or that crashes the
+    the column of ``add_filename_field``. A page that cannot be read, on which the library fails, or that crashes the
     process, is lost alone.
 
     Args:
@@ -80,7 +80,7 @@ class DownloadCommonCrawl(DownloadAndExtract):
         verbose: whether to log each downloaded file.
         url_limit: maximum number of archives.
         record_limit: maximum number of pages per archive.
-        add_filename_column: whether to add the name of the archive to rows, in ``file_name`` or the column named.
+        add_filename_field: whether to add the name of the archive to rows, in ``file_name`` or the column named.
         extractor_max_calls_per_worker: accepted for compatibility; processes whose memory grows are restarted
             anyway.
         data_prefix: address of the archives or of a copy: ``https://``, ``s3://``, a directory.
@@ -112,7 +112,7 @@ class DownloadCommonCrawl(DownloadAndExtract):
         verbose: bool = False,
         url_limit: int | None = None,
         record_limit: int | None = None,
-        add_filename_column: bool | str = True,
+        add_filename_field: bool | str = True,
         extractor_max_calls_per_worker: int | None = None,
         *,
         data_prefix: str = "https://data.commoncrawl.org",
@@ -137,7 +137,7 @@ class DownloadCommonCrawl(DownloadAndExtract):
             extractor=CommonCrawlHTMLExtractor(html_extraction, html_extraction_kwargs, stop_lists),
             url_limit=url_limit,
             record_limit=record_limit,
-            add_filename_column=add_filename_column,
+            add_filename_field=add_filename_field,
             extractor_max_calls_per_worker=extractor_max_calls_per_worker,
             on_error=on_error,
             keep_files=keep_files,

@@ -41,7 +41,7 @@ class DownloadWikipedia(DownloadAndExtract):
     """List, download and read the dump of a Wikipedia, and extract plain text from its articles.
 
     Columns: ``text``, ``title``, ``id``, ``url``, ``language``, ``source_id`` (the dump's file) and the column of
-    ``add_filename_column``.
+    ``add_filename_field``.
 
     Args:
         language: language of the Wikipedia, as in its address.
@@ -51,7 +51,7 @@ class DownloadWikipedia(DownloadAndExtract):
         verbose: whether to log each downloaded file.
         url_limit: maximum number of files.
         record_limit: maximum number of articles per file.
-        add_filename_column: whether to add the name of the file to rows, in ``file_name`` or the column named.
+        add_filename_field: whether to add the name of the file to rows, in ``file_name`` or the column named.
         log_frequency: accepted for compatibility; the run reports progress.
         on_error: see `DownloadAndExtract`.
         keep_files: whether to keep files after they have been read.
@@ -75,7 +75,7 @@ class DownloadWikipedia(DownloadAndExtract):
         verbose: bool = False,
         url_limit: int | None = None,
         record_limit: int | None = None,
-        add_filename_column: bool | str = True,
+        add_filename_field: bool | str = True,
         log_frequency: int = 1000,
         *,
         on_error: OnError = "quarantine",
@@ -90,7 +90,7 @@ class DownloadWikipedia(DownloadAndExtract):
             extractor=WikipediaExtractor(language),
             url_limit=url_limit,
             record_limit=record_limit,
-            add_filename_column=add_filename_column,
+            add_filename_field=add_filename_field,
             on_error=on_error,
             keep_files=keep_files,
             blocksize=blocksize,

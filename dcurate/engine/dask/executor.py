@@ -107,7 +107,7 @@ class DaskExecutor:
     def session(self) -> Iterator[DaskSession]:
         """The cluster, open for as long as the ``with`` statement lasts."""
         with scheduler_needed(), ExitStack() as stack:
-            cluster = self.cluster or LocalCluster(cpu_share=self.config.cpu_allocation_percentage)
+            cluster = self.cluster or LocalCluster(cpu_fraction=self.config.cpu_allocation_percentage)
             if not cluster.is_open:
                 stack.enter_context(cluster)
             if self.elsewhere:

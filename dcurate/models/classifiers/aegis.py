@@ -101,7 +101,7 @@ class ParseAegisResponses(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Make labels of AEGIS's answer tokens.
 
     Args:
-        model_identifier: model whose tokenizer decodes the answers.
+        model: model whose tokenizer decodes the answers.
         cache_dir, hf_token: where it comes from.
         label_field: the column for the label.
         raw_output_field: the column of tokens, which is replaced by texts, or dropped.
@@ -115,7 +115,7 @@ class ParseAegisResponses(ProcessingStage[DocumentBatch, DocumentBatch]):
         PipelineError: there is a column of labels already.
     """
 
-    model_identifier: str = LLAMA_GUARD
+    model: str = LLAMA_GUARD
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
     label_field: str = "aegis_pred"
@@ -149,7 +149,7 @@ class ParseAegisResponses(ProcessingStage[DocumentBatch, DocumentBatch]):
     @property
     def weights(self) -> Weights:
         """The weights of the tokenizer."""
-        return Weights(self.model_identifier, None, self.cache_dir, self.hf_token)
+        return Weights(self.model, None, self.cache_dir, self.hf_token)
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         self.weights.fetch("tokenizer")
@@ -187,7 +187,7 @@ class AegisClassifier(Classifier):
 
     Args:
         aegis_variant: the adapter: NVIDIA's ``...-Defensive-1.0`` or ``...-Permissive-1.0`` at the hub, or a folder.
-        base_model_identifier: the language model under it, at the hub or a folder.
+        base_model: the language model under it, at the hub or a folder.
         label_field: the column for the label.
         raw_output_field: the column for the model's answer, if it is kept.
         keep_raw_output: whether it is.
@@ -201,9 +201,9 @@ class AegisClassifier(Classifier):
         ['format_aegis_prompt', 'llamaguard_7b_tokenizer', 'aegis_ai_content_safety_llamaguard_defensive_1.0_model']
     """
 
-    model_identifier: str = field(init=False)
+    model: str = field(init=False)
     aegis_variant: str = field(default=AEGIS_VARIANTS[0], kw_only=False)
-    base_model_identifier: str = LLAMA_GUARD
+    base_model: str = LLAMA_GUARD
     label_field: str = "aegis_pred"
     raw_output_field: str = "_aegis_raw_pred"
     keep_raw_output: bool = False
@@ -214,7 +214,7 @@ class AegisClassifier(Classifier):
     max_new_tokens: int = 100
 
     def __post_init__(self) -> None:
-        self.model_identifier = self.aegis_variant
+        self.model = self.aegis_variant
         super().__post_init__()
 
     @property
@@ -226,7 +226,7 @@ class AegisClassifier(Classifier):
         return AEGIS_LABELS
 
     def before_model(self) -> list[ProcessingStage[Any, Any]]:
-        settings = {**self.tokenizer_settings(), "model_identifier": self.base_model_identifier, "revision": None}
+        settings = {**self.tokenizer_settings(), "model": self.base_model, "revision": None}
         settings |= {"max_seq_length": MAX_SEQ_LENGTH, "max_chars": None, "padding_side": "left", "unk_token": True}
         if self.aegis_prompt_field is not None:
             return [Tokenize(**{**settings, "text_field": self.aegis_prompt_field})]
@@ -237,7 +237,7 @@ class AegisClassifier(Classifier):
         return RunAegis(
             **self.model_settings(),
             max_seq_length=MAX_SEQ_LENGTH,
-            base_model_identifier=self.base_model_identifier,
+            base_model=self.base_model,
             raw_output_field=self.raw_output_field,
             max_new_tokens=self.max_new_tokens,
         )
@@ -245,7 +245,7 @@ class AegisClassifier(Classifier):
     def after_model(self) -> list[ProcessingStage[Any, Any]]:
         return [
             ParseAegisResponses(
-                model_identifier=self.base_model_identifier,
+                model=self.base_model,
                 cache_dir=self.cache_dir,
                 hf_token=self.hf_token,
                 label_field=self.label_field,
@@ -275,7 +275,7 @@ class InstructionDataGuardClassifier(Classifier):
 
     Args:
         aegis_variant: the adapter, at the hub or a folder.
-        base_model_identifier: the language model under it, at the hub or a folder.
+        base_model: the language model under it, at the hub or a folder.
         label_field: the column for whether it is poisoned: the probability is one half or more.
         score_field: the column for the probability.
 
@@ -284,9 +284,9 @@ class InstructionDataGuardClassifier(Classifier):
         ['is_poisoned', 'instruction_data_guard_poisoning_score']
     """
 
-    model_identifier: str = INSTRUCTION_DATA_GUARD_MODEL_IDENTIFIER
+    model: str = INSTRUCTION_DATA_GUARD_MODEL_IDENTIFIER
     aegis_variant: str = AEGIS_VARIANTS[0]
-    base_model_identifier: str = LLAMA_GUARD
+    base_model: str = LLAMA_GUARD
     label_field: str = "is_poisoned"
     score_field: str = "instruction_data_guard_poisoning_score"
     model_inference_batch_size: int = 64
@@ -306,7 +306,7 @@ class InstructionDataGuardClassifier(Classifier):
         return (False, True)
 
     def before_model(self) -> list[ProcessingStage[Any, Any]]:
-        settings = {**self.tokenizer_settings(), "model_identifier": self.base_model_identifier, "revision": None}
+        settings = {**self.tokenizer_settings(), "model": self.base_model, "revision": None}
         settings |= {"max_seq_length": MAX_SEQ_LENGTH, "padding_side": "left", "unk_token": True}
         return [Tokenize(**settings)]
 
@@ -314,7 +314,7 @@ class InstructionDataGuardClassifier(Classifier):
         return InstructionDataGuardModel(
             **self.model_settings(),
             max_seq_length=MAX_SEQ_LENGTH,
-            base_model_identifier=self.base_model_identifier,
+            base_model=self.base_model,
             adapter_identifier=self.aegis_variant,
             label_field=self.label_field,
             score_field=self.score_field,

@@ -68,7 +68,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
     """Base of all classifiers: a tokenizer, a model, and a filter if labels are given.
 
     Args:
-        model_identifier: an id at the Hugging Face hub, or a local folder with the same files.
+        model: an id at the Hugging Face hub, or a local folder with the same files.
         revision: a branch, tag or commit of the hub.
         cache_dir: where files of the hub are kept; by default where Hugging Face keeps them.
         hf_token: for models that ask for one.
@@ -87,7 +87,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
         PipelineError: ``filter_by`` has a label that the model does not have, or an output column already exists.
     """
 
-    model_identifier: str
+    model: str
     revision: str | None = None
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
@@ -106,7 +106,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
     hub_labels: ClassVar[Mapping[str, Sequence[Label]]] = {}
 
     def __post_init__(self) -> None:
-        self.name = named_after(self.model_identifier, "_classifier")
+        self.name = named_after(self.model, "_classifier")
         check_wanted(self.name, self.wanted, self.known_labels)
         distinct(self.name, self.model_stage().outputs()[1])
 
@@ -127,12 +127,12 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
     @property
     def known_labels(self) -> Sequence[Label] | None:
         """The labels of the model, if they are known without network access."""
-        return known_labels(self.model_identifier, self.hub_labels)
+        return known_labels(self.model, self.hub_labels)
 
     def tokenizer_settings(self) -> dict[str, Any]:
         """Arguments of the tokenizer stage from the classifier's settings."""
         return {
-            "model_identifier": self.model_identifier,
+            "model": self.model,
             "revision": self.revision,
             "cache_dir": self.cache_dir,
             "hf_token": self.hf_token,
@@ -145,7 +145,7 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
     def model_settings(self) -> dict[str, Any]:
         """Arguments of the model stage from the classifier's settings."""
         return {
-            "model_identifier": self.model_identifier,
+            "model": self.model,
             "revision": self.revision,
             "cache_dir": self.cache_dir,
             "hf_token": self.hf_token,

@@ -61,8 +61,8 @@ class FineMathClassifier(Classifier):
     filter by.
 
     Args:
-        float_score_column: the column for the score.
-        int_score_column: the column for the whole number.
+        float_score_field: the column for the score.
+        int_score_field: the column for the whole number.
         center_crop_chars: characters on each side of the middle of a text that are looked at; None or 0 for all.
         max_seq_length: tokens of a text that the model is shown.
 
@@ -72,9 +72,9 @@ class FineMathClassifier(Classifier):
         ('finemath_classifier_classifier', ['finemath_scores', 'finemath_int_scores'])
     """
 
-    model_identifier: str = "HuggingFaceTB/finemath-classifier"
-    float_score_column: str = "finemath_scores"
-    int_score_column: str = "finemath_int_scores"
+    model: str = "HuggingFaceTB/finemath-classifier"
+    float_score_field: str = "finemath_scores"
+    int_score_field: str = "finemath_int_scores"
     max_seq_length: int | None = 512
     sort_by_length: bool = True
     model_inference_batch_size: int = 1024
@@ -84,7 +84,7 @@ class FineMathClassifier(Classifier):
         if self.wanted:
             raise PipelineError(
                 "FineMathClassifier has scores and no labels to filter by; put "
-                f"Filter(lambda score: score >= 3, {self.int_score_column!r}) after it"
+                f"Filter(lambda score: score >= 3, {self.int_score_field!r}) after it"
             )
         if self.center_crop_chars is not None and self.center_crop_chars < 0:
             raise PipelineError(f"center_crop_chars={self.center_crop_chars} must not be below 0")
@@ -92,7 +92,7 @@ class FineMathClassifier(Classifier):
 
     @property
     def filtered_field(self) -> str:
-        return self.int_score_column
+        return self.int_score_field
 
     @property
     def known_labels(self) -> Sequence[Label] | None:
@@ -107,6 +107,6 @@ class FineMathClassifier(Classifier):
             **self.model_settings(),
             max_seq_length=self.max_seq_length,
             label_field=None,
-            float_score_field=self.float_score_column,
-            int_score_field=self.int_score_column,
+            float_score_field=self.float_score_field,
+            int_score_field=self.int_score_field,
         )

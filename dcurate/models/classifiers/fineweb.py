@@ -76,7 +76,7 @@ class FineWebEduClassifier(_FineWebClassifier):
         ['fineweb-edu-score-label', 'fineweb-edu-score-float', 'fineweb-edu-score-int']
     """
 
-    model_identifier: str = "HuggingFaceFW/fineweb-edu-classifier"
+    model: str = "HuggingFaceFW/fineweb-edu-classifier"
     label_field: str = "fineweb-edu-score-label"
     float_score_field: str = "fineweb-edu-score-float"
     int_score_field: str = "fineweb-edu-score-int"
@@ -91,7 +91,7 @@ class FineWebMixtralEduClassifier(_FineWebClassifier):
         1024
     """
 
-    model_identifier: str = "nvidia/nemocurator-fineweb-mixtral-edu-classifier"
+    model: str = "nvidia/nemocurator-fineweb-mixtral-edu-classifier"
     label_field: str = "fineweb-mixtral-edu-score-label"
     float_score_field: str = "fineweb-mixtral-edu-score-float"
     int_score_field: str = "fineweb-mixtral-edu-score-int"
@@ -107,7 +107,7 @@ class FineWebNemotronEduClassifier(_FineWebClassifier):
         'nemocurator_fineweb_nemotron_4_edu_classifier_classifier'
     """
 
-    model_identifier: str = "nvidia/nemocurator-fineweb-nemotron-4-edu-classifier"
+    model: str = "nvidia/nemocurator-fineweb-nemotron-4-edu-classifier"
     label_field: str = "fineweb-nemotron-edu-score-label"
     float_score_field: str = "fineweb-nemotron-edu-score-float"
     int_score_field: str = "fineweb-nemotron-edu-score-int"

@@ -42,21 +42,21 @@ _NOTHING = -1
 class RunLlamaGuard(LabellingStage):
     """Run a causal language model with a LoRA adapter.
 
-    ``model_identifier`` is the adapter.
+    ``model`` is the adapter.
 
     Args:
-        base_model_identifier: the language model, an id at the Hugging Face hub or a local folder.
+        base_model: the language model, an id at the Hugging Face hub or a local folder.
     """
 
     padding_side: Side = "left"
-    base_model_identifier: str = LLAMA_GUARD
+    base_model: str = LLAMA_GUARD
 
     half: ClassVar[str] = "bf16"
 
     @property
     def base_weights(self) -> Weights:
         """The weights of the language model."""
-        return Weights(self.base_model_identifier, None, self.cache_dir, self.hf_token, self.trust_remote_code)
+        return Weights(self.base_model, None, self.cache_dir, self.hf_token, self.trust_remote_code)
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         super().setup_on_node(node_info, worker_metadata)
@@ -136,7 +136,7 @@ class RunAegis(RunLlamaGuard):
 class InstructionDataGuardModel(RunLlamaGuard):
     """Add the probability that a text is poisoned, and whether it is at least one half.
 
-    ``model_identifier`` is the small network that looks at the state of the last token.
+    ``model`` is the small network that looks at the state of the last token.
 
     Args:
         adapter_identifier: the adapter of the language model.

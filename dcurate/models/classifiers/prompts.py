@@ -47,7 +47,7 @@ class PromptTaskComplexityModel(LabellingStage):
         return {target: logits.float() for target, logits in zip(TARGETS, outputs, strict=True)}
 
     def columns(self, collected: Mapping[str, Any]) -> dict[str, Any]:
-        return complexity(collected, self.model.scales)
+        return complexity(collected, self.module.scales)
 
 
 def tasks_of(config: Mapping[str, Any]) -> list[str]:
@@ -85,7 +85,7 @@ class PromptTaskComplexityClassifier(Classifier):
         ['prompt_complexity_score', 'task_type_1', 'task_type_2']
     """
 
-    model_identifier: str = PROMPT_TASK_COMPLEXITY_MODEL_IDENTIFIER
+    model: str = PROMPT_TASK_COMPLEXITY_MODEL_IDENTIFIER
     max_seq_length: int | None = 512
 
     hub_labels: ClassVar[Mapping[str, Sequence[Label]]] = {
@@ -111,8 +111,8 @@ class PromptTaskComplexityClassifier(Classifier):
 
     @property
     def known_labels(self) -> Sequence[Label] | None:
-        if is_model_folder(self.model_identifier):
-            return tasks_of(config_in(self.model_identifier))
+        if is_model_folder(self.model):
+            return tasks_of(config_in(self.model))
         return super().known_labels
 
     def tokenizer_settings(self) -> dict[str, Any]:

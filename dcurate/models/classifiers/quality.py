@@ -80,7 +80,7 @@ class DistributedDataClassifier(Classifier):
         max_seq_length: tokens of a text passed to the model; the tokenizer's limit by default.
 
     Examples:
-        >>> stage = DistributedDataClassifier(model_identifier="org/my-classifier", filter_by=["good"])
+        >>> stage = DistributedDataClassifier(model="org/my-classifier", filter_by=["good"])
         >>> stage.name, [inner.name for inner in stage.decompose()]
         ('my_classifier_classifier', ['my_classifier_tokenizer', 'my_classifier_model', 'filter_fn'])
     """
@@ -119,7 +119,7 @@ class QualityClassifier(DistributedDataClassifier):
         dcurate.errors.PipelineError: stage 'quality_classifier_deberta_classifier': filter_by has an ...
     """
 
-    model_identifier: str = "nvidia/quality-classifier-deberta"
+    model: str = "nvidia/quality-classifier-deberta"
     label_field: str = "quality_pred"
     max_chars: int | None = 6000
     max_seq_length: int | None = 1024
@@ -170,7 +170,7 @@ class DomainClassifier(DistributedDataClassifier):
         ['domain_pred', 'domains']
     """
 
-    model_identifier: str = "nvidia/domain-classifier"
+    model: str = "nvidia/domain-classifier"
     label_field: str = "domain_pred"
     max_chars: int | None = 2000
     max_seq_length: int | None = 512
@@ -189,7 +189,7 @@ class MultilingualDomainClassifier(DistributedDataClassifier):
         ['multilingual_domain_pred']
     """
 
-    model_identifier: str = "nvidia/multilingual-domain-classifier"
+    model: str = "nvidia/multilingual-domain-classifier"
     label_field: str = "multilingual_domain_pred"
     max_chars: int | None = 2000
     max_seq_length: int | None = 512
@@ -208,7 +208,7 @@ class ContentTypeClassifier(DistributedDataClassifier):
         ['content_pred']
     """
 
-    model_identifier: str = "nvidia/content-type-classifier-deberta"
+    model: str = "nvidia/content-type-classifier-deberta"
     label_field: str = "content_pred"
     max_chars: int | None = 6000
     max_seq_length: int | None = 1024

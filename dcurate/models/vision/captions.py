@@ -26,7 +26,7 @@ class FilterByClipScore(VisionStage):
     Untested on a GPU.
 
     Args:
-        model_identifier: an id at the Hugging Face hub, or a local folder, of a model of pictures and texts: CLIP,
+        model: an id at the Hugging Face hub, or a local folder, of a model of pictures and texts: CLIP,
             SigLIP.
         caption_field: the column of captions.
         min_score: the least cosine that is kept. It goes with the model: 0.28 is LAION-2B's for English and CLIP

@@ -31,7 +31,7 @@ class FilterInterleavedByClipScore(VisionStage):
     Untested on a GPU.
 
     Args:
-        model_identifier: an id at the Hugging Face hub, or a local folder, of a model of pictures and texts.
+        model: an id at the Hugging Face hub, or a local folder, of a model of pictures and texts.
         min_score: the least cosine with any of the texts that is kept.
         drop_invalid_rows: same setting as in `FilterInterleavedByAspectRatio`, as is ``score_field``.
         cache_dir, hf_token, model_inference_batch_size, autocast, revision, trust_remote_code, device: same settings as

@@ -36,7 +36,7 @@ class VisionStage(FileStage):
     """A stage that embeds pictures with a model of transformers; the base of these.
 
     Args:
-        model_identifier: an id at the Hugging Face hub, or a local folder: CLIP, SigLIP, DINO, ViT and others.
+        model: an id at the Hugging Face hub, or a local folder: CLIP, SigLIP, DINO, ViT and others.
         cache_dir: where files of the hub are kept.
         hf_token: for models that ask for one.
         model_inference_batch_size: pictures that the model is given at once.
@@ -48,7 +48,7 @@ class VisionStage(FileStage):
         name: name of the stage; after the model if not given.
     """
 
-    model_identifier: str = CLIP
+    model: str = CLIP
     _: KW_ONLY
     cache_dir: str | None = None
     hf_token: str | None = field(default=None, repr=False)
@@ -68,13 +68,13 @@ class VisionStage(FileStage):
     _memory: devices.MemoryShare | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.name = self.name or named_after(self.model_identifier, self.suffix)
+        self.name = self.name or named_after(self.model, self.suffix)
         if not isinstance(self.model_inference_batch_size, int) or self.model_inference_batch_size < 1:
             number = self.model_inference_batch_size
             raise PipelineError(f"stage {self.name!r}: model_inference_batch_size={number!r} must be at least 1")
         devices.check_autocast(self.name, self.autocast)
         devices.check_device(self.name, self.device)
-        if self.model_identifier == CLIP and self.revision is None:
+        if self.model == CLIP and self.revision is None:
             self.revision = CLIP_REVISION
         if type(self).resources is ProcessingStage.resources:
             self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else 0.25)
@@ -99,7 +99,7 @@ class VisionStage(FileStage):
     @property
     def weights(self) -> Weights:
         """The weights of the model."""
-        return Weights(self.model_identifier, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
+        return Weights(self.model, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
 
     def requires(self) -> dict[str, str]:
         return {"torch": "models", "PIL": "images", "simplejpeg": "images"}
@@ -220,7 +220,7 @@ class ImageEmbedding(VisionStage):
     Untested on a GPU.
 
     Args:
-        model_identifier: an id at the Hugging Face hub, or a local folder: CLIP, SigLIP, DINO, ViT and others.
+        model: an id at the Hugging Face hub, or a local folder: CLIP, SigLIP, DINO, ViT and others.
         embedding_field: the new column: lists of one length, float32.
         pooling: how the vectors of parts of a picture become one: ``"auto"`` as the model was trained; ``"cls"``,
             ``"mean"``, ``"pooler"``.

@@ -125,7 +125,7 @@ class C4BadWordsFilter(BoundedFilter):
 
     Args:
         words: the list, or the path or URL of a file of it in UTF-8, a word a line, wherever fsspec can read.
-        lang: the language of the texts, an ISO 639-1 code.
+        language: the language of the texts, an ISO 639-1 code.
         keep_fraction: share of the texts with bad words that stay all the same; which do follows from their text.
             (Those of datatrove follow from how many came before them, those of C4 from their URL.)
         seed: another one keeps others.
@@ -143,7 +143,7 @@ class C4BadWordsFilter(BoundedFilter):
     """
 
     words: str | Sequence[str]
-    lang: str = "en"
+    language: str = "en"
     keep_fraction: float = 0.0
     seed: int = 0
     allowed: Sequence[str] = ALLOWED
@@ -220,4 +220,4 @@ class C4BadWordsFilter(BoundedFilter):
         words = {line.strip() for line in lines} - {"", *self.allowed}
         if not words:
             raise PipelineError(f"C4BadWordsFilter: no word in {self.words!r}; write one word per line")
-        return _BadWords(tuple(sorted(words)), self.lang.partition("-")[0].lower() not in _UNSPACED)
+        return _BadWords(tuple(sorted(words)), self.language.partition("-")[0].lower() not in _UNSPACED)

@@ -49,7 +49,7 @@ class PerExtensionFilter(SignalFilter):
     and for that of letters. An empty text has neither.
 
     Args:
-        lang: the language, as ``c++`` or ``C#``; capitals do not matter.
+        language: the language, as ``c++`` or ``C#``; capitals do not matter.
         extension: the extension, with or without its dot; None or the empty string for files without.
         metadata_file: a table with columns language, extension, Include, Long_line_threshold, Alphanum_threshold and
             Alpha filter. ``code_meta.csv`` is the one that BigCode made for StarCoder, which comes with dcurate.
@@ -69,7 +69,7 @@ class PerExtensionFilter(SignalFilter):
         (1, 0)
     """
 
-    lang: str
+    language: str
     extension: str | None
     metadata_file: str = _BUNDLED
     limits: ExtensionLimits = field(init=False, repr=False, compare=False)
@@ -77,10 +77,12 @@ class PerExtensionFilter(SignalFilter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        lang = _SPELLED.get(self.lang.lower(), self.lang.lower().replace(" ", "-"))
+        lang = _SPELLED.get(self.language.lower(), self.language.lower().replace(" ", "-"))
         table = _table(self.metadata_file)
         if lang not in table:
-            raise PipelineError(f"{self.name}: lang={self.lang!r} is not in {self.metadata_file}{nearest(lang, table)}")
+            raise PipelineError(
+                f"{self.name}: language={self.language!r} is not in {self.metadata_file}{nearest(lang, table)}"
+            )
         limits = table[lang].get((self.extension or "").removeprefix("."), ExtensionLimits())
         object.__setattr__(self, "limits", limits)
 

@@ -22,30 +22,31 @@ _LABEL = "__label__"
 class _FastTextFilter(DocumentFilter):
     """Path and loading of the model, shared by all fastText filters."""
 
-    model_path: str | os.PathLike[str] | None
+    paths = ("model",)
+    model: str | os.PathLike[str] | None
     _model: FastTextModel | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.model_path:
-            raise PipelineError(f"{type(self).__name__}: no model_path; give the path of a fastText model (.bin, .ftz)")
+        if not self.model:
+            raise PipelineError(f"{type(self).__name__}: no model; give the path of a fastText model (.bin, .ftz)")
 
     def model_check_or_download(self) -> None:
-        if not os.path.isfile(self.model_path or ""):
+        if not os.path.isfile(self.model or ""):
             raise DataError(
-                f"{type(self).__name__}: no fastText model at {os.fspath(self.model_path or '')!r}; "
+                f"{type(self).__name__}: no fastText model at {os.fspath(self.model or '')!r}; "
                 "put it there on every host, or give the path where it is"
             )
         compile_kernels()
 
     def load_model(self) -> None:
         self.model_check_or_download()
-        vars(self)["_model"] = FastTextModel.load(os.fspath(self.model_path or ""))
+        vars(self)["_model"] = FastTextModel.load(os.fspath(self.model or ""))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_model"}
 
-    def model(self) -> FastTextModel:
+    def loaded(self) -> FastTextModel:
         """The model, loaded on first use."""
         if self._model is None:
             self.load_model()
@@ -64,13 +65,13 @@ class FastTextQualityFilter(_FastTextFilter, SignalFilter):
     generator, with other results in each run.)
 
     Args:
-        model_path: a supervised fastText model, ``.bin`` or ``.ftz``; it must be there on every host.
+        model: a supervised fastText model, ``.bin`` or ``.ftz``; it must be there on every host.
         label: the model's label of texts of high quality.
         alpha: shape of the distribution; the larger, the fewer texts with a low score stay.
         seed: another one gives other draws.
 
     Raises:
-        PipelineError: no ``model_path``, ``alpha`` not above 0, or the model has no such label.
+        PipelineError: no ``model``, ``alpha`` not above 0, or the model has no such label.
         DataError: there is no such file, or it is not a fastText model.
 
     Examples:
@@ -79,7 +80,7 @@ class FastTextQualityFilter(_FastTextFilter, SignalFilter):
         (True, 144)
     """
 
-    model_path: str | os.PathLike[str] | None = None
+    model: str | os.PathLike[str] | None = None
     label: str = "__label__hq"
     alpha: float = 3
     seed: int = 42
@@ -91,7 +92,7 @@ class FastTextQualityFilter(_FastTextFilter, SignalFilter):
             raise PipelineError(f"{self.name}: alpha={self.alpha} must be above 0")
 
     def score(self, signals: Signals) -> Scores:
-        model = self.model()
+        model = self.loaded()
         if self.label not in model.labels:
             raise PipelineError(
                 f"{self.name}: the model has no label {self.label!r}; it has {listed(sorted(model.labels))}"
@@ -129,32 +130,32 @@ class FastTextLanguageFilter(_FastTextFilter):
     The score is a text, ``[probability, label]``, such as ``"[0.98, 'en']"``.
 
     Args:
-        model_path: a supervised fastText model whose labels are languages, such as lid.176 (``__label__en``) or
+        model: a supervised fastText model whose labels are languages, such as lid.176 (``__label__en``) or
             GlotLID (``__label__eng_Latn``); it must be there on every host.
         min_langid_score: the least probability.
-        lang: the language wanted, in any case; ``eng`` matches ``eng_Latn`` too, ``eng_Latn`` only itself.
+        language: the language wanted, in any case; ``eng`` matches ``eng_Latn`` too, ``eng_Latn`` only itself.
             Any language by default.
 
     Raises:
-        PipelineError: no ``model_path``.
+        PipelineError: no ``model``.
         DataError: there is no such file, or it is not a fastText model.
 
     Examples:
-        >>> rule = FastTextLanguageFilter("lid.bin", lang="eng")
+        >>> rule = FastTextLanguageFilter("lid.bin", language="eng")
         >>> [rule.keep_document(score) for score in ("[0.9, 'eng_Latn']", "[0.9, 'fra_Latn']", "[0.2, 'eng_Latn']")]
         [True, False, False]
     """
 
-    model_path: str | os.PathLike[str] | None = None
+    model: str | os.PathLike[str] | None = None
     min_langid_score: float = 0.3
-    lang: str | None = None
+    language: str | None = None
     _name = "lang_id"
 
     def score_document(self, text: str) -> str:
         return self.score_documents([text])[0]
 
     def score_documents(self, texts: list[str]) -> list[str]:
-        model = self.model()
+        model = self.loaded()
         column = column_of(text.strip().encode(errors="surrogatepass") for text in texts)
         predictions = model.classify(*column, np.arange(len(texts)))
         names = [*(label.removeprefix(_LABEL) for label in model.labels), "und"]  # the last one for unknown texts
@@ -165,7 +166,7 @@ class FastTextLanguageFilter(_FastTextFilter):
         probability, language = _parsed(score)
         if probability < self.min_langid_score:
             return False
-        wanted, predicted = (self.lang or "").casefold(), language.casefold()
+        wanted, predicted = (self.language or "").casefold(), language.casefold()
         return not wanted or wanted == (predicted if "_" in wanted else predicted.partition("_")[0])
 
 

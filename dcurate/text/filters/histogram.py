@@ -28,7 +28,7 @@ class HistogramFilter(SignalFilter):
     the ends of a text counts as unusual. An empty text scores 0.
 
     Args:
-        lang: the language, which is the name of its table.
+        language: the language, which is the name of its table.
         threshold: the share of characters that a text must exceed.
         cache_dir: the folder with the tables; by default the user's cache folder, where NeMo Curator puts them.
         threshold_char: the table ends at the line that begins with this character.
@@ -48,17 +48,17 @@ class HistogramFilter(SignalFilter):
         >>> folder.cleanup()
     """
 
-    lang: str = "en"
+    language: str = "en"
     threshold: float = 0.8
     cache_dir: str = ""
     threshold_char: str = "]"
     _name = "histogram"
 
     def model_check_or_download(self) -> None:
-        _usual_characters(self.cache_dir, self.lang, self.threshold_char)
+        _usual_characters(self.cache_dir, self.language, self.threshold_char)
 
     def score(self, signals: Signals) -> Scores:
-        usual = _usual_characters(self.cache_dir, self.lang, self.threshold_char)
+        usual = _usual_characters(self.cache_dir, self.language, self.threshold_char)
         letters = signals.of(alphabet_signals, usual)
         return (ratio(letters.members, letters.characters, 0.0) > self.threshold).astype(np.int64)
 
@@ -74,9 +74,10 @@ def _usual_characters(cache_dir: str, lang: str, threshold_char: str) -> str:
             return _before(threshold_char, table)
     tables = sorted(path.name for place in _PLACES[:2] for path in folder.joinpath(place).glob("*"))
     if tables:
-        raise DataError(f"histogram: lang={lang!r} has no table in {folder}; there are {listed(tables)}")
+        raise DataError(f"histogram: language={lang!r} has no table in {folder}; there are {listed(tables)}")
     raise DataError(
-        f"histogram: no table for lang={lang!r} in {folder}; unpack {_SOURCE} in a folder and give that as cache_dir"
+        f"histogram: no table for language={lang!r} in {folder}; unpack {_SOURCE} in a folder and give that as "
+        "cache_dir"
     )
 
 

@@ -118,7 +118,7 @@ class RepeatingTopNGramsFilter(BoundedFilter, WordFilter):
 
     n: int = 2
     max_repeating_ngram_ratio: float = 0.2
-    lang: str = "en"
+    language: str = "en"
     _high = "max_repeating_ngram_ratio"
 
     def __post_init__(self) -> None:
@@ -131,10 +131,10 @@ class RepeatingTopNGramsFilter(BoundedFilter, WordFilter):
 
     @property
     def needs(self) -> Needs:
-        return Needs.of(removed=0 if needs_splitting(self.lang) else self.n)
+        return Needs.of(removed=0 if needs_splitting(self.language) else self.n)
 
     def score(self, signals: Signals) -> Scores:
-        if not needs_splitting(self.lang):
+        if not needs_splitting(self.language):
             return _share(signals.ngrams.removed[self.n], signals)
         lines = self.spaced(signals).texts()
         removed = [
@@ -162,7 +162,7 @@ class RepeatingDuplicateNGramsFilter(BoundedFilter, WordFilter):
 
     n: int = 2
     max_repeating_duplicate_ngram_ratio: float = 0.2
-    lang: str = "en"
+    language: str = "en"
     _high = "max_repeating_duplicate_ngram_ratio"
 
     def __post_init__(self) -> None:

@@ -42,7 +42,7 @@ class TokenizerFertilityFilter(_LoadsOnce):
     A text of no tokens scores -1.0, so an empty one does. Lone surrogates are read as question marks.
 
     Args:
-        path_to_tokenizer: a SentencePiece model, ``.model``; must be given.
+        tokenizer: a SentencePiece model, ``.model``; must be given.
         min_char_to_token_ratio: the least number of characters a token.
 
     Needs the extra ``tokens``.
@@ -57,21 +57,21 @@ class TokenizerFertilityFilter(_LoadsOnce):
         False
     """
 
-    path_to_tokenizer: str | None = None
+    tokenizer: str | None = None
     min_char_to_token_ratio: float = 2.5
     _name = "tokenizer_fertility"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.path_to_tokenizer:
-            raise PipelineError(f"{self.name}: path_to_tokenizer must name a SentencePiece model, such as 'code.model'")
+        if not self.tokenizer:
+            raise PipelineError(f"{self.name}: tokenizer must name a SentencePiece model, such as 'code.model'")
 
     def requires(self) -> dict[str, str]:
         return {"sentencepiece": "tokens"}
 
     @cached_property
     def _processor(self) -> Any:
-        return load_sentencepiece(self.path_to_tokenizer or "", self.name)
+        return load_sentencepiece(self.tokenizer or "", self.name)
 
     def load_tokenizer(self) -> None:
         self.score_document("")
@@ -91,10 +91,10 @@ class TokenCountFilter(_LoadsOnce):
     An empty text has only those. Lone surrogates are read as question marks.
 
     Args:
-        tokenizer: one that is loaded already; it travels to the workers.
-        hf_model_name: instead of it, a model on the Hugging Face hub or in a folder, of which transformers loads the
-            tokenizer (extra ``models``), or a file (extra ``tokens``, which is much lighter): a ``tokenizer.json``, a
-            SentencePiece ``.model``, or ranks such as ``cl100k_base.tiktoken``.
+        tokenizer: a model on the Hugging Face hub or in a folder, of which transformers loads the tokenizer (extra
+            ``models``), or a file (extra ``tokens``, which is much lighter): a ``tokenizer.json``, a SentencePiece
+            ``.model``, or ranks such as ``cl100k_base.tiktoken``; or a tokenizer that is loaded already, which travels
+            to the workers.
         hf_token: for a model that is not public.
         min_tokens: the least number of tokens.
         max_tokens: the greatest number of tokens.
@@ -103,7 +103,7 @@ class TokenCountFilter(_LoadsOnce):
     Of a model on the hub the tokenizer alone is downloaded, once per host and before the first text.
 
     Raises:
-        PipelineError: neither or both of tokenizer and hf_model_name; ``local_files_only`` among the further arguments.
+        PipelineError: no tokenizer; ``local_files_only`` among the further arguments.
         ResourceError: a package is not installed; when the tokenizer is loaded.
         DataError: there is no such tokenizer; when it is loaded.
 
@@ -115,8 +115,7 @@ class TokenCountFilter(_LoadsOnce):
         3
     """
 
-    tokenizer: Tokenizer | None = field(default=None, repr=False, hash=False)
-    hf_model_name: str | None = None
+    tokenizer: str | Tokenizer | None = field(default=None, hash=False)
     hf_token: str | None = field(default=None, repr=False)
     min_tokens: int = 0
     max_tokens: float = math.inf
@@ -125,34 +124,35 @@ class TokenCountFilter(_LoadsOnce):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.tokenizer is None) == (self.hf_model_name is None):
-            raise PipelineError(f"{self.name}: give either a tokenizer or an hf_model_name")
+        if self.tokenizer is None:
+            raise PipelineError(f"{self.name}: tokenizer must name a model or a file, such as 'tokenizer.json'")
         if "local_files_only" in (self.transformers_init_kwargs or {}):
             raise PipelineError(
                 f"{self.name}: local_files_only is set by dcurate; leave it out of transformers_init_kwargs"
             )
 
     def requires(self) -> dict[str, str]:
-        name = self.hf_model_name
-        if name is None or is_tokenizer_file(name):
-            return {"tokenizers": "tokens"} if name and name.endswith(".json") else {}
+        name = self.tokenizer
+        if not isinstance(name, str) or is_tokenizer_file(name):
+            return {"tokenizers": "tokens"} if isinstance(name, str) and name.endswith(".json") else {}
         return (
             {} if looks_like_file(name) and not os.path.isdir(os.path.expanduser(name)) else {"transformers": "models"}
         )
 
     @cached_property
     def _loaded(self) -> Tokenizer:
-        return self._load(local_files_only=True) if self.tokenizer is None else self.tokenizer
+        tokenizer = self.tokenizer
+        assert tokenizer is not None
+        return self._load(tokenizer, local_files_only=True) if isinstance(tokenizer, str) else tokenizer
 
     def model_check_or_download(self) -> None:
-        if self.tokenizer is None:
-            self._load(local_files_only=False)
+        if isinstance(self.tokenizer, str):
+            self._load(self.tokenizer, local_files_only=False)
 
     def load_tokenizer(self) -> None:
         self.score_document("")
 
-    def _load(self, local_files_only: bool) -> Tokenizer:
-        name = self.hf_model_name or ""
+    def _load(self, name: str, local_files_only: bool) -> Tokenizer:
         check_tokenizer_name(name, self.name)
         if is_tokenizer_file(name):
             tokenizer: Tokenizer = load_tokenizer_file(name, self.name)

@@ -26,7 +26,7 @@ class WordCountFilter(BoundedFilter, WordFilter):
 
     min_words: int = 50
     max_words: int = 100000
-    lang: str = "en"
+    language: str = "en"
     _name = "word_count"
     _low, _high = "min_words", "max_words"
 
@@ -49,7 +49,7 @@ class MeanWordLengthFilter(BoundedFilter, WordFilter):
 
     min_mean_word_length: float = 3
     max_mean_word_length: float = 10
-    lang: str = "en"
+    language: str = "en"
     _name = "mean_word_length"
     _low, _high = "min_mean_word_length", "max_mean_word_length"
 
@@ -71,7 +71,7 @@ class LongWordFilter(BoundedFilter, WordFilter):
     """
 
     max_word_length: int = 1000
-    lang: str = "en"
+    language: str = "en"
     _name = "max_word_length"
     _high = "max_word_length"
 
@@ -96,7 +96,7 @@ class SymbolsToWordsFilter(BoundedFilter, WordFilter):
     """
 
     max_symbol_to_word_ratio: float = 0.1
-    lang: str = "en"
+    language: str = "en"
     _name = "symbol_to_word"
     _high = "max_symbol_to_word_ratio"
 
@@ -144,7 +144,7 @@ class WordsWithoutAlphabetsFilter(BoundedFilter, WordFilter):
     """
 
     min_words_with_alphabets: float = 0.8
-    lang: str = "en"
+    language: str = "en"
     _name = "words_without_alphabets"
     _low = "min_words_with_alphabets"
 

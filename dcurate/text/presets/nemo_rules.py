@@ -44,22 +44,22 @@ def nemo_english() -> tuple[SignalFilter, ...]:
     )
 
 
-def nemo_non_english(lang: str) -> tuple[SignalFilter, ...]:
+def nemo_non_english(language: str) -> tuple[SignalFilter, ...]:
     """The 25 filters of ``heuristic_filter_non_english``; the bundled recipe ``nemo-non-english`` runs them.
 
     Args:
-        lang: ISO 639-1 code; Chinese, Japanese, Korean and Thai need the ``lang`` extra.
+        language: ISO 639-1 code; Chinese, Japanese, Korean and Thai need the ``lang`` extra.
 
     Examples:
         >>> len(nemo_non_english("fr"))
         25
     """
-    return (*_pages(lang), WordCountFilter(lang=lang), PunctuationFilter(), *_words_and_repeats(lang))
+    return (*_pages(language), WordCountFilter(language=language), PunctuationFilter(), *_words_and_repeats(language))
 
 
-def _pages(lang: str) -> tuple[SignalFilter, ...]:
+def _pages(language: str) -> tuple[SignalFilter, ...]:
     return (
-        SymbolsToWordsFilter(lang=lang),
+        SymbolsToWordsFilter(language=language),
         NumbersFilter(),
         UrlsFilter(),
         WhiteSpaceFilter(),
@@ -72,12 +72,12 @@ def _pages(lang: str) -> tuple[SignalFilter, ...]:
     )
 
 
-def _words_and_repeats(lang: str) -> tuple[SignalFilter, ...]:
+def _words_and_repeats(language: str) -> tuple[SignalFilter, ...]:
     return (
-        MeanWordLengthFilter(lang=lang),
-        LongWordFilter(lang=lang),
+        MeanWordLengthFilter(language=language),
+        LongWordFilter(language=language),
         EllipsisFilter(),
-        *(RepeatingTopNGramsFilter(n, most, lang) for n, most in TOP),
-        *(RepeatingDuplicateNGramsFilter(n, most, lang) for n, most in DUPLICATE),
+        *(RepeatingTopNGramsFilter(n, most, language) for n, most in TOP),
+        *(RepeatingDuplicateNGramsFilter(n, most, language) for n, most in DUPLICATE),
         BulletsFilter(),
     )

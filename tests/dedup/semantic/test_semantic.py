@@ -156,7 +156,7 @@ def test_rules_say_which_copy_stays(tmp_path: Path) -> None:
     }
     for rule, expected in stays.items():
         assert ids(run(source, SemanticDuplicates(n_clusters=2, which_to_keep=rule))) == expected
-    lots = [SemanticDuplicates(n_clusters=2, which_to_keep="random", random_state=seed) for seed in range(4)]
+    lots = [SemanticDuplicates(n_clusters=2, which_to_keep="random", seed=seed) for seed in range(4)]
     assert len({tuple(ids(run(source, stage))) for stage in lots}) > 1
 
 
@@ -236,7 +236,7 @@ def test_a_column_that_is_not_there_is_refused_before_anything_runs(source: str)
         ({"distance_metric": "dot"}, "'cosine', 'l2'"),
         ({"init": "kmeans"}, "did you mean 'k-means"),
         ({"fit_data_fraction": 0}, "above 0 and at most 1"),
-        ({"random_state": -1}, "0 or more"),
+        ({"seed": -1}, "0 or more"),
         ({"tol": None}, "tol=None must be a number"),
         ({"max_iter": True}, "max_iter=True must be a whole number"),
         ({"pairwise_batch_size": 0}, "pairwise_batch_size=0"),

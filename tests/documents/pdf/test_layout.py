@@ -174,7 +174,7 @@ def test_work_grows_with_the_characters_and_ends_at_the_limit() -> None:
         return pages_of([b"".join(shown("x y", 20 + 7 * (at % 80), 830 - 0.05 * at, 3) for at in range(count))])
 
     assert_linear(extract_pdf, [page], (4_000, 16_000), bytes_each=40)
-    limited = extract_pdf(pages_of([shown("many " * 1000, 10, 700, 1)]), {"max_characters_per_page": 100})
+    limited = extract_pdf(pages_of([shown("many " * 1000, 10, 700, 1)]), {"max_chars_per_page": 100})
     assert limited["pages"][0]["characters_left_out"] > 0
     assert limited["pages"][0]["characters"] <= 100
 

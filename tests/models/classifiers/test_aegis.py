@@ -37,14 +37,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:Futu
 
 
 def aegis(published: Published, **settings: Any) -> AegisClassifier:
-    return AegisClassifier(published.adapter, base_model_identifier=published.llama, **settings)
+    return AegisClassifier(published.adapter, base_model=published.llama, **settings)
 
 
 def guard(published: Published, **settings: Any) -> InstructionDataGuardClassifier:
     return InstructionDataGuardClassifier(
-        model_identifier=published.guard,
+        model=published.guard,
         aegis_variant=published.adapter,
-        base_model_identifier=published.llama,
+        base_model=published.llama,
         **settings,
     )
 
@@ -255,7 +255,7 @@ def test_defaults_and_names_of_stages_are_those_of_nemo_curator() -> None:
     assert isinstance(model, RunAegis)
     assert (prompt.max_chars, tokenizer.max_seq_length, model.model_inference_batch_size) == (6000, 4096, 64)
     assert model.base_weights.hf_token == tokenizer.weights.hf_token == after.weights.hf_token == "secret"
-    assert AegisClassifier(AEGIS_VARIANTS[1]).model_identifier == AEGIS_VARIANTS[1]
+    assert AegisClassifier(AEGIS_VARIANTS[1]).model == AEGIS_VARIANTS[1]
     inner = InstructionDataGuardClassifier().decompose()
     tokenizer, model = inner
     assert isinstance(model, InstructionDataGuardModel)
@@ -289,7 +289,7 @@ def test_a_batch_of_no_rows_has_the_same_columns(strict: Published) -> None:
 
 def test_a_network_for_another_language_model_is_refused(published: Published, tmp_path: Path) -> None:
     head = str(checkpoints.guard_head(tmp_path / "head", 16))
-    stage = InstructionDataGuardModel(head, adapter_identifier=published.adapter, base_model_identifier=published.llama)
+    stage = InstructionDataGuardModel(head, adapter_identifier=published.adapter, base_model=published.llama)
     with pytest.raises(DataError, match="expects states of 16 numbers, and .* has 32; they do not match"):
         stage.setup()
 
@@ -314,13 +314,13 @@ def test_an_adapter_that_is_damaged_is_refused_in_one_sentence(published: Publis
     folder = Path(shutil.copytree(published.adapter, tmp_path / "adapter"))
     (folder / "adapter_model.safetensors").write_bytes(b"no weights")
     with pytest.raises(DataError, match="are damaged .*; delete them and fetch them again"):
-        RunAegis(str(folder), base_model_identifier=published.llama).setup()
+        RunAegis(str(folder), base_model=published.llama).setup()
 
 
 def test_without_peft_it_is_said_what_to_install(published: Published, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(ResourceError, match=r"this needs the 'models' extra: pip install 'dcurate\[models\]'"):
-        RunAegis(published.adapter, base_model_identifier=published.llama).setup()
+        RunAegis(published.adapter, base_model=published.llama).setup()
 
 
 def test_weights_have_the_names_that_the_published_ones_have(published: Published) -> None:
@@ -337,8 +337,8 @@ def test_weights_have_the_names_that_the_published_ones_have(published: Publishe
 
 
 def test_all_three_models_are_fetched_to_a_host_before_any_is_loaded(published: Published, tmp_path: Path) -> None:
-    for changes in ({"adapter_identifier": "./gone"}, {"base_model_identifier": "./gone"}):
-        settings: Any = {"adapter_identifier": published.adapter, "base_model_identifier": published.llama, **changes}
+    for changes in ({"adapter_identifier": "./gone"}, {"base_model": "./gone"}):
+        settings: Any = {"adapter_identifier": published.adapter, "base_model": published.llama, **changes}
         with pytest.raises(DataError, match=r"'./gone': no such folder on this host"):
             InstructionDataGuardModel(published.guard, **settings).setup_on_node()
     assert AFTER in format_aegis("")

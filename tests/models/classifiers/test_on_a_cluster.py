@@ -18,7 +18,7 @@ LANGUAGES = Path(__file__).parents[2] / "text" / "models" / "languages.bin"
 
 
 def test_a_cluster_gives_the_rows_that_one_process_gives(published: Published, cluster: LocalCluster) -> None:
-    stage = QualityClassifier(model_identifier=published.quality, score_field="p", filter_by=["High", "Low"])
+    stage = QualityClassifier(model=published.quality, score_field="p", filter_by=["High", "Low"])
     tasks = [batch(*TEXTS), batch(*reversed(TEXTS)), batch("one", "two", "three")]
     for task in tasks:
         task.key = None
@@ -33,7 +33,7 @@ def test_a_cluster_gives_the_rows_that_one_process_gives(published: Published, c
 
 
 def test_a_cluster_gives_the_labels_of_fasttext_that_one_process_gives(cluster: LocalCluster) -> None:
-    stage = FastTextClassifier(model_path=LANGUAGES, filter_by=["deu_Latn", "__label__eng_Latn"])
+    stage = FastTextClassifier(model=LANGUAGES, filter_by=["deu_Latn", "__label__eng_Latn"])
     rows = [batch("the committee published results", "das haus", "море", "la mer")]
     here = Pipeline("p", stages=[stage]).run(InlineExecutor(), initial_tasks=rows)
     there = Pipeline("p", stages=[stage]).run(DaskExecutor(cluster=cluster), initial_tasks=rows)

@@ -55,7 +55,7 @@ def plainly(module: Any, tokenizer: Any, text: str) -> dict[str, Any]:
 
 
 def test_all_eleven_columns_are_what_the_card_of_the_model_computes(published: Published) -> None:
-    found = columns(run(PromptTaskComplexityClassifier(model_identifier=published.prompts), *TEXTS))
+    found = columns(run(PromptTaskComplexityClassifier(model=published.prompts), *TEXTS))
     assert list(found) == ["text", *OUTPUT_FIELDS]
     module = Heads.from_pretrained(published.prompts).eval()
     tokenizer = AutoTokenizer.from_pretrained(published.prompts)
@@ -107,20 +107,20 @@ def test_no_rows_give_the_same_columns() -> None:
 
 
 def test_prompts_are_kept_by_their_task(published: Published) -> None:
-    whole = columns(run(PromptTaskComplexityClassifier(model_identifier=published.prompts), *TEXTS))["task_type_1"]
-    result = run(PromptTaskComplexityClassifier(model_identifier=published.prompts, filter_by=["Open QA"]), *TEXTS)
+    whole = columns(run(PromptTaskComplexityClassifier(model=published.prompts), *TEXTS))["task_type_1"]
+    result = run(PromptTaskComplexityClassifier(model=published.prompts, filter_by=["Open QA"]), *TEXTS)
     assert columns(result)["task_type_1"] == ["Open QA"] * whole.count("Open QA")
     assert sum(result.report.stages[-1].dropped.values()) == len(TEXTS) - whole.count("Open QA")
     with pytest.raises(PipelineError, match="filter_by has an unknown label 'Open'; did you mean 'Open QA'"):
-        PromptTaskComplexityClassifier(model_identifier=published.prompts, filter_by=["Open"])
+        PromptTaskComplexityClassifier(model=published.prompts, filter_by=["Open"])
     with pytest.raises(PipelineError, match="did you mean 'Closed QA'"):
         PromptTaskComplexityClassifier(filter_by="Closed_QA")
 
 
 def test_a_column_that_is_there_is_not_replaced_unless_that_is_said(published: Published) -> None:
     with pytest.raises(PipelineError, match="column 'reasoning' already exists"):
-        run(PromptTaskComplexityClassifier(model_identifier=published.prompts), "a", reasoning=["?"])
-    stage = PromptTaskComplexityClassifier(model_identifier=published.prompts, overwrite=True)
+        run(PromptTaskComplexityClassifier(model=published.prompts), "a", reasoning=["?"])
+    stage = PromptTaskComplexityClassifier(model=published.prompts, overwrite=True)
     assert columns(run(stage, "a", reasoning=["?"]))["reasoning"] != ["?"]
 
 

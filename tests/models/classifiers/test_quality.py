@@ -45,7 +45,7 @@ def plainly(folder: str, texts: tuple[str | None, ...], max_chars: int, max_leng
 
 
 def test_labels_and_probabilities_are_those_of_the_published_module(published: Published) -> None:
-    stage = QualityClassifier(model_identifier=published.quality, score_field="probabilities", max_chars=900)
+    stage = QualityClassifier(model=published.quality, score_field="probabilities", max_chars=900)
     found = columns(run(stage, *TEXTS))
     expected = plainly(published.quality, TEXTS, 900, 1024)
     assert np.allclose(found["probabilities"], expected, atol=1e-5)
@@ -56,20 +56,20 @@ def test_labels_and_probabilities_are_those_of_the_published_module(published: P
 
 def test_only_so_many_characters_and_tokens_are_looked_at(published: Published) -> None:
     cut = DistributedDataClassifier(
-        model_identifier=published.quality, score_field="p", max_chars=100, max_seq_length=12, sort_by_length=False
+        model=published.quality, score_field="p", max_chars=100, max_seq_length=12, sort_by_length=False
     )
     assert np.allclose(columns(run(cut, *TEXTS))["p"], plainly(published.quality, TEXTS, 100, 12), atol=1e-5)
 
 
 @pytest.mark.gpu
 def test_a_gpu_gives_nearly_the_probabilities_of_a_cpu(published: Published) -> None:
-    stage = QualityClassifier(model_identifier=published.quality, score_field="p", max_chars=900, device="cuda")
+    stage = QualityClassifier(model=published.quality, score_field="p", max_chars=900, device="cuda")
     found = columns(run(stage, *TEXTS))["p"]
     assert np.allclose(found, plainly(published.quality, TEXTS, 900, 1024), atol=0.01)
 
 
 def test_a_batch_of_no_rows_has_the_same_columns_of_the_same_types(published: Published) -> None:
-    stage = QualityClassifier(model_identifier=published.quality, score_field="p")
+    stage = QualityClassifier(model=published.quality, score_field="p")
     inner = stage.decompose()
     for each in inner:
         each.setup()
@@ -83,9 +83,9 @@ def test_a_batch_of_no_rows_has_the_same_columns_of_the_same_types(published: Pu
 
 
 def test_rows_with_other_labels_are_dropped_and_counted_in_the_report(published: Published) -> None:
-    everything = columns(run(QualityClassifier(model_identifier=published.quality), *TEXTS))["quality_pred"]
+    everything = columns(run(QualityClassifier(model=published.quality), *TEXTS))["quality_pred"]
     most = max(set(everything), key=everything.count)
-    result = run(QualityClassifier(model_identifier=published.quality, filter_by=[most]), *TEXTS)
+    result = run(QualityClassifier(model=published.quality, filter_by=[most]), *TEXTS)
     assert columns(result)["quality_pred"] == [most] * everything.count(most)
     model, kept = result.report.stages[-2:]
     assert kept.name == "filter_fn"
@@ -95,8 +95,8 @@ def test_rows_with_other_labels_are_dropped_and_counted_in_the_report(published:
 
 
 def test_rows_that_are_dropped_go_where_rejected_rows_go(published: Published, tmp_path: Path) -> None:
-    stage = QualityClassifier(model_identifier=published.quality, filter_by=["High"])
-    everything = columns(run(QualityClassifier(model_identifier=published.quality), *TEXTS))["quality_pred"]
+    stage = QualityClassifier(model=published.quality, filter_by=["High"])
+    everything = columns(run(QualityClassifier(model=published.quality), *TEXTS))["quality_pred"]
     pipeline = Pipeline("p", stages=[stage])
     pipeline.run(InlineExecutor(), initial_tasks=[batch(*TEXTS)], rejected=str(tmp_path / "rejected"))
     files = sorted((tmp_path / "rejected").rglob("*.jsonl"))
@@ -107,9 +107,9 @@ def test_rows_that_are_dropped_go_where_rejected_rows_go(published: Published, t
 
 
 def test_tokens_may_be_kept_and_used_by_the_next_classifier_with_the_same_tokenizer(published: Published) -> None:
-    first = QualityClassifier(model_identifier=published.quality, score_field="p", keep_tokens=True)
+    first = QualityClassifier(model=published.quality, score_field="p", keep_tokens=True)
     second = DistributedDataClassifier(
-        model_identifier=published.quality, label_field="again", score_field="q", use_existing_tokens=True
+        model=published.quality, label_field="again", score_field="q", use_existing_tokens=True
     )
     assert len(second.decompose()) == 1
     result = Pipeline("p", stages=[first, second]).run(InlineExecutor(), initial_tasks=[batch(*TEXTS)])
@@ -120,17 +120,15 @@ def test_tokens_may_be_kept_and_used_by_the_next_classifier_with_the_same_tokeni
 
 def test_tokens_that_are_there_are_neither_taken_nor_lost_unless_that_is_said(published: Published) -> None:
     with pytest.raises(PipelineError, match=r"'input_ids' already exists; to use .* \(of a classifier: use_ex"):
-        run(QualityClassifier(model_identifier=published.quality), "a", input_ids=pa.array([[1, 2]]))
-    found = columns(
-        run(QualityClassifier(model_identifier=published.quality, overwrite=True), "a", input_ids=pa.array([[1, 2]]))
-    )
-    assert found == columns(run(QualityClassifier(model_identifier=published.quality), "a"))
+        run(QualityClassifier(model=published.quality), "a", input_ids=pa.array([[1, 2]]))
+    found = columns(run(QualityClassifier(model=published.quality, overwrite=True), "a", input_ids=pa.array([[1, 2]])))
+    assert found == columns(run(QualityClassifier(model=published.quality), "a"))
 
 
 def test_two_classifiers_with_tokens_of_their_own_may_stand_in_a_row(published: Published) -> None:
     stages = [
-        QualityClassifier(model_identifier=published.quality),
-        DomainClassifier(model_identifier=published.quality),
+        QualityClassifier(model=published.quality),
+        DomainClassifier(model=published.quality),
     ]
     result = Pipeline("p", stages=stages).run(InlineExecutor(), initial_tasks=[batch(*TEXTS)])
     assert sorted(columns(result)) == ["domain_pred", "quality_pred", "text"]
@@ -140,20 +138,17 @@ def test_a_column_of_labels_that_is_there_is_replaced_only_if_that_is_said(publi
     with pytest.raises(
         PipelineError, match="column 'quality_pred' already exists; give another label_field, or overwrite"
     ):
-        run(QualityClassifier(model_identifier=published.quality), "a", quality_pred=["?"])
-    stage = QualityClassifier(model_identifier=published.quality, score_field="p", overwrite=True)
+        run(QualityClassifier(model=published.quality), "a", quality_pred=["?"])
+    stage = QualityClassifier(model=published.quality, score_field="p", overwrite=True)
     found = columns(run(stage, "a", quality_pred=["?"], p=[[1.0, 2.0, 3.0]]))
-    assert (
-        found["quality_pred"]
-        == columns(run(QualityClassifier(model_identifier=published.quality), "a"))["quality_pred"]
-    )
+    assert found["quality_pred"] == columns(run(QualityClassifier(model=published.quality), "a"))["quality_pred"]
     assert abs(sum(found["p"][0]) - 1) < 1e-5
     with pytest.raises(PipelineError, match=r"columns 'a', 'a' must have different names"):
         QualityClassifier(label_field="a", score_field="a")
 
 
 def test_a_text_column_that_is_not_there_is_named_before_anything_runs(published: Published) -> None:
-    stage = QualityClassifier(model_identifier=published.quality, text_field="body")
+    stage = QualityClassifier(model=published.quality, text_field="body")
     with pytest.raises(PipelineError, match="reads column 'body'"):
         run(stage, "a")
 
@@ -195,7 +190,7 @@ def test_defaults_and_names_of_stages_are_those_of_nemo_curator(
     assert isinstance(tokenizer, Tokenize)
     assert isinstance(runner, ClassifierModel)
     assert (made.name, tokenizer.name, runner.name) == (f"{name}_classifier", f"{name}_tokenizer", f"{name}_model")
-    assert (tokenizer.model_identifier, runner.model_identifier) == (model, model)
+    assert (tokenizer.model, runner.model) == (model, model)
     assert (tokenizer.max_chars, tokenizer.max_seq_length, runner.label_field) == (chars, tokens, label)
     assert (runner.model_inference_batch_size, runner.autocast, runner.has_seq_order) == (256, True, True)
 
@@ -229,8 +224,8 @@ def test_a_label_that_the_published_model_never_says_is_refused_when_the_stage_i
 
 def test_labels_of_a_folder_are_its_own_and_of_an_unknown_model_are_looked_at_in_set_up(published: Published) -> None:
     with pytest.raises(PipelineError, match="filter_by has an unknown label 'Good'; there are 'High'"):
-        QualityClassifier(model_identifier=published.quality, filter_by=["Good"])
-    QualityClassifier(model_identifier="org/unknown", filter_by=["Good"])
+        QualityClassifier(model=published.quality, filter_by=["Good"])
+    QualityClassifier(model="org/unknown", filter_by=["Good"])
     stage = ClassifierModel(published.quality, wanted=("Good",))
     with pytest.raises(PipelineError, match="filter_by has an unknown label 'Good'"):
         stage.setup()
@@ -301,7 +296,7 @@ def test_a_model_that_gives_no_numbers_is_refused(published: Published, tmp_path
     weights["fc.bias"][0] = float("nan")
     save_file(weights, folder / "model.safetensors")
     with pytest.raises(DataError, match="the model returned NaN for 2 of 2 texts, the first in row 0; pass autocast"):
-        run(QualityClassifier(model_identifier=str(folder)), "a", "b")
+        run(QualityClassifier(model=str(folder)), "a", "b")
 
 
 @pytest.mark.parametrize(
@@ -325,5 +320,5 @@ def test_weights_may_be_a_pickle_of_tensors(published: Published, tmp_path: Path
     folder = Path(broken(published, tmp_path / "model"))
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    found = columns(run(QualityClassifier(model_identifier=str(folder)), *TEXTS))
-    assert found == columns(run(QualityClassifier(model_identifier=published.quality), *TEXTS))
+    found = columns(run(QualityClassifier(model=str(folder)), *TEXTS))
+    assert found == columns(run(QualityClassifier(model=published.quality), *TEXTS))

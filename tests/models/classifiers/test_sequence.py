@@ -152,7 +152,7 @@ def test_labels_of_a_model_at_the_hub_are_looked_at_in_set_up(moods: Path) -> No
 
 
 def test_fineweb_scores_are_those_of_the_model_cut_rounded_and_named(published: Published) -> None:
-    found = columns(run(FineWebEduClassifier(model_identifier=published.scorer, max_seq_length=64), *TEXTS))
+    found = columns(run(FineWebEduClassifier(model=published.scorer, max_seq_length=64), *TEXTS))
     numbers = plainly(published.scorer, TEXTS, 64)[:, 0]
     assert np.allclose(found["fineweb-edu-score-float"], np.clip(numbers, 0, 5), atol=1e-5)
     assert found["fineweb-edu-score-int"] == [round(min(5.0, max(0.0, float(number)))) for number in numbers]
@@ -178,7 +178,7 @@ def test_a_score_from_halfway_on_is_high_and_rounds_to_the_even_number() -> None
 
 
 def test_low_quality_is_dropped_and_counted(published: Published) -> None:
-    stage = FineWebEduClassifier(model_identifier=published.scorer, max_seq_length=64, filter_by=["high_quality"])
+    stage = FineWebEduClassifier(model=published.scorer, max_seq_length=64, filter_by=["high_quality"])
     result = run(stage, *TEXTS)
     high = sum(plainly(published.scorer, TEXTS, 64)[:, 0] >= 2.5)
     assert result.report.stages[-1].dropped == {"fineweb-edu-score-label: low_quality": len(TEXTS) - high}
@@ -187,8 +187,8 @@ def test_low_quality_is_dropped_and_counted(published: Published) -> None:
 
 
 def test_tokens_that_are_there_are_cut_to_what_the_model_takes(published: Published) -> None:
-    tokens = FineWebEduClassifier(model_identifier=published.scorer, max_seq_length=128, keep_tokens=True)
-    again = FineWebMixtralEduClassifier(model_identifier=published.scorer, max_seq_length=64, use_existing_tokens=True)
+    tokens = FineWebEduClassifier(model=published.scorer, max_seq_length=128, keep_tokens=True)
+    again = FineWebMixtralEduClassifier(model=published.scorer, max_seq_length=64, use_existing_tokens=True)
     result = Pipeline("p", stages=[tokens, again]).run(InlineExecutor(), initial_tasks=[batch("word " * 200)])
     ids = AutoTokenizer.from_pretrained(published.scorer)("word " * 200, truncation=True, max_length=128)["input_ids"]
     with torch.no_grad():
@@ -217,7 +217,7 @@ def test_a_model_of_labels_is_no_scorer(moods: Path) -> None:
 
 
 def test_finemath_looks_at_the_middle_of_a_text_and_leaves_the_text_as_it_is(published: Published) -> None:
-    stage = FineMathClassifier(model_identifier=published.scorer, center_crop_chars=30, max_seq_length=64)
+    stage = FineMathClassifier(model=published.scorer, center_crop_chars=30, max_seq_length=64)
     found = columns(run(stage, *TEXTS))
     middles = tuple(centre(text or "", 30) for text in TEXTS)
     expected = np.clip(plainly(published.scorer, middles, 64)[:, 0], 0, 5)
@@ -228,7 +228,7 @@ def test_finemath_looks_at_the_middle_of_a_text_and_leaves_the_text_as_it_is(pub
 
 
 def test_finemath_looks_at_the_whole_of_a_text_if_it_is_told_so(published: Published) -> None:
-    stage = FineMathClassifier(model_identifier=published.scorer, center_crop_chars=None, max_seq_length=64)
+    stage = FineMathClassifier(model=published.scorer, center_crop_chars=None, max_seq_length=64)
     expected = np.clip(plainly(published.scorer, TEXTS, 64)[:, 0], 0, 5)
     assert np.allclose(columns(run(stage, *TEXTS))["finemath_scores"], expected, atol=1e-5)
 
@@ -241,7 +241,7 @@ def test_scores_are_filtered_by_a_rule_and_not_by_labels(published: Published) -
     with pytest.raises(PipelineError, match=r"scores and no labels to filter by; put Filter\(lambda score: score >= 3"):
         FineMathClassifier(filter_by=["3"])
     stages = [
-        FineMathClassifier(model_identifier=published.scorer, max_seq_length=64),
+        FineMathClassifier(model=published.scorer, max_seq_length=64),
         Filter(lambda score: score >= 3, "finemath_int_scores"),
     ]
     result = Pipeline("p", stages=stages).run(InlineExecutor(), initial_tasks=[batch(*TEXTS)])

@@ -169,7 +169,7 @@ class ClusterEmbeddings(BarrierStage[Any]):
         init = stage.init if isinstance(stage.init, str) else "random"
         settings = SemanticDuplicates(
             n_clusters=stage.n_clusters,
-            random_state=stage.random_state,
+            seed=stage.random_state,
             max_iter=stage.max_iter,
             tol=stage.tol,
             init=init,
