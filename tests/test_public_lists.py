@@ -82,7 +82,7 @@ def test_a_name_that_is_looked_for_at_the_top_is_said_to_be_elsewhere() -> None:
 def test_every_filter_modifier_and_extractor_is_exported() -> None:
     parts = [kind for kind in classes() if not issubclass(kind, Stage) and not OF_SETS.match(kind.__module__)]
     missing = [kind for kind in parts if not exported(kind) and kind.__module__ != "dcurate.llm.nemotron_pipeline"]
-    assert missing == [], "add it to the __init__.pyi of its subject and to a page of docs/reference/"
+    assert missing == [], "add it to the __init__.pyi of its subject and to its page in docs/reference/"
 
 
 def test_every_stage_with_an_example_in_its_docstring_is_exported() -> None:
@@ -90,7 +90,7 @@ def test_every_stage_with_an_example_in_its_docstring_is_exported() -> None:
     assert len(shown) > 100
     shown = [kind for kind in shown if not OF_SETS.match(kind.__module__)]
     missing = [kind for kind in shown if not exported(kind) and kind not in (FunctionStage, LanguageSamples)]
-    assert missing == [], "add it to the __init__.pyi of its subject and to a page of docs/reference/"
+    assert missing == [], "add it to the __init__.pyi of its subject and to its page in docs/reference/"
 
 
 def test_every_filter_over_signals_is_held_against_an_oracle() -> None:

@@ -67,9 +67,15 @@ def test_the_examples_of_the_page_run_in_an_empty_folder(page: Path, tmp_path: P
 
 
 def test_the_reference_names_all_that_is_public() -> None:
-    pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
-    named = re.findall(r"^::: (dcurate(?:\.[a-z]+)?)\.(\w+)$", pages, re.MULTILINE)
-    assert sorted(set(named)) == sorted([*((module, name) for name, module in homes().items()), *plain_names()])
+    pages = {page.stem: page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md")}
+    named = [
+        (page, module, name)
+        for page, text in pages.items()
+        for module, name in re.findall(r"^::: (dcurate(?:\.[a-z]+)?)\.(\w+)$", text, re.MULTILINE)
+    ]
+    public = [*((module, name) for name, module in homes().items()), *plain_names()]
+    expected = [(module.rpartition(".")[2], module, name) for module, name in public]
+    assert sorted(named) == sorted(expected), "a name is once on the page of its module, docs/reference/MODULE.md"
 
 
 def plain_names() -> list[tuple[str, str]]:
