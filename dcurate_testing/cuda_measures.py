@@ -55,7 +55,7 @@ _GRAMS = [
     for joined, duplicates in ((True, SKIPPING), (False, EVERY), (False, COVERED))
 ]
 
-#: The name, the signal and its options.
+#: The name, the signal and its options: all signals of texts, which a GPU computes to the last bit as a CPU does.
 MEASURES: list[Measure] = [
     ("characters", characters.character_signals, ()),
     ("words", words.word_signals, ()),

@@ -48,4 +48,5 @@ def test_each_modifier_filter_and_extractor_is_held_to_linear_time(kind: type[An
     there = {each for each in below(kind) if each.__module__.startswith("dcurate.") and not inspect.isabstract(each)}
     there -= {each for each in there if each.__module__ == "dcurate.compat.nemo.builtin"}  # only names
     there -= {NumberFilter, *below(NumberFilter)}  # they compare numbers
-    assert {name(each) for each in there - held} == {each for each in WITHOUT_TEXT if each in map(name, there)}
+    missing = {name(each) for each in there - held} - WITHOUT_TEXT.keys()
+    assert missing == set(), "add it to a group of tests/text/test_growth.py with the texts that are hostile to it"

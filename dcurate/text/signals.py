@@ -110,7 +110,7 @@ class Signals:
         """Return a signal, computed once for all filters that use it; on the GPU, if the texts are there and it can be.
 
         Args:
-            signal: one of `dcurate.text.registry`, or any function of (offsets, data, rows, *options) that returns an
+            signal: one of `dcurate.kernels`, or any function of (offsets, data, rows, *options) that returns an
                 array with one value for each row, or a named tuple of such arrays.
             args: hashable options; other options are another computation.
         """

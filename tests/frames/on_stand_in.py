@@ -45,7 +45,7 @@ from dcurate.text import (
 from dcurate.text.filters.c4 import C4SentencesFilter
 from dcurate.text.filters.fineweb import FineWebDuplicateLinesFilter
 from dcurate.text.filters.gopher import GopherWordCountFilter
-from dcurate.text.registry import SIGNALS
+from dcurate_testing.cuda_measures import MEASURES
 from tests.frames import stand_in
 
 #: Filters of signals in groups, of kernels in none, and of one that takes lines out on the GPU.
@@ -146,7 +146,7 @@ def main(folder: Path) -> None:
     Pipeline("on_gpu", stages=stages).run(InlineExecutor())
     called = sorted(set(stand_in.CALLS))
     measured: set[str] = set()
-    for signal in SIGNALS.values():
+    for signal in {signal for _, signal, _ in MEASURES}:
         note_calls(signal, measured)
     stages = [
         ParquetReader(source, frames="cudf"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import sys
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from tokenizers.pre_tokenizers import Whitespace
 import dcurate
 import dcurate.text
 from dcurate import DocumentBatch, Modify
-from dcurate.text import Annotate, DocumentFilter, DocumentModifier, PiiModifier, refinedweb
+from dcurate.text import Annotate, DocumentFilter, DocumentModifier, PiiModifier, SignalFilter, refinedweb
 from dcurate.text.english import split_english
 from dcurate.text.presets import c4, c4_filters, c4_paragraphs, fineweb_quality, gopher, nemo_english
 from dcurate.text.python_source import documentation_length
@@ -176,16 +177,6 @@ MODIFIERS: list[DocumentModifier] = [
 #: Those that have a test of their own below.
 OTHER_MODIFIERS = [dcurate.text.MarkdownRemover(), PiiModifier(), dcurate.text.UnicodeReformatter()]
 
-WORDS = [
-    dcurate.text.CommonEnglishWordsFilter(),
-    dcurate.text.LongWordFilter(language="en"),
-    dcurate.text.MeanWordLengthFilter(language="en"),
-    dcurate.text.RepeatingDuplicateNGramsFilter(language="en"),
-    dcurate.text.RepeatingTopNGramsFilter(language="en"),
-    dcurate.text.SymbolsToWordsFilter(language="en"),
-    dcurate.text.WordCountFilter(language="en"),
-    dcurate.text.WordsWithoutAlphabetsFilter(language="en"),
-]
 OTHERS = [
     dcurate.text.C4BadWordsFilter(["a", "a lorem", "..", "1"]),
     dcurate.text.SubstringFilter("aa", "any"),
@@ -217,7 +208,6 @@ OTHER_FILTERS = (dcurate.text.TokenCountFilter, dcurate.text.TokenizerFertilityF
 #: Filters by what they look at, and what texts are made of for them.
 RULES: dict[str, tuple[Sequence[DocumentFilter], Sequence[str]]] = {
     "nemo": (nemo_english(), PROSE),
-    "words": (WORDS, PROSE),
     "dclm": (gopher("dclm"), PROSE[::3]),
     "datatrove": (gopher("datatrove"), PROSE[1::3]),
     "redpajama": (gopher("redpajama"), PROSE[2::3]),
@@ -230,6 +220,25 @@ RULES: dict[str, tuple[Sequence[DocumentFilter], Sequence[str]]] = {
     "addresses": (ADDRESSES, URLS),
     **{kind: ([dcurate.text.GeneralCommentToCodeFilter(kind)], CODE) for kind in COMMENTS},
 }
+
+
+def rest() -> list[DocumentFilter]:
+    """The public filters of signals that need no arguments and are in no group but that of the preset."""
+    held = {type(rule) for group, (rules, _) in RULES.items() if group != "nemo" for rule in rules}
+    public = [getattr(dcurate.text, name) for name in dir(dcurate.text)]
+    return [
+        kind()
+        for kind in public
+        if inspect.isclass(kind)
+        and issubclass(kind, SignalFilter)
+        and not inspect.isabstract(kind)
+        and kind not in held
+        and all(setting.default is not setting.empty for setting in inspect.signature(kind).parameters.values())
+    ]
+
+
+#: A new filter that reads prose need not be named here.
+RULES["rest"] = rest(), PROSE
 
 
 def whole(*stages: Any) -> Callable[[str], object]:
