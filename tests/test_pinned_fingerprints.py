@@ -22,6 +22,28 @@ PINS = Path(__file__).with_suffix(".json")
 #: What readers and writers must be given.
 PATHS = {"file_paths": "in", "path": "out"}
 
+#: Settings that do not decide the rows, or are left out while they have their default; and why.
+LEFT_OUT = {
+    **dict.fromkeys(
+        (
+            *("cache_dir", "catalog", "file_paths", "index_path", "mode", "model_dir", "path", "report_path"),
+            *("client", "hf_token", "storage_options"),
+        ),
+        "where it is read and written, and with what rights",
+    ),
+    **dict.fromkeys(
+        (
+            *("blocksize", "compile", "device", "frames", "has_seq_order", "max_batch_tokens", "reading"),
+            *("model_inference_batch_size", "sort_by_length", "startup_s", "texts_per_request"),
+        ),
+        "how fast it is",
+    ),
+    **dict.fromkeys(("classifier", "images_field", "text", "text_models"), "left out by default, as it came later"),
+    **dict.fromkeys(("padding_side", "unk_token"), "what the model's stage gets, not which tokens"),
+    "source_field": "what the report counts by",
+    "limit": "how many splits are read",
+}
+
 #: Bases of filters of one's own.
 ABSTRACT = (dcurate.text.NumberFilter,)
 
@@ -91,6 +113,18 @@ def test_fingerprints_are_as_they_are_pinned() -> None:
     CHANGELOG.md that such runs do not resume, and pin it with ``python -m tests.test_pinned_fingerprints``.
     """
     assert changes() == {}
+
+
+def test_every_setting_is_in_the_fingerprint_or_does_not_decide_the_rows() -> None:
+    missing = {
+        f"{name}.{field.name}"
+        for name, part in parts().items()
+        if dataclasses.is_dataclass(part)
+        for field in dataclasses.fields(part)
+        if field.init and field.name not in LEFT_OUT
+        if field.name not in (part.settings() if isinstance(part, Stage) else vars(part))
+    }
+    assert missing == set(), "have settings() return it; if it does not decide the rows, add it to LEFT_OUT here"
 
 
 if __name__ == "__main__":
