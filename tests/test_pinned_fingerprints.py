@@ -112,7 +112,7 @@ def test_fingerprints_are_as_they_are_pinned() -> None:
     A new field with a default changes `defaults` alone, which is as it should be. Where a change is wanted, say in
     CHANGELOG.md that such runs do not resume, and pin it with ``python -m tests.test_pinned_fingerprints``.
     """
-    assert changes() == {}
+    assert changes() == {}, "pin it with `python -m tests.test_pinned_fingerprints` if the change is wanted"
 
 
 def test_every_setting_is_in_the_fingerprint_or_does_not_decide_the_rows() -> None:
