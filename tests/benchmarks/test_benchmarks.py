@@ -52,18 +52,6 @@ def test_overhead_gives_times_costs_and_peaks(tmp_path: Path) -> None:
     assert "trivial partitions" in printed
 
 
-def test_json_parsers_gives_the_rates_of_those_that_are_installed(tmp_path: Path) -> None:
-    row = {"id": 1, "text": "The quick brown fox.\nIt jumps.\n" * 20}
-    file = tmp_path / "input.jsonl"
-    file.write_bytes(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) * 40)
-    figures, printed = figures_of("json_parsers", tmp_path, str(file), "--mb", "0.01")
-    for kind in ("documents", "chat"):
-        assert 0 < figures[kind]["mb"] <= 0.01
-        parsers = {rate["parser"] for rate in figures[kind]["rates"]}
-        assert {"scan + decode", "pyarrow, only text", "orjson"} <= parsers
-        assert ("pysimdjson" in parsers) != ("pysimdjson is not installed" in printed)
-
-
 def test_cpu_of_a_process_that_nobody_waits_for_is_counted() -> None:
     burn = "import time\nwhile time.process_time() < 0.3: pass"
     parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}])"

@@ -1,4 +1,4 @@
-"""The benchmarks of personal data and of decontamination run on tiny input and write the figures that they promise."""
+"""The benchmark of personal data runs on tiny input and writes the figures that it promises."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 pytestmark = pytest.mark.program
@@ -34,13 +33,3 @@ def test_pii_gives_recall_and_precision_by_kind(tmp_path: Path) -> None:
     assert figures["peers"] == {}
     assert {"find", "find and replace", "regexes"} == set(figures["speeds"])
     assert "the forms it finds least" in printed
-
-
-def test_decontamination_gives_speeds_and_finds_what_plain_python_finds(tmp_path: Path) -> None:
-    rows = [{"text": f"Document {n}: " + " ".join(f"w{n}x{k}" for k in range(300))} for n in range(1, 9)]
-    (tmp_path / "in.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
-    (tmp_path / "tasks.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows[:2])))
-    files = ("--input", str(tmp_path / "in.jsonl"), "--tasks", str(tmp_path / "tasks.jsonl"))
-    figures, _ = figures_of("decontamination", tmp_path, *files, "--ngrams", "100", "1000", "--times", "1")
-    assert [index["ngrams"] for index in figures["indexes"]] == [100, 580]
-    assert {"build_mb_s", "find_mb_s", "plain_mb_s", "matches"} <= set(figures["indexes"][0])
