@@ -21,14 +21,20 @@ WHEELS := .venv-wheels/.ready
 SITE   := .venv-wheels/.ready-site
 PEERS  := .venv-datatrove/.ready .venv-text-dedup/.ready .venv-datasketch/.ready .venv-rensa/.ready
 
-.PHONY: demo test test-lowest check check-cuda check-wheels docs notebooks tools bench-peers clean
+.PHONY: demo test kernels test-lowest check check-cuda check-wheels docs notebooks tools bench-peers clean
 
 demo: $(READY)
 	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
 
 # Three processes keep two cores busy, as tests wait for others. It starts hundreds; those need not compile what one has compiled, whatever the environment says.
-test: $(DEV) tools
+test: $(DEV) tools kernels
 	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 3
+
+# Else up to three processes compile the same kernel while tests wait. A run shares its kernels out among its workers; the recipes after it have few in common.
+kernels: $(DEV)
+	@echo "Compiling the kernels that are not kept."
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/dcurate run nemo-english --quiet --workers 2 --set input=dcurate/bundled/sample --set mode=overwrite --output out/kernels
+	@printf '%s\n' dedup 'pdf images refinedweb' | PYTHONDONTWRITEBYTECODE= xargs -P 2 -L 1 .venv/bin/dcurate compile >/dev/null
 
 # Programs of Debian's that some tests need. Where they cannot be installed those tests are skipped and say so; in CI they fail.
 tools:
