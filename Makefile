@@ -1,5 +1,6 @@
 # make demo   curate the bundled sample        make check       style, types, import rules
 # make test   run the whole suite              make docs        build the documentation into site/
+# make test-deep   the same with many examples of each law; takes hours
 # make notebooks   execute them in place       make check-cuda  compile and run every kernel for a GPU, without one
 #                                              make check-wheels  fit the wheels of a GPU machine together, without one
 #
@@ -21,7 +22,7 @@ WHEELS := .venv-wheels/.ready
 SITE   := .venv-wheels/.ready-site
 PEERS  := .venv-datatrove/.ready .venv-text-dedup/.ready .venv-datasketch/.ready .venv-rensa/.ready
 
-.PHONY: demo test kernels test-lowest check check-cuda check-wheels docs notebooks tools bench-peers clean
+.PHONY: demo test test-deep kernels test-lowest check check-cuda check-wheels docs notebooks tools bench-peers clean
 
 demo: $(READY)
 	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
@@ -29,6 +30,10 @@ demo: $(READY)
 # Three processes keep two cores busy, as tests wait for others. It starts hundreds; those need not compile what one has compiled, whatever the environment says.
 test: $(DEV) tools kernels
 	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 3
+
+# Every law of Hypothesis on 20 times the examples, and hostile texts up to a megabyte. It takes hours.
+test-deep: $(DEV) tools kernels
+	PYTHONDONTWRITEBYTECODE= DCURATE_EXAMPLES_FACTOR=20 DCURATE_GROWTH_BYTES=1000000 .venv/bin/python -m pytest -n 3
 
 # Else up to three processes compile the same kernel while tests wait. A run shares its kernels out among its workers; the recipes after it have few in common.
 kernels: $(DEV)
