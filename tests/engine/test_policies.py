@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from dcurate import DaskExecutor, LocalCluster, Pipeline, PipelineError, RunError
+from dcurate.core.stage import WorkerMetadata
+from dcurate.engine.allocate import inputs
 from dcurate.engine.dask import scheduler_plugin
-from dcurate.events import Decided, Event, SlotsChanged, WorkerRecycled
+from dcurate.events import Decided, Event, SlotsChanged, TaskDone, WorkerRecycled
 from dcurate.policies import Notice, Recycle, RunView, SetSlots, Stop, Suggestion
 from tests.stages import NotesCalls, Numbers, Sleep
 
@@ -149,6 +151,26 @@ def test_a_slot_of_a_limited_stage_that_moves_never_works_in_two_processes(
 def test_a_policy_sees_how_long_a_first_call_has_taken_for_each_batch(four: LocalCluster) -> None:
     with pytest.raises(RunError, match="a call of [24] batches is long"):
         run(four, Pin("slow", 1, other="slow"), StopWhenLong("slow", 0.5), splits=4, seconds=8.0)
+
+
+class Loads(Sleep):
+    """Is not set up for free, so that it gets no idle slots before it is measured."""
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        time.sleep(0.1)
+
+
+def test_a_long_first_call_does_not_hold_operators_at_their_fewest_slots(
+    four: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "LONG_S", 0.5)  # the scheduler is in this process
+    heard = Heard()
+    slow, first = Loads(5.0).with_(name="slow", batch_size=2), Loads(0.01).with_(name="first", batch_size=2)
+    stages = [Numbers(6, 1), first, slow]
+    list(Pipeline("test", stages=stages).run(DaskExecutor(cluster=four), observers=[heard]))
+    ended = next(n for n, event in enumerate(heard.events) if isinstance(event, TaskDone) and event.operator == "slow")
+    before = Heard(heard.events[:ended])
+    assert before.most("slow") > 1
 
 
 def test_suggestions_that_make_no_sense_are_ignored_with_a_notice_each(
