@@ -279,4 +279,9 @@ class Policy(Protocol):
     """
 
     def run(self, view: RunView) -> Iterator[Suggestion]:
-        """Yield suggestions for a run, or none."""
+        """Yield suggestions for a run, or none.
+
+        The scheduler plugin makes a view and has `PolicyRunner.run` call this in a thread: when something changed, when
+        a `LookAgain` is due, and twice a second otherwise, policies of a user first. When all have answered, the plugin
+        carries the suggestions out. `Speculation` alone is called by the driver's `DaskBackend`.
+        """
