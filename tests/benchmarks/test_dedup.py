@@ -14,8 +14,7 @@ import pytest
 from benchmarks.dedup import growth
 from benchmarks.near_duplicates_data import COPIES, EDITS, SIMILARITIES, Corpus, corpus_of, write
 from benchmarks.neardup import plain_similarity, together
-from tests.benchmarks.test_benchmarks import figures_of as figures_of_runs
-from tests.benchmarks.test_pii import figures_of
+from tests.benchmarks.test_benchmarks import figures_of
 
 pytestmark = pytest.mark.program
 
@@ -105,8 +104,9 @@ def test_growth_is_told_from_size_to_size() -> None:
 
 def test_dedup_gives_rates_peaks_and_what_is_kept(tmp_path: Path) -> None:
     (tmp_path / "input.jsonl").write_bytes(b"\n".join(map(orjson.dumps, real(60))))
-    figures, printed = figures_of_runs(
+    figures, printed = figures_of(
         *("dedup", tmp_path, "--input", str(tmp_path / "input.jsonl"), "--sizes", "1,2", "--workers", "1"),
+        *("--repeat", "1"),
         *("--only", "exact"),
         *(f"--peer-python={name}=/nowhere" for name in ("datatrove", "datasketch", "rensa", "text-dedup")),
     )

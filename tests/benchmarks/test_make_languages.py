@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.make_languages import code_of
 from dcurate.text.declaration import Declaration
-from tests.benchmarks.test_benchmarks import ROOT
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.program
 

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.measure import called, job, measure, scratch_folder, sizes_given, whole_sizes_given
 from benchmarks.neardup import labelled
 from dcurate import DataError
-from tests.benchmarks.test_benchmarks import ROOT
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.program
 
