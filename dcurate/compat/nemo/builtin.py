@@ -17,7 +17,7 @@ from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.names import native_name
 from dcurate.compat.nemo.stages import HOW_IT_RUNS, StageMethods, changed_stage
 from dcurate.compat.nemo.tasks import DocumentBatch, task_id_of
-from dcurate.compat.nemo.telling import tell
+from dcurate.compat.nemo.verbose import log_progress
 from dcurate.core import stage as ours
 from dcurate.core.public import find_public
 from dcurate.core.spec import SPEC_FIELDS
@@ -131,7 +131,7 @@ CommonCrawlHTMLExtractor = _raising(dcurate.download.CommonCrawlHTMLExtractor, _
 SubstringFilter = _raising(dcurate.text.SubstringFilter, __name__)
 
 
-class _Telling:
+class _Verbose:
     """A filter that logs how many rows of each batch it keeps, if `verbose`."""
 
     name: str
@@ -141,12 +141,12 @@ class _Telling:
         rows, result = task.num_items, super().process(task)  # type: ignore[misc]
         if self.verbose and rows:
             number = getattr(task, "task_id", None) or task_id_of(task.key)
-            tell("%s batch %s retained %d/%d rows", self.name, number, result.num_items, rows)
+            log_progress("%s batch %s retained %d/%d rows", self.name, number, result.num_items, rows)
         return result
 
 
 @dataclass
-class Filter(_Telling, built_in(dcurate.Filter, __name__)):  # type: ignore[misc]
+class Filter(_Verbose, built_in(dcurate.Filter, __name__)):  # type: ignore[misc]
     """`dcurate.Filter`, which can log how many rows it keeps.
 
     Args:
@@ -158,7 +158,7 @@ class Filter(_Telling, built_in(dcurate.Filter, __name__)):  # type: ignore[misc
 
 
 @dataclass
-class ScoreFilter(_Telling, built_in(dcurate.ScoreFilter, __name__)):  # type: ignore[misc]
+class ScoreFilter(_Verbose, built_in(dcurate.ScoreFilter, __name__)):  # type: ignore[misc]
     """`dcurate.ScoreFilter`, which can log how many rows it keeps.
 
     Args:

@@ -19,7 +19,7 @@ from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.files import resolve_filename_column
 from dcurate.compat.nemo.stages import CompositeStage, Resources, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask, TaskBatch
-from dcurate.compat.nemo.telling import tell
+from dcurate.compat.nemo.verbose import log_progress
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.core.extras import needed
 from dcurate.download.common_crawl.crawls import BaseCommonCrawlUrlGenerator
@@ -68,10 +68,10 @@ class DocumentDownloader(dcurate.download.DocumentDownloader):
         try:
             path = self.target(url)
             if self._verbose and os.path.exists(path) and os.path.getsize(path):
-                tell("File: %s exists. Not downloading", path)
+                log_progress("File: %s exists. Not downloading", path)
             elif self._verbose:
                 made = super().download(url)
-                tell("Successfully downloaded to %s", made)
+                log_progress("Successfully downloaded to %s", made)
             return super().download(url)
         except TransferError as error:
             _log.error("Failed to download to %s: %s", self._download_dir, error)

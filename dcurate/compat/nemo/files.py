@@ -21,7 +21,7 @@ from dask.utils import parse_bytes
 from fsspec.core import split_protocol, url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from dcurate.compat.nemo.telling import tell
+from dcurate.compat.nemo.verbose import log_progress
 from dcurate.fs.atomic import atomic_write
 from dcurate.fs.stores import BESIDE, META_DIR
 
@@ -387,7 +387,7 @@ def write_bytes(  # noqa: PLR0913 - as in NeMo Curator
         if not overwrite:
             return
     if verbose:
-        tell("Writing %s for %s to %s", desc, source_video, dest)
+        log_progress("Writing %s for %s to %s", desc, source_video, dest)
     dest.parent.mkdir(parents=True, exist_ok=True)
     dest.write_bytes(buffer)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dcurate.compat.nemo.image_tasks import ImageBatch, ImageObject
 from dcurate.compat.nemo.stages import ProcessingStage, Resources, Spec
-from dcurate.compat.nemo.telling import tell
+from dcurate.compat.nemo.verbose import log_progress
 from dcurate.errors import DataError
 from dcurate.hub import device as devices
 from dcurate.models.vision import heads
@@ -90,7 +90,7 @@ class ImageEmbeddingStage(ProcessingStage[ImageBatch, ImageBatch]):
             self._embed(task.data[start : start + self.model_inference_batch_size])
         if self.verbose:
             embedded = sum(picture.embedding is not None for picture in task.data)
-            tell("embedded %d of %d pictures", embedded, len(task.data))
+            log_progress("embedded %d of %d pictures", embedded, len(task.data))
         return task
 
     def _embed(self, pictures: Sequence[ImageObject]) -> None:
@@ -170,7 +170,7 @@ class BaseFilterStage(ProcessingStage[ImageBatch, ImageBatch]):
                 setattr(picture, self._score, float(score))
                 kept += [picture] if keep else []
                 if self.verbose and not keep:
-                    tell("%s is dropped: %s is %.3f", picture.image_id, self._score, score)
+                    log_progress("%s is dropped: %s is %.3f", picture.image_id, self._score, score)
         return ImageBatch(
             data=kept, dataset_name=task.dataset_name, _metadata=task._metadata, _stage_perf=task._stage_perf
         )

@@ -22,7 +22,7 @@ from dcurate.compat.nemo.earlier import earlier_names
 from dcurate.compat.nemo.image_tasks import ImageBatch, ImageObject
 from dcurate.compat.nemo.stages import ProcessingStage, Spec, changed_stage
 from dcurate.compat.nemo.tasks import DocumentBatch, FileGroupTask
-from dcurate.compat.nemo.telling import tell
+from dcurate.compat.nemo.verbose import log_progress
 from dcurate.media.names import kind_of
 from dcurate.media.refs import Ref
 from dcurate.media.samples import KEY, MEMBERS
@@ -164,7 +164,7 @@ class ImageDuplicatesRemovalStage(ProcessingStage[ImageBatch, ImageBatch]):
         """Return the pictures that are not listed."""
         kept = [picture for picture in task.data if picture.image_id not in self._ids_to_remove]
         if self.verbose:
-            tell("kept %d of %d pictures", len(kept), len(task.data))
+            log_progress("kept %d of %d pictures", len(kept), len(task.data))
         return ImageBatch(
             data=kept, dataset_name=task.dataset_name, _metadata=task._metadata, _stage_perf=task._stage_perf
         )

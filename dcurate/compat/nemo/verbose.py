@@ -1,4 +1,4 @@
-"""What stages tell about their work where ``verbose=True`` asks for it."""
+"""Progress messages of stages made with ``verbose=True``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 _log = logging.getLogger("dcurate.compat.nemo")
 
 
-def tell(message: str, *values: Any) -> None:
+def log_progress(message: str, *values: Any) -> None:
     """Log a message of level INFO; where no log takes that level, write it to stderr, as NeMo Curator's log does.
 
     Args:
