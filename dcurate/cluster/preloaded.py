@@ -19,7 +19,8 @@ MODULES = (
     "pyarrow.parquet",
     "dcurate.engine.dask.scheduler_plugin",
     "dcurate.engine.dask.worker_plugin",
-    "dcurate.io.jsonl",
+    "dcurate.io.jsonl_reader",
+    "dcurate.io.jsonl_writer",
     "dcurate.text.thresholds",
 )
 
