@@ -16,6 +16,7 @@ import pandas as pd
 import dcurate
 import dcurate.download
 from dcurate.compat.nemo import builtin
+from dcurate.compat.nemo.earlier import ARGUMENTS, earlier_names
 from dcurate.compat.nemo.files import resolve_filename_column
 from dcurate.compat.nemo.stages import CompositeStage, Resources, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask, FileGroupTask, TaskBatch
@@ -158,6 +159,7 @@ class DocumentDownloadStage(_DocumentDownloadStage):  # type: ignore[misc]
         return _returned(task, made)
 
 
+@earlier_names(**ARGUMENTS)
 @dataclass
 class DocumentIterateExtractStage(_DocumentIterateExtractStage):  # type: ignore[misc]
     """Read the records of files, and make a row of each.

@@ -18,6 +18,7 @@ from dcurate.compat.nemo.dedup_stages.pairwise import PairwiseComputeDtype, Rank
 from dcurate.compat.nemo.dedup_stages.removal import TextDuplicatesRemovalWorkflow
 from dcurate.compat.nemo.dedup_stages.semantic_workflow import SemanticDeduplicationWorkflow
 from dcurate.compat.nemo.dedup_stages.workflow import cluster, ids_generated
+from dcurate.compat.nemo.earlier import earlier_names
 from dcurate.compat.nemo.ids import write_id_generator_to_disk
 from dcurate.compat.nemo.pipeline import Pipeline, WorkflowRunResult
 from dcurate.compat.nemo.readers import JsonlReader, ParquetReader
@@ -29,6 +30,7 @@ _log = logging.getLogger("dcurate.compat.nemo")
 _READERS: dict[str, Any] = {"jsonl": JsonlReader, "parquet": ParquetReader}
 
 
+@earlier_names(kmeans_random_state="seed")
 @dataclass
 class TextSemanticDeduplicationWorkflow(workflow.TextSemanticDeduplicationWorkflow):
     """Embed the documents of files, find those that mean the same, and write the files without them.
