@@ -14,7 +14,7 @@ from dcurate.documents.memory import DRAWING, limited_memory
 from dcurate.documents.pdf import PdfError, extract_pdf
 from dcurate.documents.repair import has_no_pages, with_page_tree
 from dcurate.documents.truncation import LIMITS, truncation
-from dcurate.media.errors import MediaError, MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
 
 #: Reasons for which a file is worth another try with a page tree made of what is left of it.
 _BROKEN = ("truncated", "damaged")

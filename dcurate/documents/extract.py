@@ -17,8 +17,8 @@ from dcurate.documents.losses import counted
 from dcurate.documents.stage import FileExtract
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
+from dcurate.isolate.errors import MediaFault
 from dcurate.isolate.sandbox import ChildAnswer
-from dcurate.media.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.heads import File
 from dcurate.media.interleaved.schema import SCHEMA

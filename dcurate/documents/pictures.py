@@ -10,7 +10,7 @@ import pypdfium2 as pdfium
 
 from dcurate.documents.pdf.source import opened
 from dcurate.documents.repair import with_page_tree
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 _QUALITY = 60
 

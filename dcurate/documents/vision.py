@@ -20,8 +20,8 @@ from dcurate.endpoints.images import content
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
+from dcurate.isolate.errors import MediaFault
 from dcurate.isolate.sandbox import ChildAnswer, Sandbox
-from dcurate.media.errors import MediaFault
 from dcurate.media.refs import BYTES, REF, fetch, has_media
 from dcurate.media.stage import with_columns
 

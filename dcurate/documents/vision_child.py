@@ -12,7 +12,7 @@ from PIL import Image
 
 from dcurate.documents.pdf.source import opened
 from dcurate.documents.repair import with_page_tree
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 #: Resolution and largest size of a picture; Nemotron-Parse takes pictures of this size.
 DPI, WIDEST, HIGHEST = 300, 1664, 2048

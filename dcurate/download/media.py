@@ -44,7 +44,7 @@ from dcurate.errors import PipelineError, ResourceError, listed
 from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.warc_http import response
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.names import kind_of
 from dcurate.media.refs import BYTES, LARGEST_FILE, with_columns

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from dcurate.endpoints.errors import RequestError
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import values
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.refs import REF, fetch
 
 #: A picture: the bytes of its file, or an address that the endpoint itself fetches.

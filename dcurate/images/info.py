@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dcurate.images.properties import count_frames, date_of, jpeg_quality
 from dcurate.images.reading import LIBRARIES
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.heads import File
 from dcurate.media.image.headers import format_of, read_header
 from dcurate.media.stage import FileStage

@@ -1,7 +1,8 @@
 """Public names of `dcurate.media` and the modules that define them; `__init__.py` reads this file."""
 
-from .errors import MediaError as MediaError
-from .errors import MediaFault as MediaFault
+from dcurate.isolate.errors import MediaError as MediaError
+from dcurate.isolate.errors import MediaFault as MediaFault
+
 from .heads import File as File
 from .huggingface import PackMedia as PackMedia
 from .huggingface import UnpackMedia as UnpackMedia

@@ -12,8 +12,8 @@ from dcurate.core.batch import FilePart
 from dcurate.fs.listing import open_unchanged
 from dcurate.io import warc
 from dcurate.io.warc_http import response
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media import tar
-from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.names import KINDS, is_climbing, is_hidden, stored
 from dcurate.media.reference import Ref
 from dcurate.media.zips import entries

@@ -8,8 +8,8 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from dcurate.core.batch import FilePart
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.containers import ContainerFile, LostPart, WantedFiles, of_tar, of_warc, of_zip
-from dcurate.media.errors import MediaFault
 from dcurate.media.names import container_of
 from dcurate.media.ranges import Version
 from dcurate.media.reference import Ref

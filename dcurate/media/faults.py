@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dcurate.core.batch import Rejection
 from dcurate.frames.document import DocumentBatch
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.redaction import legible
 
 #: Column of rows in quarantine that says more than the reason.

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dcurate.errors import DataError
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.members import is_sequential
 from dcurate.media.names import container_of
 from dcurate.media.ranges import version_of

@@ -17,7 +17,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import NOTE
 from dcurate.fs.paths import is_address
 from dcurate.io.partition import parse_bytes
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.refs import BYTES, REF, Ref, fetched, has_segments, ref_array, refs_of
 from dcurate.media.stage import FileReading

@@ -14,7 +14,7 @@ from typing import Any
 from dcurate.io.json_parse import row_of
 from dcurate.io.warc import Record, iterate_records
 from dcurate.io.warc_http import response
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.names import compression_of, container_of
 from dcurate.media.zips import IN_EXTRA, widened
 

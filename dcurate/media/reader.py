@@ -16,8 +16,8 @@ from dcurate.fs.compression import ending_of, head, salvage
 from dcurate.io.files import Format, SourceFile, is_names
 from dcurate.io.json_parse import BadLine, Wanted, each_line, parse_lines, row_of
 from dcurate.io.lines import read_lines_of_range, read_whole
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.containers import ContainerFile, LostPart, WantedFiles, of_tar, of_warc, of_zip
-from dcurate.media.errors import MediaFault
 from dcurate.media.names import KINDS, LINES, container_endings, container_of
 from dcurate.media.refs import MEDIA_REF, Ref
 from dcurate.media.source import AnyOf, MediaSource, SourceRow

@@ -17,8 +17,8 @@ from fsspec.implementations.local import LocalFileSystem
 from dcurate.errors import DataError, PipelineError
 from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.directory import found_by_name
-from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.faults import FAULT, quarantined
 from dcurate.media.members import content_of, is_sequential
 from dcurate.media.names import container_of

@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 
 from dcurate.core.batch import BatchKey
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.names import is_climbing, kind_of, sample_of, shown, stored
 from dcurate.media.refs import BYTES, REF, Ref, fetch, ref_array, refs_of
 from dcurate.media.samples import KEY, LARGEST_TEXT, MEMBERS, content_of_value, value_of

@@ -13,8 +13,8 @@ from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError, shown
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.isolate.sandbox import ChildAnswer, Sandbox
-from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.heads import File, heads
 from dcurate.media.refs import LARGEST_FILE, NO_REFERENCE, check_has_media, fetched, has_segments, refs_of

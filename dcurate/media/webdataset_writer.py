@@ -16,7 +16,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.fs.compression import ending_for, packing
 from dcurate.io.parquet_schema import packed as packed_schema
 from dcurate.io.sink import FileWriter
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.names import shown
 from dcurate.media.refs import BYTES, REF

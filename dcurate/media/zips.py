@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from dcurate.core.foreign import LARGEST
-from dcurate.media.errors import MediaError, MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.names import shown
 
 #: An entry of the directory, the end of the directory, and in a large archive the wide end with the pointer to it.

@@ -35,7 +35,7 @@ def test_a_public_name_leads_to_the_reference_but_not_from_links_headings_and_bl
         made: str = hooks.on_page_content(content, page=SimpleNamespace(url="howto/dedup/"))
         return made
 
-    link = '<a href="../../reference/runs/#dcurate.Pipeline"><code>Pipeline</code></a>'
+    link = '<a href="../../reference/dcurate/#dcurate.Pipeline"><code>Pipeline</code></a>'
     assert shown("<p><code>Pipeline</code></p>") == f"<p>{link}</p>"
     for kept in ("<code>unknown</code>", "<h2><code>Pipeline</code></h2>", "<a href='x'><code>Pipeline</code></a>"):
         assert shown(kept) == kept

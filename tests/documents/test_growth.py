@@ -26,9 +26,9 @@ from dcurate.documents.pdf.native import PageFrame
 from dcurate.documents.pdf.page import PdfPage
 from dcurate.documents.pdf.render import Compounds, _join
 from dcurate.documents.repair import _unpacked, has_no_pages, with_page_tree
+from dcurate.isolate.errors import MediaError
 from dcurate.kernels.pdf.lines import BASE, GAP, SIZE
 from dcurate.llm import RequestError
-from dcurate.media.errors import MediaError
 from tests.documents.office.files import epub_file, replaced, zipped
 from tests.documents.pdf.writer import pages_of, shown
 from tests.growth import SHORT, assert_linear, assert_quick, followed, pairs, singles

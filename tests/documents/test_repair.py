@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dcurate.documents.child import read_pdf
 from dcurate.documents.repair import with_page_tree
 from dcurate.documents.truncation import LIMITS, truncation
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from tests.documents.made import WORDS, packed, pdf
 from tests.growth import assert_linear
 

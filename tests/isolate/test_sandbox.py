@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import StageError
+from dcurate.isolate.errors import MediaFault
 from dcurate.isolate.sandbox import ChildAnswer, Sandbox
-from dcurate.media.errors import MediaFault
 
 DECODE = "tests.media.wild:decode"
 FAULTS = {

@@ -20,8 +20,8 @@ from dcurate.images import (
     InterleavedParquetWriter,
     InterleavedWebDatasetWriter,
 )
+from dcurate.isolate.errors import MediaFault
 from dcurate.media import containers, directory
-from dcurate.media.errors import MediaFault
 from dcurate.media.heads import heads
 from dcurate.media.refs import Ref, fetch, ref_array, refs_of
 from tests.images.interleaved.media import noise, referring, table

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcurate import InlineExecutor, MediaReader, Pipeline, WarcReader, WebDatasetReader
+from dcurate.isolate.errors import MediaError
 from dcurate.media import tar
-from dcurate.media.errors import MediaError
 from dcurate.media.members import content_of
 from dcurate.media.refs import Ref, fetch, ref_array
 from dcurate.media.zips import entries

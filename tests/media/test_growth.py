@@ -12,9 +12,9 @@ from pathlib import Path
 from fsspec.implementations.local import LocalFileSystem
 
 from dcurate.core.batch import FilePart
+from dcurate.isolate.errors import MediaError
 from dcurate.media import tar
 from dcurate.media.containers import of_tar, of_zip
-from dcurate.media.errors import MediaError
 from dcurate.media.image.pixels import decode
 from dcurate.media.samples import ShardSample, samples_of
 from tests.growth import assert_linear

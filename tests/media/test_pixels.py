@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dcurate.media.errors import MediaError, MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.image import pixels
 from dcurate.media.image.headers import exif_values, format_of, read_header
 from dcurate.media.image.pixels import checked_header, decode

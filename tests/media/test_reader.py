@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
 from dcurate import DataError, InlineExecutor, MediaReader, Pipeline, PipelineError
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.refs import fetch, fetched
 from dcurate.media.tar import BLOCK, TarDamage, opened, walk
 from tests.media.archives import put_lines, put_warc, put_zip, tar_of, warc_record

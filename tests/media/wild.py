@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 _KEPT: list[bytearray] = []
 

@@ -20,7 +20,7 @@ def test_stages_are_reported_with_the_settings_that_say_something(tmp_path) -> N
     assert (described["description"], described["inputs"]) == ("why", [str(tmp_path)])
     assert first["settings"]["fields"] == "['text']"
     assert "read_kwargs" not in first["settings"]
-    assert second["settings"]["filter_obj"] == "WordCountFilter(min_words=5, max_words=100000, lang='en')"
+    assert second["settings"]["filter_obj"] == "WordCountFilter(min_words=5, max_words=100000, language='en')"
     assert (second["kind"], second["needs"], last["settings"]["path"]) == ("ScoreFilter", "1 CPU", "'out'")
     assert orjson.loads(orjson.dumps(described)) == described
 

@@ -277,7 +277,7 @@ def test_an_extension_that_the_table_leaves_out_or_does_not_know_is_dropped() ->
 
 
 def test_a_language_that_the_table_does_not_know_is_refused() -> None:
-    with pytest.raises(PipelineError, match="lang='pyton' is not in code_meta.csv; did you mean 'python'"):
+    with pytest.raises(PipelineError, match="language='pyton' is not in code_meta.csv; did you mean 'python'"):
         PerExtensionFilter("pyton", "py")
 
 
@@ -346,9 +346,11 @@ def test_a_table_is_found_where_it_was_unpacked(tables: Path, monkeypatch: pytes
 def test_a_table_that_is_missing_is_an_error_that_says_how_to_get_it(tables: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(DataError, match="no table for lang='en' in .*; unpack https://.* and give that as cache_dir"):
+    with pytest.raises(
+        DataError, match="no table for language='en' in .*; unpack https://.* and give that as cache_dir"
+    ):
         HistogramFilter(cache_dir=str(empty)).model_check_or_download()
-    with pytest.raises(DataError, match="lang='en'"):
+    with pytest.raises(DataError, match="language='en'"):
         HistogramFilter(cache_dir=str(tables)).score_document("x")
     assert not list(empty.iterdir())
     (empty / "en").write_bytes(b"\xff")

@@ -269,7 +269,7 @@ def test_a_host_is_made_ready_without_the_dictionary_and_a_slot_with_it() -> Non
 import sys
 from dcurate.text import WordCountFilter
 from dcurate import ScoreFilter
-stage = ScoreFilter(WordCountFilter(lang="ko"))
+stage = ScoreFilter(WordCountFilter(language="ko"))
 stage.setup_on_node()
 print("kiwipiepy" in sys.modules)
 stage.setup()

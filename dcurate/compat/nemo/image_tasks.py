@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dcurate.compat.nemo.tasks import Task
 from dcurate.errors import DataError
-from dcurate.media.errors import MediaError, MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.image.pixels import decode
 from dcurate.media.refs import REF, Ref, fetch, ref_array
 

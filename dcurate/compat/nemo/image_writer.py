@@ -20,7 +20,7 @@ from dcurate.compat.nemo.tasks import FileGroupTask
 from dcurate.core.extras import needed
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.names import sample_of, stored
 from dcurate.media.tar import BLOCK
 from dcurate.media.webdataset_writer import header_of

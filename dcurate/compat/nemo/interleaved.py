@@ -18,7 +18,7 @@ from dcurate.compat.nemo.tasks import Task
 from dcurate.errors import DataError
 from dcurate.frames.document import DocumentBatch
 from dcurate.images.interleaved import filters
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.interleaved.materialise import bytes_of
 from dcurate.media.interleaved.schema import RESERVED, SCHEMA, SourceRef, aligned
 from dcurate.media.interleaved.verdicts import Verdicts

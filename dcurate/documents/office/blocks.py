@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 _SPACES = re.compile(r"[^\S\n]+")
 #: Cells of a table that may be empty, and how many more for each that is not.

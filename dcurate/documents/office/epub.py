@@ -13,7 +13,7 @@ from lxml import etree, html
 
 from dcurate.documents.office.blocks import Blocks, document
 from dcurate.documents.office.package import Package, attribute, local, member_path
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 _PAGES = {"application/xhtml+xml", "text/html", "application/x-dtbook+xml", ""}
 _SKIPPED = {

@@ -9,7 +9,7 @@ from dcurate.core.foreign import whole_number
 from dcurate.documents.losses import DocumentLosses
 from dcurate.documents.office.blocks import Blocks, document
 from dcurate.documents.office.package import Package, attribute, local
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 _SKIPPED = {
     "tracked-changes",

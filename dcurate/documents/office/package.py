@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from lxml import etree
 
 from dcurate.documents.losses import DocumentLosses
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 T = TypeVar("T")
 #: Reasons that lie in one part of a file.

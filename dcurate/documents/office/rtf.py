@@ -8,7 +8,7 @@ from typing import Any
 from striprtf.striprtf import rtf_to_text
 
 from dcurate.documents.office.blocks import Blocks, document
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 _TITLE = re.compile(r"\{\\title ([^{}\\]{1,1000})\}")
 _AUTHOR = re.compile(r"\{\\author ([^{}\\]{1,1000})\}")

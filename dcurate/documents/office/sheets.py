@@ -26,7 +26,7 @@ from dcurate.documents.office.package import (
     seen,
 )
 from dcurate.documents.office.slides import add_drawing, shape_text
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 #: Rows that a sheet may have; openpyxl makes all that are missing before one of any number.
 _MOST_ROWS = 2**20

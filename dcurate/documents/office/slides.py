@@ -19,7 +19,7 @@ from dcurate.documents.office.package import (
     relationships,
     seen,
 )
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 _TITLES = {"title", "ctrTitle"}
 #: Placeholders that repeat on every slide.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dcurate.documents.office.package import Package
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _LEGACY = {
@@ -49,7 +49,7 @@ def sniff(data: bytes, package: Package | None = None) -> str:
         >>> sniff(b"%PDF-1.7")
         Traceback (most recent call last):
         ...
-        dcurate.media.errors.MediaError: not an office file: a PDF
+        dcurate.isolate.errors.MediaError: not an office file: a PDF
     """
     if not data:
         raise MediaError("empty file")

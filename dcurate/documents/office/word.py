@@ -21,7 +21,7 @@ from dcurate.documents.office.package import (
 )
 from dcurate.documents.office.slides import add_drawing, is_drawing
 from dcurate.documents.office.symbols import symbol_of
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|заголовок)\s*([1-9])", re.IGNORECASE)
 _BULLETS = {"bullet", "none"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcurate.media import errors
+from dcurate.isolate import errors
 
 
 class PdfError(errors.MediaError):

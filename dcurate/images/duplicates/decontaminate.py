@@ -21,8 +21,8 @@ from dcurate.images.duplicates.fingerprint import ARROW, BITS, FINGERPRINT, Fing
 from dcurate.images.duplicates.reading import FingerprintStage
 from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity
 from dcurate.images.reading import ImageReading
+from dcurate.isolate.errors import MediaFault
 from dcurate.kernels.layout import Ints
-from dcurate.media.errors import MediaFault
 from dcurate.media.reader import MediaReader
 from dcurate.media.refs import check_has_media
 

@@ -14,7 +14,7 @@ from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.images.interleaved.measures import aspect_ratio, sharpness
 from dcurate.images.qr import qr_share
-from dcurate.media.errors import MediaError, MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.image.pixels import colours
 from dcurate.media.interleaved.materialise import bytes_of
 from dcurate.media.interleaved.schema import IMAGE, REQUIRED

@@ -15,7 +15,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.images.interleaved.samples import NUMBER, NamedPicture, Record, Row, SampleColumns, rows_of_record
 from dcurate.images.interleaved.write import Materialised, OnError, check_on_error
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.faults import FAULT
 from dcurate.media.interleaved.materialise import source_of
 from dcurate.media.interleaved.schema import BEFORE, RESERVED, SCHEMA, SourceRef, aligned, rows_of

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 
 from dcurate.errors import PipelineError, listed
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.interleaved.schema import BEFORE, IMAGE, METADATA, RESERVED, TEXT, SourceRef
 
 #: A row of interleaved rows, by column.

@@ -15,7 +15,7 @@ from dcurate.core.extras import required_by
 from dcurate.core.stage import CompositeStage, NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.interleaved.materialise import Ints
 from dcurate.media.interleaved.schema import REQUIRED, TEXT
 from dcurate.media.interleaved.verdicts import Verdicts

@@ -17,9 +17,9 @@ from dcurate.fs.errors import storage_errors
 from dcurate.images.interleaved.samples import NamedPicture, Row, SampleColumns, rows_of_record, with_types
 from dcurate.io.files import Format, is_names
 from dcurate.io.partition import parse_bytes
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media import tar
 from dcurate.media.containers import LostPart, lost_in_tar
-from dcurate.media.errors import MediaError, MediaFault
 from dcurate.media.interleaved.schema import IMAGE, SCHEMA, SourceRef, rows_of
 from dcurate.media.names import sample_of
 from dcurate.media.refs import Ref

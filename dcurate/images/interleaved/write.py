@@ -18,7 +18,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.images.interleaved.samples import NUMBER, Row, Sample, SampleColumns, numbered, samples_of
 from dcurate.io.parquet import ParquetWriter
 from dcurate.io.sink import FileWriter
-from dcurate.media.errors import MediaError, MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.interleaved.materialise import bytes_of, source_of
 from dcurate.media.interleaved.schema import SourceRef, aligned
 from dcurate.media.tar import BLOCK

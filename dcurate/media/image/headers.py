@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dcurate.core.extras import missing_dependency
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.names import described
 
 try:
@@ -102,7 +102,7 @@ def format_of(data: bytes) -> str:
         'gif'
         >>> format_of(b"<!DOCTYPE html>")
         Traceback (most recent call last):
-        dcurate.media.errors.MediaError: not a picture: HTML or XML
+        dcurate.isolate.errors.MediaError: not a picture: HTML or XML
     """
     head = bytes(data[:32])
     if not head:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcurate.core.extras import missing_dependency
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.image.headers import Header, format_of, opened, read_header
 from dcurate.media.image.whole import covered, lacks_pixels
 
@@ -71,7 +71,7 @@ def checked_header(data: bytes, max_pixels: int = MAX_PIXELS) -> Header:
         >>> Image.new("L", (30, 20)).save(file, "PNG")
         >>> checked_header(file.getvalue(), max_pixels=500)
         Traceback (most recent call last):
-        dcurate.media.errors.MediaError: too many pixels: 30 x 20, more than 500
+        dcurate.isolate.errors.MediaError: too many pixels: 30 x 20, more than 500
     """
     header = read_header(data)
     check_pixels((header.width, header.height), len(data), max_pixels)
@@ -134,7 +134,7 @@ def check_pixels(size: tuple[int, int], nbytes: int, max_pixels: int = MAX_PIXEL
     Examples:
         >>> check_pixels((1, 177_000_000), nbytes=74)
         Traceback (most recent call last):
-        dcurate.media.errors.MediaError: too many pixels: 1 x 177000000 in 74 bytes
+        dcurate.isolate.errors.MediaError: too many pixels: 1 x 177000000 in 74 bytes
     """
     width, height = size
     if width <= 0 or height <= 0:

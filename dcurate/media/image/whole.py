@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.extras import missing_dependency
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.image.headers import png_chunks, read_header
 
 try:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dcurate.core.extras import needed
 from dcurate.errors import DataError
-from dcurate.media.errors import MediaError, MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.image.headers import format_of
 from dcurate.media.image.pixels import check_pixels, checked_header
 from dcurate.media.interleaved.schema import SourceRef

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from dcurate.core.batch import Rejection, Scored
 from dcurate.frames.document import DocumentBatch
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.interleaved.materialise import Ints
 from dcurate.media.interleaved.schema import IMAGE, METADATA, TEXT, check
 

@@ -12,7 +12,7 @@ from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError
 from dcurate.frames.columns import rows_at, values, with_column
 from dcurate.frames.document import DocumentBatch
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.models.vision.stage import VisionStage
 

@@ -32,7 +32,7 @@ from dcurate.fs.atomic import atomic_write
 from dcurate.fs.errors import storage_errors
 from dcurate.hub.loading import read
 from dcurate.hub.weights import Weights
-from dcurate.media.errors import MediaError, MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.image.pixels import decode
 from dcurate.media.refs import BYTES, REF, check_has_media, fetched

@@ -12,7 +12,7 @@ from dcurate.core.stage import Spec
 from dcurate.frames.columns import rows_at
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.partition import parse_bytes
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.heads import File
 from dcurate.media.image.pixels import Pixels, colours
 from dcurate.media.interleaved.materialise import bytes_of

@@ -18,7 +18,7 @@ from dcurate.frames.vectors import with_vectors
 from dcurate.hub import device as devices
 from dcurate.hub.shared import SHARED
 from dcurate.hub.weights import Weights, named_after
-from dcurate.media.errors import MediaError, MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.heads import File
 from dcurate.media.image.pixels import Pixels, decode
 from dcurate.media.stage import FileStage

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate.documents.office import extract_office
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from tests.documents.office import files
 
 MAKERS = {

@@ -9,7 +9,7 @@ from PIL import Image, ImageOps
 from dcurate.images import ImageNearDuplicates
 from dcurate.images.duplicates.fingerprint import SIZE, Fingerprints, read_fingerprint, read_pixel_digest
 from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from tests.images.duplicates.pictures import CHANGES, form, saved, scene
 
 OPTIONS = {"max_pixels": 10**6}

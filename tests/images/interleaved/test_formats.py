@@ -28,7 +28,7 @@ from dcurate.images import (
     InterleavedWebDatasetWriter,
     ToInterleaved,
 )
-from dcurate.media.errors import MediaFault
+from dcurate.isolate.errors import MediaFault
 from dcurate.media.interleaved.materialise import bytes_of
 from dcurate.media.interleaved.schema import SourceRef
 from tests.images.interleaved.media import flat, noise, places, referring, table

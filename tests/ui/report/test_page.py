@@ -191,7 +191,7 @@ def test_what_ran_is_told_with_settings_versions_and_digests(run: RecordedRun) -
     page = page_of(run)
     settings = {row[0]: row for row in page.table("what")[1:]}
     assert settings["word_count"][1:3] == ["ScoreFilter", "1 CPU"]
-    assert "filter_obj=WordCountFilter(min_words=3, max_words=100000, lang='en')" in settings["word_count"][3]
+    assert "filter_obj=WordCountFilter(min_words=3, max_words=100000, language='en')" in settings["word_count"][3]
     where = dict(row[:2] for row in page.table("where") if len(row) > 1)
     assert where["input digest"] == run.report.inputs_digest != ""
     assert where["output digest"] == run.report.outputs_digest
