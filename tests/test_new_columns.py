@@ -119,7 +119,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "TableReader": [],
     "TableWriter": [],
     "TaskDecontamination": [],
-    "RemoveDuplicates": [],
+    "RemoveIds": [],
     "TokenShuffle": [],
     "TokenWriter": [],
     "Tokenize": [lambda: dcurate.models.Tokenize("m")],

@@ -44,7 +44,7 @@ from dcurate import (
 from dcurate.core.batch import FilePart
 from dcurate.core.pipeline import AnyStage
 from dcurate.core.secrets import shown
-from dcurate.dedup import Benchmark, RemoveDuplicates
+from dcurate.dedup import Benchmark, RemoveIds
 from dcurate.download import CommonCrawlWarcIterator, FileDownloader, RemoteFile, Transfer
 from dcurate.download.fetch import read
 from dcurate.endpoints.config import Request
@@ -97,7 +97,7 @@ HOLDERS = {
     "Decontaminate": lambda: Decontaminate(Benchmark(LOGIN), storage_options=OPTIONS),
     "C4BadWordsFilter": lambda: C4BadWordsFilter(SIGNED, storage_options=OPTIONS),
     "ScoreFilter": lambda: ScoreFilter(C4BadWordsFilter(LOGIN, storage_options=OPTIONS)),
-    "RemoveDuplicates": lambda: RemoveDuplicates(SIGNED, read_kwargs=KWARGS),
+    "RemoveIds": lambda: RemoveIds(SIGNED, read_kwargs=KWARGS),
     "ExactDeduplicationWorkflow": lambda: ExactDeduplicationWorkflow(
         input_path=LOGIN, output_path=SIGNED, read_kwargs=KWARGS, write_kwargs=KWARGS
     ),

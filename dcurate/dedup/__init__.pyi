@@ -15,7 +15,7 @@ from .bloom_filter import BloomState as BloomState
 from .bloom_size import BloomSize as BloomSize
 from .decontamination import TaskDecontamination as TaskDecontamination
 from .minhash import MinHash as MinHash
-from .removal import RemoveDuplicates as RemoveDuplicates
+from .removal import RemoveIds as RemoveIds
 from .report import DedupReport as DedupReport
 from .report import dedup_report as dedup_report
 from .report_table import DedupReportTable as DedupReportTable

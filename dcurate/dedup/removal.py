@@ -23,7 +23,7 @@ REASON = "id_to_remove"
 
 
 @dataclass
-class RemoveDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
+class RemoveIds(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Remove the documents whose ids are listed in Parquet files.
 
     Ids are text or whole numbers, in any order; there may be more than fit in memory: each host sorts them once, in
@@ -44,7 +44,7 @@ class RemoveDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
         DataError: ids are text on one side and numbers on the other, so that none could be equal.
 
     Examples:
-        >>> RemoveDuplicates("results/ExactDuplicateIds", id_field="id").inputs()
+        >>> RemoveIds("results/ExactDuplicateIds", id_field="id").inputs()
         ([], ['id'])
     """
 
@@ -110,7 +110,7 @@ class IdsFound(NamedTuple):
 
 
 def ids_found(url: str, storage_options: dict[str, Any] | None = None) -> IdsFound:
-    """Return the counts in the ``found_url`` of a `RemoveDuplicates`, over all batches.
+    """Return the counts in the ``found_url`` of a `RemoveIds`, over all batches.
 
     It takes an eighth of a byte of memory for each id.
     """

@@ -1,8 +1,10 @@
-"""What is wrong with a file of media. Standard library only: child processes load it."""
+"""What is wrong with a file of media. It loads the standard library only, as child processes load it."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from dcurate.errors import DcurateError
 
 
 class MediaFault(NamedTuple):
@@ -21,7 +23,7 @@ class MediaFault(NamedTuple):
     detail: str = ""
 
 
-class MediaError(Exception):
+class MediaError(DcurateError):
     """Raised for a file that is bad by a function that runs in a `dcurate.isolate.sandbox.Sandbox`.
 
     Examples:

@@ -158,7 +158,9 @@ def check_installed(lang: str) -> None:
         ResourceError: the library is not installed.
     """
     for module in missing(libraries_of(lang)):
-        raise missing_dependency(f"splitting texts of language={lang!r} into words", f"No module named {module!r}", "lang")
+        raise missing_dependency(
+            f"splitting texts of language={lang!r} into words", f"No module named {module!r}", "lang"
+        )
 
 
 def splitter(lang: str) -> Splitter:

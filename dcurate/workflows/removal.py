@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcurate.core.secrets import HidesSecrets
-from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR, RemoveDuplicates, ids_found
+from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR, RemoveIds, ids_found
 from dcurate.errors import PipelineError
 from dcurate.events import Observer
 from dcurate.fs.stores import Directory
@@ -130,7 +130,7 @@ class TextDuplicatesRemovalWorkflow(HidesSecrets):
         if self.id_generator_path is not None:
             options = self.id_generator_storage_options or {}
             source = MadeIds.read(self.id_generator_path, options).source(source)
-        removal = RemoveDuplicates(
+        removal = RemoveIds(
             self.ids_to_remove_path,
             self.id_field,
             self.duplicate_id_field,

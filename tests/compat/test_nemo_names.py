@@ -64,9 +64,10 @@ def test_importing_a_module_loads_no_more_than_itself():
 
 
 def test_names_come_from_dcurate():
-    from nemo_curator.stages.text.filters.heuristic.string import WordCountFilter  # noqa: PLC0415
+    from nemo_curator.stages.text.filters.heuristic.string import WhiteSpaceFilter, WordCountFilter  # noqa: PLC0415
 
-    assert WordCountFilter is dcurate.text.WordCountFilter
+    assert WhiteSpaceFilter is dcurate.text.WhiteSpaceFilter
+    assert WordCountFilter.__bases__ == (dcurate.text.WordCountFilter,)  # it takes `lang`, which is `language` here
 
 
 def test_a_module_also_has_the_names_that_nearly_all_import():

@@ -25,7 +25,7 @@ from dcurate import (
     PipelineError,
     StageError,
 )
-from dcurate.dedup import RemoveDuplicates, removal_ids
+from dcurate.dedup import RemoveIds, removal_ids
 from dcurate.dedup.removal import IdsFound, ids_found
 from dcurate.dedup.removal_ids import RemovalIds
 from dcurate.frames.ids import id_keys
@@ -54,7 +54,7 @@ def listed(folder: Path, *columns: Any, name: str = "id") -> str:
 
 def removed(path: str, ids: Any) -> list[Any]:
     """The documents kept without these ids."""
-    stage = RemoveDuplicates(path, id_field="id")
+    stage = RemoveIds(path, id_field="id")
     stage.setup()
     try:
         made = stage.process(DocumentBatch(key=BatchKey("a"), data=pa.table({"id": ids})))
@@ -140,7 +140,7 @@ def test_ids_that_share_their_first_64_bits_are_distinguished(tmp_path: Path) ->
     opened.close()
 
 
-def run(tmp_path: Path, stage: RemoveDuplicates, executor: Any) -> tuple[list[str], dict[str, int]]:
+def run(tmp_path: Path, stage: RemoveIds, executor: Any) -> tuple[list[str], dict[str, int]]:
     source, output = tmp_path / "in", tmp_path / f"out-{executor.mode}"
     if not source.exists():
         source.mkdir()
@@ -161,7 +161,7 @@ def test_the_report_counts_documents_that_went_and_notes_say_which_ids_nobody_ha
     path = listed(tmp_path / "ids", ["0-1", "twice", "9-9", "0-1"], ["3-4", None])
     for executor in (InlineExecutor(), DaskExecutor(cluster=cluster)):
         notes = str(tmp_path / f"notes-{executor.mode}")
-        stage = RemoveDuplicates(path, "doc", "id", found_url=notes)
+        stage = RemoveIds(path, "doc", "id", found_url=notes)
         left, dropped = run(tmp_path, stage, executor)
         assert left == [f"{n}-{row}" for n in range(4) for row in range(5) if (n, row) not in ((0, 1), (3, 4))]
         assert dropped == {"id_to_remove": 6}
@@ -169,7 +169,7 @@ def test_the_report_counts_documents_that_went_and_notes_say_which_ids_nobody_ha
 
 
 def test_the_column_of_ids_may_go(tmp_path: Path) -> None:
-    stage = RemoveDuplicates(listed(tmp_path / "ids", ["0-1"]), "doc", drop_id_field=True)
+    stage = RemoveIds(listed(tmp_path / "ids", ["0-1"]), "doc", drop_id_field=True)
     assert run(tmp_path, stage, InlineExecutor())[0] == [""] * 23
 
 
@@ -186,7 +186,7 @@ def test_a_run_is_not_resumed_with_other_ids(tmp_path: Path) -> None:
     path = listed(tmp_path / "ids", ["a"])
     stages: list[AnyStage] = [
         JsonlReader(str(tmp_path / "in")),
-        RemoveDuplicates(path, "id"),
+        RemoveIds(path, "id"),
         JsonlWriter(str(tmp_path / "o")),
     ]
     Pipeline("one", stages=stages).run(InlineExecutor())

@@ -128,7 +128,7 @@ NOT_HERE = {
     **dict.fromkeys(["FastTextLabelModifier", "FastTextLanguageFilter", "FastTextQualityFilter"], "needs a model"),
     **dict.fromkeys(["TokenCountFilter", "TokenizerFertilityFilter"], "needs a tokenizer"),
     **dict.fromkeys(["Blend", "NumberFilter", "NumberRangeFilter"], "reads no text"),
-    **dict.fromkeys(["RemoveDuplicates", "SemanticDuplicates"], "reads no text"),
+    **dict.fromkeys(["RemoveIds", "SemanticDuplicates"], "reads no text"),
     "HistogramFilter": "fetches its tables",
     "TableWriter": "tests/io/test_lakehouse.py",
 }

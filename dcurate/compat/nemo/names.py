@@ -87,10 +87,10 @@ def native_name(name: str) -> str | None:
 
 
 def load(module: str, name: str, default: Any) -> Any:
-    """Return `name` of a module of this package; or dcurate's, as `builtin` has it if it is a stage; or `default`."""
+    """Return `name` of a module of this package; or dcurate's, with NeMo Curator's arguments; or `default`."""
     native = native_name(name)
-    sources = [module, "builtin"] if native is not None else [module]
-    for source in sources if module != "dcurate" else ():
+    sources = [source for source in (module, "builtin" if native is not None else "dcurate") if source != "dcurate"]
+    for source in sources:
         full_name = f"{__package__}.{source}"
         try:
             return getattr(importlib.import_module(full_name), name)

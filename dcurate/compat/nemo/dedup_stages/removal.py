@@ -26,10 +26,10 @@ _WRITERS: dict[str, Any] = {"parquet": ParquetWriter, "jsonl": JsonlWriter}
 
 
 @dataclass
-class TextDuplicatesRemovalStage(BuiltIn, removal.RemoveDuplicates):
+class TextDuplicatesRemovalStage(BuiltIn, removal.RemoveIds):
     """Remove the documents whose ids are listed in Parquet files.
 
-    Args: as of `dcurate.dedup.RemoveDuplicates`.
+    Args: as of `dcurate.dedup.RemoveIds`.
     """
 
     name: str = "DuplicatesRemovalStage"
