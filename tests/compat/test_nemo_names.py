@@ -88,7 +88,8 @@ def test_a_stage_that_has_no_adapter_of_its_own_has_those_methods_too():
     assert load("no_such_module", "Score", None) is load("builtin", "Score", None)
     assert load("no_such_module", "AlphaFilter", None) is dcurate.text.AlphaFilter
     words = load("no_such_module", "WordCountFilter", None)
-    assert issubclass(words, dcurate.text.WordCountFilter) and words(lang="ja").language == "ja"
+    assert issubclass(words, dcurate.text.WordCountFilter)
+    assert words(lang="ja").language == "ja"
     assert load("no_such_module", "Nothing", 1) == 1
 
 
