@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import multiprocessing
@@ -15,7 +16,7 @@ import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import dask
 import pytest
@@ -26,8 +27,10 @@ from dcurate import LocalCluster
 from dcurate.cluster import nannies
 from dcurate.cluster.compat import keep_preload_of_fork_server
 from dcurate.cluster.cuda import gpus_here
-from dcurate_testing.llm_server import Endpoint, served
 from tests.forked import forked
+
+if TYPE_CHECKING:
+    from dcurate_testing.llm_server import Endpoint
 
 ROOT = Path(__file__).parents[1]
 
@@ -194,7 +197,8 @@ def logging_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def llm_server() -> Iterator[Endpoint]:
     """A server process with an OpenAI-compatible endpoint for all tests."""
-    with served() as endpoint:
+    server = importlib.import_module("dcurate_testing.llm_server")  # aiohttp is not installed beside the oldest Dask
+    with server.served() as endpoint:
         yield endpoint
 
 
