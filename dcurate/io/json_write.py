@@ -100,7 +100,7 @@ class JsonForm:
     default: Callable[[Any], Any] | None = None
 
     def pieces(self, table: pa.Table) -> Iterator[bytes | memoryview]:
-        """Yield the rows as the content of a file.
+        """Yield the rows as the content of a file. A piece may end within a line, and within a character.
 
         Args:
             table: the rows, with the lines that they were read from or without.
