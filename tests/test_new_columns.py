@@ -69,8 +69,6 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "BloomDuplicates": [],
     "Blend": [],
     "DownloadCommonCrawl": [],
-    "Distill": [lambda: dcurate.llm.Distill(**LLM)],
-    "DiverseQA": [lambda: dcurate.llm.DiverseQA(**LLM)],
     "DownloadAndExtract": [],
     "DownloadFiles": [],
     "ExtractDocuments": [],
@@ -78,13 +76,11 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "FilterByEasiness": [lambda: dcurate.llm.FilterByEasiness(CLIENT, "m")],
     "EndpointEmbedding": [lambda: dcurate.llm.EndpointEmbedding(CLIENT, "m")],
     "ExactDuplicates": [lambda: ExactDuplicates(action="flag")],
-    "ExtractKnowledge": [lambda: dcurate.llm.ExtractKnowledge(**LLM)],
     "FilterByFaith": [lambda: dcurate.llm.FilterByFaith(**TRANSLATION)],
     "FuzzyDuplicates": [lambda: FuzzyDuplicates(action="flag")],
     "Generate": [lambda: dcurate.llm.Generate(**LLM, prompt="{text}", output_field="said")],
     "ImageExactDuplicates": [lambda: dcurate.images.ImageExactDuplicates(action="flag")],
     "ImageNearDuplicates": [lambda: dcurate.images.ImageNearDuplicates(action="flag")],
-    "KnowledgeList": [lambda: dcurate.llm.KnowledgeList(**LLM)],
     "Modify": [lambda: Modify(str.strip, output_fields="stripped")],
     "Score": [lambda: Score(len, "length")],
     "ScoreFilter": [
@@ -113,6 +109,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "OnTexts": [lambda: dcurate.images.OnTexts(ScoreFilter(WordCountFilter(), score_field="words"))],
     "SyntheticQA": [],
     "Rebatch": [],
+    "Rephrase": [lambda: dcurate.llm.Rephrase(task="distill", **LLM)],
     "SampleFraction": [],
     "SampleRows": [],
     "SentenceTransformerModel": [lambda: dcurate.models.SentenceTransformerModel("m")],
@@ -124,7 +121,6 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "TokenWriter": [],
     "Tokenize": [lambda: dcurate.models.Tokenize("m")],
     "VisionExtract": [lambda: dcurate.documents.VisionExtract(**LLM)],
-    "WikipediaParaphrase": [lambda: dcurate.llm.WikipediaParaphrase(**LLM)],
 }
 
 

@@ -15,11 +15,7 @@ from .embedding import EndpointEmbedding as EndpointEmbedding
 from .faith import FilterByFaith as FilterByFaith
 from .nemotron_cc import CleanDiverseQA as CleanDiverseQA
 from .nemotron_cc import CleanKnowledgeList as CleanKnowledgeList
-from .nemotron_cc import Distill as Distill
-from .nemotron_cc import DiverseQA as DiverseQA
-from .nemotron_cc import ExtractKnowledge as ExtractKnowledge
-from .nemotron_cc import KnowledgeList as KnowledgeList
-from .nemotron_cc import WikipediaParaphrase as WikipediaParaphrase
+from .nemotron_cc import Rephrase as Rephrase
 from .nemotron_pipeline import NemotronCC as NemotronCC
 from .pii import LLMPii as LLMPii
 from .retrieval import FilterByAnswerability as FilterByAnswerability

@@ -8,19 +8,10 @@ from dataclasses import dataclass, field
 
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.endpoints.generate import Generate
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, nearest
 from dcurate.frames.columns import values, with_text
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.nemotron_prompts import (
-    ASSISTANT,
-    CAREFUL_ASSISTANT,
-    DISTILL,
-    DIVERSE_QA,
-    EXTRACT_KNOWLEDGE,
-    KNOWLEDGE_LIST,
-    QA_PREFIX,
-    WIKIPEDIA_PARAPHRASE,
-)
+from dcurate.llm.nemotron_prompts import PROMPTS, QA_PREFIX
 from dcurate.text.filters.tokens import Tokenizer
 
 #: Nemotron-CC draws more pairs for longer texts: ``max_num_pairs`` per this many tokens.
@@ -28,112 +19,55 @@ _TOKENS_PER_DRAW = 150
 
 
 @dataclass
-class WikipediaParaphrase(Generate):
-    """Rewrite texts in the style of an encyclopedia, as Nemotron-CC does with those of low quality.
+class Rephrase(Generate):
+    """Generate training data from texts, with one of five tasks of Nemotron-CC.
 
-    Arguments are those of `Generate`.
+    The task decides what other arguments are by default. Without a system message: ``system_prompt=""``.
 
-    Examples:
-        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
-        >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> WikipediaParaphrase(client=client, model="llama").outputs()[1]
-        ['rephrased']
-    """
+    Args:
+        task: ``"wikipedia_paraphrasing"`` rewrites texts in the style of an encyclopedia, ``"diverse_qa"`` asks for
+            questions about them and answers, ``"distill"`` for a condensed version, ``"extract_knowledge"`` for a
+            passage with the knowledge in them, ``"knowledge_list"`` for a list of the facts.
+        system_prompt: the system message; by default the task's.
+        prompt: the user message, with ``{document}`` for the text; by default the task's.
+        input_field: the column with the text.
+        output_field: the column for the answer; by default the task's own, such as ``diverse_qa``.
+        name: name of the stage; by default the task's.
 
-    system_prompt: str | None = ASSISTANT
-    prompt: str | None = WIKIPEDIA_PARAPHRASE
-    input_field: str | None = "text"
-    output_field: str | None = "rephrased"
-    name: str = "WikipediaParaphrasing"
+    The other arguments are those of `Generate`.
 
-
-@dataclass
-class DiverseQA(Generate):
-    """Generate questions of several kinds about a text, with their answers.
-
-    Arguments are those of `Generate`. Those of `CleanDiverseQA` are accepted for NeMo Curator's sake
-    and have no effect.
+    Raises:
+        PipelineError: a task that there is not.
 
     Examples:
         >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
         >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> DiverseQA(client=client, model="llama").outputs()[1]
-        ['diverse_qa']
+        >>> stage = Rephrase(task="distill", client=client, model="llama", input_field="page")
+        >>> stage.inputs()[1], stage.outputs()[1]
+        (['page'], ['distill'])
     """
 
-    system_prompt: str | None = ASSISTANT
-    prompt: str | None = DIVERSE_QA
     input_field: str | None = "text"
-    output_field: str | None = "diverse_qa"
-    tokenizer: Tokenizer | None = field(default=None, repr=False)
-    prefix: str = QA_PREFIX
-    max_num_pairs: int = 10
-    name: str = "DiverseQA"
+    name: str = ""
+    task: str = field(kw_only=True)
 
-
-@dataclass
-class Distill(Generate):
-    """Generate a condensed version of a text.
-
-    Arguments are those of `Generate`.
-
-    Examples:
-        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
-        >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> Distill(client=client, model="llama", input_field="page").inputs()[1]
-        ['page']
-    """
-
-    system_prompt: str | None = CAREFUL_ASSISTANT
-    prompt: str | None = DISTILL
-    input_field: str | None = "text"
-    output_field: str | None = "distill"
-    name: str = "Distill"
-
-
-@dataclass
-class ExtractKnowledge(Generate):
-    """Extract the knowledge in a text, rewritten as a passage.
-
-    Arguments are those of `Generate`.
-
-    Examples:
-        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
-        >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> ExtractKnowledge(client=client, model="llama").outputs()[1]
-        ['extract_knowledge']
-    """
-
-    system_prompt: str | None = ASSISTANT
-    prompt: str | None = EXTRACT_KNOWLEDGE
-    input_field: str | None = "text"
-    output_field: str | None = "extract_knowledge"
-    name: str = "ExtractKnowledge"
-
-
-@dataclass
-class KnowledgeList(Generate):
-    """Extract the facts in a text, as a list.
-
-    Arguments are those of `Generate`.
-
-    Examples:
-        >>> from dcurate.endpoints.openai_client import AsyncOpenAIClient
-        >>> client = AsyncOpenAIClient(base_url="http://localhost:8000/v1")
-        >>> KnowledgeList(client=client, model="llama").outputs()[1]
-        ['knowledge_list']
-    """
-
-    system_prompt: str | None = ASSISTANT
-    prompt: str | None = KNOWLEDGE_LIST
-    input_field: str | None = "text"
-    output_field: str | None = "knowledge_list"
-    name: str = "KnowledgeList"
+    def __post_init__(self) -> None:
+        if self.task not in PROMPTS:
+            raise PipelineError(
+                f"{self.name or 'Rephrase'}: task={self.task!r} is unknown{nearest(self.task, PROMPTS)}"
+            )
+        task = PROMPTS[self.task]
+        self.name = self.name or task.stage
+        self.prompt = task.prompt if self.prompt is None else self.prompt
+        self.system_prompt = task.system_prompt if self.system_prompt is None else self.system_prompt
+        if self.output_field is None and self.schema is None:
+            self.output_field = task.output_field
+        super().__post_init__()
 
 
 @dataclass
 class CleanDiverseQA(ProcessingStage[DocumentBatch, DocumentBatch]):
-    r"""Parse the questions and answers of `DiverseQA`, sample some of them, and append them to the text.
+    r"""Parse the questions and answers of `Rephrase`, sample some of them, and append them to the text.
 
     The number of pairs is random: from 1 to ``max_num_pairs``, or with a tokenizer to ``max_num_pairs`` for each 150
     tokens of the text; so is their order. Both follow from the text and the seed, so a run can be repeated. An answer

@@ -13,15 +13,7 @@ from dcurate.endpoints.config import GenerationConfig
 from dcurate.endpoints.generate import Generate
 from dcurate.errors import PipelineError, nearest
 from dcurate.frames.document import DocumentBatch
-from dcurate.llm.nemotron_cc import (
-    CleanDiverseQA,
-    CleanKnowledgeList,
-    Distill,
-    DiverseQA,
-    ExtractKnowledge,
-    KnowledgeList,
-    WikipediaParaphrase,
-)
+from dcurate.llm.nemotron_cc import CleanDiverseQA, CleanKnowledgeList, Rephrase
 from dcurate.llm.nemotron_prompts import DISTILL_PREFIX, PASSAGE_LINES, WIKIPEDIA_PREFIX
 from dcurate.text.documents import DocumentJoiner, DocumentSplitter
 from dcurate.text.filter import DocumentFilter
@@ -43,7 +35,6 @@ class TaskSettings(NamedTuple):
     ``most_kept`` and ``least_kept`` apply to the generated text; longer and shorter texts are dropped.
     """
 
-    stage: type[Generate]
     least_document: int
     least_segment: int
     most_input: int
@@ -53,11 +44,11 @@ class TaskSettings(NamedTuple):
 
 
 TASKS: Mapping[str, TaskSettings] = {
-    "wikipedia_paraphrasing": TaskSettings(WikipediaParaphrase, 5, 5, 512, 512, 510, 50),
-    "diverse_qa": TaskSettings(DiverseQA, 30, 30, 1000, 600, 598, 100),
-    "distill": TaskSettings(Distill, 30, 10, 2000, 1600, 1598, 50),
-    "extract_knowledge": TaskSettings(ExtractKnowledge, 30, 30, 1400, 1400, 1398, 50),
-    "knowledge_list": TaskSettings(KnowledgeList, 30, 30, 1000, 600, 598, 50),
+    "wikipedia_paraphrasing": TaskSettings(5, 5, 512, 512, 510, 50),
+    "diverse_qa": TaskSettings(30, 30, 1000, 600, 598, 100),
+    "distill": TaskSettings(30, 10, 2000, 1600, 1598, 50),
+    "extract_knowledge": TaskSettings(30, 30, 1400, 1400, 1398, 50),
+    "knowledge_list": TaskSettings(30, 30, 1000, 600, 598, 50),
 }
 
 
@@ -112,13 +103,13 @@ class NemotronCC(CompositeStage[DocumentBatch, DocumentBatch]):
     def decompose(self) -> list[AnyStage]:
         task = TASKS[self.task]
         config = self.generation_config or GenerationConfig(max_tokens=task.most_output, temperature=0.5, top_p=0.9)
-        named = {} if self.output_field is None else {"output_field": self.output_field}
-        generate = task.stage(
+        generate = Rephrase(
+            task=self.task,
             client=self.client,
             model=self.model,
             generation_config=config,
             input_field=self.text_field,
-            **named,  # type: ignore[arg-type]
+            output_field=self.output_field,
         )
         return [*self._cut(task, generate), generate, *self._tidied(task, str(generate.output_field))]
 

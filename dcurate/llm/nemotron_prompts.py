@@ -7,6 +7,9 @@ for, such as ``Question:`` and ``Paraphrased Text:``, are theirs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 ASSISTANT = (
     "You are a helpful assistant. You answer a reader's requests politely, in detail, and keep to what is asked."
 )
@@ -85,3 +88,21 @@ KNOWLEDGE_LIST = (
 
 #: Lines that models put before paragraphs of extracted knowledge.
 PASSAGE_LINES = ("Passage:", "Passage 1:", "Passage 2:", "Passage 3:")
+
+
+class TaskPrompts(NamedTuple):
+    """What one task asks of the model, and the names it gives by default."""
+
+    stage: str
+    output_field: str
+    prompt: str
+    system_prompt: str = ASSISTANT
+
+
+PROMPTS: Mapping[str, TaskPrompts] = {
+    "wikipedia_paraphrasing": TaskPrompts("WikipediaParaphrasing", "rephrased", WIKIPEDIA_PARAPHRASE),
+    "diverse_qa": TaskPrompts("DiverseQA", "diverse_qa", DIVERSE_QA),
+    "distill": TaskPrompts("Distill", "distill", DISTILL, CAREFUL_ASSISTANT),
+    "extract_knowledge": TaskPrompts("ExtractKnowledge", "extract_knowledge", EXTRACT_KNOWLEDGE),
+    "knowledge_list": TaskPrompts("KnowledgeList", "knowledge_list", KNOWLEDGE_LIST),
+}

@@ -26,7 +26,7 @@ WITHOUT_EXAMPLE = {
 }
 #: Names with arguments that no docstring names yet; the same.
 WITHOUT_ARGUMENTS = {
-    *("DiverseQA", "LLMCleanup", "OpenAIClient", "TranslateSegments"),
+    *("LLMCleanup", "OpenAIClient", "TranslateSegments"),
     *("TextSemanticDeduplicationWorkflow", "WarcReader", "WetReader"),
 }
 

@@ -12,18 +12,14 @@ from dcurate.llm import (
     AsyncOpenAIClient,
     CleanDiverseQA,
     CleanKnowledgeList,
-    Distill,
-    DiverseQA,
-    ExtractKnowledge,
-    Generate,
     GenerationConfig,
-    KnowledgeList,
     LLMCleanup,
     NemotronCC,
+    Rephrase,
     SyntheticQA,
-    WikipediaParaphrase,
 )
 from dcurate.llm.nemotron_pipeline import TASKS
+from dcurate.llm.nemotron_prompts import PROMPTS
 from dcurate.text import AddId
 from dcurate_testing.llm_server import Endpoint
 
@@ -97,23 +93,28 @@ def test_samples_need_languages_and_a_number(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "name", "output"),
+    ("task", "name", "output"),
     [
-        (WikipediaParaphrase, "WikipediaParaphrasing", "rephrased"),
-        (DiverseQA, "DiverseQA", "diverse_qa"),
-        (Distill, "Distill", "distill"),
-        (ExtractKnowledge, "ExtractKnowledge", "extract_knowledge"),
-        (KnowledgeList, "KnowledgeList", "knowledge_list"),
+        ("wikipedia_paraphrasing", "WikipediaParaphrasing", "rephrased"),
+        ("diverse_qa", "DiverseQA", "diverse_qa"),
+        ("distill", "Distill", "distill"),
+        ("extract_knowledge", "ExtractKnowledge", "extract_knowledge"),
+        ("knowledge_list", "KnowledgeList", "knowledge_list"),
     ],
 )
 def test_a_stage_asks_about_the_document_and_keeps_the_answer_in_its_column(
-    endpoint: Endpoint, stage: type[Generate], name: str, output: str
+    endpoint: Endpoint, task: str, name: str, output: str
 ) -> None:
     endpoint.behave(replies=[["{of} the sea", "an answer"]])
-    one = stage(client=client(endpoint), model="made-up")
+    one = Rephrase(task=task, client=client(endpoint), model="made-up")
     assert (one.name, one.output_field, one.input_field) == (name, output, "text")
     assert column(run(one, batch=documents(text=["a text {of} the sea"])), output) == ["an answer"]
     assert [each["role"] for each in endpoint.seen.bodies[0]["messages"]] == ["system", "user"]
+
+
+def test_a_task_that_there_is_not_is_refused(endpoint: Endpoint) -> None:
+    with pytest.raises(PipelineError, match="task='distil' is unknown"):
+        Rephrase(task="distil", client=client(endpoint), model="made-up")
 
 
 def test_pairs_are_drawn_the_same_way_each_time_and_stand_below_the_text() -> None:
@@ -172,7 +173,7 @@ REPLIES = {
 def test_documents_are_cut_rewritten_and_tidied(endpoint: Endpoint, task: str) -> None:
     endpoint.behave(replies=[["stones", REPLIES[task]]])
     result = nemotron(endpoint, task)
-    output = str(TASKS[task].stage.output_field)
+    output = PROMPTS[task].output_field
     (written,) = column(result, output)
     assert written.strip().endswith(SIXTY.strip())
     assert "*" not in written
@@ -222,7 +223,7 @@ def test_a_column_of_tokens_needs_the_size_of_the_model(endpoint: Endpoint) -> N
 
 
 def test_a_configuration_may_be_a_mapping(endpoint: Endpoint) -> None:
-    stage = Distill(client=client(endpoint), model="made-up", generation_config={"max_tokens": 5})
+    stage = Rephrase(task="distill", client=client(endpoint), model="made-up", generation_config={"max_tokens": 5})
     run(stage, batch=documents(text=["a"]))
     assert endpoint.seen.bodies[0]["max_tokens"] == 5
     assert GenerationConfig.of(stage.generation_config).samples == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -12,15 +12,13 @@ import pandas as pd
 import dcurate
 import dcurate.llm
 from dcurate.compat.nemo import builtin
-from dcurate.compat.nemo.earlier import ARGUMENTS, earlier_names
 from dcurate.compat.nemo.llm_client import AsksModel, GivenClient
 from dcurate.compat.nemo.stages import ProcessingStage, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch, EmptyTask
 from dcurate.endpoints.batch_client import BatchClient
 from dcurate.endpoints.config import Answer, GenerationConfig, Question, Request
 from dcurate.frames.columns import values
-from dcurate.llm import nemotron_cc
-from dcurate.llm.nemotron_prompts import ASSISTANT, CAREFUL_ASSISTANT
+from dcurate.llm.nemotron_prompts import ASSISTANT, CAREFUL_ASSISTANT, QA_PREFIX
 from dcurate.llm.nemotron_prompts import DISTILL as DISTILL_PROMPT_TEMPLATE
 from dcurate.llm.nemotron_prompts import DIVERSE_QA as DIVERSE_QA_PROMPT_TEMPLATE
 from dcurate.llm.nemotron_prompts import EXTRACT_KNOWLEDGE as EXTRACT_KNOWLEDGE_PROMPT_TEMPLATE
@@ -131,29 +129,65 @@ class BaseSyntheticStage(_GenerateStage):  # type: ignore[misc]
         return response[0] if response else ""
 
 
-@earlier_names(**ARGUMENTS)
-class WikipediaParaphrasingStage(nemotron_cc.WikipediaParaphrase, BaseSyntheticStage):  # type: ignore[misc]
+@dataclass
+class WikipediaParaphrasingStage(BaseSyntheticStage):
     """Rewrite texts in the style of an encyclopedia."""
 
+    system_prompt: str | None = ASSISTANT
+    prompt: str | None = WIKIPEDIA_REPHRASING_PROMPT_TEMPLATE
+    input_field: str | None = "text"
+    output_field: str | None = "rephrased"
+    name: str = "WikipediaParaphrasing"
 
-@earlier_names(**ARGUMENTS)
-class DiverseQAStage(nemotron_cc.DiverseQA, BaseSyntheticStage):  # type: ignore[misc]
-    """Generate questions of several kinds about a text, with their answers."""
+
+@dataclass
+class DiverseQAStage(BaseSyntheticStage):
+    """Generate questions of several kinds about a text, with their answers.
+
+    ``tokenizer``, ``prefix`` and ``max_num_pairs`` have no effect; the stage that cleans the answers has its own.
+    """
+
+    system_prompt: str | None = ASSISTANT
+    prompt: str | None = DIVERSE_QA_PROMPT_TEMPLATE
+    input_field: str | None = "text"
+    output_field: str | None = "diverse_qa"
+    tokenizer: Any = field(default=None, repr=False)
+    prefix: str = QA_PREFIX
+    max_num_pairs: int = 10
+    name: str = "DiverseQA"
 
 
-@earlier_names(**ARGUMENTS)
-class DistillStage(nemotron_cc.Distill, BaseSyntheticStage):  # type: ignore[misc]
+@dataclass
+class DistillStage(BaseSyntheticStage):
     """Generate a condensed version of a text."""
 
+    system_prompt: str | None = CAREFUL_ASSISTANT
+    prompt: str | None = DISTILL_PROMPT_TEMPLATE
+    input_field: str | None = "text"
+    output_field: str | None = "distill"
+    name: str = "Distill"
 
-@earlier_names(**ARGUMENTS)
-class ExtractKnowledgeStage(nemotron_cc.ExtractKnowledge, BaseSyntheticStage):  # type: ignore[misc]
+
+@dataclass
+class ExtractKnowledgeStage(BaseSyntheticStage):
     """Extract the knowledge in a text, rewritten as a passage."""
 
+    system_prompt: str | None = ASSISTANT
+    prompt: str | None = EXTRACT_KNOWLEDGE_PROMPT_TEMPLATE
+    input_field: str | None = "text"
+    output_field: str | None = "extract_knowledge"
+    name: str = "ExtractKnowledge"
 
-@earlier_names(**ARGUMENTS)
-class KnowledgeListStage(nemotron_cc.KnowledgeList, BaseSyntheticStage):  # type: ignore[misc]
+
+@dataclass
+class KnowledgeListStage(BaseSyntheticStage):
     """Extract the facts in a text, as a list."""
+
+    system_prompt: str | None = ASSISTANT
+    prompt: str | None = KNOWLEDGE_LIST_PROMPT_TEMPLATE
+    input_field: str | None = "text"
+    output_field: str | None = "knowledge_list"
+    name: str = "KnowledgeList"
 
 
 @dataclass
