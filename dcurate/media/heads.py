@@ -1,4 +1,4 @@
-"""The first bytes of files, for stages that read headers: a range where the file is stored as it is, else all of it."""
+"""The first and last bytes of files, for stages that read headers: ranges of files stored as they are, else all."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class File(NamedTuple):
         data: all bytes of the file, or the first.
         size: size of the file, in bytes.
         start_s, stop_s: the segment of it that the row means, as in `Ref`; None for the start and the end of the file.
+        tail: the last bytes of a file of which only the first are in `data`, where a stage needs them.
 
     Examples:
         >>> File(b"RIFF....WAVE", 44_100).size
@@ -38,6 +39,7 @@ class File(NamedTuple):
     size: int
     start_s: float | None = None
     stop_s: float | None = None
+    tail: bytes = b""
 
 
 def heads(
@@ -46,6 +48,7 @@ def heads(
     *,
     limit: int = LARGEST_FILE,
     head_limit: int | None = LARGEST_FILE,
+    tails: Callable[[bytes], bool] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[int, list[File | MediaFault]]]:
     """Yield the first 64 KiB of the file of each row, in runs of rows, each with the number of its first row.
@@ -57,6 +60,7 @@ def heads(
         enough: whether the first bytes of a file are all that is needed of it.
         limit: size of the largest file that is fetched whole, in bytes; the fault of a larger one is ``"too large"``.
         head_limit: size of the largest file of which a head is read; None for any.
+        tails: whether the last 64 KiB are needed, too, by the first; None if they never are.
         storage_options: for fsspec.
 
     Raises:
@@ -75,7 +79,8 @@ def heads(
     media = rows.select([name for name in (REF, BYTES) if name in rows.column_names])
     for start in range(0, rows.num_rows, HELD // HEAD):
         some = media.slice(start, HELD // HEAD)
-        results: dict[int, File | MediaFault] = {}
+        results: dict[int, File] = {}
+        answered: dict[int, File | MediaFault] = {}
         short = _with_head(some, head_limit, storage_options or {})
         if short:
             first = pa.table({REF: ref_array([Ref(ref.path, None, ref.offset or 0, HEAD) for ref in short.values()])})
@@ -83,12 +88,27 @@ def heads(
             for (row, ref), data in zip(short.items(), answers, strict=True):
                 if isinstance(data, bytes) and enough(data):
                     results[row] = File(data, ref.size or 0)
+            ended = [row for row, file in results.items() if tails is not None and tails(file.data)]
+            results.update(_with_tails({row: (short[row], results[row]) for row in ended}, storage_options))
         wholly = [row for row in range(some.num_rows) if row not in results]
         remaining = some.take(pa.array(wholly, pa.int64())) if results else some
         for begin, files in fetched(remaining, limit=limit, storage_options=storage_options):
             for place, data in enumerate(files, begin):
-                results[wholly[place]] = data if isinstance(data, MediaFault) else File(data, len(data))
-        yield start, [results[row] for row in range(some.num_rows)]
+                answered[wholly[place]] = data if isinstance(data, MediaFault) else File(data, len(data))
+        answered.update(results)
+        yield start, [answered[row] for row in range(some.num_rows)]
+
+
+def _with_tails(files: Mapping[int, tuple[Ref, File]], options: Mapping[str, Any] | None) -> dict[int, File]:
+    """The files with their last bytes; those that cannot be had have none, as if the file ended there."""
+    if not files:
+        return {}
+    refs = [Ref(ref.path, None, (ref.offset or 0) + file.size - HEAD, HEAD) for ref, file in files.values()]
+    tails = fetch(pa.table({REF: ref_array(refs)}), storage_options=options)
+    return {
+        row: file._replace(tail=tail if isinstance(tail, bytes) else b"")
+        for (row, (_, file)), tail in zip(files.items(), tails, strict=True)
+    }
 
 
 def _with_head(rows: pa.Table, limit: int | None, options: Mapping[str, Any]) -> dict[int, Ref]:

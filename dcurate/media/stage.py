@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
@@ -157,6 +158,10 @@ class FileStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         """Whether the first bytes of a file are all that is needed of it."""
         return True
 
+    def needs_tail(self, head: bytes) -> bool:
+        """Whether the last bytes of a file are needed besides the first; they are then in its `tail`."""
+        return False
+
     def read(self, file: File) -> Sequence[Any]:
         """Return the values of the columns for a file, in order.
 
@@ -267,7 +272,8 @@ class FileStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         limit, options = parse_bytes(self.reading.max_file_bytes), self.reading.storage_options
         if self.reads_heads:
             head_limit = limit if self.limits_heads else None
-            for _, files in heads(rows, self.is_enough, limit=limit, head_limit=head_limit, storage_options=options):
+            read = partial(heads, rows, self.is_enough, limit=limit, head_limit=head_limit, tails=self.needs_tail)
+            for _, files in read(storage_options=options):
                 yield files
         else:
             for _, contents in fetched(rows, limit=limit, storage_options=options):
