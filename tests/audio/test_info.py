@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import tarfile
 import wave
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from dcurate import DocumentBatch
 from dcurate.audio import AudioInfo
 from dcurate.media import FileReading, Ref, ref_array
+from dcurate.media.heads import HEAD
 from dcurate.testing import check_stage
 from tests.audio.sounds import box, mp4, noise, wav
 
@@ -128,6 +130,22 @@ def test_large_files_are_known_by_their_ends_and_segments_have_their_own_duratio
     assert [row["duration_s"] for row in rows] == [60.0, 2.5, 10.0, 10.0]
     assert [row["frames"] for row in rows] == [960_000, 40_000, 160_000, 160_000]
     assert [(lost.reason, lost.rows) for lost in result.rejections] == [("bad segment", 3)]
+
+
+@pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])
+def test_the_end_of_a_member_of_a_shard_is_its_own(tmp_path: Path, subtype: str) -> None:
+    data, other = noise("OGG", subtype, seconds=40.0), noise("OGG", subtype, seconds=1.0)
+    assert len(data) > 2 * HEAD
+    path = tmp_path / "shard.tar"
+    with tarfile.open(path, "w") as shard:
+        for name, content in (("a.ogg", other), ("b.ogg", data), ("c.ogg", other)):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            shard.addfile(member, io.BytesIO(content))
+    with tarfile.open(path) as shard:
+        refs = [Ref(str(path), member.name, member.offset_data, member.size) for member in shard]
+    result = AudioInfo().process(DocumentBatch(data=pa.table({"media_ref": ref_array(refs)})))
+    assert [row["duration_s"] for row in values(result)] == [1.0, 40.0, 1.0]
 
 
 def test_bad_files_have_their_reasons() -> None:
