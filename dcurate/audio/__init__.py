@@ -1,4 +1,4 @@
-"""Audio: what the headers of recordings say."""
+"""Audio: headers of recordings, and error rates of transcripts."""
 
 from dcurate.core.public import attach
 

@@ -1,5 +1,6 @@
 """Public names of `dcurate.audio` and the modules that define them; `__init__.py` reads this file."""
 
 from .info import AudioInfo as AudioInfo
+from .transcripts import ErrorRates as ErrorRates
 
 __all__: list[str]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from dcurate.audio.headers.formats import is_enough, needs_tail, read_header
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.heads import File
 from dcurate.media.stage import FileStage
 

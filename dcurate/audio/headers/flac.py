@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcurate.audio.headers.header import AudioHeader, cut_short
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 #: Bytes of STREAMINFO, the first block.
 _STREAMINFO = 34

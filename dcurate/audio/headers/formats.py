@@ -8,7 +8,7 @@ from dcurate.audio.headers.mp4 import read_mp4
 from dcurate.audio.headers.mpeg import read_mp3, tag_bytes
 from dcurate.audio.headers.ogg import is_identified, read_ogg
 from dcurate.audio.headers.riff import is_wav, read_wav
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.heads import File
 from dcurate.media.names import described
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 
 #: The highest sample rate that is believed, in samples a second.
 _HIGHEST_RATE = 2**24

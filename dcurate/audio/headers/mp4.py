@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from dcurate.audio.headers.header import AudioHeader, cut_short
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.heads import File
 
 _CODECS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dcurate.audio.headers.header import AudioHeader, cut_short
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.heads import HEAD, File
 
 #: Bytes before the first frame that are passed over.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dcurate.audio.headers.flac import read_flac
 from dcurate.audio.headers.header import AudioHeader, cut_short
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.heads import File
 
 #: Samples a second that positions in Opus count, and the rates to which its decoders decode.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from dcurate.audio.headers.header import AudioHeader, cut_short
-from dcurate.media.errors import MediaError
+from dcurate.isolate.errors import MediaError
 from dcurate.media.heads import File
 
 #: Codecs by their tag, and the largest number of bits that one has.
