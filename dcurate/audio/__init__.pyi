@@ -1,5 +1,6 @@
 """Public names of `dcurate.audio` and the modules that define them; `__init__.py` reads this file."""
 
+from .hallucinations import Hallucinations as Hallucinations
 from .info import AudioInfo as AudioInfo
 from .transcripts import ErrorRates as ErrorRates
 

@@ -118,10 +118,10 @@ class ErrorRates(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = DocumentBatch.given(task).to_arrow()
         self.check_columns(table.column_names)
-        references, hypotheses = (_texts(table, field) for field in (self.reference_field, self.hypothesis_field))
+        references, hypotheses = (texts_of(table, field) for field in (self.reference_field, self.hypothesis_field))
         columns = self._rates(references, hypotheses)
         if self.duration_field is not None:
-            columns |= _speeds(hypotheses, _durations(table, self.duration_field))
+            columns |= _speeds(hypotheses, durations_of(table, self.duration_field))
         for name in self.outputs()[1]:
             table = table.append_column(name, columns[name.removeprefix(self.prefix)])
         return task.with_data(table)
@@ -240,13 +240,15 @@ def _per_s(counts: list[int], seconds: list[float | None]) -> pa.Array:
     return pa.array(rates, pa.float64())
 
 
-def _texts(table: pa.Table, field: str) -> list[str | None]:
+def texts_of(table: pa.Table, field: str) -> list[str | None]:
+    """The texts of a column; a column that does not hold text is refused."""
     found = values(table, field)
     text_array(pa.nulls(0, table.schema.field(field).type), field)
     return found
 
 
-def _durations(table: pa.Table, field: str) -> list[float | None]:
+def durations_of(table: pa.Table, field: str) -> list[float | None]:
+    """The numbers of a column; a column that does not hold numbers is refused."""
     found = values(table, field)
     kind = table.schema.field(field).type
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
