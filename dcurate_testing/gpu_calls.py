@@ -214,8 +214,8 @@ class _Reader(ast.NodeVisitor):
         return f"{base}.{node.attr}" if base else None
 
     def _kinds(self, node: ast.expr, count: int) -> list[str | None]:
-        if isinstance(node, ast.Tuple):
-            return [self._kind(one) for one in node.elts]
+        if isinstance(node, ast.Tuple) and not any(isinstance(value, ast.Starred) for value in node.elts):
+            return [self._kind(value) for value in node.elts]
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "map" and isinstance(node.args[1], ast.Tuple):
             return [_constant(one) for one in node.args[1].elts]
         return [None] * count
