@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dcurate.audio.transcripts import durations_of, texts_of
 from dcurate.core.stage import ProcessingStage, Spec
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, shown
 from dcurate.frames.document import DocumentBatch
 
 #: Languages with long words: agglutinative ones and those with compounds, as in NeMo Curator.
@@ -45,7 +45,7 @@ class Hallucinations(ProcessingStage[DocumentBatch, DocumentBatch]):
         name: name of the stage.
 
     Raises:
-        PipelineError: `phrases` is one text.
+        PipelineError: `phrases` is not a list of texts.
 
     Examples:
         >>> texts = {"pred_text": ["Thank you for watching.", "no no no no", "good day"], "duration": [2.0, 2.0, 0.1]}
@@ -69,8 +69,9 @@ class Hallucinations(ProcessingStage[DocumentBatch, DocumentBatch]):
     uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.phrases, str):
-            raise PipelineError(f"stage {self.name!r}: phrases={self.phrases!r} is one text; give a list of texts")
+        is_list = isinstance(self.phrases, Sequence) and not isinstance(self.phrases, str | bytes)
+        if not is_list or not all(isinstance(phrase, str) for phrase in self.phrases):
+            raise PipelineError(f"stage {self.name!r}: phrases={shown(self.phrases)} must be a list of texts")
 
     def inputs(self) -> Spec:
         fields = (self.text_field, self.duration_field, self.language_field)

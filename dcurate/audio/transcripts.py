@@ -65,7 +65,7 @@ class ErrorRates(ProcessingStage[DocumentBatch, DocumentBatch]):
         clean: whether to ignore case and punctuation; otherwise texts are only stripped.
         pnc: whether to add rates with punctuation and case; it needs ``clean=True``.
         edge_chars: characters that ``start_cer`` and ``end_cer`` look at.
-        max_cells: work for a pair: cells of the matrix of edits. 100 million take about half a second of CPU. Time is that of
+        max_cells: work for a pair: cells of the matrix of edits; 100 million take half a second of CPU. Time is that of
             length times edits, so texts that are nearly equal may be long; other pairs of 10,000 characters each are
             ``too long``.
         prefix: comes before the name of every column.
