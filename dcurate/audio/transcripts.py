@@ -135,18 +135,18 @@ class ErrorRates(ProcessingStage[DocumentBatch, DocumentBatch]):
         present = [row for row, reason in enumerate(reasons) if reason is None]
         forms = [[signless(texts[row] or "") if self.clean else texts[row] or "" for row in present]
                  for texts in (references, hypotheses)]  # fmt: skip
-        right, said = ([cleaned(text) if self.clean else text.strip() for text in texts] for texts in forms)
+        right, predicted = ([cleaned(text) if self.clean else text.strip() for text in texts] for texts in forms)
         edge = self.edge_chars
         counted = {
-            "wer": _by_word(right, said, self.max_cells),
-            "cer": _by_char(right, said, self.max_cells),
-            "start_cer": _by_char([t[:edge] for t in right], [t[:edge] for t in said], self.max_cells),
-            "end_cer": _by_char([t[-edge:] for t in right], [t[-edge:] for t in said], self.max_cells),
+            "wer": _by_word(right, predicted, self.max_cells),
+            "cer": _by_char(right, predicted, self.max_cells),
+            "start_cer": _by_char([t[:edge] for t in right], [t[:edge] for t in predicted], self.max_cells),
+            "end_cer": _by_char([t[-edge:] for t in right], [t[-edge:] for t in predicted], self.max_cells),
         }
         if self.pnc:
-            marked, said_marked = ([with_marks(text) for text in texts] for texts in forms)
-            counted["pnc_wer"] = _by_word(marked, said_marked, self.max_cells)
-            counted["pnc_cer"] = _by_char(marked, said_marked, self.max_cells)
+            marked, predicted_marked = ([with_marks(text) for text in texts] for texts in forms)
+            counted["pnc_wer"] = _by_word(marked, predicted_marked, self.max_cells)
+            counted["pnc_cer"] = _by_char(marked, predicted_marked, self.max_cells)
         known = np.ones(len(present), bool)
         for edits, _ in counted.values():
             known &= (edits >= 0).all(axis=1)
@@ -219,7 +219,7 @@ def _columns(kind: str, edits: Ints, tokens: Ints, rows: Ints, size: int) -> dic
 
 
 def _spread(numbers: npt.NDArray[Any], rows: Ints, size: int) -> pa.Array:
-    """An array of so many rows with numbers in some of them, and null in others."""
+    """An array with numbers in some of its rows, and null in the others."""
     whole, absent = np.zeros(size, numbers.dtype), np.ones(size, bool)
     whole[rows], absent[rows] = numbers, False
     return pa.array(whole, mask=absent)

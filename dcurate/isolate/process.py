@@ -1,4 +1,4 @@
-"""What all child processes have: pipes to the process that started them, limits, and an end that can be told."""
+"""What all child processes have: pipes to the process that started them, limits, and a named cause of their end."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def heads(
 
 
 def _with_tails(files: Mapping[int, tuple[Ref, File]], options: Mapping[str, Any] | None) -> dict[int, File]:
-    """The files with their last bytes; those that cannot be had have none, as if the file ended there."""
+    """The files with their last bytes; those that cannot be fetched have none, as if the file ended there."""
     if not files:
         return {}
     refs = [Ref(ref.path, None, (ref.offset or 0) + file.size - HEAD, HEAD) for ref, file in files.values()]

@@ -136,8 +136,8 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Put the bytes of each row's file into a column ``struct<bytes, path>``, as Hugging Face `datasets` reads it.
 
     A Parquet file that is written of the rows says that the column holds pictures, so that ``load_dataset`` gives them
-    as such. ``bytes`` and `media_ref` are dropped. A row whose bytes cannot be had goes to quarantine. Where rows mean
-    segments of files, the times are kept in two columns ``start_s`` and ``stop_s`` after the name of the column.
+    as such. ``bytes`` and `media_ref` are dropped. A row whose bytes cannot be fetched goes to quarantine. Where rows
+    mean segments of files, the times are kept in two columns ``start_s`` and ``stop_s`` after the name of the column.
 
     Args:
         column: column to write to.

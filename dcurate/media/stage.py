@@ -245,7 +245,7 @@ class FileStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return replace(batch.with_data(table), rejections=batch.rejections)
 
     def answers(self, rows: pa.Table) -> list[Any]:
-        """Return what `look` says of the file of each row, or why it cannot be had.
+        """Return what `look` says of the file of each row, or why it cannot be fetched.
 
         Raises:
             PipelineError: the rows have no files.

@@ -41,7 +41,7 @@ def _lookup(name: str, place: str, trust: bool) -> Any:
     module_name, colon, attribute = name.partition(":")
     public = public_name(name)
     if public is not None and not trust and not may_be_made(public):
-        raise PipelineError(f"{place}: {public} is no stage or filter, nor what one of these is made of; {ADVICE}")
+        raise PipelineError(f"{place}: {public} is not a stage or filter, nor what one of these is made of; {ADVICE}")
     if public is not None:
         return getattr(presets, public) if public in presets.__all__ else find_public(public)
     if not colon:

@@ -117,7 +117,7 @@ def test_a_function_or_another_class_that_a_package_announces_is_not_called(
 ) -> None:
     monkeypatch.setattr(acme, "__all__", ["run"])
     monkeypatch.setattr(acme, "run", os.system, raising=False)
-    with pytest.raises(PipelineError, match="acme_shouting:run is no stage or filter"):
+    with pytest.raises(PipelineError, match="acme_shouting:run is not a stage or filter"):
         load_recipe(recipe(tmp_path, "  - acme_shouting:run: {command: touch made}\n"))
     assert not (tmp_path / "made").exists()
 

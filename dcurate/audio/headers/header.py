@@ -1,4 +1,4 @@
-"""`AudioHeader`: what a header says, whatever the format."""
+"""`AudioHeader`: properties from a header, equal for all formats."""
 
 from __future__ import annotations
 
