@@ -2,6 +2,7 @@
 
 from .hallucinations import Hallucinations as Hallucinations
 from .info import AudioInfo as AudioInfo
+from .stage import SoundStage as SoundStage
 from .transcripts import ErrorRates as ErrorRates
 
 __all__: list[str]
