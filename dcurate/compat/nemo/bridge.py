@@ -11,13 +11,14 @@ from typing import Any
 
 from dcurate.compat.nemo.cpus import without_gpus
 from dcurate.compat.nemo.perf import RunningPerfStats
-from dcurate.compat.nemo.stages import HOW_IT_RUNS, NodeInfo, ProcessingStage, WorkerMetadata, whole_slots
+from dcurate.compat.nemo.stages import HOW_IT_RUNS, ProcessingStage, whole_slots
 from dcurate.compat.nemo.tasks import FailedTask, NoneTask, Task, TaskBatch, engine_batch, nemo_task
 from dcurate.core import stage as ours
 from dcurate.core.batch import Batch, Rejection
 from dcurate.core.packages import is_ours
 from dcurate.core.resources import Resources
 from dcurate.core.spec import SPEC_FIELDS, StageSpec
+from dcurate.core.stage import NodeInfo, WorkerMetadata
 from dcurate.errors import StageError, listed
 from dcurate.frames import convert
 from dcurate.frames.document import DocumentBatch
@@ -141,10 +142,10 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         return {"stage": type(self.stage), **fields}
 
     def setup_on_node(self, node_info: Any = None, worker_metadata: Any = None) -> None:
-        self.stage.setup_on_node(_node(node_info), _worker(worker_metadata))
+        self.stage.setup_on_node(node_info or NodeInfo(), worker_metadata or WorkerMetadata())
 
     def setup(self, worker_metadata: Any = None) -> None:
-        self.stage.setup(_worker(worker_metadata))
+        self.stage.setup(worker_metadata or WorkerMetadata())
 
     def teardown(self) -> None:
         self.stage.teardown()
@@ -209,14 +210,6 @@ class ForeignStage(ours.ProcessingStage[Any, Any]):
         rows = batch.to_arrow()
         failed = Rejection(self.name, "FailedTask", batch.num_items, batch.nbytes, rows, fault=True, uncounted=True)
         return replace(batch.with_data(rows.slice(0, 0)), rejections=(failed,))
-
-
-def _node(info: Any) -> NodeInfo:
-    return NodeInfo(getattr(info, "node_id", ""))
-
-
-def _worker(metadata: Any) -> WorkerMetadata:
-    return WorkerMetadata(getattr(metadata, "worker_id", ""), getattr(metadata, "allocation", None))
 
 
 def _add_figures(batch: Any, figures: RunningPerfStats) -> None:

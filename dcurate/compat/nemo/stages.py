@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin,
 from dcurate.compat.nemo import cpus
 from dcurate.compat.nemo.tasks import NoneTask, Task
 from dcurate.core import stage as ours
+from dcurate.core.stage import NodeInfo, WorkerMetadata
 
 X = TypeVar("X")
 Y = TypeVar("Y")
@@ -126,21 +127,6 @@ def check_sizing(stage: Any) -> None:
             f"Stage {stage.name} sets multiple worker-sizing options ({', '.join(sizing)}); use only one of "
             "num_workers, num_workers_per_node, or actor-pool sizing keys."
         )
-
-
-@dataclass
-class NodeInfo:
-    """The host that ``setup_on_node`` runs on."""
-
-    node_id: str = ""
-
-
-@dataclass
-class WorkerMetadata:
-    """The slot that ``setup`` prepares."""
-
-    worker_id: str = ""
-    allocation: Any = None
 
 
 @dataclass
