@@ -183,9 +183,6 @@ def test_columns_are_selected_as_far_as_they_are_there():
 
 
 def test_arguments_are_checked():
-    with pytest.raises(ValueError, match="Unsupported keys in kwargs: lines"):
-        files.check_disallowed_kwargs({"lines": True, "dtype": str}, ["lines", "orient"])
-    files.check_disallowed_kwargs({"lines": True}, ["lines"], raise_error=False)
     given = (True, False, "file", "")
     assert [files.resolve_filename_column(value) for value in given] == ["file_name", None, "file", ""]
     with pytest.raises(ValueError, match="Invalid value for add_filename_column"):

@@ -6,7 +6,6 @@ import copy
 import logging
 import os
 import shutil
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -27,7 +26,6 @@ from dcurate.download.common_crawl.crawls import BaseCommonCrawlUrlGenerator
 from dcurate.download.iterate import FileCut, RangeIterator
 from dcurate.download.transfer import RemoteFile, TransferError
 from dcurate.download.urls import WAITING
-from dcurate.text.extract.charset import decoded
 
 __all__ = ["BaseCommonCrawlUrlGenerator"]
 
@@ -464,45 +462,3 @@ def get_stop_list_dict(languages: Sequence[str] | None = None) -> dict[str, froz
 def check_s5cmd_installed() -> bool:
     """Whether the command s5cmd is on the PATH; dcurate does not use it."""
     return shutil.which("s5cmd") is not None
-
-
-def remove_control_characters(text: str) -> str:
-    r"""The text without control characters.
-
-    Examples:
-        >>> remove_control_characters("a\x00b\nc")
-        'abc'
-    """
-    return "".join(character for character in text if unicodedata.category(character)[0] != "C")
-
-
-def detect_language(text: str) -> Any:
-    """What CLD2 says of the language of a text."""
-    return needed("pycld2", "detect_language", "lang").detect(text)
-
-
-def lang_detect(text: str) -> str:
-    """The English name of the language of a text in capitals, by CLD2."""
-    try:
-        details = detect_language(text)[2]
-    except Exception:  # of CLD2, which refuses some characters
-        details = detect_language(remove_control_characters(text))[2]
-    return str(details[0][0]).upper()
-
-
-def decode_html(html_bytes: bytes) -> str | None:
-    """The text of a page, by its own encoding.
-
-    Examples:
-        >>> decode_html("Grüße".encode("utf-8"))
-        'Grüße'
-    """
-    try:
-        return html_bytes.decode("utf-8")
-    except UnicodeDecodeError:
-        return decoded(html_bytes)
-
-
-def try_decode_with_detected_encoding(html_bytes: bytes) -> str | None:
-    """The text of a page in another encoding than UTF-8."""
-    return decoded(html_bytes)

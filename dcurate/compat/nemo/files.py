@@ -11,7 +11,7 @@ import posixpath
 import tarfile
 import tempfile
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,16 +74,6 @@ def is_remote_url(url: str) -> bool:
     return split_protocol(str(url))[0] not in (None, "file", "local")
 
 
-def infer_protocol_from_paths(paths: Iterable[str]) -> str | None:
-    """The protocol of the first path that is on another machine.
-
-    Examples:
-        >>> infer_protocol_from_paths(["/data/a", "s3://bucket/b"])
-        's3'
-    """
-    return next((split_protocol(path)[0] for path in paths if is_remote_url(path)), None)
-
-
 class FSPath:
     """A path with its file system."""
 
@@ -116,11 +106,6 @@ class FSPath:
         ends = [min(start + part_size, size) for start in starts]
         parts = self._fs.cat_ranges([self._path] * len(starts), [*starts], ends, on_error="raise")
         return b"".join(parts).ljust(size, b"\0")
-
-
-def get_full_path(path: str | os.PathLike[str], *args: str) -> Path:
-    """A path below another."""
-    return Path(path, *args)
 
 
 # Folders
@@ -175,21 +160,6 @@ def check_output_mode(mode: str, fs: Any, path: str, append_mode_implemented: bo
 
 
 # Lists of files
-
-
-def filter_files_by_extension(files_list: Sequence[str], keep_extensions: str | Sequence[str]) -> list[str]:
-    """The files with one of some endings.
-
-    Examples:
-        >>> filter_files_by_extension(["a.jsonl", "b.txt"], "jsonl")
-        ['a.jsonl']
-    """
-    wanted = [keep_extensions] if isinstance(keep_extensions, str) else keep_extensions
-    endings = tuple(f".{ending.removeprefix('.')}" for ending in wanted)
-    kept = [file for file in files_list if file.endswith(endings)]
-    if len(kept) < len(files_list):
-        _log.warning("%d files have none of the endings %s", len(files_list) - len(kept), ", ".join(endings))
-    return kept
 
 
 def has_extension(path: str, extensions: str | Collection[str] | None) -> bool:
@@ -446,22 +416,6 @@ def parse_bytes_string_to_int(size: float | str) -> int:
         (1610612736, 128000000, 100)
     """
     return int(parse_bytes(size))
-
-
-def check_disallowed_kwargs(
-    kwargs: Mapping[str, Any], disallowed_keys: Iterable[str], raise_error: bool = True
-) -> None:
-    """Refuse arguments, or only warn of them.
-
-    Raises:
-        ValueError: there are some, and `raise_error` is set.
-    """
-    unsupported = sorted({*kwargs} & {*disallowed_keys})
-    if unsupported:
-        message = f"Unsupported keys in kwargs: {', '.join(unsupported)}"
-        if raise_error:
-            raise ValueError(message)
-        _log.warning(message)
 
 
 def pandas_select_columns(df: pd.DataFrame, columns: list[str] | None, file_path: str) -> pd.DataFrame | None:

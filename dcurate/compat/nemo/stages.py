@@ -80,32 +80,6 @@ def validate_num_workers_per_node(value: Any, stage_name: str) -> int | float | 
     return value
 
 
-def get_stage_num_workers_per_node(stage: Any) -> int | float | None:
-    """Return the number of slots on each host that a stage asks for.
-
-    Raises:
-        TypeError: it is not a number.
-        ValueError: it is not above zero, or not finite.
-    """
-    return validate_num_workers_per_node(stage.num_workers_per_node(), stage.name)
-
-
-def get_num_workers_for_nodes(num_workers_per_node: float, node_count: int, stage_name: str) -> int:
-    """Return the slots on all hosts together, at least one.
-
-    Raises:
-        ValueError: they are too many for a number.
-
-    Examples:
-        >>> get_num_workers_for_nodes(0.5, 3, "mine")
-        2
-    """
-    slots = num_workers_per_node * node_count
-    if not slots < math.inf:
-        raise ValueError(f"num_workers_per_node for stage {stage_name} is too large for {node_count} nodes.")
-    return max(1, math.ceil(slots))
-
-
 def check_sizing(stage: Any) -> None:
     """Check that at most one setting says how many slots a stage has.
 
@@ -115,7 +89,7 @@ def check_sizing(stage: Any) -> None:
     """
     sizing = {
         "num_workers()": stage.num_workers(),
-        "num_workers_per_node()": get_stage_num_workers_per_node(stage),
+        "num_workers_per_node()": validate_num_workers_per_node(stage.num_workers_per_node(), stage.name),
         "actor-pool sizing keys (min/max/initial_workers)": get_configured_actor_pool_sizing_keys(
             stage.ray_stage_spec()
         )
