@@ -18,8 +18,11 @@ import dcurate
 import dcurate.text
 from dcurate import PipelineError
 from dcurate.compat import nemo
+from dcurate.compat.nemo.bridge import engine_stage
+from dcurate.compat.nemo.builtin import BuiltIn
 from dcurate.compat.nemo.missing import Missing, MissingError, missing
 from dcurate.compat.nemo.names import load, names
+from dcurate.core.public import find_public, homes
 from tests.conftest import ROOT
 
 NAMES = [(module, name) for module, group in names().modules.items() for name in group]
@@ -291,6 +294,46 @@ def test_the_alias_takes_the_place_of_an_installed_package_and_gives_it_back(tmp
     assert not hasattr(importlib.import_module("nemo_curator"), "real")
     nemo.uninstall()
     assert importlib.import_module("nemo_curator").real
+
+
+def more_than_its_arguments(value: Any, native: Any) -> bool:
+    """Whether a name of the alias is another thing than dcurate's, or changes what a method of it does."""
+    if value is native or isinstance(value, Missing):
+        return False
+    if not (isinstance(value, type) and isinstance(native, type) and issubclass(value, native)):
+        return True
+    added = {*value.__mro__} - {*native.__mro__} - {*BuiltIn.__mro__}
+    return any(
+        name[0] != "_" and hasattr(native, name) and (callable(held) or isinstance(held, property))
+        for kind in added
+        for name, held in vars(kind).items()
+    )
+
+
+def test_the_page_says_which_names_of_both_differ_in_more_than_arguments():
+    page = (ROOT / "docs" / "from-nemo-curator.md").read_text()
+    section = page.partition("## Names that both have")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.+?`) \| .+ \|$", section, re.MULTILINE)
+    listed = [name for cell in rows for name in re.findall(r"`([^`]+)`", cell)]
+    differ = {
+        name
+        for module, name in NAMES
+        if name in homes()
+        and more_than_its_arguments(getattr(importlib.import_module(module), name), find_public(name))
+    }
+    assert sorted(listed) == sorted(differ)
+
+
+def test_resources_are_those_of_dcurate_in_another_order():
+    resources = importlib.import_module("nemo_curator.stages.resources").Resources
+    made = resources(2.0, 10.0)
+    assert isinstance(made, dcurate.Resources)
+    assert (made.cpus, made.gpus, made.gpu_memory_gb) == (2.0, 0.0, 10.0)
+    for wrong in ({"gpus": 1.0, "gpu_memory_gb": 10.0}, {"cpus": -1.0}):
+        with pytest.raises(ValueError, match="|".join(wrong)):
+            resources(**wrong)
+    stage = load("builtin", "Score", None)(len, "n").with_(resources=resources(cpus=2.0))
+    assert engine_stage(stage).resources == dcurate.Resources(cpus=2.0)  # equal, so that stages can share a slot
 
 
 def test_the_page_lists_what_is_not_here():

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dcurate.compat.nemo.cpus import without_gpus
+from dcurate.compat.nemo.cpus import engine_resources
 from dcurate.compat.nemo.perf import RunningPerfStats
 from dcurate.compat.nemo.stages import HOW_IT_RUNS, ProcessingStage, whole_slots
 from dcurate.compat.nemo.tasks import FailedTask, NoneTask, Task, TaskBatch, engine_batch, nemo_task
 from dcurate.core import stage as ours
 from dcurate.core.batch import Batch, Rejection
 from dcurate.core.packages import is_ours
-from dcurate.core.resources import Resources
 from dcurate.core.spec import SPEC_FIELDS, StageSpec
 from dcurate.core.stage import NodeInfo, WorkerMetadata
 from dcurate.errors import StageError, listed
@@ -51,14 +50,6 @@ def restored(kind: type[Any]) -> Any:
 
     install()
     return object.__new__(kind)
-
-
-def engine_resources(given: Any) -> Resources:
-    """The resources of a stage as dcurate has them."""
-    if isinstance(given, Resources):
-        return without_gpus(given)
-    memory = float(getattr(given, "gpu_memory_gb", 0.0))
-    return without_gpus(Resources(cpus=given.cpus, gpus=0.0 if memory else given.gpus, gpu_memory_gb=memory))
 
 
 def engine_spec(stage: Any, spec: StageSpec) -> StageSpec:

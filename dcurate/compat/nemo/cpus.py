@@ -55,9 +55,9 @@ def join() -> None:
             _on_cpu(sys.modules["torch"])
 
 
-def without_gpus(given: Resources) -> Resources:
-    """The resources that a stage requests, without GPUs if there are to be none."""
-    return Resources(cpus=given.cpus) if is_installed() else given
+def engine_resources(given: Resources) -> Resources:
+    """The resources that a stage requests, without GPUs if there are to be none; equal ones compare equal."""
+    return Resources(given.cpus) if is_installed() else Resources(given.cpus, given.gpus, given.gpu_memory_gb)
 
 
 class _CpuFinder(MetaPathFinder, Loader):

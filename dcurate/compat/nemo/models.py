@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dcurate.compat.nemo import builtin
-from dcurate.compat.nemo.bridge import engine_resources
+from dcurate.compat.nemo.cpus import engine_resources
 from dcurate.compat.nemo.rows import with_rows
 from dcurate.compat.nemo.stages import CompositeStage, ProcessingStage, Resources, Spec
 from dcurate.compat.nemo.tasks import DocumentBatch

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib
 import inspect
 import logging
 import math
 import time
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, InitVar, dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from inspect import isabstract
 from types import UnionType
 from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from dcurate.compat.nemo import cpus
+from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.tasks import NoneTask, Task
+from dcurate.core import resources as native
 from dcurate.core import stage as ours
 from dcurate.core.stage import NodeInfo, WorkerMetadata
 
@@ -103,58 +103,34 @@ def check_sizing(stage: Any) -> None:
         )
 
 
-@dataclass
-class Resources:
-    """The resources that one slot of a stage needs, in NeMo Curator's order of arguments.
+class Resources(native.Resources):
+    """`dcurate.Resources` with NeMo Curator's order of arguments.
 
     Args:
-        cpus: CPU cores.
-        gpu_memory_gb: memory on one GPU, in GB.
-        gpus: GPUs; where `gpu_memory_gb` is given, the share of this machine's first GPU (of 24 GB if it has none).
-
+        cpus, gpu_memory_gb, gpus: the same amounts as in `dcurate.Resources`; of the last two, only one.
         entire_gpu: one GPU, as in 25.09.
         nvdecs, nvencs: decoders and encoders of videos, as in 25.09; taken, and without effect.
 
     Raises:
-        ValueError: both `gpus` and `gpu_memory_gb` are given, or more memory than one GPU has.
+        ValueError: both `gpus` and `gpu_memory_gb` are given, or an amount is out of range.
 
     Examples:
         >>> Resources(1.0, 12.0).gpu_memory_gb
         12.0
     """
 
-    cpus: float = 1.0
-    gpu_memory_gb: float = 0.0
-    gpus: float = 0.0
-    _: KW_ONLY
-    entire_gpu: InitVar[bool] = False
-    nvdecs: InitVar[int] = 0
-    nvencs: InitVar[int] = 0
-
-    def __post_init__(self, entire_gpu: bool, nvdecs: int, nvencs: int) -> None:
-        if entire_gpu and not self.gpus:
-            self.gpus = 1.0
-        if self.gpus > 0 and self.gpu_memory_gb > 0:
-            raise ValueError("Cannot specify both gpus and gpu_memory_gb: give one of them")
-        if self.gpu_memory_gb > 0:
-            self.gpus = round(self.gpu_memory_gb / _get_gpu_memory_gb(), 1)
-            if self.gpus > 1 and not cpus.is_installed():
-                raise ValueError("gpu_memory_gb is too large for a single GPU: give gpus instead")
-
-    @property
-    def requires_gpu(self) -> bool:
-        """Whether a slot needs a GPU."""
-        return self.gpus > 0 or self.gpu_memory_gb > 0
-
-
-def _get_gpu_memory_gb() -> float:
-    """Memory of this machine's first GPU, in GiB; 24 without one."""
-    try:
-        nvml = importlib.import_module("pynvml")
-        nvml.nvmlInit()
-        return float(nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByIndex(0)).total) / 2**30
-    except Exception:  # without the library, the driver or a GPU
-        return 24.0
+    def __init__(
+        self,
+        cpus: float = 1.0,
+        gpu_memory_gb: float = 0.0,
+        gpus: float = 0.0,
+        *,
+        entire_gpu: bool = False,
+        nvdecs: int = 0,
+        nvencs: int = 0,
+    ) -> None:
+        with as_nemo_raises():
+            super().__init__(cpus, gpus or float(entire_gpu), gpu_memory_gb)
 
 
 class StageMeta(ABCMeta):
