@@ -18,10 +18,11 @@ import dcurate
 import dcurate.text
 from dcurate import PipelineError
 from dcurate.compat import nemo
+from dcurate.compat.nemo import builtin
 from dcurate.compat.nemo.bridge import engine_stage
 from dcurate.compat.nemo.builtin import BuiltIn
 from dcurate.compat.nemo.missing import Missing, MissingError, missing
-from dcurate.compat.nemo.names import load, names
+from dcurate.compat.nemo.names import names, native_name
 from dcurate.core.public import find_public, homes
 from tests.conftest import ROOT
 
@@ -87,13 +88,19 @@ def test_a_stage_has_the_methods_of_nemo_curator():
     assert scored(dcurate.text.WordCountFilter()).with_(name="mine", ray_stage_spec={"max_restarts": 1}).name == "mine"
 
 
-def test_a_stage_that_has_no_adapter_of_its_own_has_those_methods_too():
-    assert load("no_such_module", "Score", None) is load("builtin", "Score", None)
-    assert load("no_such_module", "AlphaFilter", None) is dcurate.text.AlphaFilter
-    words = load("no_such_module", "WordCountFilter", None)
-    assert issubclass(words, dcurate.text.WordCountFilter)
-    assert words(lang="ja").language == "ja"
-    assert load("no_such_module", "Nothing", 1) == 1
+def test_a_class_that_takes_other_arguments_is_a_subclass_and_all_others_are_dcurates() -> None:
+    for module, name in NAMES:
+        known = names().known.get(f"{module}:{name}") or names().known[name]
+        source, _, here = known.target.partition(":")
+        value, native = getattr(importlib.import_module(module), name), native_name(here)
+        if source == "dcurate":
+            assert value is find_public(native), name
+        elif source == "builtin":
+            assert issubclass(value, find_public(native)), name
+    words = builtin.WordCountFilter(lang="ja")
+    assert words.language == "ja"
+    with pytest.raises(AttributeError, match="Nothing"):
+        builtin.Nothing  # noqa: B018
 
 
 def test_star_imports_and_submodules_as_attributes():
@@ -332,7 +339,7 @@ def test_resources_are_those_of_dcurate_in_another_order():
     for wrong in ({"gpus": 1.0, "gpu_memory_gb": 10.0}, {"cpus": -1.0}):
         with pytest.raises(ValueError, match="|".join(wrong)):
             resources(**wrong)
-    stage = load("builtin", "Score", None)(len, "n").with_(resources=resources(cpus=2.0))
+    stage = builtin.Score(len, "n").with_(resources=resources(cpus=2.0))
     assert engine_stage(stage).resources == dcurate.Resources(cpus=2.0)  # equal, so that stages can share a slot
 
 

@@ -1,9 +1,8 @@
-"""dcurate's stages with the methods of NeMo Curator's: one subclass for each, made when it is asked for."""
+"""dcurate's classes with NeMo Curator's arguments and methods: one subclass for each, made when it is asked for."""
 
 from __future__ import annotations
 
 import copy
-import inspect
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -74,8 +73,6 @@ def __getattr__(name: str) -> Any:
         if not isinstance(base, type):
             raise AttributeError(f"{name} is not a class")
         made = built_in(base, __name__, name) if issubclass(base, ours.Stage) else with_nemo_arguments(base)
-        if made is base:
-            raise AttributeError(f"{name} is dcurate's own")
         _made[name] = made
     return _made[name]
 
@@ -101,10 +98,7 @@ def built_in(base: type[Any], module: str, name: str | None = None) -> type[Any]
 
 
 def with_nemo_arguments(base: type[Any]) -> type[Any]:
-    """A subclass of a class of dcurate that takes NeMo Curator's names of arguments; the class if it has the same."""
-    parameters = inspect.signature(base).parameters
-    if not any(old not in parameters and new in parameters for old, new in ARGUMENTS.items()):
-        return base
+    """A subclass of a class of dcurate that takes NeMo Curator's names of arguments."""
     made = type(base.__name__, (base,), {"__module__": __name__, "__doc__": base.__doc__})
     return earlier_names(**ARGUMENTS)(made)  # type: ignore[no-any-return]
 

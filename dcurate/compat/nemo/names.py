@@ -63,8 +63,7 @@ class Names:
             raise KeyError(name)
         known = self.known.get(f"{module}:{name}") or self.known[name]
         if known.target:
-            source, _, here = known.target.partition(":")
-            return load(source, here, missing(module, name, known.use))
+            return load(known.target)
         return missing(module, name, known.use) if known.use else copy.copy(known.value)
 
 
@@ -86,20 +85,12 @@ def native_name(name: str) -> str | None:
     return native if native in homes() else None
 
 
-def load(module: str, name: str, default: Any) -> Any:
-    """Return `name` of a module of this package; or dcurate's, with NeMo Curator's arguments; or `default`."""
-    native = native_name(name)
-    sources = [source for source in (module, "builtin" if native is not None else "dcurate") if source != "dcurate"]
-    for source in sources:
-        full_name = f"{__package__}.{source}"
-        try:
-            return getattr(importlib.import_module(full_name), name)
-        except ModuleNotFoundError as error:
-            if error.name != full_name:
-                raise
-        except AttributeError:
-            pass
-    return find_public(native) if native is not None else default
+def load(target: str) -> Any:
+    """Return a name of dcurate, or of a module of this package, by its target."""
+    module, _, name = target.partition(":")
+    if module == "dcurate":
+        return find_public(native_name(name) or name)
+    return getattr(importlib.import_module(f"{__package__}.{module}"), name)
 
 
 @cache
