@@ -88,7 +88,7 @@ def test_a_stage_has_the_methods_of_nemo_curator():
     assert scored(dcurate.text.WordCountFilter()).with_(name="mine", ray_stage_spec={"max_restarts": 1}).name == "mine"
 
 
-def test_a_class_that_takes_other_arguments_is_a_subclass_and_all_others_are_dcurates() -> None:
+def test_a_class_that_takes_other_arguments_is_a_subclass_and_all_others_are_dcurates():
     for module, name in NAMES:
         known = names().known.get(f"{module}:{name}") or names().known[name]
         source, _, here = known.target.partition(":")
