@@ -557,7 +557,7 @@ class _Run:
         faulty = any(stage_stats.faulty for stage_stats in stats.values())
         quarantine = self._quarantine if faulty else None
         remarks = [remark for stage in self.stages for remark in stage.remarks(stats[stage.name].found)]
-        lost = [ended_in(stage, stats[stage.name]) for stage in self.stages if not stage.sees_lines]
+        lost = [ended_in(stage, stats[stage.name]) for stage in self.stages if not stage.declares_columns]
         return replace(
             reports[-1],
             started=reports[0].started,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -65,8 +64,6 @@ class Hallucinations(ProcessingStage[DocumentBatch, DocumentBatch]):
     min_longer_ratio: float = 3.0
     max_char_rate: float = 40.0
     name: str = "hallucinations"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         is_list = isinstance(self.phrases, Sequence) and not isinstance(self.phrases, str | bytes)

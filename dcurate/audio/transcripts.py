@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,8 +91,6 @@ class ErrorRates(ProcessingStage[DocumentBatch, DocumentBatch]):
     max_cells: int = 100_000_000
     prefix: str = ""
     name: str = "error_rates"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for setting, value in (("edge_chars", self.edge_chars), ("max_cells", self.max_cells)):

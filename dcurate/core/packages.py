@@ -11,9 +11,10 @@ _REGISTERED: dict[str, bool] = {}
 def register_package(name: str, *, checks_arguments: bool = True) -> None:
     """Declare that the classes of a package say all that they do, as those of dcurate do.
 
-    Its stages see the hidden columns of rows and pass them on, and replace no columns but those that they name as new;
-    settings at their defaults do not count in fingerprints, nor does the code of the package. Call it in the
-    ``__init__.py`` of the package, so that workers know of it, too. A single stage sets `Stage.sees_lines` instead.
+    Its stages read and add no columns but those that they name, and pass all others on with their rows, hidden ones
+    too; settings at their defaults do not count in fingerprints, nor does the code of the package. Call it in the
+    ``__init__.py`` of the package, so that workers know of it, too. A single stage sets
+    `Stage.declares_columns` instead.
 
     Args:
         name: dotted name of the package.

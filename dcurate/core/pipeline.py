@@ -158,7 +158,7 @@ def check_columns(stages: Iterable[AnyStage], columns: Iterable[str] | None = No
             made = stage.new_columns()
             stage.check_columns([column for column in known if column in sure or column not in made])
             known = stage.columns_after(known)
-            sure = {*stage.outputs()[1], *(sure if stage.sees_lines else ())} & set(known or ())
+            sure = {*stage.outputs()[1], *(sure if stage.declares_columns else ())} & set(known or ())
         before.append(stage)
     return known
 
@@ -170,7 +170,7 @@ def _missing(stage: AnyStage, missing: Sequence[str], known: Sequence[str], befo
         origin, earlier = repr(before[0].name), before[1:]
     else:
         origin, earlier = "the input", before
-    theirs = [candidate.name for candidate in earlier if not candidate.sees_lines]
+    theirs = [candidate.name for candidate in earlier if not candidate.declares_columns]
     yields = f"{origin} yields only" if not earlier else f"after {earlier[-1].name!r} rows have only"
     declare = f", or, if {listed(theirs)} makes it, declare it there in outputs" if theirs else ""
     maker = stage.made_by(missing[0]) or "a stage that makes it"

@@ -156,6 +156,6 @@ class BlendRows(KeyedBarrier):
 
 
 def _adapted(reader: Reader, needs: RowNeeds) -> Reader | None:
-    if isinstance(reader, AdaptsRows) and (reader.sees_lines or not needs.lines):
+    if isinstance(reader, AdaptsRows) and (reader.declares_columns or not needs.lines):
         return reader.adapted(needs)
     return None if needs.lines else reader

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
-from dcurate.core.stage import BarrierStage, SourceStage, Stage
+from dcurate.core.stage import BarrierStage, SourceStage, Spec, Stage
 from dcurate.datasets.shuffle import check_count
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
@@ -48,7 +48,6 @@ class Rebatch(BarrierStage[DocumentBatch]):
     nbytes: int | str | None = None
     name: str = "rebatch"
 
-    uses_only_named_columns: ClassVar[bool] = True
     uses_columns_again: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -57,6 +56,9 @@ class Rebatch(BarrierStage[DocumentBatch]):
         check_count(self.name, "rows", self.rows)
         if self.nbytes is not None:
             parse_bytes(self.nbytes, f"{self.name}: nbytes")
+
+    def inputs(self) -> Spec:
+        return [], []
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [RowsWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]

@@ -36,7 +36,6 @@ class KeyedBarrier(BarrierStage[DocumentBatch]):
     blocksize: int | str = "128MiB"
     name: str = "keyed_barrier"
 
-    uses_only_named_columns: ClassVar[bool] = True
     uses_columns_again: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -190,8 +189,6 @@ class SampleFraction(ProcessingStage[DocumentBatch, DocumentBatch]):
     seed: int = 0
     id_field: str | None = None
     name: str = "sample_fraction"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         fraction: Any = self.fraction  # also of NumPy, or of the module fractions

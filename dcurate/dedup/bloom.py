@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -83,8 +83,6 @@ class BloomDuplicates(ProcessingStage[DocumentBatch, DocumentBatch]):
     name: str = "bloom_duplicates"
     _filter: BloomFolder | None = field(default=None, init=False, repr=False, compare=False)
     _warned: int = field(default=0, init=False, repr=False, compare=False)
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.normalize = tuple(self.normalize)

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -65,8 +65,6 @@ class Decontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
     storage_options: Mapping[str, Any] | None = None
     name: str = "decontaminate"
     _index: NgramIndex | None = field(default=None, init=False, repr=False, compare=False)
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._source()
@@ -156,8 +154,6 @@ class TaskDecontamination(BarrierStage[DocumentBatch]):
     report_path: str | None = None
     storage_options: Mapping[str, Any] | None = None
     name: str = "task_decontamination"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._source()

@@ -84,7 +84,6 @@ class FuzzyDuplicates(NearDuplicateStage):
     source_field: str | None = None
     name: str = "fuzzy_duplicates"
 
-    uses_only_named_columns: ClassVar[bool] = True
     entries_name: ClassVar[str] = "bands"
 
     def __post_init__(self) -> None:

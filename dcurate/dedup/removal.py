@@ -59,7 +59,6 @@ class RemoveIds(ProcessingStage[DocumentBatch, DocumentBatch]):
     _sorted: SortedIds | None = field(default=None, init=False, repr=False, compare=False)
 
     several: ClassVar[tuple[str, ...]] = ("ids_to_remove_path",)
-    uses_only_named_columns: ClassVar[bool] = True
 
     def inputs(self) -> Spec:
         return [], [self.id_field]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -71,8 +71,6 @@ class SpanShuffle(BarrierStage[DocumentBatch]):
     min_document_chars: int = 0
     report_path: str | None = None
     name: str = "span_shuffle"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         at_least(self.name, "max_copies", self.max_copies, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -82,8 +82,6 @@ class VisionExtract(Generate):
     text_field: str = "text"
     draw_timeout_s: float = 60.0
     storage_options: dict[str, Any] | None = field(default=None)
-
-    uses_only_named_columns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self._sandbox: Sandbox | None = None

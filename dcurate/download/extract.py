@@ -204,6 +204,9 @@ class ExtractDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
     def inputs(self) -> tuple[list[str], list[str]]:
         return [], [*self.extractor.input_columns(), *self.kept]
 
+    def columns_read(self) -> None:
+        """None: an extractor is given whole records."""
+
     def outputs(self) -> tuple[list[str], list[str]]:
         return [], [*self.extractor.output_columns(), *self.kept]
 

@@ -157,6 +157,9 @@ class Generate(ProcessingStage[DocumentBatch, DocumentBatch]):
     def inputs(self) -> Spec:
         return ["data"], [*self._read, *([self.images_field] if self.images_field is not None else [])]
 
+    def columns_read(self) -> None:
+        """None: a row may become several, which have the values of its other columns."""
+
     def outputs(self) -> Spec:
         return ["data"], self._added
 

@@ -76,7 +76,6 @@ class ExactDuplicates(SearchForDuplicates):
     name: str = "exact_duplicates"
     _hidden: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
 
-    uses_only_named_columns: ClassVar[bool] = True
     uses_columns_again: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import pyarrow as pa
@@ -52,10 +52,9 @@ class DocumentWriter(FileWriter):
     filetype: str = "jsonl"
     name: str = "document_writer"
 
-    @property
-    def uses_only_named_columns(self) -> bool:  # type: ignore[override]
-        """Whether rows may be written from their lines, as by `JsonlWriter`."""
-        return self.filetype == "jsonl" and self.fields is None
+    def columns_read(self) -> Sequence[str] | None:
+        """The columns that the writer of the format looks at."""
+        return self._writer().columns_read()
 
     def __post_init__(self) -> None:
         if self.filetype not in _WRITERS:

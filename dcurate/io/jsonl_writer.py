@@ -61,10 +61,9 @@ class JsonlWriter(FileWriter):
     name: str = "jsonl_writer"
     endings: ClassVar[tuple[str, ...]] = (".jsonl",)
 
-    @property
-    def uses_only_named_columns(self) -> bool:  # type: ignore[override]
-        """Whether rows may be written from their lines: not if some columns are left out."""
-        return self.fields is None
+    def columns_read(self) -> list[str] | None:
+        """None to write, as rows have them in their lines; any if some are left out."""
+        return self.inputs()[1] if self.fields is None else None
 
     def __post_init__(self) -> None:
         ending_for(self.compression)

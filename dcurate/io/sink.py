@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -133,6 +133,10 @@ class FileWriter(SinkStage[DocumentBatch]):
     def inputs(self) -> tuple[list[str], list[str]]:
         wanted = [*(self.fields or ()), *([self.separate_by] if self.separate_by is not None else ())]
         return [], list(dict.fromkeys(wanted))
+
+    def columns_read(self) -> Sequence[str] | None:
+        """None: all columns are written."""
+        return None
 
     def process(self, task: DocumentBatch) -> FileGroup:
         """Write the rows; the names of the files follow from the key of the batch. No rows, no file.

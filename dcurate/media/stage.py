@@ -192,6 +192,9 @@ class FileStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     def inputs(self) -> Spec:
         return ["data"], []
 
+    def columns_read(self) -> None:
+        """None: files are looked up in whatever columns say where they are."""
+
     def outputs(self) -> Spec:
         return ["data"], list(self.columns)
 

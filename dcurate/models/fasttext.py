@@ -38,8 +38,6 @@ class RunFastText(ProcessingStage[DocumentBatch, DocumentBatch]):
     overwrite: bool = False
     name: str = "fasttext_model"
 
-    uses_only_named_columns: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         if not self.model:
             raise PipelineError(f"stage {self.name!r}: no model; give the path of a fastText model (.bin, .ftz)")

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from dcurate.errors import listed
 from dcurate.rows.lines import LINE
-from dcurate.rows.origins import EPOCH, FILE, ROW
+from dcurate.rows.origins import ORIGINS
 
 #: Their names.
-HIDDEN = frozenset((LINE, FILE, ROW, EPOCH))
+HIDDEN = frozenset((LINE, *ORIGINS))
 
 
 def columns_listed(names: Iterable[str]) -> str:

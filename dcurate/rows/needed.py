@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dcurate.core.stage import AdaptsRows, BarrierStage, RowNeeds, SinkStage, Stage
+from dcurate.rows.origins import ORIGINS
 
 
 def adapt_rows(stages: Sequence[Stage]) -> tuple[Stage, ...]:
@@ -25,8 +26,8 @@ def adapt_rows(stages: Sequence[Stage]) -> tuple[Stage, ...]:
         [True, False]
     """
     reader, *successors = stages
-    marked = max((place for place, stage in enumerate(stages) if stage.uses_origins), default=0)
-    if not all(stage.sees_lines for stage in stages[:marked]):
+    marked = max((place for place, stage in enumerate(stages) if {*ORIGINS} & {*stage.optional_inputs()}), default=0)
+    if not all(stage.declares_columns for stage in stages[:marked]):
         marked = 0
     is_named = all(map(names_columns, successors))
     needs = [
@@ -42,7 +43,7 @@ def adapt_rows(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 
 def _may_keep_lines(reader: Stage, successors: Sequence[Stage]) -> bool:
     """Whether the lines of rows would be passed on to a writer of them."""
-    if not reader.sees_lines or not successors or not isinstance(successors[-1], SinkStage):
+    if not reader.declares_columns or not successors or not isinstance(successors[-1], SinkStage):
         return False
     barriers = [stage for stage in successors if isinstance(stage, BarrierStage)]
     return all(map(names_columns, [successors[-1], *barriers]))
@@ -59,20 +60,15 @@ def used_after(stages: Sequence[Stage], barrier: Stage) -> tuple[str, ...] | Non
     if place is None or not all(map(names_columns, stages[place:])):
         return None
     again = isinstance(barrier, BarrierStage) and barrier.uses_columns_again
-    return tuple(dict.fromkeys(name for stage in stages[place + (not again) :] for name in _read_by(stage)))
+    return tuple(dict.fromkeys(name for stage in stages[place + (not again) :] for name in stage.columns_read() or ()))
 
 
 def _used_by(stages: Sequence[Stage]) -> tuple[str, ...]:
-    """The columns that stages read or make."""
-    return tuple(dict.fromkeys(name for stage in stages for name in (*_read_by(stage), *stage.outputs()[1])))
-
-
-def _read_by(stage: Stage) -> Iterator[str]:
-    """The columns that a stage reads, also those that need not be there."""
-    yield from stage.inputs()[1]
-    yield from stage.optional_inputs()
+    """The columns that stages read or make, of stages that name these."""
+    names = (name for stage in stages for name in (*(stage.columns_read() or ()), *stage.outputs()[1]))
+    return tuple(dict.fromkeys(name for name in names if name not in ORIGINS))
 
 
 def names_columns(stage: Stage) -> bool:
-    """Whether a stage names the columns that it uses: a class of a user may do more than the one that it extends."""
-    return stage.uses_only_named_columns and stage.sees_lines
+    """Whether a stage names the columns that it reads: a class of a user may do more than the one that it extends."""
+    return stage.declares_columns and stage.columns_read() is not None

@@ -13,6 +13,8 @@ import pyarrow as pa
 FILE, ROW = "_dcurate_file", "_dcurate_row"
 #: A third one, which a mixture adds: how often it had the row before.
 EPOCH = "_dcurate_epoch"
+#: All of them. A stage that names them among its optional inputs is given rows that have them, where readers can say.
+ORIGINS = (FILE, ROW, EPOCH)
 
 Place = tuple[str, npt.NDArray[np.int64]]
 
@@ -41,7 +43,7 @@ def without_origins(table: Any) -> Any:
         >>> without_origins(with_origins(pa.table({"n": [1]}), [("a", np.array([0]))])).column_names
         ['n']
     """
-    return table.drop_columns([name for name in (FILE, ROW, EPOCH) if name in table.column_names])
+    return table.drop_columns([name for name in ORIGINS if name in table.column_names])
 
 
 def numbers_of(lines: bytes, rows: int, bad: Sequence[int], first: int) -> npt.NDArray[np.int64]:

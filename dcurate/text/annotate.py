@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -59,8 +59,6 @@ class Annotate(RuleStage[DocumentBatch]):
     failed_field: str = "failed"
     rules_field: str | None = "rules"
     name: str = "annotate"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         columns = self._columns()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,8 +72,6 @@ class C4Lines(ProcessingStage[DocumentBatch, DocumentBatch]):
     rules: LineRules = field(default_factory=LineRules)
     text_field: str = "text"
     name: str = "c4_lines"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def inputs(self) -> Spec:
         return ["data"], [self.text_field]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +45,6 @@ class DocumentSplitter(ProcessingStage[DocumentBatch, DocumentBatch]):
     text_field: str = "text"
     segment_id_field: str = "segment_id"
     name: str = "document_splitter"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.separator, str) or not self.separator:
@@ -107,8 +104,6 @@ class DocumentJoiner(ProcessingStage[DocumentBatch, DocumentBatch]):
     max_length: int | None = None
     length_field: str | None = None
     name: str = "document_joiner"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if (self.max_length is None) != (self.length_field is None):

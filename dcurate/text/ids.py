@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError, PipelineError
@@ -40,8 +39,6 @@ class AddId(ProcessingStage[DocumentBatch, DocumentBatch]):
     id_prefix: str | None = None
     overwrite: bool = False
     name: str = "add_id"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.id_field:

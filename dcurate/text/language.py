@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -57,8 +56,6 @@ class LanguageId(ProcessingStage[DocumentBatch, DocumentBatch]):
     paragraphs_field: str | None = None
     max_chars: int = 1000
     name: str = "language_id"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.max_chars < 1:

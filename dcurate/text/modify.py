@@ -6,7 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from dcurate.core.extras import required_by
 from dcurate.core.names import short
@@ -50,8 +50,6 @@ class Modify(ProcessingStage[DocumentBatch, DocumentBatch]):
     input_fields: str | list[str] | list[list[str]] = "text"
     output_fields: str | list[str] | list[str | None] | None = None
     name: str = "modifier_fn"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         names = [_name_of(modifier) for modifier in self._modifiers]

@@ -59,7 +59,6 @@ class Score(RuleStage[DocumentBatch]):
     name: str = "score_fn"
 
     several: ClassVar[tuple[str, ...]] = ("text_field", "score_field")
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         rules = self._rules
@@ -119,7 +118,6 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
     name: str = "filter_fn"
 
     several: ClassVar[tuple[str, ...]] = ("filter_field",)
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         rules = self._rules
@@ -184,7 +182,6 @@ class ScoreFilter(RuleStage[DocumentBatch]):
     _read_later: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     several: ClassVar[tuple[str, ...]] = ("text_field", "score_field")
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         rules = self.filters
@@ -255,7 +252,7 @@ class ScoreFilter(RuleStage[DocumentBatch]):
         A class of a user is not merged: its `process` may do more than the one that it extends.
         """
         fields = set(self._text_fields)
-        if not self.sees_lines or len(fields) > 1 or fields & set(self._score_fields):
+        if not self.declares_columns or len(fields) > 1 or fields & set(self._score_fields):
             return None
         return fields.pop() if all(map(by_signals, self.filters)) else None
 

@@ -134,8 +134,6 @@ class ImportanceWeights(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     _ratios: Floats | None = field(default=None, init=False, repr=False, compare=False)
 
-    uses_only_named_columns = True
-
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_ratios": None}
 

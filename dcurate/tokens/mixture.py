@@ -205,8 +205,6 @@ class CountMixtureTokens(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     _loaded: TextEncoder | None = field(default=None, init=False, repr=False, compare=False)
 
-    uses_only_named_columns = True
-
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_loaded": None}
 

@@ -36,10 +36,9 @@ class TokenShardWriter(FileWriter):
     endings: ClassVar[tuple[str, ...]] = (".parquet",)
     _rules: tuple[SpecialIds, str] | None = field(default=None, init=False, repr=False, compare=False)
 
-    @property
-    def uses_only_named_columns(self) -> bool:  # type: ignore[override]
-        """Whether the column of ids is named; else all columns are looked at."""
-        return self.token_settings.id_field is not None
+    def columns_read(self) -> list[str] | None:
+        """None of tokens; any of documents without a column of ids, as these are then made of all columns."""
+        return None if self.token_settings.id_field is None else []
 
     def settings(self) -> dict[str, Any]:
         return self.token_settings.deciding()

@@ -130,8 +130,6 @@ class StoredTokens(SourceStage[FileGroup, DocumentBatch]):
     options: dict[str, Any] = field(default_factory=dict)
     name: str = "stored_tokens"
 
-    uses_only_named_columns = True
-
     def settings(self) -> dict[str, Any]:
         return {"unit": self.unit}
 
@@ -213,8 +211,6 @@ class CutWindows(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Makes a row of each piece of a document, or of padding, of rows that are windows."""
 
     name: str = "cut_windows"
-
-    uses_only_named_columns = True
 
     def inputs(self) -> Spec:
         return [], [DOC, SOURCE, ROW, EPOCH, FIRST, IDS, _LENGTHS]

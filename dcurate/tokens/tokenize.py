@@ -51,17 +51,15 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
     token_settings: TokenSettings
     name: str = "tokenize_documents"
 
-    uses_origins = True
     _loaded: _Loaded | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_loaded", "_key")}
 
-    @property
-    def uses_only_named_columns(self) -> bool:  # type: ignore[override]
-        """Whether the column of ids is named; else all columns are looked at."""
-        return self.token_settings.id_field is not None
+    def columns_read(self) -> Sequence[str] | None:
+        """Those that are named; any without a column of ids, as these are then made of all columns."""
+        return None if self.token_settings.id_field is None else super().columns_read()
 
     def settings(self) -> dict[str, Any]:
         return self.token_settings.deciding()
@@ -81,6 +79,9 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [], [
             name for name in (settings.text_field, settings.id_field, settings.loss_ranges_field) if name is not None
         ]
+
+    def optional_inputs(self) -> Sequence[str]:
+        return origins.ORIGINS
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         """Download the tokenizer to this host, if it is not here."""

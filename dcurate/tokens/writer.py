@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dcurate.core.batch import FileGroup
-from dcurate.core.stage import BarrierStage, CompositeStage, Stage
+from dcurate.core.stage import BarrierStage, CompositeStage, Spec, Stage
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io import output
@@ -171,10 +171,11 @@ class TokenBarrier(BarrierStage[DocumentBatch]):
     name: str = "token_barrier"
     _notices: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
-    uses_only_named_columns = True
-
     def settings(self) -> dict[str, Any]:
         return self.token_settings.deciding()
+
+    def inputs(self) -> Spec:
+        return [], []
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [TokenChunkWriter(url, mode="overwrite", storage_options=dict(options), name=f"{self.name}_to_disk")]

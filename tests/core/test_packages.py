@@ -24,7 +24,7 @@ class Looks(ProcessingStage):
         self.seen.append(batch.data.column_names)
         return batch
 """
-DECLARED = LOOKS.replace("    seen", "    sees_lines = True\n    seen", 1)
+DECLARED = LOOKS.replace("    seen", "    declares_columns = True\n    seen", 1)
 ADDS = """
 from dcurate import ProcessingStage
 
@@ -79,7 +79,7 @@ def test_a_stage_of_another_package_sees_lines_if_its_class_says_so(package: Pac
 
 def test_a_class_that_extends_one_which_sees_lines_does_not_see_them(package: Package, tmp_path: Path) -> None:
     stages = package(DECLARED + "\nclass Extended(Looks):\n    pass\n")
-    assert stages.Looks.sees_lines
+    assert stages.Looks.declares_columns
     assert hidden_columns(stages.Extended(), tmp_path) == 0
 
 

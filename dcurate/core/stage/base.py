@@ -41,21 +41,17 @@ class Stage(Part, ABC):
     #: Whether columns that rows have already are replaced by new ones of the same names; else they are refused.
     overwrite: bool = False
 
-    #: Whether the stage looks at no columns but those of `inputs`, `optional_inputs` and `outputs`, and passes others
-    #: on as they are. Where it is true of all stages, a reader of JSON Lines parses no other columns.
-    uses_only_named_columns: ClassVar[bool] = False
-    #: Whether the stage is given the hidden columns of rows, such as their lines of JSON, and passes them on with the
-    #: rows. A class says so itself, as one that extends it may do more; by default those of registered packages do.
-    sees_lines: ClassVar[bool] = True
-    #: Whether it looks at where rows were read, which readers say in columns that only stages of dcurate see.
-    uses_origins: ClassVar[bool] = False
+    #: Whether the class says all that it does to columns: it reads those of `columns_read`, adds and drops those that
+    #: it names, and passes all others on with their rows. A class says so itself, as one that extends it may do more;
+    #: by default those of registered packages do.
+    declares_columns: ClassVar[bool] = True
 
     _num_workers: ClassVar[int | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "sees_lines" not in vars(cls):
-            cls.sees_lines = is_ours(cls)
+        if "declares_columns" not in vars(cls):
+            cls.declares_columns = is_ours(cls)
         if "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
 
@@ -66,6 +62,17 @@ class Stage(Part, ABC):
     def optional_inputs(self) -> Sequence[str]:
         """Columns of the rows that the stage reads where they are there."""
         return []
+
+    def columns_read(self) -> Sequence[str] | None:
+        """Columns of the rows that the stage may look at, besides those of `outputs`; None if these may be any.
+
+        By default these are the columns of `inputs` and `optional_inputs`, if the class has one of these methods.
+        Override it for a stage that looks at more, such as a writer of all columns. Where all stages say, a reader of
+        JSON Lines parses no other columns.
+        """
+        if type(self).inputs is Stage.inputs and type(self).optional_inputs is Stage.optional_inputs:
+            return None
+        return [*self.inputs()[1], *self.optional_inputs()]
 
     def outputs(self) -> Spec:
         """Attributes of a batch and columns that the stage adds, or changes if it reads them."""
@@ -92,7 +99,7 @@ class Stage(Part, ABC):
 
         They are not known of a user's class that does not define `outputs`: it may add any.
         """
-        if type(self).outputs is Stage.outputs and not self.sees_lines:
+        if type(self).outputs is Stage.outputs and not self.declares_columns:
             return None
         dropped = self.dropped_columns()
         return list(dict.fromkeys([*(column for column in columns if column not in dropped), *self.outputs()[1]]))

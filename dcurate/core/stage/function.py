@@ -22,7 +22,7 @@ class FunctionStage(ProcessingStage[X, Y]):
     """A stage made of a function from one batch to its results."""
 
     __module__ = "dcurate.core.stage"  # the name in the fingerprints of runs
-    sees_lines = False  # the function is a user's
+    declares_columns = False  # the function is a user's
 
     function: Function[X, Y]
     name: str = "function"

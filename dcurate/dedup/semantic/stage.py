@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from dcurate.core.stage import Spec, Stage
 from dcurate.dedup.semantic.fit import fit
@@ -94,8 +94,6 @@ class SemanticDuplicates(SearchForDuplicates):
     report_path: str | None = None
     blocksize: int | str = "128MiB"
     name: str = "semantic_duplicates"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_action(self.name, self.action)

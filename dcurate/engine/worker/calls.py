@@ -112,7 +112,7 @@ class Calls:
         function = process or stage.process_batch
         replaced = [] if process is not None else _replaced_by(stage)
         function = partial(keeping_values, replaced, function) if replaced else function
-        shown = function if stage.sees_lines else partial(without_seeing_lines, function)
+        shown = function if stage.declares_columns else partial(without_seeing_lines, function)
         return attempt(self.watched(stage, part, batches, shown), batches, stage.spec.num_run_attempts)
 
     def _with_less_memory(

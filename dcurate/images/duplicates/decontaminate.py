@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -152,8 +152,6 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
     reading: ImageReading = field(default_factory=ImageReading)
     name: str = "image_decontaminate"
 
-    uses_only_named_columns: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         if not isinstance(self.benchmarks, Mapping | BenchmarkImages | str):
             raise PipelineError(
@@ -171,6 +169,9 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def inputs(self) -> Spec:
         return ["data"], []
+
+    def columns_read(self) -> None:
+        """None: files are looked up in whatever columns say where they are."""
 
     def outputs(self) -> Spec:
         return ["data"], self._columns if self.action == "flag" else []

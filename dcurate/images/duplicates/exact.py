@@ -53,7 +53,6 @@ class ImageExactDuplicates(SearchForDuplicates):
     reading: ImageReading = field(default_factory=ImageReading)
     name: str = "image_exact_duplicates"
 
-    uses_only_named_columns: ClassVar[bool] = False
     uses_columns_again: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -76,6 +75,9 @@ class ImageExactDuplicates(SearchForDuplicates):
     def inputs(self) -> Spec:
         needed, columns = self._exact().inputs()
         return needed, [name for name in columns if name != DIGEST]
+
+    def columns_read(self) -> None:
+        """None: files are looked up in whatever columns say where they are."""
 
     def outputs(self) -> Spec:
         if self.action == "identify":

@@ -114,7 +114,6 @@ class ImageNearDuplicates(NearDuplicateStage):
     reading: ImageReading = field(default_factory=ImageReading)
     name: str = "image_near_duplicates"
 
-    uses_only_named_columns: ClassVar[bool] = False
     entries_name: ClassVar[str] = "keys"
 
     def __post_init__(self) -> None:
@@ -153,6 +152,9 @@ class ImageNearDuplicates(NearDuplicateStage):
 
     def inputs(self) -> Spec:
         return [], [name for name in self.needed() if name != FINGERPRINT]
+
+    def columns_read(self) -> None:
+        """None: files are looked up in whatever columns say where they are."""
 
     def check_columns(self, columns: Sequence[str]) -> None:
         super().check_columns(columns)

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.core.stage import Spec
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.images.interleaved.measures import aspect_ratio, sharpness
+from dcurate.images.interleaved.stage import InterleavedStage
 from dcurate.images.qr import qr_share
 from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.image.pixels import colours
@@ -22,7 +23,7 @@ from dcurate.media.interleaved.verdicts import Verdicts
 
 
 @dataclass
-class FilterInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
+class FilterInterleaved(InterleavedStage):
     """Drop rows of interleaved documents by a score; the base of the filters.
 
     Dropped rows leave the batch with their reason; images that cannot be had or decoded go to quarantine. What is left

@@ -10,10 +10,11 @@ import orjson
 import pyarrow as pa
 
 from dcurate.core.batch import Rejection
-from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.core.stage import Spec
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.images.interleaved.samples import NUMBER, NamedPicture, Record, Row, SampleColumns, rows_of_record
+from dcurate.images.interleaved.stage import InterleavedStage
 from dcurate.images.interleaved.write import Materialised, OnError, check_on_error
 from dcurate.isolate.errors import MediaError
 from dcurate.media.faults import FAULT
@@ -58,7 +59,7 @@ def mmc4_record(record: Mapping[str, Any]) -> Record:
 
 
 @dataclass
-class ToInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
+class ToInterleaved(InterleavedStage):
     """Make interleaved rows of rows that hold a sample each, as OBELICS and mmC4 have them in Parquet and JSON Lines.
 
     The columns that are no lists of the sample stay columns, of their types, on its metadata row. Images are addresses
@@ -175,7 +176,7 @@ def _rejections(stage: str, table: pa.Table, faults: Sequence[tuple[int, MediaEr
 
 
 @dataclass
-class FromInterleaved(ProcessingStage[DocumentBatch, DocumentBatch]):
+class FromInterleaved(InterleavedStage):
     """Make rows that hold a sample each, with lists of texts and images, of interleaved rows: OBELICS' columns.
 
     Columns of metadata rows are columns of the samples. Rows that are neither text, image nor metadata go to

@@ -15,6 +15,7 @@ from dcurate.core.extras import required_by
 from dcurate.core.stage import CompositeStage, NodeInfo, ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
+from dcurate.images.interleaved.stage import InterleavedStage
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.interleaved.materialise import Ints
 from dcurate.media.interleaved.schema import REQUIRED, TEXT
@@ -27,7 +28,7 @@ _BETWEEN = "\n\n"
 
 
 @dataclass
-class OnTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
+class OnTexts(InterleavedStage):
     """Run text stages on the texts of interleaved documents: filters, scores, annotations, modifiers.
 
     The inner stages see a column ``text``. Rows that they drop are dropped, with their reason. Columns that they add

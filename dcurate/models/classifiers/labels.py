@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -163,8 +163,6 @@ class FilterByLabel(ProcessingStage[DocumentBatch, DocumentBatch]):
     filter_by: tuple[Label, ...]
     text_field: str = ""
     name: str = "filter_fn"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.filter_by:

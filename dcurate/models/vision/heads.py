@@ -68,8 +68,6 @@ class EmbeddingScoreFilter(ProcessingStage[DocumentBatch, DocumentBatch]):
     #: What rows are dropped for.
     reason: ClassVar[str]
 
-    uses_only_named_columns: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         if isinstance(self.score_threshold, bool) or not isinstance(self.score_threshold, int | float):
             raise PipelineError(f"{self.name}: score_threshold={self.score_threshold!r} must be a number")

@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,7 +98,6 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     name: str = "html_extractor"
 
     spec = StageSpec(ignore_failures=True)
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         extractor(self.algorithm, self.algorithm_kwargs)

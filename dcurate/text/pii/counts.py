@@ -46,8 +46,6 @@ class CountPii(ProcessingStage[DocumentBatch, DocumentBatch]):
     recognizer: Recognizer | None = None
     name: str = "count_pii"
 
-    uses_only_named_columns: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         self._finder()
 

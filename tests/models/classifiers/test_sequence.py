@@ -11,7 +11,8 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from dcurate import DataError, Filter, InlineExecutor, Pipeline, PipelineError
+from dcurate import DataError, Filter, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, PipelineError
+from dcurate.core.pipeline import AnyStage
 from dcurate.models import (
     FineMathClassifier,
     FineWebEduClassifier,
@@ -246,3 +247,15 @@ def test_scores_are_filtered_by_a_rule_and_not_by_labels(published: Published) -
     ]
     result = Pipeline("p", stages=stages).run(InlineExecutor(), initial_tasks=[batch(*TEXTS)])
     assert all(score >= 3 for score in columns(result)["finemath_int_scores"])
+
+
+def test_a_classifier_between_lines_leaves_all_other_columns_as_they_came(moods: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes(b'{"n": 1.0, "text": "one two"}\n{"n" :"x", "text": "three"}\n')
+    reader = JsonlReader(str(tmp_path / "in.jsonl"), schema={"n": "int64"})  # refuses the second, if it is parsed
+    stages: list[AnyStage] = [reader, SequenceClassifier(str(moods)), JsonlWriter(str(tmp_path / "out"))]
+    Pipeline("test", stages=stages).run(InlineExecutor(), observers=[])
+    [path] = (tmp_path / "out").glob("*.jsonl")
+    first, second = path.read_bytes().splitlines()
+    assert first.startswith(b'{"n": 1.0, "text": "one two"')
+    assert second.startswith(b'{"n" :"x", "text": "three"')
+    assert {*json.loads(first)} > {"n", "text"}
