@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.measure import machine, save, versions
 
-PARTS = ("wer",)
+PARTS = ("near", "wer")
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     figures: dict[str, Any] = {
         "machine": machine(),
-        "versions": versions("dcurate", "jiwer", "rapidfuzz", "numba", "numpy", "pyarrow"),
+        "versions": versions("dcurate", "jiwer", "rapidfuzz", "soundfile", "soxr", "numba", "numpy", "pyarrow"),
         "seconds": {},
     }
     for part in wanted:

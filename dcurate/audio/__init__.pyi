@@ -1,5 +1,7 @@
 """Public names of `dcurate.audio` and the modules that define them; `__init__.py` reads this file."""
 
+from .duplicates.exact import AudioExactDuplicates as AudioExactDuplicates
+from .duplicates.near import AudioNearDuplicates as AudioNearDuplicates
 from .hallucinations import Hallucinations as Hallucinations
 from .info import AudioInfo as AudioInfo
 from .stage import SoundStage as SoundStage

@@ -47,3 +47,30 @@ def mp4(codec: bytes = b"mp4a", *, scale: int = 44_100, length: int = 88_200, in
     )
     movie, sound = box(b"moov", track), box(b"mdat", bytes(200_000))
     return box(b"ftyp", b"M4A ", bytes(4)) + (sound + movie if index_last else movie + sound)
+
+
+def voice(seed: int, seconds: float = 4.0, rate: int = 16_000) -> np.ndarray:
+    """Syllables of one made-up voice: a buzz whose pitch glides, through three resonances, and pauses."""
+    random = np.random.default_rng(seed)
+    sound = np.zeros(int(seconds * rate))
+    start = int(random.uniform(0.05, 0.2) * rate)
+    while start < len(sound):
+        length = int(random.uniform(0.12, 0.35) * rate)
+        times = np.arange(length) / rate
+        pitch = random.uniform(90, 180) * (1 + random.uniform(-0.4, 0.4) * times)
+        phase = 2 * np.pi * np.cumsum(pitch) / rate
+        formants = random.uniform(250, 900), random.uniform(900, 2_200), random.uniform(2_200, 3_200)
+        glides = random.uniform(-400, 400, 3)
+        syllable = np.zeros(length)
+        for harmonic in range(1, 30):
+            frequency = harmonic * pitch
+            near = [
+                np.exp(-(((frequency - formant - glide * times) / 120) ** 2))
+                for formant, glide in zip(formants, glides, strict=True)
+            ]
+            syllable += sum(near) * np.sin(harmonic * phase)
+        syllable *= np.hanning(length) * random.uniform(0.3, 1.0)
+        syllable = syllable[: len(sound) - start]
+        sound[start : start + len(syllable)] += syllable
+        start += length + int(random.choice([0.02, 0.1, 0.4]) * random.uniform(0.5, 1.5) * rate)
+    return 0.5 * sound / np.abs(sound).max()

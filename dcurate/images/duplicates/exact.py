@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
-from dcurate.core.stage import Spec, Stage
-from dcurate.errors import PipelineError, nearest
-from dcurate.groups.exact import ExactDuplicates
+from dcurate.core.stage import Stage
+from dcurate.groups.files import FileExactDuplicates
 from dcurate.groups.keep import Keep
-from dcurate.groups.resolve import COLUMNS, FLAGS, Action, SearchForDuplicates
-from dcurate.images.duplicates.reading import DIGEST, FileDigest, PixelDigest
+from dcurate.groups.resolve import Action
+from dcurate.images.duplicates.reading import PixelDigest
 from dcurate.images.reading import LIBRARIES, ImageReading
-from dcurate.media.refs import check_has_media
+from dcurate.media.digest import FileDigest
 
 By = Literal["bytes", "pixels"]
 
 
 @dataclass
-class ImageExactDuplicates(SearchForDuplicates):
+class ImageExactDuplicates(FileExactDuplicates):
     """Keep one of all images with the same bytes, or with the same pixels, over a whole dataset.
 
     Args:
@@ -53,53 +52,5 @@ class ImageExactDuplicates(SearchForDuplicates):
     reading: ImageReading = field(default_factory=ImageReading)
     name: str = "image_exact_duplicates"
 
-    uses_columns_again: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.by not in get_args(By):
-            raise PipelineError(f"{self.name}: no by={self.by!r}{nearest(str(self.by), get_args(By))}")
-        if self.keep == "longest":
-            raise PipelineError(f'{self.name}: keep="longest" is for texts; use "first", or a rule on a column')
-        self._exact()
-
-    def _exact(self) -> ExactDuplicates:
-        return ExactDuplicates(
-            fields=[DIGEST],
-            keep=self.keep,
-            action=self.action,
-            id_field=self.id_field,
-            report_path=self.report_path,
-            name=self.name,
-        ).hiding(DIGEST)
-
-    def inputs(self) -> Spec:
-        needed, columns = self._exact().inputs()
-        return needed, [name for name in columns if name != DIGEST]
-
-    def columns_read(self) -> None:
-        """None: files are looked up in whatever columns say where they are."""
-
-    def outputs(self) -> Spec:
-        if self.action == "identify":
-            return [], COLUMNS
-        return [], FLAGS if self.action == "flag" else []
-
-    def check_columns(self, columns: Sequence[str]) -> None:
-        super().check_columns(columns)
-        check_has_media(columns, self.name)
-
-    def requires(self) -> dict[str, str]:
-        return {} if self.by == "bytes" else LIBRARIES
-
-    def settings(self) -> dict[str, Any]:
-        settings = {name: value for name, value in super().settings().items() if name not in ("report_path", "reading")}
-        return {**settings, "reading": self.reading.limits}
-
-    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
-        kind = FileDigest if self.by == "bytes" else PixelDigest
-        return [kind(reading=self.reading, name=f"{self.name}_digests"), *self._exact().map_stages(url, options)]
-
-    def reduce_stages(
-        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[Stage]:
-        return self._exact().reduce_stages(url, options, splits)
+    digests: ClassVar[Mapping[str, Callable[..., Stage]]] = {"bytes": FileDigest, "pixels": PixelDigest}
+    libraries: ClassVar[Mapping[str, str]] = LIBRARIES

@@ -7,16 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
-import xxhash
 
 from dcurate.images.duplicates.fingerprint import ARROW, FINGERPRINT
 from dcurate.images.reading import LIBRARIES, ImageReading
 from dcurate.isolate.sandbox import ChildAnswer
-from dcurate.media.heads import File
+from dcurate.media.digest import DIGEST
 from dcurate.media.stage import FileStage
-
-#: Column of hashes of files, or of their pixels.
-DIGEST = "_dcurate_digest"
 
 
 @dataclass
@@ -61,16 +57,3 @@ class PixelDigest(ImagePrint):
 
     function: ClassVar[str] = "dcurate.images.duplicates.fingerprint:read_pixel_digest"
     columns: ClassVar[Mapping[str, pa.DataType]] = {DIGEST: pa.binary(16)}
-
-
-@dataclass
-class FileDigest(FileStage):
-    """Adds the column `DIGEST`: a hash of the bytes of each file, which is not decoded."""
-
-    name: str = "file_digests"
-
-    keeps_rows_without: ClassVar[bool] = True
-    columns: ClassVar[Mapping[str, pa.DataType]] = {DIGEST: pa.binary(16)}
-
-    def read(self, file: File) -> Sequence[Any]:
-        return (xxhash.xxh3_128_digest(file.data),)
