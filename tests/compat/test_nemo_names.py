@@ -92,7 +92,7 @@ def test_a_class_that_takes_other_arguments_is_a_subclass_and_all_others_are_dcu
     for module, name in NAMES:
         known = names().known.get(f"{module}:{name}") or names().known[name]
         source, _, here = known.target.partition(":")
-        value, native = getattr(importlib.import_module(module), name), native_name(here) or name
+        value, native = getattr(importlib.import_module(module), name), native_name(here) or here
         if source == "dcurate":
             assert value is find_public(native), name
         elif source == "builtin":
