@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,7 @@ def write_ids(stage: Any, part: int, ids: pa.Table, *, groups: int) -> FileGroup
     return FileGroupTask(dataset_name=stage.name, data=[path], _metadata=figures)
 
 
+@dataclass(eq=False, repr=False)
 class ExactDeduplicationWorkflow(WorkflowBase):
     """Write the ids of documents in files whose text an earlier document has, for `TextDuplicatesRemovalWorkflow`.
 
@@ -153,50 +155,31 @@ class ExactDeduplicationWorkflow(WorkflowBase):
         NotImplementedError: `perform_removal` is True.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        output_path: str,
-        input_path: str | list[str] | None = None,
-        input_filetype: FileType = "parquet",
-        input_blocksize: str | int = "2GiB",
-        identification_batchsize: int = 1,
-        input_file_extensions: list[str] | None = None,
-        read_kwargs: dict[str, Any] | None = None,
-        write_kwargs: dict[str, Any] | None = None,
-        assign_id: bool = True,
-        id_field: str | None = None,
-        text_field: str = "text",
-        normalize_text: bool = False,
-        perform_removal: bool = False,
-        total_nparts: int | None = None,
-        rmm_pool_size: Any = "auto",
-        spill_memory_limit: Any = "auto",
-        env_vars: dict[str, Any] | None = None,
-        use_async_memory: bool = True,
-    ) -> None:
-        if perform_removal:
+    output_path: str
+    input_path: str | list[str] | None = None
+    input_filetype: FileType = "parquet"
+    input_blocksize: str | int = "2GiB"
+    identification_batchsize: int = 1
+    input_file_extensions: list[str] | None = None
+    read_kwargs: dict[str, Any] | None = None
+    write_kwargs: dict[str, Any] | None = None
+    assign_id: bool = True
+    id_field: str | None = None
+    text_field: str = "text"
+    normalize_text: bool = False
+    perform_removal: bool = False
+    total_nparts: int | None = None
+    rmm_pool_size: Any = "auto"
+    spill_memory_limit: Any = "auto"
+    env_vars: dict[str, Any] | None = None
+    use_async_memory: bool = True
+
+    def __post_init__(self) -> None:
+        if self.perform_removal:
             raise NotImplementedError(
                 "Removal is not implemented yet in this workflow; run TextDuplicatesRemovalWorkflow after it"
             )
-        self.output_path = output_path
-        self.input_path = input_path
-        self.input_filetype = input_filetype
-        self.input_blocksize = input_blocksize
-        self.identification_batchsize = identification_batchsize
-        self.input_file_extensions = input_file_extensions
-        self.read_kwargs = read_kwargs
-        self.write_kwargs = write_kwargs
-        self.assign_id = assign_id
-        self.id_field = id_field
-        self.text_field = text_field
-        self.normalize_text = normalize_text
-        self.perform_removal = perform_removal
-        self.total_nparts = total_nparts
-        self.rmm_pool_size = rmm_pool_size
-        self.spill_memory_limit = spill_memory_limit
-        self.env_vars = env_vars
-        self.use_async_memory = use_async_memory
-        self.executor_config = {"runtime_env": {"env_vars": env_vars}} if env_vars is not None else None
+        self.executor_config = {"runtime_env": {"env_vars": self.env_vars}} if self.env_vars is not None else None
 
     def _create_input_filegroups(self) -> Pipeline:
         return Pipeline(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ _BAND = "_dcurate_band"
 _log = logging.getLogger("dcurate.compat.nemo")
 
 
+@dataclass(eq=False, repr=False)
 class MinHashStage(ProcessingStage[Any, FileGroupTask]):
     """Write a signature of each document; bit for bit those of NeMo Curator with 32-bit hashes.
 
@@ -71,38 +73,28 @@ class MinHashStage(ProcessingStage[Any, FileGroupTask]):
         pool: pool of GPU memory; without effect here.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        output_path: str,
-        text_field: str = "text",
-        minhash_field: str = SIGNATURE,
-        char_ngrams: int = 24,
-        num_hashes: int = 260,
-        seed: int = 42,
-        use_64bit_hash: bool = False,
-        normalize_text: bool = False,
-        read_format: FileType | None = None,
-        read_kwargs: dict[str, Any] | None = None,
-        write_kwargs: dict[str, Any] | None = None,
-        pool: bool = True,
-    ) -> None:
+    output_path: str
+    text_field: str = "text"
+    minhash_field: str = SIGNATURE
+    char_ngrams: int = 24
+    num_hashes: int = 260
+    seed: int = 42
+    use_64bit_hash: bool = False
+    normalize_text: bool = False
+    read_format: FileType | None = None
+    read_kwargs: Any = None
+    write_kwargs: Any = None
+    pool: bool = True
+
+    def __post_init__(self) -> None:
         self.name = type(self).__name__
-        self.text_field = text_field
-        self.minhash_field = minhash_field
-        self.char_ngrams = char_ngrams
-        self.num_hashes = num_hashes
-        self.seed = seed
-        self.use_64bit_hash = use_64bit_hash
-        self.normalize_text = normalize_text
-        self.read_format = read_format
-        self.read_kwargs = read_kwargs or {}
-        self.write_kwargs = write_kwargs or {}
-        self.pool = pool
-        if use_64bit_hash:
+        self.read_kwargs = self.read_kwargs or {}
+        self.write_kwargs = self.write_kwargs or {}
+        if self.use_64bit_hash:
             _log.warning("MinHashStage: signatures are of 32-bit hashes; use_64bit_hash=True changes nothing")
-        self._minhash = MinHash(Shingles(char_ngrams, "characters", seed), num_hashes, "cudf")
-        self.output_path = joined(output_path, self.name)
-        make_folder(self.output_path, storage_of(write_kwargs))
+        self._minhash = MinHash(Shingles(self.char_ngrams, "characters", self.seed), self.num_hashes, "cudf")
+        self.output_path = joined(self.output_path, self.name)
+        make_folder(self.output_path, storage_of(self.write_kwargs))
 
     def inputs(self) -> dict[type[Task[Any]], tuple[list[str], list[str]]]:
         return {
@@ -178,6 +170,7 @@ class MinHashStage(ProcessingStage[Any, FileGroupTask]):
             return reader.process(task).to_arrow()
 
 
+@dataclass(eq=False, repr=False)
 class LSHStage(ShuffleStage):
     """Write which documents have the same bucket: all numbers of a band of their signatures are equal.
 
@@ -199,43 +192,34 @@ class LSHStage(ShuffleStage):
 
     name = "LSHStage"
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        num_bands: int,
-        minhashes_per_band: int,
-        id_field: str = CURATOR_DEDUP_ID_STR,
-        minhash_field: str = SIGNATURE,
-        output_path: str = "./",
-        read_kwargs: dict[str, Any] | None = None,
-        write_kwargs: dict[str, Any] | None = None,
-        rmm_pool_size: Any = "auto",
-        spill_memory_limit: Any = "auto",
-        enable_statistics: bool = False,
-        bands_per_iteration: int = 5,
-        total_nparts: int | None = None,
-        use_async_memory: bool = True,
-    ) -> None:
-        if not 1 <= bands_per_iteration <= num_bands:
-            raise ValueError(f"Invalid bands_per_iteration: {bands_per_iteration}, must be in range [1, {num_bands}]")
-        self.num_bands = num_bands
-        self.minhashes_per_band = minhashes_per_band
-        self.id_field = id_field
-        self.minhash_field = minhash_field
-        self.output_path = output_path
-        self.read_kwargs = read_kwargs or {}
-        self.write_kwargs = write_kwargs or {}
-        self.rmm_pool_size = rmm_pool_size
-        self.spill_memory_limit = spill_memory_limit
-        self.enable_statistics = enable_statistics
-        self.use_async_memory = use_async_memory
-        self.bands_per_iteration = bands_per_iteration
-        self.total_nparts = total_nparts
+    num_bands: int
+    minhashes_per_band: int
+    id_field: str = CURATOR_DEDUP_ID_STR
+    minhash_field: str = SIGNATURE
+    output_path: str = "./"
+    read_kwargs: Any = None
+    write_kwargs: Any = None
+    rmm_pool_size: Any = "auto"
+    spill_memory_limit: Any = "auto"
+    enable_statistics: bool = False
+    bands_per_iteration: int = 5
+    total_nparts: int | None = None
+    use_async_memory: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bands_per_iteration <= self.num_bands:
+            raise ValueError(
+                f"Invalid bands_per_iteration: {self.bands_per_iteration}, must be in range [1, {self.num_bands}]"
+            )
+        self.read_kwargs = self.read_kwargs or {}
+        self.write_kwargs = self.write_kwargs or {}
         self.output_paths = [
-            joined(output_path, self.name, f"band_{first}-band_{last}") for first, last in self.get_band_iterations()
+            joined(self.output_path, self.name, f"band_{first}-band_{last}")
+            for first, last in self.get_band_iterations()
         ]
-        make_folder(joined(output_path, self.name), storage_of(write_kwargs))
+        make_folder(joined(self.output_path, self.name), storage_of(self.write_kwargs))
         for path in self.output_paths:
-            make_folder(path, storage_of(write_kwargs))
+            make_folder(path, storage_of(self.write_kwargs))
 
     def get_band_iterations(self) -> Iterator[tuple[int, int]]:
         """The first band of each folder, and the end of its last."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dcurate.compat.nemo.dedup_stages.files import (
@@ -30,6 +31,7 @@ _log = logging.getLogger("dcurate.compat.nemo")
 _FEW_CHARACTERS = 20
 
 
+@dataclass(eq=False, repr=False)
 class FuzzyDeduplicationWorkflow(WorkflowBase):
     """Write the ids of documents in files that an earlier document is nearly equal to.
 
@@ -55,65 +57,41 @@ class FuzzyDeduplicationWorkflow(WorkflowBase):
         ValueError: `bands_per_iteration` is out of range.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        cache_path: str,
-        output_path: str,
-        input_path: str | list[str] | None = None,
-        input_filetype: FileType = "parquet",
-        input_blocksize: str | int = "1GiB",
-        input_file_extensions: list[str] | None = None,
-        read_kwargs: dict[str, Any] | None = None,
-        cache_kwargs: dict[str, Any] | None = None,
-        write_kwargs: dict[str, Any] | None = None,
-        text_field: str = "text",
-        perform_removal: bool = False,
-        seed: int = 42,
-        char_ngrams: int = 24,
-        num_bands: int = 20,
-        minhashes_per_band: int = 13,
-        use_64_bit_hash: bool = False,
-        normalize_text: bool = False,
-        bands_per_iteration: int = 5,
-        lsh_num_output_partitions: int | None = None,
-        lsh_rmm_pool_size: Any = "auto",
-        lsh_spill_memory_limit: Any = "auto",
-        env_vars: dict[str, Any] | None = None,
-        use_async_memory: bool = True,
-    ) -> None:
-        if perform_removal:
+    cache_path: str
+    output_path: str
+    input_path: str | list[str] | None = None
+    input_filetype: FileType = "parquet"
+    input_blocksize: str | int = "1GiB"
+    input_file_extensions: list[str] | None = None
+    read_kwargs: dict[str, Any] | None = None
+    cache_kwargs: dict[str, Any] | None = None
+    write_kwargs: dict[str, Any] | None = None
+    text_field: str = "text"
+    perform_removal: bool = False
+    seed: int = 42
+    char_ngrams: int = 24
+    num_bands: int = 20
+    minhashes_per_band: int = 13
+    use_64_bit_hash: bool = False
+    normalize_text: bool = False
+    bands_per_iteration: int = 5
+    lsh_num_output_partitions: int | None = None
+    lsh_rmm_pool_size: Any = "auto"
+    lsh_spill_memory_limit: Any = "auto"
+    env_vars: dict[str, Any] | None = None
+    use_async_memory: bool = True
+
+    def __post_init__(self) -> None:
+        if self.perform_removal:
             raise NotImplementedError(
                 "Removal is not implemented yet in this workflow; run TextDuplicatesRemovalWorkflow after it"
             )
-        if not 1 <= bands_per_iteration <= num_bands:
+        if not 1 <= self.bands_per_iteration <= self.num_bands:
             raise ValueError("bands_per_iteration must be between [1, num_bands]")
-        if char_ngrams < _FEW_CHARACTERS:
-            _log.warning("char_ngrams=%d finds many pairs that are no duplicates; take 20 or more", char_ngrams)
-        self.cache_path = cache_path
-        self.output_path = output_path
-        self.input_path = input_path
-        self.input_filetype = input_filetype
-        self.input_blocksize = input_blocksize
-        self.input_file_extensions = input_file_extensions
-        self.read_kwargs = read_kwargs
-        self.cache_kwargs = cache_kwargs
-        self.write_kwargs = write_kwargs
-        self.text_field = text_field
-        self.perform_removal = perform_removal
-        self.seed = seed
-        self.char_ngrams = char_ngrams
-        self.num_bands = num_bands
-        self.minhashes_per_band = minhashes_per_band
-        self.num_hashes = num_bands * minhashes_per_band
-        self.use_64_bit_hash = use_64_bit_hash
-        self.normalize_text = normalize_text
-        self.bands_per_iteration = bands_per_iteration
-        self.lsh_num_output_partitions = lsh_num_output_partitions
-        self.lsh_rmm_pool_size = lsh_rmm_pool_size
-        self.lsh_spill_memory_limit = lsh_spill_memory_limit
-        self.env_vars = env_vars
-        self.use_async_memory = use_async_memory
-        self.executor_config = {"runtime_env": {"env_vars": env_vars}} if env_vars is not None else None
+        if self.char_ngrams < _FEW_CHARACTERS:
+            _log.warning("char_ngrams=%d finds many pairs that are no duplicates; take 20 or more", self.char_ngrams)
+        self.num_hashes = self.num_bands * self.minhashes_per_band
+        self.executor_config = {"runtime_env": {"env_vars": self.env_vars}} if self.env_vars is not None else None
 
     def _create_minhash_pipeline(self, generate_input_filegroups: bool) -> Pipeline:
         signatures = MinHashStage(

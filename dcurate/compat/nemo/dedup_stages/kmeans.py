@@ -61,6 +61,7 @@ def validate_embedding_output_dtype(embedding_output_dtype: object) -> None:
         raise ValueError(f"embedding_output_dtype must be 'float16' or 'float32', got {embedding_output_dtype!r}")
 
 
+@dataclass(eq=False, repr=False)
 class KMeansReadFitWriteStage(ProcessingStage[FileGroupTask, EmptyTask]):
     """Cluster the embeddings of all tasks; write the rows of each cluster to a folder of its own.
 
@@ -70,60 +71,42 @@ class KMeansReadFitWriteStage(ProcessingStage[FileGroupTask, EmptyTask]):
     name = "KMeansStage"
     is_resumable = False
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        id_field: str,
-        embedding_field: str,
-        output_path: str,
-        filetype: FileType,
-        n_clusters: int,
-        metadata_fields: list[str] | None = None,
-        verbose: bool = False,
-        max_iter: int = 300,
-        tol: float = 1e-4,
-        random_state: int = 42,
-        init: Init = "k-means||",
-        n_init: int | Literal["auto"] = 1,
-        oversampling_factor: float = 2.0,
-        max_samples_per_batch: int = 1 << 15,
-        fit_data_fraction: float | None = None,
-        cache_path: str | None = None,
-        read_kwargs: dict[str, Any] | None = None,
-        write_kwargs: dict[str, Any] | None = None,
-        embedding_output_dtype: KMeansEmbeddingOutputDtype = "float32",
-        embedding_dim: int | None = None,
-    ) -> None:
-        check_fraction(fit_data_fraction)
-        validate_embedding_output_dtype(embedding_output_dtype)
-        check_settings(read_kwargs, ["columns", "assign_id"])
-        check_settings(write_kwargs, ["partition_file_name", "partition_cols", "index"])
-        self.id_field = id_field
-        self.embedding_field = embedding_field
-        self.output_path = output_path
-        self.filetype = filetype
-        self.n_clusters = n_clusters
-        self.metadata_fields = metadata_fields or []
-        self.embedding_output_dtype = embedding_output_dtype
-        self.embedding_dim = embedding_dim
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.init = init
-        self.n_init = n_init
-        self.oversampling_factor = oversampling_factor
-        self.max_samples_per_batch = max_samples_per_batch
-        self.fit_data_fraction = fit_data_fraction
-        self.cache_path = cache_path
-        self.read_kwargs = dict(read_kwargs or {})
-        self.write_kwargs = dict(write_kwargs or {})
+    id_field: str
+    embedding_field: str
+    output_path: str
+    filetype: FileType
+    n_clusters: int
+    metadata_fields: list[str] | None = None
+    verbose: bool = False
+    max_iter: int = 300
+    tol: float = 1e-4
+    random_state: int = 42
+    init: Init = "k-means||"
+    n_init: int | Literal["auto"] = 1
+    oversampling_factor: float = 2.0
+    max_samples_per_batch: int = 1 << 15
+    fit_data_fraction: float | None = None
+    cache_path: str | None = None
+    read_kwargs: Any = None
+    write_kwargs: Any = None
+    embedding_output_dtype: KMeansEmbeddingOutputDtype = "float32"
+    embedding_dim: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fraction(self.fit_data_fraction)
+        validate_embedding_output_dtype(self.embedding_output_dtype)
+        check_settings(self.read_kwargs, ["columns", "assign_id"])
+        check_settings(self.write_kwargs, ["partition_file_name", "partition_cols", "index"])
+        self.metadata_fields = self.metadata_fields or []
+        self.read_kwargs = dict(self.read_kwargs or {})
+        self.write_kwargs = dict(self.write_kwargs or {})
         self.input_storage_options = self.read_kwargs.pop("storage_options", None)
         self.output_storage_options = self.write_kwargs.pop("storage_options", None)
 
     @property
     def columns(self) -> list[str]:
         """The columns that are read and written, besides embeddings."""
-        return list(dict.fromkeys([self.id_field, *self.metadata_fields]))
+        return list(dict.fromkeys([self.id_field, *(self.metadata_fields or ())]))
 
     def process(self, task: FileGroupTask) -> EmptyTask:
         raise NotImplementedError("KMeansReadFitWriteStage does not support single-task processing")

@@ -168,6 +168,7 @@ class ClusterWiseFilePartitioningStage(ProcessingStage[EmptyTask, FileGroupTask]
         ]
 
 
+@dataclass(eq=False, repr=False)
 class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask]):
     """Write how similar each row of a cluster is to the most similar one before it.
 
@@ -176,33 +177,24 @@ class PairwiseCosineSimilarityStage(ProcessingStage[FileGroupTask, FileGroupTask
 
     name = "PairwiseCosineSimilarityStage"
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        id_field: str,
-        embedding_field: str,
-        output_path: str,
-        ranking_strategy: RankingStrategy,
-        pairwise_batch_size: int = 1024,
-        verbose: bool = False,
-        read_kwargs: dict[str, Any] | None = None,
-        write_kwargs: dict[str, Any] | None = None,
-        compute_dtype: PairwiseComputeDtype = "float32",
-        embedding_dim: int | None = None,
-    ) -> None:
-        validate_pairwise_batch_size(pairwise_batch_size)
-        check_compute_dtype(compute_dtype)
-        check_settings(read_kwargs, ["columns", "assign_id"])
-        check_settings(write_kwargs, ["index"])
-        self.id_field = id_field
-        self.embedding_field = embedding_field
-        self.output_path = output_path
-        self.ranking_strategy = ranking_strategy
-        self.pairwise_batch_size = pairwise_batch_size
-        self.verbose = verbose
-        self.compute_dtype = compute_dtype
-        self.embedding_dim = embedding_dim
-        self.read_kwargs = dict(read_kwargs or {})
-        self.write_kwargs = dict(write_kwargs or {})
+    id_field: str
+    embedding_field: str
+    output_path: str
+    ranking_strategy: RankingStrategy
+    pairwise_batch_size: int = 1024
+    verbose: bool = False
+    read_kwargs: Any = None
+    write_kwargs: Any = None
+    compute_dtype: PairwiseComputeDtype = "float32"
+    embedding_dim: int | None = None
+
+    def __post_init__(self) -> None:
+        validate_pairwise_batch_size(self.pairwise_batch_size)
+        check_compute_dtype(self.compute_dtype)
+        check_settings(self.read_kwargs, ["columns", "assign_id"])
+        check_settings(self.write_kwargs, ["index"])
+        self.read_kwargs = dict(self.read_kwargs or {})
+        self.write_kwargs = dict(self.write_kwargs or {})
         self.input_storage_options = self.read_kwargs.pop("storage_options", None)
         self.output_storage_options = self.write_kwargs.pop("storage_options", None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dcurate.compat.nemo.dedup_stages.files import (
@@ -37,6 +38,7 @@ _log = logging.getLogger("dcurate.compat.nemo")
 _METRICS, _KEEP = ("cosine", "l2"), ("hard", "easy", "random")
 
 
+@dataclass(eq=False, repr=False)
 class SemanticDeduplicationWorkflow(WorkflowBase):
     """Cluster embeddings, compare those of each cluster, and write the ids of those to remove.
 
@@ -62,83 +64,55 @@ class SemanticDeduplicationWorkflow(WorkflowBase):
         ValueError: a setting is out of range.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917
-        self,
-        input_path: str | list[str],
-        output_path: str,
-        n_clusters: int,
-        cache_path: str | None = None,
-        id_field: str = "id",
-        embedding_field: str = "embeddings",
-        metadata_fields: list[str] | None = None,
-        input_filetype: FileType = "parquet",
-        input_file_extensions: list[str] | None = None,
-        max_iter: int = 300,
-        tol: float = 1e-4,
-        random_state: int = 42,
-        init: Init = "k-means||",
-        n_init: int | Literal["auto"] = 1,
-        oversampling_factor: float = 2.0,
-        max_samples_per_batch: int = 1 << 15,
-        fit_data_fraction: float | None = None,
-        distance_metric: Literal["cosine", "l2"] = "cosine",
-        which_to_keep: Literal["hard", "easy", "random"] = "hard",
-        ranking_strategy: RankingStrategy | None = None,
-        pairwise_batch_size: int = 1024,
-        eps: float | None = None,
-        _duplicates_num_row_groups_hint: int | None = None,
-        read_kwargs: dict[str, Any] | None = None,
-        cache_kwargs: dict[str, Any] | None = None,
-        write_kwargs: dict[str, Any] | None = None,
-        clear_output: bool = True,
-        verbose: bool = True,
-        pairwise_compute_dtype: PairwiseComputeDtype = "auto",
-        kmeans_embedding_output_dtype: KMeansEmbeddingOutputDtype = "float32",
-        embedding_dim: int | None = None,
-    ) -> None:
-        check_fraction(fit_data_fraction)
-        validate_embedding_output_dtype(kmeans_embedding_output_dtype)
-        check_compute_dtype(pairwise_compute_dtype, kmeans_embedding_output_dtype)
-        validate_pairwise_batch_size(pairwise_batch_size)
-        if ranking_strategy is None:
-            if distance_metric not in _METRICS:
-                raise ValueError(f"Invalid distance_metric: {distance_metric}. Must be 'cosine' or 'l2'")
-            if which_to_keep not in _KEEP:
-                raise ValueError(f"Invalid which_to_keep: {which_to_keep}. Must be 'hard', 'easy', or 'random'")
-        self.input_path = input_path
-        self.output_path = output_path
-        self.cache_path = cache_path or output_path
+    input_path: str | list[str]
+    output_path: str
+    n_clusters: int
+    cache_path: str | None = None
+    id_field: str = "id"
+    embedding_field: str = "embeddings"
+    metadata_fields: list[str] | None = None
+    input_filetype: FileType = "parquet"
+    input_file_extensions: list[str] | None = None
+    max_iter: int = 300
+    tol: float = 1e-4
+    random_state: int = 42
+    init: Init = "k-means||"
+    n_init: int | Literal["auto"] = 1
+    oversampling_factor: float = 2.0
+    max_samples_per_batch: int = 1 << 15
+    fit_data_fraction: float | None = None
+    distance_metric: Literal["cosine", "l2"] = "cosine"
+    which_to_keep: Literal["hard", "easy", "random"] = "hard"
+    ranking_strategy: RankingStrategy | None = None
+    pairwise_batch_size: int = 1024
+    eps: float | None = None
+    _duplicates_num_row_groups_hint: int | None = None
+    read_kwargs: Any = None
+    cache_kwargs: Any = None
+    write_kwargs: Any = None
+    clear_output: bool = True
+    verbose: bool = True
+    pairwise_compute_dtype: PairwiseComputeDtype = "auto"
+    kmeans_embedding_output_dtype: KMeansEmbeddingOutputDtype = "float32"
+    embedding_dim: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fraction(self.fit_data_fraction)
+        validate_embedding_output_dtype(self.kmeans_embedding_output_dtype)
+        check_compute_dtype(self.pairwise_compute_dtype, self.kmeans_embedding_output_dtype)
+        validate_pairwise_batch_size(self.pairwise_batch_size)
+        if self.ranking_strategy is None:
+            if self.distance_metric not in _METRICS:
+                raise ValueError(f"Invalid distance_metric: {self.distance_metric}. Must be 'cosine' or 'l2'")
+            if self.which_to_keep not in _KEEP:
+                raise ValueError(f"Invalid which_to_keep: {self.which_to_keep}. Must be 'hard', 'easy', or 'random'")
+        self.cache_path = self.cache_path or self.output_path
         self.kmeans_output_path = joined(self.cache_path, "kmeans_results")
         self.pairwise_output_path = joined(self.cache_path, "pairwise_results")
-        self.duplicates_output_path = joined(output_path, "duplicates")
-        self.n_clusters = n_clusters
-        self.id_field = id_field
-        self.embedding_field = embedding_field
-        self.embedding_dim = embedding_dim
-        self.metadata_fields = metadata_fields
-        self.input_filetype = input_filetype
-        self.input_file_extensions = input_file_extensions
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.init = init
-        self.n_init = n_init
-        self.oversampling_factor = oversampling_factor
-        self.max_samples_per_batch = max_samples_per_batch
-        self.fit_data_fraction = fit_data_fraction
-        self.distance_metric = distance_metric
-        self.which_to_keep = which_to_keep
-        self.ranking_strategy = ranking_strategy
-        self.pairwise_batch_size = pairwise_batch_size
-        self.pairwise_compute_dtype = pairwise_compute_dtype
-        self.kmeans_embedding_output_dtype = kmeans_embedding_output_dtype
-        self.eps = eps
-        self._duplicates_num_row_groups_hint = _duplicates_num_row_groups_hint
-        self.read_kwargs = dict(read_kwargs or {})
-        self.write_kwargs = dict(write_kwargs or {})
-        self.cache_kwargs = dict(cache_kwargs or self.write_kwargs)
-        self.clear_output = clear_output
-        self.verbose = verbose
+        self.duplicates_output_path = joined(self.output_path, "duplicates")
+        self.read_kwargs = dict(self.read_kwargs or {})
+        self.write_kwargs = dict(self.write_kwargs or {})
+        self.cache_kwargs = dict(self.cache_kwargs or self.write_kwargs)
 
     def _setup_directories(self) -> None:
         if self.clear_output:
