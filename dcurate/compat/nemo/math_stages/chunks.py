@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from dcurate.hub.loading import tokenizer_of
 from dcurate.hub.weights import Weights
 
 
+@dataclass(eq=False, repr=False)
 class TokenSplitterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Split texts between paragraphs, so that each part has a number of tokens at most.
 
@@ -29,22 +31,15 @@ class TokenSplitterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         n_tokens_field: the column for its tokens.
     """
 
-    def __init__(  # noqa: PLR0917 - NeMo Curator's order
-        self,
-        model_name: str,
-        max_length_tokens: int = 8000,
-        separator: str = "\n\n",
-        text_field: str = "text",
-        chunk_id_field: str = "chunk_id",
-        n_tokens_field: str = "n_tokens",
-    ) -> None:
-        self.model_name = model_name
-        self.max_length_tokens = max_length_tokens
-        self.separator = separator
-        self.text_field = text_field
-        self.chunk_id_field = chunk_id_field
-        self.n_tokens_field = n_tokens_field
-        self.name = format_name_with_suffix(model_name, "_token_splitter")
+    model_name: str
+    max_length_tokens: int = 8000
+    separator: str = "\n\n"
+    text_field: str = "text"
+    chunk_id_field: str = "chunk_id"
+    n_tokens_field: str = "n_tokens"
+
+    def __post_init__(self) -> None:
+        self.name = format_name_with_suffix(self.model_name, "_token_splitter")
         self._tokenizer: Any = None
 
     def inputs(self) -> Spec:
@@ -90,6 +85,7 @@ class TokenSplitterStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             yield part, total
 
 
+@dataclass(eq=False, repr=False)
 class ChunkMergeStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Join the parts of a text, in their order; parts that came twice or are empty are dropped.
 
@@ -108,25 +104,19 @@ class ChunkMergeStage(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     name = "chunk_merge"
 
-    def __init__(  # noqa: PLR0913, PLR0917 - NeMo Curator's order
-        self,
-        text_field: str = "cleaned_text",
-        raw_text_field: str | None = "text",
-        chunk_id_field: str = "chunk_id",
-        groupby_columns: list[str] | None = None,
-        no_content_markers: list[str] | None = None,
-        sum_columns: list[str] | None = None,
-        max_text_length: int = 900_000,
-        separator: str = "\n",
-    ) -> None:
-        self.text_field = text_field
-        self.raw_text_field = raw_text_field
-        self.chunk_id_field = chunk_id_field
-        self.groupby_columns = groupby_columns or ["url"]
-        self.no_content_markers = no_content_markers or ["NO USEFUL CONTENT", '"NO USEFUL CONTENT"']
-        self.sum_columns = sum_columns or ["num_generated_tokens", "num_input_tokens"]
-        self.max_text_length = max_text_length
-        self.separator = separator
+    text_field: str = "cleaned_text"
+    raw_text_field: str | None = "text"
+    chunk_id_field: str = "chunk_id"
+    groupby_columns: Any = None
+    no_content_markers: Any = None
+    sum_columns: Any = None
+    max_text_length: int = 900_000
+    separator: str = "\n"
+
+    def __post_init__(self) -> None:
+        self.groupby_columns = self.groupby_columns or ["url"]
+        self.no_content_markers = self.no_content_markers or ["NO USEFUL CONTENT", '"NO USEFUL CONTENT"']
+        self.sum_columns = self.sum_columns or ["num_generated_tokens", "num_input_tokens"]
 
     def inputs(self) -> Spec:
         raw = [self.raw_text_field] if self.raw_text_field else []
