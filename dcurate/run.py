@@ -44,7 +44,7 @@ from dcurate.plan.operators import Plan
 from dcurate.plan.rounds import rounds
 from dcurate.redaction import hush, text_of, without_secrets
 from dcurate.result import RunResult
-from dcurate.rows.needed import adapt_rows, used_after
+from dcurate.rows import adapt_rows, used_after
 from dcurate.runs.history import History
 from dcurate.runs.manifest import provenance
 from dcurate.shuffle.writer import ChunkWriter

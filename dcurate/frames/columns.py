@@ -13,7 +13,7 @@ from dcurate.errors import DataError
 from dcurate.frames.libraries import pd
 from dcurate.frames.schema import without
 from dcurate.frames.text import text_array
-from dcurate.rows.hidden import columns_listed
+from dcurate.rows import columns_listed
 
 #: From so many bytes on, NumPy asks for large pages.
 _LARGE = 2**22

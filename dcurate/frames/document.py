@@ -16,8 +16,7 @@ from dcurate.errors import DataError
 from dcurate.frames import convert
 from dcurate.frames.libraries import pd
 from dcurate.frames.versions import version_of_frame
-from dcurate.rows.hidden import HIDDEN
-from dcurate.rows.lines import marked_as, with_same_line_type
+from dcurate.rows import joined, visible
 
 #: Rows that a notebook shows of a batch.
 _SHOWN = 10
@@ -102,7 +101,7 @@ class DocumentBatch(Batch):
         return version_of_frame(self.data, self._types)
 
     def get_columns(self) -> list[str]:
-        return [name for name in convert.columns(self.data) if name not in HIDDEN]
+        return visible(convert.columns(self.data))
 
     def rows(self, start: int, stop: int) -> Self:
         """The rows from ``start`` to ``stop`` under the same key; without a copy for an Arrow table.
@@ -149,8 +148,7 @@ class DocumentBatch(Batch):
         if all(isinstance(frame, pd.DataFrame) for frame in full) or all(map(convert.is_cudf, full)):
             return batches[0].with_data(convert.stacked(full))
         try:
-            tables = with_same_line_type([convert.to_arrow(frame) for frame in full])
-            table = marked_as(pa.concat_tables(tables, promote_options="permissive").combine_chunks(), tables)
+            table = joined([convert.to_arrow(frame) for frame in full])
         except (pa.ArrowInvalid, pa.ArrowTypeError, DataError):
             return None
         return batches[0].with_data(table)

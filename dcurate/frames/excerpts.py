@@ -10,8 +10,7 @@ import pyarrow as pa
 from dcurate.frames.columns import python_rows
 from dcurate.frames.convert import to_arrow
 from dcurate.frames.libraries import pd
-from dcurate.rows.lines import LINE, whole_rows
-from dcurate.rows.origins import without_origins
+from dcurate.rows import has_lines, whole_rows, without_origins
 
 #: Names of id columns; the first that exists counts.
 ID_COLUMNS = ("id", "_curator_dedup_id", "doc_id", "document_id", "uuid", "url")
@@ -65,7 +64,7 @@ def excerpts(frame: Any, rows: int, column: str = "") -> list[dict[str, Any]]:
         [{'id': '7', 'excerpt': 'some words'}]
     """
     first = _first(frame, rows)
-    records = list(whole_rows(first)) if LINE in first.column_names else python_rows(first)
+    records = list(whole_rows(first)) if has_lines(first) else python_rows(first)
     columns = records[0] if records else {}
     identity, field = id_column(list(columns)), _text_column(first, columns, column)
     shown: list[dict[str, Any]] = [{} for _ in records]

@@ -12,7 +12,7 @@ from dcurate.errors import DataError
 from dcurate.frames.convert import cudf, is_cudf, stacked, to_arrow
 from dcurate.frames.text import text_column
 from dcurate.kernels.cuda import CudaColumn, on_gpu, on_host
-from dcurate.rows.hidden import columns_listed
+from dcurate.rows import columns_listed
 
 
 def texts_on_gpu(frame: Any, name: str) -> CudaColumn:

@@ -14,9 +14,8 @@ import pyarrow as pa
 from dcurate.errors import DataError, listed
 from dcurate.frames.columns import python_values
 from dcurate.kernels.json_canonical import canonical
-from dcurate.rows.hidden import columns_listed
-from dcurate.rows.lines import LINE, left_in_lines, lines_of, read_columns, whole_rows
-from dcurate.rows.origins import without_origins
+from dcurate.rows import columns_listed, has_lines, left_in_lines, whole_rows, without_origins
+from dcurate.rows.lines import LINE, lines_of, read_columns
 
 #: Rows by (high, low): an array of shape (rows, 2).
 Keys = npt.NDArray[np.uint64]
@@ -50,7 +49,7 @@ def row_keys(table: pa.Table, fields: Sequence[str] | None, seed: int) -> Keys:
     """
     if fields is None:
         table = without_origins(table)
-    if fields is None and LINE in table.column_names:
+    if fields is None and has_lines(table):
         return _keys_of_lines(table, seed)
     names = sorted(table.column_names) if fields is None else list(fields)
     missing = [name for name in names if name not in table.column_names]

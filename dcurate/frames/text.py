@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcurate.errors import DataError
-from dcurate.rows.hidden import columns_listed
+from dcurate.rows import columns_listed
 
 #: What an Arrow array of type string can hold; one of large strings holds any amount.
 _MAX_BYTES = 2**31 - 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dcurate.errors import DataError
 from dcurate.frames.columns import column_of
 from dcurate.frames.vectors import with_vectors
-from dcurate.rows.hidden import columns_listed
+from dcurate.rows import columns_listed
 
 _INT32_MAX = 2**31 - 1
 

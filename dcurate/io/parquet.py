@@ -32,8 +32,8 @@ from dcurate.io.parquet_schema import packed, unpacked, write_options
 from dcurate.io.partition import LARGE
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
-from dcurate.rows.hidden import columns_listed
-from dcurate.rows.origins import Place, with_origins
+from dcurate.rows import columns_listed, with_origins
+from dcurate.rows.origins import Place
 
 #: Types that cuDF reads as Arrow does.
 _PLAIN = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()})

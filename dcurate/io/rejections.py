@@ -14,7 +14,7 @@ from dcurate.core.names import file_safe
 from dcurate.frames.convert import to_arrow
 from dcurate.fs.stores import Directory
 from dcurate.io.json_write import JsonForm, anything
-from dcurate.rows.origins import without_origins
+from dcurate.rows import without_origins
 
 #: Columns that rejected rows have besides their own.
 STAGE, REASON, SOURCE, SCORE = "_dcurate_stage", "_dcurate_reason", "_dcurate_source", "_dcurate_score"

@@ -22,7 +22,7 @@ from dcurate.fs.stores import Directory
 from dcurate.io import output
 from dcurate.io.files import is_names
 from dcurate.io.partition import parse_bytes
-from dcurate.rows.hidden import columns_listed
+from dcurate.rows import columns_listed
 
 
 @dataclass

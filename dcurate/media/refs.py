@@ -24,7 +24,7 @@ from dcurate.media.members import content_of, is_sequential
 from dcurate.media.names import container_of
 from dcurate.media.ranges import CACHE, Place, from_store, from_stream, version_of
 from dcurate.media.reference import MEDIA_REF, SEGMENT_REF, Ref, type_of_values
-from dcurate.rows.hidden import columns_listed
+from dcurate.rows import columns_listed
 
 __all__ = [
     "BYTES",

@@ -23,7 +23,7 @@ from dcurate.media.refs import BYTES, REF
 from dcurate.media.sample_members import Samples
 from dcurate.media.samples import KEY, MEMBERS, TEXTS
 from dcurate.media.tar import BLOCK, SEGMENT
-from dcurate.rows.hidden import columns_listed
+from dcurate.rows import columns_listed
 
 #: Columns without which there are no members.
 _ABOUT = (KEY, "file_name", BYTES, REF, MEMBERS)

@@ -19,4 +19,9 @@ def columns_listed(names: Iterable[str]) -> str:
         >>> columns_listed(["text", "_dcurate_line"])
         "'text'"
     """
-    return listed(name for name in names if name not in HIDDEN)
+    return listed(visible(names))
+
+
+def visible(names: Iterable[str]) -> list[str]:
+    """The names of columns, without those that are dcurate's own."""
+    return [name for name in names if name not in HIDDEN]

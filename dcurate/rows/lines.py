@@ -88,7 +88,7 @@ def with_lines_at(table: pa.Table, source: pa.Table, rows: npt.NDArray[np.int64]
     extended = table.append_column(source.schema.field(LINE), lines)
     if table.num_rows != source.num_rows or (rows != np.arange(len(rows))).any():
         return extended
-    return marked_as(extended, [_same_columns(source, table)])
+    return _marked_as(extended, [_same_columns(source, table)])
 
 
 def _same_columns(source: pa.Table, table: pa.Table) -> pa.Table:
@@ -149,7 +149,17 @@ def left_in_lines(table: pa.Table, keep: Collection[str]) -> pa.Table:
     return remaining.set_column(remaining.column_names.index(LINE), LINE, as_type(remaining.column(LINE), kind))
 
 
-def marked_as(table: pa.Table, tables: Sequence[pa.Table]) -> pa.Table:
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """One table of the rows of several, with null where one has no such column.
+
+    Raises:
+        ArrowInvalid, ArrowTypeError: columns of one name have types that do not go together.
+    """
+    table = pa.concat_tables(_with_same_line_type(tables), promote_options="permissive").combine_chunks()
+    return _marked_as(table, tables)
+
+
+def _marked_as(table: pa.Table, tables: Sequence[pa.Table]) -> pa.Table:
     """The table with those columns marked as read that are so in all of the tables that it was made of."""
     if LINE not in table.column_names:
         return table
@@ -188,7 +198,7 @@ def as_type(lines: pa.ChunkedArray, kind: LineType) -> pa.ChunkedArray:
     return pa.chunked_array([pa.ExtensionArray.from_storage(kind, chunk.storage) for chunk in lines.chunks], kind)
 
 
-def with_same_line_type(tables: Sequence[pa.Table]) -> list[pa.Table]:
+def _with_same_line_type(tables: Sequence[pa.Table]) -> list[pa.Table]:
     """The tables with one type for their lines, so that they can be joined."""
     kinds = [table.schema.field(LINE).type for table in tables if LINE in table.column_names]
     if all(kind == kinds[0] for kind in kinds):
@@ -218,6 +228,26 @@ def lines_of(table: pa.Table) -> tuple[npt.NDArray[np.int64], memoryview] | None
     bounds = np.frombuffer(offsets, np.int64)[storage.offset : storage.offset + len(storage) + 1]
     content = memoryview(data if data is not None else b"")[bounds[0] : bounds[-1]]
     return bounds - bounds[0], content
+
+
+def has_lines(table: pa.Table) -> bool:
+    """Whether rows have lines: a column that the table does not have may be in them."""
+    return LINE in table.column_names
+
+
+def columns_to_read(wanted: Sequence[str], available: Collection[str]) -> list[str]:
+    """The columns to read of a file, to have those that are wanted: also the lines, if one may be in them alone.
+
+    Args:
+        wanted: names of columns.
+        available: names of the columns of the file.
+
+    Examples:
+        >>> columns_to_read(["id", "text"], ["id", "_dcurate_line"]), columns_to_read(["id"], ["id", "_dcurate_line"])
+        (['id', '_dcurate_line'], ['id'])
+    """
+    present = [name for name in wanted if name in available]
+    return [*present, LINE] if LINE in available and len(present) < len(wanted) else list(wanted)
 
 
 def whole_rows(table: pa.Table) -> Iterator[dict[str, Any]]:

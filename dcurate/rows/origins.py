@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,36 @@ def with_origins(table: pa.Table, places: Sequence[Place]) -> pa.Table:
     numbers = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows in places)])
     table = table.append_column(FILE, pa.chunked_array(files, pa.string()).combine_chunks())
     return table.append_column(ROW, pa.array(numbers))
+
+
+def with_epochs(table: pa.Table, epochs: npt.NDArray[np.integer[Any]]) -> pa.Table:
+    """The table with a column of how often a mixture had each row before."""
+    return table.append_column(EPOCH, pa.array(epochs.astype(np.int32)))
+
+
+class Origins(NamedTuple):
+    """Where rows were read; None for what they do not say.
+
+    Args:
+        files: of each row, the name of its file; may be null.
+        numbers: its number in the file, from 0.
+        epochs: how often a mixture had it before.
+    """
+
+    files: list[str | None] | None
+    numbers: npt.NDArray[np.int64] | None
+    epochs: npt.NDArray[np.int64] | None
+
+
+def origins_of(table: pa.Table) -> Origins:
+    """Where the rows of a table were read, as far as they say so.
+
+    Examples:
+        >>> origins_of(with_origins(pa.table({"n": [1]}), [("a.jsonl", np.array([3]))]))
+        Origins(files=['a.jsonl'], numbers=array([3]), epochs=None)
+    """
+    numbers = [table[name].to_numpy() if name in table.column_names else None for name in (ROW, EPOCH)]
+    return Origins(table[FILE].to_pylist() if FILE in table.column_names else None, *numbers)
 
 
 def without_origins(table: Any) -> Any:

@@ -21,7 +21,7 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.paths import open_store, read_range
 from dcurate.fs.stores import Directory
 from dcurate.io.json_columns import with_same_texts
-from dcurate.rows.hidden import columns_listed
+from dcurate.rows import columns_listed
 
 Ints = npt.NDArray[np.int64]
 

@@ -19,7 +19,7 @@ from dcurate.frames.columns import only, rows_at, values, with_column, with_valu
 from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import META_DIR, Directory
 from dcurate.io.json_columns import with_texts
-from dcurate.rows.lines import LINE, whole_rows
+from dcurate.rows import columns_to_read, has_lines, whole_rows
 from dcurate.shuffle.chunks import columns_in, read_indexes, read_parts, read_rows, stacked
 from dcurate.shuffle.keys import KEY_SPACE, key_step
 from dcurate.shuffle.writer import ChunkWriter
@@ -171,7 +171,7 @@ class SpilledRows:
         file = int(np.searchsorted(self.row_offsets, number, "right")) - 1
         row = number - int(self.row_offsets[file])
         table = read_rows(self.folder, self.names[file], row, row + 1)
-        if LINE in table.column_names:
+        if has_lines(table):
             return next(whole_rows(table)).get(column)
         return values(table, column)[0] if column in table.column_names else None
 
@@ -278,11 +278,7 @@ class SpillReader(SourceStage[FileGroup, DocumentBatch]):
         options = dict(self.spilled.folder.options)
         if wanted is None:
             return stacked(read_parts(parts, options))
-        available = columns_in(parts, options)
-        missing = [name for name in wanted if name not in available]
-        if LINE not in available or not missing:
-            return stacked(read_parts(parts, options, wanted))
-        return stacked(read_parts(parts, options, [*(name for name in wanted if name in available), LINE]))
+        return stacked(read_parts(parts, options, columns_to_read(wanted, columns_in(parts, options))))
 
     def process(self, task: FileGroup) -> DocumentBatch:
         seen = task.key is not None and task.key.split in self.spilled.splits[: self.spilled.seen]

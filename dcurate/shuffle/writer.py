@@ -16,7 +16,7 @@ import pyarrow as pa
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.frames.columns import numbers, rows_at
 from dcurate.io.sink import FileWriter
-from dcurate.rows.lines import left_in_lines
+from dcurate.rows import left_in_lines
 from dcurate.shuffle.chunks import SUFFIX, write_chunks
 from dcurate.shuffle.keys import range_of
 

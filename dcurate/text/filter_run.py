@@ -18,7 +18,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.gpus import texts_on_gpu
 from dcurate.frames.text import TextColumn, text_column
 from dcurate.kernels.cuda import CudaColumn, on_gpu, usable
-from dcurate.rows.lines import left_in_lines
+from dcurate.rows import left_in_lines
 from dcurate.text.column_filter import ColumnFilter
 from dcurate.text.filter import DocumentFilter, by_signals
 from dcurate.text.number_filter import NumberFilter

@@ -21,7 +21,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.rows import Keys
 from dcurate.fs.stores import Directory
 from dcurate.hub.shared import SHARED
-from dcurate.rows.origins import EPOCH
+from dcurate.rows import with_epochs
 from dcurate.shuffle.chunks import read_indexes
 from dcurate.shuffle.keyed import DATASET, HIGH, LOW, KeyedFile, KeyedWriter, StreamReader, keys_in
 from dcurate.tokens.draws import Drawn, drawn, draws_of
@@ -321,7 +321,7 @@ class DrawReader(StreamReader):
         every = np.concatenate(rows)
         order = np.lexsort((keys[every, 1], keys[every, 0], np.concatenate(positions)))
         made = rows_at(table.drop_columns([HIGH, LOW, DATASET, TOKENS]), every[order])
-        return made if not self.marks_rows else with_column(made, EPOCH, np.concatenate(epochs)[order].astype(np.int32))
+        return with_epochs(made, np.concatenate(epochs)[order]) if self.marks_rows else made
 
 
 @dataclass

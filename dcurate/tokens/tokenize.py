@@ -16,7 +16,7 @@ from dcurate.frames.columns import as_text, column_of, lists_of, numbers, only, 
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.excerpts import id_columns
 from dcurate.hub.shared import SHARED
-from dcurate.rows import origins
+from dcurate.rows import ORIGINS, origins_of
 from dcurate.shuffle.writer import ChunkWriter
 from dcurate.tokens.layout import Ints
 from dcurate.tokens.settings import TokenSettings
@@ -81,7 +81,7 @@ class TokenizeDocuments(ProcessingStage[DocumentBatch, DocumentBatch]):
         ]
 
     def optional_inputs(self) -> Sequence[str]:
-        return origins.ORIGINS
+        return ORIGINS
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
         """Download the tokenizer to this host, if it is not here."""
@@ -239,13 +239,11 @@ def loss_of(encoded: Encoded, ranges: Any) -> Any:
 def _places(table: Any, kept: Ints, key: BatchKey | None) -> dict[str, Any]:
     """Where each of some rows was read, and how often a mixture had it before."""
     split = "" if key is None else key.split
-    marked = origins.FILE in table.column_names
-    epochs = numbers(table, origins.EPOCH) if origins.EPOCH in table.column_names else np.zeros(table.num_rows, int)
-    files = values(table, origins.FILE) if marked else [split] * table.num_rows
+    files, numbers, epochs = origins_of(table)
     return {
-        SOURCE: [files[row] or split for row in kept.tolist()],
-        ROW: numbers(table, origins.ROW)[kept] if marked else kept,
-        EPOCH: epochs[kept].astype(np.int32),
+        SOURCE: [split if files is None else files[row] or split for row in kept.tolist()],
+        ROW: kept if numbers is None else numbers[kept],
+        EPOCH: np.zeros(len(kept), np.int32) if epochs is None else epochs[kept].astype(np.int32),
     }
 
 

@@ -26,8 +26,8 @@ from dcurate import (
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.stage import RowNeeds
 from dcurate.io.json_write import JsonForm
+from dcurate.rows import adapt_rows
 from dcurate.rows.lines import LINE, with_lines
-from dcurate.rows.needed import adapt_rows
 from dcurate.text import (
     DocumentFilter,
     LanguageFilter,

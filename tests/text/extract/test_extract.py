@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcurate import DocumentBatch, InlineExecutor, JsonlReader, JsonlWriter, Pipeline, PipelineError
-from dcurate.rows.needed import adapt_rows
+from dcurate.rows import adapt_rows
 from dcurate.text import (
     HtmlExtractor,
     HTMLExtractorAlgorithm,
