@@ -1,30 +1,29 @@
-"""Every signal of `dcurate.text.registry` with options, to compare GPU and CPU."""
+"""Every signal of texts, with its options, to compare GPU and CPU."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from inspect import signature
+from pkgutil import walk_packages
 from typing import Any, NamedTuple
 
+from dcurate import kernels, text
 from dcurate.kernels import (
-    characters,
     comments,
-    lines,
     longest_lines,
     members,
     ngrams,
     occurrences,
     phrases,
-    scripts,
     segments,
     source,
-    urls,
-    words,
 )
 from dcurate.kernels.cleaning import LineRules
 from dcurate.kernels.pii.scan import pii_counts
 from dcurate.kernels.repeats import COVERED, EVERY, SKIPPING, Counting
 from dcurate.kernels.segments import LINES, NEWLINE, TWO_OR_MORE, Cut
 from dcurate.kernels.signal import Signal
-from dcurate.text import boilerplate, c4, measures
+from dcurate.text import c4, measures
 from dcurate.text.lexicon import words_of
 
 Measure = tuple[str, Signal[..., Any], tuple[Any, ...]]
@@ -55,23 +54,32 @@ _GRAMS = [
     for joined, duplicates in ((True, SKIPPING), (False, EVERY), (False, COVERED))
 ]
 
-#: The name, the signal and its options: all signals of texts, which a GPU computes to the last bit as a CPU does.
+
+def all_signals() -> set[Signal[..., Any]]:
+    """Return the signals of all modules of kernels and texts."""
+    modules = [
+        import_module(name)
+        for package in (kernels, text)
+        for _, name, is_package in walk_packages(package.__path__, package.__name__ + ".")
+        if not is_package
+    ]
+    return {value for module in modules for value in vars(module).values() if isinstance(value, Signal)}
+
+
+def _without_options() -> list[Measure]:
+    """The signals of a text that take no options, in order of their names."""
+    plain = {made.__name__: made for made in all_signals() if made.blank is not None and not signature(made).parameters}
+    return [(name.removesuffix("_signals").replace("_", " "), plain[name], ()) for name in sorted(plain)]
+
+
+#: The name, the signal and its options: all signals of texts, which a GPU computes to the last bit as a CPU does. Those
+#: that take options are written down with some.
 MEASURES: list[Measure] = [
-    ("characters", characters.character_signals, ()),
-    ("words", words.word_signals, ()),
-    ("lines", lines.line_signals, ()),
-    ("paragraphs", lines.paragraph_signals, ()),
+    *_without_options(),
     ("n-grams", ngrams.ngram_signals, ((2, 3), (3, 5))),
-    ("urls", urls.url_signals, ()),
-    ("boilerplate", boilerplate.boilerplate_signals, ()),
     ("phrases", phrases.paragraphs_with, (phrases.phrases([["the", "k"]]),)),
     *((f"longest lines {number}", longest_lines.longest_lines, (number,)) for number in (1, 3)),
-    ("alphabetic", members.alphabetic_signals, ()),
-    ("letters", members.letter_signals, ()),
     ("alphabet", members.alphabet_signals, ("aé中 x",)),
-    ("scripts", scripts.script_signals, ()),
-    ("line counts", source.line_counts, ()),
-    ("source", source.source_signals, ()),
     ("opens with", source.opens_with, ("<?xml", 9)),
     *((f"comments {family}", comments.comment_signals, (family,)) for family in _FAMILIES),
     *((f"cut {number}", measures.segments_of, (how,)) for number, how in enumerate(_LINES)),

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcurate import kernels, text
 from dcurate.kernels.minhash import one_permutation
 from dcurate.kernels.permutations import as_cudf, permuted
 from dcurate.kernels.repeats import repeat_signals
-from dcurate.kernels.signal import Signal
 from dcurate.kernels.traits import sought_signals, trait_signals
-from dcurate_testing.cuda_measures import MEASURES
+from dcurate_testing.cuda_measures import MEASURES, all_signals
 from tests.kernels.cuda_process import Simulated, simulated_cuda
 from tests.kernels.simulated import by_cpu
 
@@ -58,17 +54,10 @@ def cuda() -> Iterator[Simulated]:
 
 
 def test_every_signal_is_compared_with_its_cpu_kernel() -> None:
-    modules = [
-        import_module(name)
-        for package in (kernels, text)
-        for _, name, is_package in walk_packages(package.__path__, package.__name__ + ".")
-        if not is_package
-    ]
-    signals = {value for module in modules for value in vars(module).values() if isinstance(value, Signal)}
     # MinHash is not a measure of a text, and signals of word ids are compared as signals of texts.
     others = {one_permutation, permuted, as_cudf, repeat_signals, sought_signals, trait_signals}
-    missing = signals - others - {signal for _, signal, _ in MEASURES}
-    assert missing == set(), "add the signal to MEASURES in dcurate_testing/cuda_measures.py"
+    missing = all_signals() - others - {signal for _, signal, _ in MEASURES}
+    assert missing == set(), "add the signal, with options, to MEASURES in dcurate_testing/cuda_measures.py"
 
 
 def test_kernels_by_simulated_cuda_give_what_those_of_the_cpu_give_to_the_last_bit(cuda: Simulated) -> None:
