@@ -1,4 +1,4 @@
-"""What the site does to pages: commands and options from the code, names that lead to the reference and may break."""
+"""What the site does to pages: commands and names from the code, names that lead to the reference and may break."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ import click
 from dcurate.cli import cli
 
 HERE = "<!-- commands -->"
+#: The place of the public names that a module defines, such as ``<!-- names of dcurate.text.filters.words -->``.
+NAMES = re.compile(r"^<!-- names of (dcurate\.\w+)\.([\w.]+) -->$", re.MULTILINE)
+PACKAGE = Path(__file__).parents[1]
 #: The page of the reference that lists a public name.
 PLACES = {
     name: page.stem
@@ -27,8 +30,16 @@ CODE = re.compile(r"(?<=<code>)[^<]+(?=</code>)")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The page, with every command in the place of ``<!-- commands -->``."""
+    """The page, with every command in the place of ``<!-- commands -->``, and names in that of `NAMES`."""
+    markdown = NAMES.sub(lambda place: names_in(place[1], place[2]), markdown)
     return markdown.replace(HERE, commands(cli, "dcurate")) if HERE in markdown else markdown
+
+
+def names_in(subject: str, module: str) -> str:
+    """The entries of the public names of a subject that one of its modules defines, from its ``__init__.pyi``."""
+    listed = (PACKAGE / subject.replace(".", "/") / "__init__.pyi").read_text(encoding="utf-8")
+    names = re.findall(rf"^from \.{re.escape(module)} import \w+ as (\w+)$", listed, re.MULTILINE)
+    return "\n\n".join(f"::: {subject}.{name}" for name in names)
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> str:

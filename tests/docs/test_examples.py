@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
@@ -66,8 +67,8 @@ def test_the_examples_of_the_page_run_in_an_empty_folder(page: Path, tmp_path: P
         assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
 
 
-def test_the_reference_names_all_that_is_public() -> None:
-    pages = {page.stem: page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md")}
+def test_the_reference_names_all_that_is_public(hooks: ModuleType) -> None:
+    pages = {page.stem: hooks.on_page_markdown(page.read_text()) for page in (ROOT / "docs" / "reference").glob("*.md")}
     named = [
         (page, module, name)
         for page, text in pages.items()

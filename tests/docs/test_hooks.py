@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from types import ModuleType, SimpleNamespace
 
-import pytest
-
 from dcurate.cli import cli
 from tests.conftest import ROOT
-
-
-@pytest.fixture(scope="module")
-def hooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / "hooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_page_of_commands_has_every_command_and_option(hooks: ModuleType) -> None:
@@ -40,3 +27,13 @@ def test_a_public_name_leads_to_the_reference_but_not_from_links_headings_and_bl
     for kept in ("<code>unknown</code>", "<h2><code>Pipeline</code></h2>", "<a href='x'><code>Pipeline</code></a>"):
         assert shown(kept) == kept
     assert shown("<td><code>Filter(most=1)</code></td>") == "<td><code>Filter(<wbr>most=1)</code></td>"
+
+
+def test_names_of_a_module_are_in_the_reference_without_being_written_there(hooks: ModuleType) -> None:
+    page = hooks.on_page_markdown("## Lines\n\n<!-- names of dcurate.text.filters.lines -->\n")
+    assert (
+        page
+        == "## Lines\n\n"
+        + "\n\n".join(f"::: dcurate.text.{name}" for name in ("BulletsFilter", "EllipsisFilter", "PunctuationFilter"))
+        + "\n"
+    )
