@@ -29,6 +29,15 @@ SKIPPED_OR_NAME = re.compile(
 CODE = re.compile(r"(?<=<code>)[^<]+(?=</code>)")
 
 
+def on_config(config: Any) -> Any:
+    """The site, with the pages of modules in the navigation, as the index of the reference lists them."""
+    [reference] = [entry["Reference"] for entry in config.nav if "Reference" in entry]
+    index = (PACKAGE / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
+    pages = re.findall(r"^\| \[`([\w.]+)`\]\((\w+\.md)\)", index, re.MULTILINE)
+    reference += [{name: f"reference/{page}"} for name, page in pages]
+    return config
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """The page, with every command in the place of ``<!-- commands -->``, and names in that of `NAMES`."""
     markdown = NAMES.sub(lambda place: names_in(place[1], place[2]), markdown)

@@ -37,3 +37,10 @@ def test_names_of_a_module_are_in_the_reference_without_being_written_there(hook
         + "\n\n".join(f"::: dcurate.text.{name}" for name in ("BulletsFilter", "EllipsisFilter", "PunctuationFilter"))
         + "\n"
     )
+
+
+def test_the_navigation_has_every_page_of_the_reference(hooks: ModuleType) -> None:
+    written = [{"reference": f"reference/{page}.md"} for page in ("index", "names", "cli")]
+    config = hooks.on_config(SimpleNamespace(nav=[{"Start": []}, {"Reference": written}]))
+    pages = [path for entry in config.nav[1]["Reference"] for path in entry.values()]
+    assert sorted(pages) == sorted(f"reference/{page.name}" for page in (ROOT / "docs" / "reference").glob("*.md"))
