@@ -51,7 +51,7 @@ def test_deduplication_by_simulated_cuda_finds_what_the_cpu_finds_in_documents(c
     assert cuda(texts) == by_cpu(texts)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.lists(st.sampled_from(WORDS) | st.text(max_size=4), max_size=25).map("".join), max_size=3))
 def test_deduplication_by_simulated_cuda_finds_what_the_cpu_finds_in_any_texts(
     cuda: Simulated, texts: list[str]
