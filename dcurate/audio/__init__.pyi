@@ -4,6 +4,11 @@ from .duplicates.exact import AudioExactDuplicates as AudioExactDuplicates
 from .duplicates.near import AudioNearDuplicates as AudioNearDuplicates
 from .hallucinations import Hallucinations as Hallucinations
 from .info import AudioInfo as AudioInfo
+from .layouts.cuts import LhotseCutReader as LhotseCutReader
+from .layouts.cuts_writer import LhotseCutWriter as LhotseCutWriter
+from .layouts.nemo import NemoManifestReader as NemoManifestReader
+from .layouts.nemo_writer import NemoManifestWriter as NemoManifestWriter
+from .layouts.nemo_writer import NemoTarWriter as NemoTarWriter
 from .stage import SoundStage as SoundStage
 from .transcripts import ErrorRates as ErrorRates
 

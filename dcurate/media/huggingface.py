@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,10 +14,10 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import column_of
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import NOTE
-from dcurate.fs.paths import is_address
 from dcurate.io.partition import parse_bytes
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
+from dcurate.media.names import within
 from dcurate.media.refs import BYTES, REF, Ref, fetched, has_segments, ref_array, refs_of
 from dcurate.media.stage import FileReading
 
@@ -87,7 +86,7 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         faults: dict[int, MediaFault] = {}
         for row, (path, has_bytes) in enumerate(zip(paths.to_pylist(), data.is_valid().to_pylist(), strict=True)):
             if path and not has_bytes:
-                full_path = _within(self.root, path)
+                full_path = within(self.root, path)
                 if full_path is None:
                     faults[row] = MediaFault("outside of root", self._advice(path))
                 else:
@@ -114,21 +113,6 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
 def _times(column: str) -> list[str]:
     """The columns for the times of segments."""
     return [f"{column}_start_s", f"{column}_stop_s"]
-
-
-def _within(root: str | None, path: str) -> str | None:
-    """The address of a file in a folder; None if it lies elsewhere."""
-    if root is None:
-        return None
-    if "://" in root:
-        base = root.rstrip("/") + "/"
-        inner = path.removeprefix(base)
-        outside = is_address(inner) or {"..", "%2e%2e"} & set(inner.lower().split("/"))
-        return None if outside else base + inner
-    folder = os.path.abspath(root)
-    file = os.path.normpath(os.path.join(folder, path))
-    inside = os.path.commonpath([folder, file]) == folder and "://" not in path and "\0" not in path
-    return file if inside else None
 
 
 @dataclass

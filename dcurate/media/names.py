@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 
 from dcurate.fs.compression import ENDINGS, ending_of
+from dcurate.fs.paths import is_address
 
 #: Endings of files by kind of media.
 KINDS = {
@@ -132,6 +133,32 @@ def kind_of(name: str) -> str:
     """
     ending = os.path.splitext(name.lower())[1]
     return next((kind for kind, endings in KINDS.items() if ending in endings), "")
+
+
+def within(root: str | None, path: str) -> str | None:
+    """The full address of a file that must lie in a folder; None if it lies elsewhere.
+
+    Args:
+        root: folder or address; None if there is none, so that no file lies in it.
+        path: an address below it, or a path that is relative to it.
+
+    Examples:
+        >>> within("/data", "a/b.wav"), within("/data", "/data/b.wav"), within("s3://sounds/", "b.wav")
+        ('/data/a/b.wav', '/data/b.wav', 's3://sounds/b.wav')
+        >>> within("/data", "../etc/passwd"), within("/data", "/etc/passwd"), within(None, "b.wav")
+        (None, None, None)
+    """
+    if root is None:
+        return None
+    if "://" in root:
+        base = root.rstrip("/") + "/"
+        inner = path.removeprefix(base)
+        outside = is_address(inner) or {"..", "%2e%2e"} & set(inner.lower().split("/"))
+        return None if outside else base + inner
+    folder = os.path.abspath(root)
+    file = os.path.normpath(os.path.join(folder, path))
+    inside = os.path.commonpath([folder, file]) == folder and "://" not in path and "\0" not in path
+    return file if inside else None
 
 
 def described(head: bytes) -> str:

@@ -1,0 +1,1 @@
+"""Layouts of speech corpora: manifests, cuts, shards and folders of recordings."""
