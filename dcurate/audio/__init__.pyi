@@ -9,6 +9,13 @@ from .layouts.cuts_writer import LhotseCutWriter as LhotseCutWriter
 from .layouts.nemo import NemoManifestReader as NemoManifestReader
 from .layouts.nemo_writer import NemoManifestWriter as NemoManifestWriter
 from .layouts.nemo_writer import NemoTarWriter as NemoTarWriter
+from .events import EventRules as EventRules
+from .events import SoundEvents as SoundEvents
+from .hallucinations import Hallucinations as Hallucinations
+from .info import AudioInfo as AudioInfo
+from .modifiers import AbbreviationJoiner as AbbreviationJoiner
+from .modifiers import RegexSubstituter as RegexSubstituter
+from .selection import SelectTranscript as SelectTranscript
 from .stage import SoundStage as SoundStage
 from .transcripts import ErrorRates as ErrorRates
 

@@ -24,6 +24,7 @@ _HELPERS = (
     "AnswerCache",
     "Bands",
     "Benchmark",
+    "EventRules",
     "FileReading",
     "GenerationConfig",
     "ImageReading",
