@@ -9,6 +9,7 @@ import os
 import threading
 import uuid
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,8 +185,12 @@ def _pool(payload: bytes) -> SlotPool:
     """The slots for a program in this process, set up when its first partition comes."""
     with _lock:
         if payload not in _pools:
-            pool = SlotPool(uuid.uuid4().hex[:8], payload, CPU_COUNT, "apply")
-            pool.open()
+            pool = SlotPool(uuid.uuid4().hex[:8], payload)
+            with ExitStack() as failed:
+                failed.callback(pool.close)
+                for number in range(CPU_COUNT):
+                    pool.add(f"apply/{number}")
+                failed.pop_all()
             atexit.register(pool.close)
             _pools[payload] = pool
         return _pools[payload]

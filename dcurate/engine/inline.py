@@ -14,7 +14,7 @@ from dcurate.engine.config import WITHOUT_WORKERS, ExecutorConfig
 from dcurate.engine.driver import DriverLoop, TaskDied, TaskFinished
 from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.serialization import pickled
-from dcurate.engine.worker.slots import SlotPool, forget_host_setup, opened
+from dcurate.engine.worker.slots import Slot, forget_host_setup, opened
 from dcurate.errors import PipelineError
 from dcurate.plan.operators import Plan
 
@@ -81,20 +81,19 @@ class InlineExecutor:
         flow = Flow([operator.batch_size for operator in job.plan.operators], BUDGET, job.delivers)
         with ExitStack() as stack:
             stack.callback(forget_host_setup, job.run_key)
-            pools = [
-                stack.enter_context(opened(SlotPool(job.run_key, pickled(spec), 1, "inline")))
-                for spec in job.operator_specs()
+            slots = [
+                stack.enter_context(opened(Slot(job.run_key, pickled(spec), "inline"))) for spec in job.operator_specs()
             ]
-            for operator in range(len(pools)):
+            for operator in range(len(slots)):
                 flow.set_slots(operator, 1)
-            yield from DriverLoop(flow, accounting, InlineBackend(pools)).run()
+            yield from DriverLoop(flow, accounting, InlineBackend(slots)).run()
 
 
 class InlineBackend:
     """Runs one task at a time, the furthest operator first."""
 
-    def __init__(self, pools: Sequence[SlotPool]) -> None:
-        self.pools = pools
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self.slots = slots
         self.tasks: list[tuple[Task, list[Batch] | None]] = []
         self.outputs: dict[OutputRef, Batch] = {}
 
@@ -116,7 +115,7 @@ class InlineBackend:
         self.tasks.remove(furthest)
         task, splits = furthest
         inputs = [self.outputs[ref] for ref in task.inputs] if splits is None else splits
-        result = self.pools[task.operator].work(inputs)
+        result = self.slots[task.operator].work(inputs)
         for place, outputs in enumerate(result.outputs):
             for number, batch in enumerate(outputs):
                 self.outputs[OutputRef(task.id, place, number)] = batch

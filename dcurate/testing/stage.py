@@ -19,7 +19,7 @@ from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.engine.inline import InlineExecutor
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec
-from dcurate.engine.worker.slots import SlotPool, forget_host_setup, opened
+from dcurate.engine.worker.slots import Slot, forget_host_setup, opened
 from dcurate.errors import DcurateError, PipelineError, StageError, nearest
 from dcurate.frames.document import DocumentBatch
 from dcurate.run import Executor, Pipeline
@@ -154,7 +154,7 @@ def _in_one_slot(stage: AnyStage, calls: Sequence[Sequence[DocumentBatch]]) -> l
     operator_spec = OperatorSpec(stage.name, (stage,), passes_empty=True)
     run = uuid4().hex  # its own, for tests may run side by side
     try:
-        with opened(SlotPool(run, pickled(operator_spec), 1, "check")) as slot:
+        with opened(Slot(run, pickled(operator_spec), "check")) as slot:
             return [[list(map(_documents, made)) for made in slot.work(call).outputs] for call in calls]
     finally:
         forget_host_setup(run)

@@ -23,7 +23,7 @@ from dcurate.engine.dask.gpu_results import register_results
 from dcurate.engine.dask.resource_queue import install_resource_queue
 from dcurate.engine.worker.call_guard import CallError, attempt
 from dcurate.engine.worker.operator_task import TaskResult
-from dcurate.engine.worker.slots import SlotQueue, forget_host_setup
+from dcurate.engine.worker.slots import SlotPool, forget_host_setup
 from dcurate.engine.worker.timeouts import take_hangs
 from dcurate.errors import DataError, DcurateError, ResourceError, StageError
 
@@ -152,7 +152,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Install on a worker (called by Dask)."""
         self.worker = worker
-        self.pools: dict[tuple[str, str], SlotQueue] = {}
+        self.pools: dict[tuple[str, str], SlotPool] = {}
         self.counters = CallCounters()
         self.ended_runs: deque[str] = deque(maxlen=MAX_ENDED_RUNS)
         self.releases: dict[str, asyncio.Task[list[str]]] = {}
@@ -198,7 +198,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
             if run in self.ended_runs:  # the scaler's message was overtaken by the driver's, that the run is over
                 return
             limit = compat.memory_limit(self.worker)
-            pool = self.pools.setdefault((run, operator), SlotQueue(payload, compat.has_nanny(self.worker), limit))
+            pool = self.pools.setdefault((run, operator), SlotPool(run, payload, compat.has_nanny(self.worker), limit))
             try:
                 if slots < pool.count:
                     await self._reduce(run, operator, slots)
@@ -218,7 +218,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
     async def _add(self, run: str, operator: str, number: int, gpus: tuple[str, ...]) -> None:
         """Set one more slot up, and offer it."""
         pool = self.pools[run, operator]
-        await self._in_thread(pool.add, run, f"{self.worker.address}/{number}", self._gpu_indices(gpus))
+        await self._in_thread(pool.add, f"{self.worker.address}/{number}", self._gpu_indices(gpus))
         self._offer_slots(run, operator, pool.count)
 
     async def _reduce(self, run: str, operator: str, slots: int) -> None:

@@ -15,7 +15,7 @@ from dcurate.engine.worker.bisect import BatchSlice
 from dcurate.engine.worker.call_guard import CallError, Died, Failure
 from dcurate.engine.worker.calls import POISONED_EXIT, AnyStage, Calls, Process, failed_on, is_divisible, row_of
 from dcurate.engine.worker.sandbox import MEMORY_EXIT, Deaths, Report, Settings
-from dcurate.engine.worker.slots import SlotPool
+from dcurate.engine.worker.slots import Slot
 from dcurate.errors import DcurateError, StageError
 from dcurate.isolate.process import REQUEST, begin, limit_memory, receive
 from dcurate.redaction import text_of
@@ -115,30 +115,30 @@ def main(*ends: str) -> None:
     if setup_message is None:
         return
     payload, run, settings = pickle.loads(setup_message)
-    pool = _opened(channel, payload, run, settings)
-    if pool is not None:
+    slot = _opened(channel, payload, run, settings)
+    if slot is not None:
         try:
-            _serve(channel, pool, traces)
+            _serve(channel, slot, traces)
         except MemoryError:  # between calls, as results are counted or sent: other handling may fail, too
             os._exit(MEMORY_EXIT)
-        channel.send("closed", pool.close())
+        channel.send("closed", slot.close())
 
 
-def _opened(channel: Channel, payload: bytes, run: str, settings: Settings) -> SlotPool | None:
+def _opened(channel: Channel, payload: bytes, run: str, settings: Settings) -> Slot | None:
     if settings.memory_limit is not None and not settings.gpus:  # CUDA maps far more than it uses
         limit_memory(settings.memory_limit)
-    pool = SlotPool(run, payload, 1, settings.worker, settings.gpus)
-    channel.send("doing", f"operator {pool.operator_spec.operator!r} could not be set up")
+    slot = Slot(run, payload, settings.worker, settings.gpus)
+    channel.send("doing", f"operator {slot.operator_spec.operator!r} could not be set up")
     try:
-        pool.open(host=False)
+        slot.open(host=False)
     except DcurateError as error:
         channel.send("failed", error)
         return None
-    return pool
+    return slot
 
 
-def _serve(channel: Channel, pool: SlotPool, traces: int) -> None:
-    between = f"operator {pool.operator_spec.operator!r} failed between two calls of a stage"
+def _serve(channel: Channel, slot: Slot, traces: int) -> None:
+    between = f"operator {slot.operator_spec.operator!r} failed between two calls of a stage"
     while True:
         channel.send("doing", between)
         request = receive(channel.requests)
@@ -147,17 +147,17 @@ def _serve(channel: Channel, pool: SlotPool, traces: int) -> None:
         packed, deaths = pickle.loads(request)
         try:
             calls = ReportingCalls(
-                pool.operator_spec.ignore_failures,
+                slot.operator_spec.ignore_failures,
                 deaths,
                 lambda doing: channel.send("doing", doing or between),
                 traces,
             )
-            result = pool.work(cloudpickle.loads(packed), calls)
+            result = slot.work(cloudpickle.loads(packed), calls)
             channel.send("done", result)
         except DcurateError as error:
             channel.send("failed", error)
         except _UNPICKLABLE as error:
             channel.send(
                 "failed",
-                StageError(f"operator {pool.operator_spec.operator!r} made what cannot be pickled: {text_of(error)}"),
+                StageError(f"operator {slot.operator_spec.operator!r} made what cannot be pickled: {text_of(error)}"),
             )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import queue
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, signature
@@ -39,48 +39,49 @@ from dcurate.fs.temporary import remove_unused
 MAX_SETUP_ENDS = 4
 
 
-class SlotPool:
-    """The slots of one operator in one worker process.
+class Slot:
+    """A copy of an operator that is set up, and a sandbox for batches that may end its process.
+
+    One thread at a time uses it; any may `close` it.
 
     Args:
         run: id of the run; set-up of a host is per run.
-        payload: the pickled `OperatorSpec`; every slot makes its own copy of it.
-        slots: how many.
-        worker: name of the worker, as `setup` receives it.
-        gpus: CUDA indices of the GPUs that the slots may use.
-        limits: whether a call that takes longer than its stage's ``timeout_s`` ends this process: for processes that
-            are restarted by a nanny.
-        memory_limit: bytes of data of a sandbox; None for no limit.
+        payload: the pickled `OperatorSpec`.
+        name: name of the slot, as `setup` receives it.
+        gpus: CUDA indices of the GPUs that it may use.
+        restarts: whether a nanny restarts this process when it ends, so that a call which hangs may end it.
+        memory_limit: bytes of data of the sandbox; None for no limit.
+
+    Raises:
+        ImportError: a module is missing; or AttributeError.
+        StageError: the operator cannot be unpickled.
     """
 
     def __init__(
         self,
         run: str,
         payload: bytes,
-        slots: int,
-        worker: str,
+        name: str,
         gpus: Sequence[int] = (),
         *,
-        limits: bool = False,
+        restarts: bool = False,
         memory_limit: int | None = None,
     ) -> None:
         self.run = run
-        self.operator_spec: OperatorSpec = _loaded(payload)
+        self.operator_spec = _loaded(payload)
         remember_secrets(self.operator_spec)
-        self.setup_seconds = 0.0
         self._payload = payload
-        self._slots = slots
-        self._worker = worker
         self._gpus = tuple(gpus)
-        self._calls = Calls(self.operator_spec.ignore_failures, run if limits else None)
+        self._metadata = WorkerMetadata(name, self._gpus)
+        self._stages = list(self.operator_spec.stages)
+        self._calls = Calls(self.operator_spec.ignore_failures, run if restarts else None)
         self._sampler = ScoreSampler(self.operator_spec.examples)
-        self._idle: queue.SimpleQueue[tuple[AnyStage, ...]] = queue.SimpleQueue()
         self._opened: list[AnyStage] = []
         self._closing = threading.Lock()
-        self._sandbox = SandboxedProcess(payload, run, Settings(worker, self._gpus, memory_limit))
+        self._sandbox = SandboxedProcess(payload, run, Settings(name, self._gpus, memory_limit))
 
     def open(self, host: bool = True) -> None:
-        """Set up the host, if no other process has, then every slot.
+        """Set up the host, if no other process has, then the stages.
 
         Args:
             host: whether the host may need to be set up; False where a process is known to have done it.
@@ -88,45 +89,34 @@ class SlotPool:
         Raises:
             StageError: a stage's set-up raised, as often as it may be tried; what had been set up is torn down.
         """
-        begin = time.perf_counter()
         try:
             if host:
                 self._set_up_host()
-            for number in range(self._slots):
-                with given_gpus(self._gpus):
-                    self._idle.put(self._set_up(WorkerMetadata(f"{self._worker}/{number}", self._gpus)))
+            with given_gpus(self._gpus):
+                for number in range(len(self._stages)):
+                    self._set_up(number)
         except DcurateError as error:
             for failure in self.close():
                 error.add_note(failure)
             raise
-        self.setup_seconds = time.perf_counter() - begin
 
     def work(self, inputs: Sequence[Batch], calls: Calls | None = None) -> TaskResult:
-        """Run batches through one slot, waiting for an idle one.
+        """Run batches through the stages.
 
         Args:
             calls: how stages are called, if not as usual.
         """
-        stages, calls = self._idle.get(), calls or self._calls
+        calls = calls or self._calls
         try:
             with given_gpus(self._gpus):
-                return run_operator(self.operator_spec, stages, inputs, calls, self._sampler)
+                return run_operator(self.operator_spec, self._stages, inputs, calls, self._sampler)
         except Exception as error:  # raises again, or ends the process: what a batch on a GPU raises between calls
             calls.end_if_poisoned(f"operator {self.operator_spec.operator!r}", CallError(error))
             raise
-        finally:
-            self._idle.put(stages)
 
     def work_sandboxed(self, inputs: Sequence[Batch]) -> TaskResult:
-        """Run batches in a sandbox, because a worker died while it ran them; see `SandboxedProcess`.
-
-        A slot waits meanwhile. The sandbox is kept for the next such task, until `close`.
-        """
-        stages = self._idle.get()
-        try:
-            return self._sandbox.run(inputs)
-        finally:
-            self._idle.put(stages)
+        """Run batches in the sandbox, which is kept for the next such task; see `SandboxedProcess`."""
+        return self._sandbox.run(inputs)
 
     def close(self) -> list[str]:
         """Tear down every stage that was set up, whichever fails; return error messages."""
@@ -141,32 +131,26 @@ class SlotPool:
 
     def _set_up_host(self) -> None:
         with _once_per_host(self.run, self.operator_spec.operator) as first:
-            if not first:
-                return
-            slot = WorkerMetadata(f"{self._worker}/0", self._gpus)
-            for stage in self.operator_spec.stages:
+            for stage in _loaded(self._payload).stages if first else ():
                 attempts = stage.spec.num_setup_attempts
-                failure = _call_hook(stage, "setup_on_node", NodeInfo(socket.gethostname()), slot, attempts=attempts)
+                node = NodeInfo(socket.gethostname())
+                failure = _call_hook(stage, "setup_on_node", node, self._metadata, attempts=attempts)
                 if failure is not None:
                     raise failure.as_error(f"stage {stage.name!r}: setup_on_node() failed")
 
-    def _set_up(self, slot: WorkerMetadata) -> tuple[AnyStage, ...]:
-        """Set up a slot's own copies of the stages."""
-        stages: tuple[AnyStage, ...] = _loaded(self._payload).stages
-        return tuple(self._stage_set_up(place, stage, slot) for place, stage in enumerate(stages))
-
-    def _stage_set_up(self, place: int, stage: AnyStage, slot: WorkerMetadata) -> AnyStage:
+    def _set_up(self, number: int) -> None:
         """Set up a stage, with retries on fresh copies."""
-        attempt, waits = 1, iter((0.0, *gpu_memory.WAITS_S))
+        tries, waits = 1, iter((0.0, *gpu_memory.WAITS_S))
         while True:
+            stage = self._stages[number]
             self._opened.append(stage)
-            failure = _call_hook(stage, "setup", slot)
+            failure = _call_hook(stage, "setup", self._metadata)
             if failure is None:
-                return stage
+                return
             self._end_if_poisoned(stage, failure)
-            failure.tries = attempt
+            failure.tries = tries
             wait = next(waits, None) if failure.is_gpu_out_of_memory else None
-            if wait is None and (attempt >= stage.spec.num_setup_attempts or isinstance(failure.error, FATAL)):
+            if wait is None and (tries >= stage.spec.num_setup_attempts or isinstance(failure.error, FATAL)):
                 if failure.is_gpu_out_of_memory:
                     raise too_full(failure.error, f"stage {stage.name!r}: setup() failed") from failure.error
                 raise failure.as_error(f"stage {stage.name!r}: setup() failed")
@@ -175,8 +159,8 @@ class SlotPool:
                 failure.detach()
                 free_gpu_memory()
                 time.sleep(wait)
-            stage = _loaded(self._payload).stages[place]
-            attempt += 1
+            self._stages[number] = _loaded(self._payload).stages[number]
+            tries += 1
 
     def _end_if_poisoned(self, stage: AnyStage, failure: CallError) -> None:
         """End this process, a few times at most, if its GPU is unusable: another slot of it may have caused that."""
@@ -186,66 +170,64 @@ class SlotPool:
             self._calls.end_if_poisoned(f"stage {stage.name!r}: setup() failed", failure)
 
 
-class SlotQueue:
-    """The slots of one operator in one worker process; slots can be added and removed while others work.
+class SlotPool:
+    """The slots of one operator in one worker process; they can be added and removed while others work.
 
     Args:
+        run: id of the run.
         payload: the pickled `OperatorSpec`; every slot makes its own copy of it.
         restarts: whether a nanny restarts this process when it ends, so that a call which hangs may end it.
         memory_limit: bytes of data of a sandbox; None for no limit.
+
+    Attributes:
+        setup_seconds: duration of the last set-up of a slot.
     """
 
-    def __init__(self, payload: bytes, restarts: bool = False, memory_limit: int | None = None) -> None:
+    def __init__(self, run: str, payload: bytes, restarts: bool = False, memory_limit: int | None = None) -> None:
+        self.run = run
         self.payload = payload
         self.restarts = restarts
         self.memory_limit = memory_limit
         self.setup_seconds = 0.0
-        self._slots: list[SlotPool] = []
-        self._idle: queue.SimpleQueue[SlotPool] = queue.SimpleQueue()
-        self._leaving: queue.SimpleQueue[SlotPool] = queue.SimpleQueue()
+        self._slots: list[Slot] = []
+        self._idle: deque[Slot] = deque()
+        #: Removals that wait for an idle slot; they come before tasks.
         self._removals = 0
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
 
     @property
     def count(self) -> int:
         """Slots that are set up, busy or not."""
         return len(self._slots)
 
-    def add(self, run: str, name: str, gpus: Sequence[int]) -> None:
-        """Set one more slot up.
-
-        Args:
-            name: name of the slot, as ``setup`` receives it.
-
-        Raises:
-            StageError: a stage's set-up raised.
-        """
-        slot = SlotPool(run, self.payload, 1, name, gpus, limits=self.restarts, memory_limit=self.memory_limit)
+    def add(self, name: str, gpus: Sequence[int] = ()) -> None:
+        """Set one more slot up; arguments and errors are those of `Slot` and `Slot.open`."""
+        begin = time.perf_counter()
+        slot = Slot(self.run, self.payload, name, gpus, restarts=self.restarts, memory_limit=self.memory_limit)
         slot.open()
-        self.setup_seconds = slot.setup_seconds
-        self._slots.append(slot)
-        self._idle.put(slot)
+        self.setup_seconds = time.perf_counter() - begin
+        with self._changed:
+            self._slots.append(slot)
+            self._idle.append(slot)
+            self._changed.notify_all()
 
     def work(self, inputs: Sequence[Batch], sandboxed: bool = False) -> TaskResult:
         """Run batches through one slot, waiting for an idle one.
 
         Args:
-            sandboxed: whether to run them in a sandbox.
+            inputs: batches, as keyed by the operator before.
+            sandboxed: whether to run them in the slot's sandbox, because a worker died while it ran them.
         """
-        slot = self._idle.get()
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._idle) > self._removals)
+            slot = self._idle.popleft()
         try:
             return slot.work_sandboxed(inputs) if sandboxed else slot.work(inputs)
         finally:
-            self._return_slot(slot)
-
-    def _return_slot(self, slot: SlotPool) -> None:
-        """Return an idle slot: to a pending removal first, else to the tasks that wait."""
-        with self._lock:
-            if self._removals:
-                self._removals -= 1
-                self._leaving.put(slot)
-            else:
-                self._idle.put(slot)
+            with self._changed:
+                if slot in self._slots:
+                    self._idle.append(slot)
+                    self._changed.notify_all()
 
     def remove(self, patience_s: float | None = None) -> list[str]:
         """Remove one slot as soon as it is idle and tear it down; return error messages.
@@ -253,23 +235,23 @@ class SlotQueue:
         Args:
             patience_s: how long to wait for an idle slot; then any is torn down, busy or not. None waits for ever.
         """
-        with self._lock:
-            try:
-                self._leaving.put(self._idle.get_nowait())
-            except queue.Empty:
-                self._removals += 1
-        try:
-            slots = [self._leaving.get(timeout=patience_s)]
-        except queue.Empty:
-            slots = self._slots[-1:]
-        slots = [slot for slot in slots if slot in self._slots]  # none where the process closes, and has closed all
-        for slot in slots:
+        with self._changed:
+            self._removals += 1
+            self._changed.wait_for(lambda: self._idle or not self._slots, patience_s)
+            self._removals -= 1
+            if not self._slots:  # the process closes, and has closed all
+                return []
+            slot = self._idle.popleft() if self._idle else self._slots[-1]
             self._slots.remove(slot)
-        return [failure for slot in slots for failure in slot.close()]
+            self._changed.notify_all()
+        return slot.close()
 
     def close(self) -> list[str]:
         """Tear all slots down at once, as the process ends; return error messages."""
-        slots, self._slots = self._slots, []
+        with self._changed:
+            slots, self._slots = self._slots, []
+            self._idle.clear()
+            self._changed.notify_all()
         return [failure for slot in slots for failure in slot.close()]
 
 
@@ -333,17 +315,17 @@ def forget_host_setup(run: str) -> None:
 
 
 @contextmanager
-def opened(pool: SlotPool) -> Iterator[SlotPool]:
-    """Set the pool up; tear it down at the end.
+def opened(slot: Slot) -> Iterator[Slot]:
+    """Set a slot up; tear it down at the end.
 
     Raises:
         StageError: set-up failed, or tear-down did after everything else went well.
     """
-    pool.open()
+    slot.open()
     failures: list[str] = []
     try:
-        yield pool
+        yield slot
     finally:
-        failures = pool.close()
+        failures = slot.close()
     if failures:
         raise StageError("; ".join(failures))

@@ -18,7 +18,7 @@ from dcurate.engine.worker import sandbox
 from dcurate.engine.worker.calls import POISONED_EXIT
 from dcurate.engine.worker.operator_task import OperatorSpec, run_operator
 from dcurate.engine.worker.sandbox import run_sandboxed
-from dcurate.engine.worker.slots import MAX_SETUP_ENDS, SlotPool, forget_host_setup, opened
+from dcurate.engine.worker.slots import MAX_SETUP_ENDS, Slot, forget_host_setup, opened
 from dcurate.engine.worker.timeouts import acquire_host_folder, take_hangs
 from dcurate.kernels import cuda
 from dcurate.text import WordCountFilter
@@ -48,9 +48,9 @@ def code_of_fork(run: str, spec: OperatorSpec, inputs: list[DocumentBatch]) -> i
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     try:
-        pool = SlotPool(run, pickled(spec), 1, "worker", limits=True)
-        pool.open()
-        pool.work(inputs)
+        slot = Slot(run, pickled(spec), "worker", restarts=True)
+        slot.open()
+        slot.work(inputs)
         os._exit(0)
     except DcurateError:
         os._exit(ENDED_BY_ERROR)
@@ -151,10 +151,10 @@ def test_kernels_know_the_gpu_of_their_slot(gpu: int, sentence: str, monkeypatch
         return
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     stage = ScoreFilter(WordCountFilter(min_words=1)).with_(resources=Resources(gpus=0.5))
-    pool = SlotPool(uuid.uuid4().hex, pickled(OperatorSpec("test", (stage,))), 1, "worker", (gpu,))
-    with pytest.raises(ResourceError, match=sentence), opened(pool):
-        pool.work([batch("a")])
-    forget_host_setup(pool.run)
+    slot = Slot(uuid.uuid4().hex, pickled(OperatorSpec("test", (stage,))), "worker", (gpu,))
+    with pytest.raises(ResourceError, match=sentence), opened(slot):
+        slot.work([batch("a")])
+    forget_host_setup(slot.run)
 
 
 def test_a_set_up_that_finds_the_gpu_full_waits_for_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,11 +162,11 @@ def test_a_set_up_that_finds_the_gpu_full_waits_for_its_memory(tmp_path: Path, m
     monkeypatch.setattr("time.sleep", waited.append)
     monkeypatch.setattr("gc.collect", lambda: 0)  # takes a while in the process of all tests
     run = uuid.uuid4().hex
-    pool = SlotPool(run, pickled(OperatorSpec("test", (LoadsLate(str(tmp_path), 2),))), 1, "worker")
-    pool.open()
-    assert pool.close() == []
+    slot = Slot(run, pickled(OperatorSpec("test", (LoadsLate(str(tmp_path), 2),))), "worker")
+    slot.open()
+    assert slot.close() == []
     assert waited == [0.0, WAITS_S[0]]
-    full = SlotPool(run, pickled(OperatorSpec("test", (LoadsLate(str(tmp_path), 99),))), 1, "worker")
+    full = Slot(run, pickled(OperatorSpec("test", (LoadsLate(str(tmp_path), 99),))), "worker")
     with pytest.raises(ResourceError, match=r"setup\(\) failed: the memory of the GPU does not suffice"):
         full.open()
     forget_host_setup(run)

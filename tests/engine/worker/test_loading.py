@@ -12,7 +12,7 @@ import pytest
 
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec
-from dcurate.engine.worker.slots import SlotPool
+from dcurate.engine.worker.slots import Slot
 from tests.stages import Append
 
 #: A package that puts another in its place as its import ends, and a stage's module that imports from it.
@@ -51,9 +51,9 @@ def test_an_operator_is_loaded_while_a_package_that_replaces_itself_is_imported(
     other = threading.Thread(target=importlib.import_module, args=["replaces_itself"])
     other.start()
     assert importing.wait(30)
-    pool = SlotPool("loading", payload, 1, "worker")
-    pool.open()
-    pool.close()
+    slot = Slot("loading", payload, "worker")
+    slot.open()
+    slot.close()
     other.join(30)
 
 
@@ -65,4 +65,4 @@ def test_an_operator_whose_module_is_missing_is_not_loaded(tmp_path: Path, monke
     del sys.modules["stage_that_goes"]
     importlib.invalidate_caches()
     with pytest.raises(ImportError, match="stage_that_goes"):
-        SlotPool("loading", payload, 1, "worker").open()
+        Slot("loading", payload, "worker")

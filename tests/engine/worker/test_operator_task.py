@@ -1,5 +1,9 @@
 import os
+import time
 import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ from dcurate import BatchKey, DocumentBatch, ProcessingStage, ResourceError, Sco
 from dcurate.core.ledger import RejectionSink
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
-from dcurate.engine.worker.slots import SlotPool, opened
+from dcurate.engine.worker.slots import Slot, SlotPool, opened
 from dcurate.events import StageStats
 from dcurate.text import LongWordFilter, WordCountFilter
 from tests.engine.worker.failing import Sets
@@ -148,20 +152,34 @@ def notes(folder: Path) -> list[str]:
     return sorted(path.name.split("-")[0] for path in folder.iterdir())
 
 
-def pool(folder: Path, slots: int, *more: ProcessingStage[Any, Any]) -> SlotPool:
-    run = uuid.uuid5(uuid.NAMESPACE_URL, f"{os.getpid()}{folder}").hex
-    return SlotPool(run, pickled(OperatorSpec("test", (Diary(str(folder)), *more))), slots, "worker")
+def run_of(folder: Path) -> str:
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"{os.getpid()}{folder}").hex
+
+
+def diary(folder: Path, *more: ProcessingStage[Any, Any]) -> bytes:
+    return pickled(OperatorSpec("test", (Diary(str(folder)), *more)))
+
+
+@contextmanager
+def pool(payload: bytes, folder: Path, slots: int) -> Iterator[SlotPool]:
+    pool = SlotPool(run_of(folder), payload)
+    try:
+        for number in range(slots):
+            pool.add(f"worker/{number}")
+        yield pool
+    finally:
+        assert pool.close() == []
 
 
 def test_every_slot_is_set_up_and_torn_down_once_and_the_host_once(tmp_path: Path) -> None:
-    with opened(pool(tmp_path, 3)) as one, opened(pool(tmp_path, 1)):
-        one.work([batch("x")])
+    with pool(diary(tmp_path), tmp_path, 3) as slots, pool(diary(tmp_path), tmp_path, 1):
+        slots.work([batch("x")])
     assert notes(tmp_path) == ["node"] + ["setup"] * 4 + ["teardown"] * 4
 
 
 def test_slots_are_torn_down_after_an_error_too(tmp_path: Path) -> None:
-    with pytest.raises(StageError, match="cannot take 7"), opened(pool(tmp_path, 2, FailOn("7"))) as one:
-        one.work([batch("7")])
+    with pytest.raises(StageError, match="cannot take 7"), pool(diary(tmp_path, FailOn("7")), tmp_path, 2) as slots:
+        slots.work([batch("7")])
     assert notes(tmp_path) == ["node", "setup", "setup", "teardown", "teardown"]
 
 
@@ -176,15 +194,15 @@ class NoModel(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 def test_a_set_up_that_fails_is_named_and_what_was_set_up_is_torn_down(tmp_path: Path) -> None:
     with pytest.raises(StageError, match="stage 'no_model': setup.* failed: FileNotFoundError: model.bin"):
-        pool(tmp_path, 2, NoModel()).open()
+        Slot(run_of(tmp_path), diary(tmp_path, NoModel()), "worker").open()
     assert notes(tmp_path) == ["node", "setup", "teardown"]
 
 
 @pytest.mark.parametrize("hook", ["setup", "node"])
 def test_a_set_up_is_tried_as_often_as_asked(hook: str, tmp_path: Path) -> None:
     stage = Sets(str(tmp_path), times=2, hook=hook)
-    with opened(sets(tmp_path, stage.with_(num_setup_attempts=3))) as one:
-        assert texts(one.work([batch("x")])) == [[["x"]]]
+    with opened(sets(tmp_path, stage.with_(num_setup_attempts=3))) as slot:
+        assert texts(slot.work([batch("x")])) == [[["x"]]]
     tried = ["setup", "teardown"] * 2 if hook == "setup" else ["node"] * 2
     assert sorted(stage.notes()) == sorted(["node", *tried, "setup", "teardown"])
 
@@ -212,5 +230,47 @@ def test_what_the_machine_lacks_is_not_asked_for_twice(tmp_path: Path) -> None:
     assert stage.notes().count("setup") == 1
 
 
-def sets(folder: Path, stage: ProcessingStage[Any, Any]) -> SlotPool:
-    return SlotPool(uuid.uuid4().hex, pickled(OperatorSpec("test", (stage,))), 1, "worker")
+def sets(folder: Path, stage: ProcessingStage[Any, Any]) -> Slot:
+    return Slot(uuid.uuid4().hex, pickled(OperatorSpec("test", (stage,))), "worker")
+
+
+def test_a_slot_is_removed_when_its_task_ends_and_the_tasks_that_wait_run_in_another(tmp_path: Path) -> None:
+    stage = Diary(str(tmp_path))
+    with ThreadPoolExecutor(8) as threads, pool(pickled(OperatorSpec("test", (stage,))), tmp_path, 1) as slots:
+        tasks = [threads.submit(slots.work, [batch(str(number))]) for number in range(5)]
+        removed = threads.submit(slots.remove)
+        assert removed.result(60) == []
+        assert notes(tmp_path).count("teardown") == 1
+        slots.add("worker/1")
+        assert [texts(task.result(60)) for task in tasks] == [[[[str(number)]]] for number in range(5)]
+        assert slots.count == 1
+
+
+def test_a_slot_that_was_removed_during_its_task_gets_no_other(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    payload = pickled(OperatorSpec("test", (Waits(str(go)),)))
+    with ThreadPoolExecutor(8) as threads, pool(payload, tmp_path, 1) as slots:
+        task = threads.submit(slots.work, [batch("a")])
+        while not (tmp_path / "go-begun").exists():
+            assert not task.done()
+        assert slots.remove(patience_s=0) == []
+        go.touch()
+        assert texts(task.result(60)) == [[["a"]]]
+        waiting = threads.submit(slots.work, [batch("b")])
+        slots.add("worker/1")
+        assert texts(waiting.result(60)) == [[["b"]]]
+        assert slots.remove(60) == []
+        assert slots.count == 0
+
+
+@dataclass
+class Waits(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Ends a call when a file is there."""
+
+    go: str
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        Path(f"{self.go}-begun").touch()
+        while not Path(self.go).exists():
+            time.sleep(0.01)
+        return task

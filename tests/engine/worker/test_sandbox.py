@@ -24,7 +24,7 @@ from dcurate import Batch, BatchKey, DocumentBatch, JsonlReader, JsonlWriter, Pr
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.sandbox import SandboxedProcess, Settings, run_sandboxed
-from dcurate.engine.worker.slots import SlotPool
+from dcurate.engine.worker.slots import Slot
 from dcurate.io.rejections import DirectoryRejections
 from tests.conftest import ROOT
 from tests.engine.worker.failing import Clip, FullDisk, Limited, Mark, Plays, Poisoned, Raises, Sets, batch, texts_of
@@ -279,12 +279,12 @@ def wait_for_any(folder: Path) -> Path:
 
 
 def test_slots_run_suspects_alone_and_go_on(tmp_path: Path) -> None:
-    pool = SlotPool(uuid.uuid4().hex, payload(Poisoned()), 1, "worker")
-    pool.open()
+    slot = Slot(uuid.uuid4().hex, payload(Poisoned()), "worker")
+    slot.open()
     suspect: list[Batch] = [batch("a", "segfault")]
-    assert made(pool.work_sandboxed(suspect)) == [[("a.jsonl", ["a!"])]]
-    assert made(pool.work([batch("b")])) == [[("a.jsonl", ["b!"])]]
-    assert pool.close() == []
+    assert made(slot.work_sandboxed(suspect)) == [[("a.jsonl", ["a!"])]]
+    assert made(slot.work([batch("b")])) == [[("a.jsonl", ["b!"])]]
+    assert slot.close() == []
 
 
 SCRIPT = """

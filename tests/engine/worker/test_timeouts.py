@@ -38,15 +38,15 @@ SLOT = """
 import sys
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.operator_task import OperatorSpec
-from dcurate.engine.worker.slots import SlotPool
+from dcurate.engine.worker.slots import Slot
 from tests.engine.worker.failing import Poisoned, batch
 
-run, limits, *texts = sys.argv[1:]
+run, restarts, *texts = sys.argv[1:]
 payload = pickled(OperatorSpec("test", (Poisoned().with_(timeout_s=2),)))
-pool = SlotPool(run, payload, 1, "worker", limits=limits == "yes")
-pool.open()
+slot = Slot(run, payload, "worker", restarts=restarts == "yes")
+slot.open()
 for number, text in enumerate(texts):
-    pool.work([batch(text, split=f"split-{number}")])
+    slot.work([batch(text, split=f"split-{number}")])
 """
 
 
