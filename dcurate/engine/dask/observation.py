@@ -9,6 +9,7 @@ from typing import Any
 
 from dcurate.cluster.worker_shape import Shape
 from dcurate.engine.allocate.requests import OperatorRequest
+from dcurate.engine.dask.records import OperatorRecord
 from dcurate.engine.policies.view import OperatorView, RunView, WorkerView
 
 
@@ -47,11 +48,9 @@ class Observation:
         time: time of the copy.
         started: when the first worker was seen; None if none was.
         workers: the arguments of their `WorkerView`.
-        statistics: statistics of the driver.
+        operators: copies of their records.
+        exhausted: whether the driver has taken all splits of the source.
         elapsed: seconds of the longest running call, by operator.
-        first_sample_at: when the first duration of a call was measured, by operator.
-        shifts: how often the seconds of operators have changed for good, and when they did last.
-        setups: seconds of a set-up, by operator; None if not known.
         recycled_at: when a worker process of an operator was last recycled.
         kinds: kinds of workers that can be started.
         starting: number of workers that have not registered yet.
@@ -63,11 +62,9 @@ class Observation:
     time: float
     started: float | None
     workers: Sequence[tuple[Any, ...]]
-    statistics: Mapping[str, Any]
+    operators: Sequence[OperatorRecord]
+    exhausted: bool
     elapsed: Mapping[str, float]
-    first_sample_at: Mapping[str, float]
-    shifts: Mapping[str, tuple[int, float]]
-    setups: Mapping[str, float | None]
     recycled_at: Mapping[str, float]
     kinds: Mapping[str, Shape]
     starting: int
@@ -84,18 +81,18 @@ def run_view(config: RunConfig, seen: Observation) -> RunView:
         wanted.update({operator: claim.slots for operator, claim in worker[1].items()})
         ready.update(worker[2])
     operators = {}
-    for request in config.requests:
-        name, recycled_at = request.operator, seen.recycled_at.get(request.operator)
+    for record in seen.operators:
+        name, recycled_at = record.request.operator, seen.recycled_at.get(record.request.operator)
         lifetime_m, restart_m = config.lifetimes.get(name, (0.0, 0.0))
         operators[name] = OperatorView(
             name,
-            request,
+            record.request,
             wanted[name],
             ready[name],
-            **_measurements(seen.statistics["operators"].get(name), seen.elapsed.get(name, 0.0)),
-            first_sample_at=seen.first_sample_at.get(name),
-            shifted_at=seen.shifts[name][1] if name in seen.shifts else None,
-            setup_s=seen.setups[name],
+            **_measurements(record.statistics, seen.elapsed.get(name, 0.0)),
+            first_sample_at=record.first_sample_at,
+            shifted_at=record.shifted_at,
+            setup_s=record.setup.seconds,
             lifetime_m=lifetime_m,
             restart_interval_m=restart_m,
             recycled_s=None if recycled_at is None else seen.time - recycled_at,
@@ -109,7 +106,7 @@ def run_view(config: RunConfig, seen: Observation) -> RunView:
         starting=seen.starting,
         asked=seen.asked,
         workerless_s=seen.workerless_s,
-        exhausted=seen.statistics["exhausted"],
+        exhausted=seen.exhausted,
         sequential=config.sequential,
         changed=seen.changed,
         interval_s=config.interval_s,

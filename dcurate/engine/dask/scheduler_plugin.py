@@ -6,7 +6,6 @@ import asyncio
 import pickle
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -20,16 +19,18 @@ from dcurate.cluster.scale_api import DESIRED_WORKERS, OFFER, offered_shapes
 from dcurate.cluster.versions import difference
 from dcurate.cluster.versions import versions as own_versions
 from dcurate.cluster.worker_info import WorkerInfo
-from dcurate.engine.allocate.assignment import Assignment, SlotClaim
+from dcurate.engine.allocate.assignment import SlotClaim
 from dcurate.engine.allocate.rates import Setup
 from dcurate.engine.allocate.requests import WorkerState
 from dcurate.engine.dask.event_loop import Pauses, collection_limit, in_thread
 from dcurate.engine.dask.host_samples import host_samples
 from dcurate.engine.dask.observation import Observation, RunConfig, run_view
+from dcurate.engine.dask.records import OperatorRecord, WorkerRecord
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
 from dcurate.engine.dask.scheduler_calls import RUN_ENDED, driver_done, total_desired_workers
 from dcurate.engine.dask.setup_deaths import SetupDeaths
+from dcurate.engine.dask.slot_requests import SlotRequests
 from dcurate.engine.dask.worker_plugin import resource_name, split_prefix, task_prefix, topic
 from dcurate.engine.policies.autoscaling import Autoscaling
 from dcurate.engine.policies.balancing import Balancing
@@ -57,8 +58,6 @@ MANY_WORKERS, CLIENT_INTERVAL_S = 100, 0.02
 NEARLY_FULL = 0.8
 #: The last status of workers that leave in good order.
 LEAVING = ("retired", "closing", "closing_gracefully")
-#: The memory of a worker is known of this many ticks.
-MEMORY_TICKS = 20
 
 
 class SlotManager(SchedulerPlugin):
@@ -75,36 +74,20 @@ class SlotManager(SchedulerPlugin):
         self.run = run
         self.config = config
         self.client = client
-        self.operators = [request.operator for request in config.requests]
-        #: Operators whose number of slots the user limits: one that moves begins after the other has ended.
-        self._limited = {request.operator for request in config.requests if request.max_workers or request.num_workers}
-        self.members: dict[str, WorkerState] = {}
-        self.requested: Assignment = {}
-        self.ready: dict[tuple[str, str], int] = {}
-        self.leaving: set[tuple[str, str]] = set()
-        self.paused: dict[str, float] = {}
+        self.operators = {
+            request.operator: OperatorRecord(request, Setup(config.priors.get(request.operator, {}).get("setup_s")))
+            for request in config.requests
+        }
+        self.workers: dict[str, WorkerRecord] = {}
         self.recycler = Recycler(self)
-        self._statistics: Mapping[str, Any] = {"exhausted": False, "operators": {}}
-        self._first_sample_at: dict[str, float] = {}
-        #: How often the seconds of operators have changed for good, and when they did last.
-        self._shifts: dict[str, tuple[int, float]] = {}
-        self._setups = {name: Setup(config.priors.get(name, {}).get("setup_s")) for name in self.operators}
-        self._joined: dict[str, float] = {}
-        self._names: dict[str, str] = {}
-        self._grown: dict[str, deque[int]] = {}
-        #: Memory that each worker used at its last heartbeat, and its limit.
-        self._memory: dict[str, tuple[int, int]] = {}
+        self._exhausted = False
         self._started: float | None = None
-        #: Wanted numbers of workers, by kind, or in all where Dask scales the cluster; and slots of operators that
-        #: policies of the user set.
+        #: Wanted numbers of workers, by kind, or in all where Dask scales the cluster.
         self._scale: dict[str, int] = {}
         self._scale_to = ScaleTo(0)
         self._asked_at = -ASKED_S
-        self._pinned: dict[str, int] = {}
         self._notices: set[str] = set()
         self._setup_deaths = SetupDeaths()
-        self.target: Assignment = {}
-        self._announced: dict[str, int] = {}
         self._hosts_sent_at = 0.0
         self._last_with_workers = time.monotonic()
         self.ended = False
@@ -112,10 +95,11 @@ class SlotManager(SchedulerPlugin):
     # What Dask calls
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Start on a scheduler: ask every worker to register."""
+        """Start: ask every worker to register. Dask calls it once, when the driver registers the plugin."""
         self.scheduler = scheduler
         prefixes = {task_prefix(self.run, name): name for name in self.operators}
         self.router = TaskRouter(scheduler, prefixes, split_prefix(self.run))
+        self.slot_requests = SlotRequests(self.run, self.config, self.workers, self.router, self.recycler)
         self._end_rewording = compat.log_first_deaths(scheduler, lambda key: self.router.operator_of(key) is not None)
         runs = compat.extensions(scheduler).setdefault("dcurate", {})
         runs[self.run] = self
@@ -128,10 +112,10 @@ class SlotManager(SchedulerPlugin):
         compat.ask_for_workers(scheduler, partial(wanted_workers, scheduler, runs))
         compat.subscribe_client(scheduler, topic(self.run), self.client)
         compat.shorten_message_logs(scheduler, self.client, MESSAGES)
-        self._due, self._unreconciled, self._scaled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._due, self._scaled = asyncio.Event(), asyncio.Event()
         self._loops = [
             asyncio.ensure_future(coroutine)
-            for coroutine in (self._run_policies(), self._reconcile_when_due(), self._tick())
+            for coroutine in (self._run_policies(), self.slot_requests.run_when_due(), self._tick())
         ]
         for loop in self._loops:
             loop.add_done_callback(self._failed)
@@ -140,7 +124,7 @@ class SlotManager(SchedulerPlugin):
             self.add_worker(scheduler, worker)
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """Ask a worker that joined, or came back after it died, to register; one that hangs, when it goes on."""
+        """Ask a worker to register. Dask calls it when one joins, or comes back; `start`, for those that are there."""
         if self.ended or worker not in scheduler.workers:
             return
         installing = compat.plugin_under_way(scheduler, worker)
@@ -159,59 +143,50 @@ class SlotManager(SchedulerPlugin):
         compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", "run": self.run})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
-        """Forget a worker; its tasks fail at once, and the driver runs them again."""
+        """Forget a worker. Dask calls it when one leaves or dies: its tasks fail, and the driver runs them again."""
         self.router.selector.remove_worker(worker)
-        member = self.members.pop(worker, None)
-        if member is None:
+        record = self.workers.pop(worker, None)
+        if record is None:
             return
-        claims, ready = self.requested.pop(worker, {}), self.ready
-        self.target.pop(worker, None)
-        self._announced.clear()
-        self.paused.pop(worker, None)
-        self._joined.pop(worker, None)
-        name = self._names.pop(worker, "")
-        self._grown.pop(worker, None)
-        used, limit = self._memory.pop(worker, (0, 0))
-        if any(address == worker for address, _ in self.leaving):
-            self.leaving = {key for key in self.leaving if key[0] != worker}
-            self._unreconciled.set()
-        self.ready = {key: slots for key, slots in self.ready.items() if key[0] != worker}
+        self.slot_requests.target.pop(worker, None)
+        self.slot_requests.announced.clear()
+        if record.leaving:
+            self.slot_requests.due.set()
         if not self.recycler.forget(worker):
             status = compat.last_status(scheduler, worker)
             in_order = status in LEAVING
+            used, limit = record.memory
             full = limit and (status == "paused" or used >= NEARLY_FULL * limit)
             reason = f"its memory of {limit / 1e9:.3g} GB was nearly full" if full else ""
-            self.publish({"lost": worker, "name": name, "in_order": in_order, "reason": reason})
-            for operator, claim in claims.items():
-                if claim.slots > ready.get((worker, operator), 0) and not in_order:
-                    works = any(
-                        slots for (_, ready_operator), slots in self.ready.items() if ready_operator == operator
-                    )
-                    error = self._setup_deaths.count(member.host, operator, works)
+            self.publish({"lost": worker, "name": record.name, "in_order": in_order, "reason": reason})
+            for operator, claim in record.requested.items():
+                if claim.slots > record.ready.get(operator, 0) and not in_order:
+                    works = any(other.ready.get(operator) for other in self.workers.values())
+                    error = self._setup_deaths.count(record.info.host, operator, works)
                     if error:
                         self.publish({"failed": operator, "error": error, "notes": []})
         self._due.set()
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
-        """Stop the run if its driver is gone without a word."""
+        """Stop the run if its driver is gone. Dask calls it for each client that leaves or is not heard of any more."""
         if client == self.client:
-            for worker in list(self.requested):
+            for worker in list(self.workers):
                 self.drain(worker)
             stop_run(scheduler, self.name)
             compat.extensions(scheduler)[RUN_ENDED].pop(self.run, None)
             compat.forget_topic(scheduler, topic(self.run), client)
 
     def update_graph(self, scheduler: Scheduler, *, tasks: Sequence[Any], **_: Any) -> None:
-        """Route new tasks, and report those whose worker dies at the first death."""
+        """Route new tasks, and have them fail at the first death of a worker. Dask calls it before it sends them."""
         compat.fail_on_first_death(scheduler, filter(self.router.operator_of, tasks))
         self.router.route(tasks)
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
-        """Update the router when a task changes its state."""
+        """Update the router. Dask calls it after each change of a task's state."""
         self.router.on_transition(key, finish)
 
     async def close(self) -> None:
-        """Stop when the scheduler closes."""
+        """Stop. Dask calls it when the scheduler closes."""
         self.stop()
 
     def stop(self) -> None:
@@ -230,13 +205,10 @@ class SlotManager(SchedulerPlugin):
     # What the driver and workers say
 
     def on_stats(self, stats: Mapping[str, Any], **_: Any) -> None:
-        """Handle statistics of the driver."""
-        self._statistics, now = stats, time.monotonic()
-        for operator, measurements in stats["operators"].items():
-            if measurements["samples"]:
-                self._first_sample_at.setdefault(operator, now - measurements["since_first"])
-            if measurements["shifts"] > self._shifts.get(operator, (0, 0.0))[0]:
-                self._shifts = self._shifts | {operator: (measurements["shifts"], now)}
+        """Record statistics, which the driver sends now and then."""
+        self._exhausted, now = stats["exhausted"], time.monotonic()
+        for operator, statistics in stats["operators"].items():
+            self.operators[operator].measured(statistics, now)
         self._due.set()
 
     def on_register(self, worker: str, info: Mapping[str, Any], versions: Mapping[str, str]) -> None:
@@ -249,35 +221,36 @@ class SlotManager(SchedulerPlugin):
         state = self.scheduler.workers.get(worker)
         if state is not None:
             worker_info = WorkerInfo.from_dict(info)
-            self.members[worker] = WorkerState(
+            info_of_worker = WorkerState(
                 worker, worker_info.host, state.nthreads, worker_info.cpus, worker_info.gpus, worker_info.kind
             )
-            self._joined[worker] = time.monotonic()
-            self._names[worker] = str(state.name)
+            name, now = str(state.name), time.monotonic()
+            record = self.workers.setdefault(worker, WorkerRecord(info_of_worker, name, now))
+            record.info, record.name, record.joined = info_of_worker, name, now
             self._due.set()
 
     def on_event(self, worker: str, event: dict[str, Any]) -> None:
-        """Publish an event of a worker."""
+        """Publish an event, which a worker sends when a task ends or a set-up fails."""
         self.publish({**event, "worker": worker})
 
     def on_slots(self, worker: str, operator: str, slots: int, setup_seconds: float, **more: Any) -> None:
-        """Record a worker's slots, publish them, offer them as resources, and schedule the tasks that waited."""
-        state = self.scheduler.workers.get(worker)
-        if state is None or worker not in self.members:
+        """Record slots that a worker has set up or torn down, offer them, and schedule tasks that waited for them."""
+        state, record = self.scheduler.workers.get(worker), self.workers.get(worker)
+        if state is None or record is None:
             return
         if more.get("left"):
-            self.leaving.discard((worker, operator))
-            self._unreconciled.set()
+            record.leaving.discard(operator)
+            self.slot_requests.due.set()
             return
-        raised = slots > self.ready.get((worker, operator), 0)
-        self.ready[worker, operator] = slots
+        raised = slots > record.ready.get(operator, 0)
+        record.ready[operator] = slots
         self.router.selector.set_slots(operator, worker, slots)
         compat.set_resource(self.scheduler, worker, resource_name(self.run, operator), more["offered"])
         self._reassign(worker, more.get("queued", ()))
         if raised:
-            if slots >= self.requested.get(worker, {}).get(operator, SlotClaim(0)).slots:
-                self._setup_deaths.forget(self.members[worker].host, operator)
-            self._setups[operator].record(setup_seconds)
+            if slots >= record.requested.get(operator, SlotClaim(0)).slots:
+                self._setup_deaths.forget(record.info.host, operator)
+            self.operators[operator].setup.record(setup_seconds)
             self._wake(state)
         event = {"worker": worker, "slots": slots, "setup_seconds": setup_seconds}
         self.publish({"ready": operator, **event})
@@ -333,24 +306,21 @@ class SlotManager(SchedulerPlugin):
     async def _observe(self, changed: bool) -> Observation:
         """Copy what changes, so that the thread in which policies run can make a view of it."""
         now, scheduler, pauses = time.monotonic(), self.scheduler, Pauses()
-        ready: dict[str, dict[str, int]] = {}
-        for (address, operator), slots in list(self.ready.items()):
-            ready.setdefault(address, {})[operator] = slots
         workers = []
         elapsed: dict[str, float] = {}
-        for address, member in list(self.members.items()):
+        for address, record in list(self.workers.items()):
             state = scheduler.workers.get(address)
             if state is not None:
                 workers.append(
                     (
-                        member,
-                        dict(self.requested.get(address, {})),
-                        ready.get(address, {}),
-                        now - self._joined[address],
-                        now - self.paused[address] if address in self.paused else None,
+                        record.info,
+                        dict(record.requested),
+                        dict(record.ready),
+                        now - record.joined,
+                        now - record.paused if record.paused is not None else None,
                         len(state.executing),
                         int(state.metrics.get("memory", 0)),
-                        tuple(self._grown.get(address, ())),
+                        tuple(record.grown),
                         int(state.memory_limit or 0),
                         bool(state.nanny),
                         self.recycler.is_recycling(address),
@@ -369,11 +339,9 @@ class SlotManager(SchedulerPlugin):
             time=now,
             started=self._started,
             workers=workers,
-            statistics=self._statistics,
+            operators=[record.copied() for record in self.operators.values()],
+            exhausted=self._exhausted,
             elapsed=elapsed,
-            first_sample_at=dict(self._first_sample_at),
-            shifts=self._shifts,
-            setups={name: setup.seconds for name, setup in self._setups.items()},
             recycled_at=self.recycler.recycled_at,
             kinds=offered_shapes(scheduler),
             starting=len(scheduler.workers) - len(workers),
@@ -391,20 +359,21 @@ class SlotManager(SchedulerPlugin):
                 self._notices.add(text)
                 self.publish({"notice": text})
         for name, suggestion in outcome.slots.items():
-            before = sum(claims[name].slots for claims in self.requested.values() if name in claims)
-            if self._pinned.get(name) != suggestion.slots:
+            claims = [record.requested[name] for record in self.workers.values() if name in record.requested]
+            before = sum(claim.slots for claim in claims)
+            if self.slot_requests.pinned.get(name) != suggestion.slots:
                 self._announce(
                     name, before, suggestion.slots, f"{name} {before} -> {suggestion.slots} slots: {suggestion.reason}"
                 )
-        self._pinned = {name: suggestion.slots for name, suggestion in outcome.slots.items()}
+        self.slot_requests.pinned = {name: suggestion.slots for name, suggestion in outcome.slots.items()}
         if outcome.allocate is not None:
-            self.target = outcome.allocate.assignment
+            self.slot_requests.target = outcome.allocate.assignment
             for change in outcome.allocate.changes:
                 reason, pin = change.reason, outcome.slots.get(change.unit)
                 if pin is not None:
                     reason = f"{change.unit} {change.before} -> {change.after} slots: {pin.reason}"
                 self._announce(change.unit, change.before, change.after, reason)
-            self._unreconciled.set()
+            self.slot_requests.due.set()
         self._scale.update(outcome.scale)
         self._scale_to = outcome.scale_to or self._scale_to
         if outcome.scale:
@@ -414,8 +383,8 @@ class SlotManager(SchedulerPlugin):
 
     def _announce(self, operator: str, before: int, after: int, reason: str) -> None:
         """Publish a decision, unless it was and is still being carried out."""
-        if self._announced.get(operator) != after:
-            self._announced[operator] = after
+        if self.slot_requests.announced.get(operator) != after:
+            self.slot_requests.announced[operator] = after
             self.publish({"decision": operator, "reason": reason, "before": before, "after": after})
 
     def fail(self, error: str, policy: str = "", notes: Sequence[str] = ()) -> None:
@@ -429,97 +398,39 @@ class SlotManager(SchedulerPlugin):
             trace = "".join(traceback.format_exception(error))
             self.fail(f"the slot manager failed: {error!r}; please report this", notes=[trace])
 
-    async def _reconcile_when_due(self) -> None:
-        while True:
-            await self._unreconciled.wait()
-            self._unreconciled.clear()
-            await self._reconcile()
-
-    async def _reconcile(self) -> None:
-        """Request slots so that the workers get closer to the target: release first, then add."""
-        target, pauses = self.target, Pauses()
-        for worker in list(self.requested):
-            desired = target.get(worker, {})
-            for operator, claim in list(self.requested.get(worker, {}).items()):
-                new = desired.get(operator, SlotClaim(0))
-                if new.gpus != claim.gpus:
-                    new = SlotClaim(0)
-                if new.slots < claim.slots:
-                    self._request_slots(worker, operator, new)
-            await pauses.maybe()
-        leaving = {worker for worker, _ in self.leaving}
-        busy = {name for worker in leaving for name in self._own_gpus(worker)}
-        moving = {operator for _, operator in self.leaving if operator in self._limited or operator in self._pinned}
-        for worker in list(target):
-            if worker in self.members and worker not in leaving and not self.recycler.is_recycling(worker):
-                requested = self.requested.get(worker, {})
-                for operator, claim in target.get(worker, {}).items():
-                    more = claim.slots > requested.get(operator, SlotClaim(0)).slots
-                    if more and operator not in moving and not busy & self._own_gpus(worker):
-                        self._request_slots(worker, operator, claim)
-            await pauses.maybe()
-        for worker in list(self.members):
-            if self.requested.get(worker, {}) != target.get(worker, {}):
-                return
-            await pauses.maybe()
-        self._announced.clear()  # what is decided from now on is another change
-
-    def _own_gpus(self, worker: str) -> set[str]:
-        member = self.members.get(worker)
-        return {f"{member.host}/{name}" for name, _ in member.gpus[:1]} if member else set()
-
-    def _request_slots(self, worker: str, operator: str, claim: SlotClaim) -> None:
-        """Request a number of slots from a worker; if it is lower than before, send no new tasks there."""
-        before = self.requested.get(worker, {}).get(operator, SlotClaim(0)).slots
-        name = resource_name(self.run, operator)
-        if claim.slots < before:
-            self.leaving.add((worker, operator))
-            self.router.selector.set_slots(operator, worker, claim.slots)
-            state = self.scheduler.workers.get(worker)
-            if state is not None and name in state.resources:
-                compat.set_resource(self.scheduler, worker, name, state.resources[name] * claim.slots // before)
-        claims = self.requested.setdefault(worker, {})
-        claims[operator] = claim
-        if not claim.slots:
-            del claims[operator]
-        payload = self.config.payloads[operator]
-        order = {"run": self.run, "operator": operator, "slots": claim.slots, "payload": payload, "gpus": claim.gpus}
-        compat.send_to_worker(self.scheduler, worker, {"op": "dcurate-set-slots", **order})
-
     async def _tick(self) -> None:
         """Check what changes without an event."""
         checked_at = 0.0
         while True:
             await asyncio.sleep(TICK_S)
             collection_limit.check()
-            if time.monotonic() >= checked_at + WORKER_TICK_S * len(self.members):
+            if time.monotonic() >= checked_at + WORKER_TICK_S * len(self.workers):
                 checked_at = time.monotonic()
                 await self._check_workers()
                 self.router.offer_waiting()
             if any(map(self.router.is_of_run, compat.unrunnable_keys(self.scheduler))):
-                for worker in {worker for worker, _ in self.ready} & set(self.scheduler.workers):
-                    self._wake(self.scheduler.workers[worker])
-            if time.monotonic() - self._hosts_sent_at >= max(HOSTS_INTERVAL_S, HOST_S * len(self.members)):
+                for worker, record in list(self.workers.items()):
+                    if record.ready and worker in self.scheduler.workers:
+                        self._wake(self.scheduler.workers[worker])
+            if time.monotonic() - self._hosts_sent_at >= max(HOSTS_INTERVAL_S, HOST_S * len(self.workers)):
                 self._hosts_sent_at = time.monotonic()
                 workers = self.scheduler.workers
-                known = [(member, workers[address]) for address, member in self.members.items() if address in workers]
+                known = [(record.info, workers[name]) for name, record in self.workers.items() if name in workers]
                 self.publish({"hosts": await in_thread(host_samples, known)})
 
     async def _check_workers(self) -> None:
         """Note which workers are paused and how large they are, and send stray tasks elsewhere."""
         pauses = Pauses()
-        # Nothing is sent to a worker that never had a slot.
-        emptied = {worker for (worker, _), slots in self.ready.items() if not slots}
-        for worker in list(self.members):
+        for worker, record in list(self.workers.items()):
             state = self.scheduler.workers.get(worker)
             if state is not None:
-                if (state.status != Status.running) != (worker in self.paused):
-                    self._set_paused(worker, state.status != Status.running)
+                if (state.status != Status.running) != (record.paused is not None):
+                    self._set_paused(worker, record, state.status != Status.running)
                 used = int(state.metrics.get("memory", 0))
-                self._memory[worker] = used, int(state.memory_limit or 0)
-                self._grown.setdefault(worker, deque(maxlen=MEMORY_TICKS)).append(used - int(state.nbytes))
-                if worker in emptied:
-                    stray = [task.key for task in state.processing if self._is_stray(worker, state, task)]
+                record.memory = used, int(state.memory_limit or 0)
+                record.grown.append(used - int(state.nbytes))
+                if 0 in record.ready.values():  # nothing is sent to a worker that never had a slot
+                    stray = [task.key for task in state.processing if self._is_stray(record, state, task)]
                     self._reassign(worker, stray)
             await pauses.maybe()
 
@@ -529,33 +440,28 @@ class SlotManager(SchedulerPlugin):
 
     def operators_on(self, worker: str) -> tuple[str, ...]:
         """Names of the operators that have slots on a worker."""
-        return tuple(self.requested.get(worker, ()))
+        return tuple(self.workers[worker].requested) if worker in self.workers else ()
 
     def is_draining(self, worker: str) -> bool:
         """Whether slots on a worker are being torn down."""
-        return any(key[0] == worker for key in self.leaving)
+        return worker in self.workers and bool(self.workers[worker].leaving)
 
     def drain(self, worker: str) -> None:
         """Tear down all slots of a worker."""
-        for operator in list(self.requested.get(worker, {})):
-            self._request_slots(worker, operator, SlotClaim(0))
+        self.slot_requests.drain(worker)
 
-    def _set_paused(self, worker: str, paused: bool) -> None:
-        if paused:
-            self.paused[worker] = time.monotonic()
-        else:
-            del self.paused[worker]
-        for (address, operator), slots in self.ready.items():
-            if address == worker:
-                event = {"worker": worker, "slots": 0 if paused else slots, "setup_seconds": 0.0}
-                self.publish({"ready": operator, **event})
+    def _set_paused(self, worker: str, record: WorkerRecord, paused: bool) -> None:
+        record.paused = time.monotonic() if paused else None
+        for operator, slots in record.ready.items():
+            event = {"worker": worker, "slots": 0 if paused else slots, "setup_seconds": 0.0}
+            self.publish({"ready": operator, **event})
 
-    def _is_stray(self, worker: str, state: Any, task: Any) -> bool:
+    def _is_stray(self, record: WorkerRecord, state: Any, task: Any) -> bool:
         """Whether a task was sent to a worker that has no slot for it any more (work stealing can be late)."""
         operator = self.router.operator_of(task.key)
         if operator is None:
             return False
-        return not state.resources.get(resource_name(self.run, operator)) and (worker, operator) not in self.leaving
+        return not state.resources.get(resource_name(self.run, operator)) and operator not in record.leaving
 
     def publish(self, event: dict[str, Any]) -> None:
         """Send an event to the driver, unless the run has ended."""
