@@ -1,16 +1,17 @@
-"""What the scheduler knows of a run at one moment, and the view of it that policies get."""
+"""What the scheduler knows of a run at one moment: the view of it that policies get, and samples of hosts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dcurate.cluster.worker_shape import Shape
-from dcurate.engine.allocate.requests import OperatorRequest
+from dcurate.engine.allocate.requests import OperatorRequest, WorkerState
 from dcurate.engine.dask.records import OperatorRecord
 from dcurate.engine.policies.view import OperatorView, RunView, WorkerView
+from dcurate.events import GpuSample, HostSample
 
 
 @dataclass(frozen=True)
@@ -127,3 +128,40 @@ def _measurements(statistics: Mapping[str, Any] | None, elapsed_s: float) -> dic
     batches_per_call = max(1.0, statistics["running"] / max(1, statistics["calls"]))
     values["elapsed_s"] = elapsed_s / batches_per_call
     return values | {"outputs_per_input": statistics["ratio"], "finished": statistics["ended"]}
+
+
+def host_samples(workers: Iterable[tuple[WorkerState, Any]]) -> list[dict[str, Any]]:
+    """Return a `HostSample` of each host as plain values, sorted by name.
+
+    Args:
+        workers: info and the scheduler's ``WorkerState`` of each worker.
+    """
+    hosts: dict[str, HostSample] = {}
+    gpus: dict[str, dict[str, GpuSample]] = {}
+    for worker, state in workers:
+        metrics = state.metrics
+        before = hosts.get(worker.host, HostSample(worker.host, 0, 0, 0.0, 0, 0))
+        hosts[worker.host] = HostSample(
+            host=worker.host,
+            workers=before.workers + 1,
+            threads=before.threads + state.nthreads,
+            cpu=before.cpu + metrics.get("cpu", 0.0) / 100,
+            memory=before.memory + int(metrics.get("memory", 0)),
+            memory_limit=before.memory_limit + int(state.memory_limit or 0),
+            spilled=before.spilled + int(metrics.get("spilled_bytes", {}).get("disk", 0)),
+        )
+        if worker.gpus and "gpu" in metrics:
+            name, memory_total = worker.gpus[0]
+            gpus.setdefault(worker.host, {})[name] = _gpu_sample(
+                name, int(memory_total), metrics["gpu"], state.extra.get("gpu", {})
+            )
+    return [
+        {**host.to_dict(), "gpus": [dict(vars(gpu)) for _, gpu in sorted(gpus.get(name, {}).items())]}
+        for name, host in sorted(hosts.items())
+    ]
+
+
+def _gpu_sample(name: str, memory_total: int, metrics: Mapping[str, Any], static: Mapping[str, Any]) -> GpuSample:
+    """Sample a GPU as one of its workers sees it; untested on a GPU."""
+    total = int(static.get("memory-total") or memory_total)
+    return GpuSample(name, int(metrics.get("memory-used") or 0), total, (metrics.get("utilization") or 0) / 100)

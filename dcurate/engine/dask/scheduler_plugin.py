@@ -23,13 +23,11 @@ from dcurate.engine.allocate.assignment import SlotClaim
 from dcurate.engine.allocate.rates import Setup
 from dcurate.engine.allocate.requests import WorkerState
 from dcurate.engine.dask.event_loop import Pauses, collection_limit, in_thread
-from dcurate.engine.dask.host_samples import host_samples
-from dcurate.engine.dask.observation import Observation, RunConfig, run_view
-from dcurate.engine.dask.records import OperatorRecord, WorkerRecord
+from dcurate.engine.dask.observation import Observation, RunConfig, host_samples, run_view
+from dcurate.engine.dask.records import OperatorRecord, SetupDeaths, WorkerRecord
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
 from dcurate.engine.dask.scheduler_calls import RUN_ENDED, driver_done, total_desired_workers
-from dcurate.engine.dask.setup_deaths import SetupDeaths
 from dcurate.engine.dask.slot_requests import SlotRequests
 from dcurate.engine.dask.worker_plugin import resource_name, split_prefix, task_prefix, topic
 from dcurate.engine.policies.autoscaling import Autoscaling
