@@ -2,6 +2,8 @@
 
 from .duplicates.exact import AudioExactDuplicates as AudioExactDuplicates
 from .duplicates.near import AudioNearDuplicates as AudioNearDuplicates
+from .events import EventRules as EventRules
+from .events import SoundEvents as SoundEvents
 from .hallucinations import Hallucinations as Hallucinations
 from .info import AudioInfo as AudioInfo
 from .layouts.cuts import LhotseCutReader as LhotseCutReader
@@ -9,10 +11,6 @@ from .layouts.cuts_writer import LhotseCutWriter as LhotseCutWriter
 from .layouts.nemo import NemoManifestReader as NemoManifestReader
 from .layouts.nemo_writer import NemoManifestWriter as NemoManifestWriter
 from .layouts.nemo_writer import NemoTarWriter as NemoTarWriter
-from .events import EventRules as EventRules
-from .events import SoundEvents as SoundEvents
-from .hallucinations import Hallucinations as Hallucinations
-from .info import AudioInfo as AudioInfo
 from .modifiers import AbbreviationJoiner as AbbreviationJoiner
 from .modifiers import RegexSubstituter as RegexSubstituter
 from .selection import SelectTranscript as SelectTranscript

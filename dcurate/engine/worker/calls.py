@@ -39,26 +39,32 @@ QUICK_S = 10.0
 
 
 class Calls:
-    """Calls stages in this process.
+    """Calls the stages of one slot in this process.
+
+    How a stage is called is composed once: `process_batch`, in which rows keep values that it makes null
+    (`keeping_values`), without lines of rows that it must not see (`without_seeing_lines`). A call of this has its time
+    limit (`watched`), and is tried again if it raises (`attempt`).
 
     Args:
+        stages: stages of the operator, set up.
         ignore_failures: whether rows on which a stage fails are rejected and the rest is processed; a stage's own
             setting takes precedence. Writers are exempt: what they cannot write is never left out.
         run: id of a run whose stages' ``timeout_s`` is enforced: a call that takes longer ends this process, and so
             does one that leaves the GPU unusable. None in a process that nobody restarts: calls have no time limit.
     """
 
-    def __init__(self, ignore_failures: bool = False, run: str | None = None) -> None:
+    def __init__(self, stages: Sequence[AnyStage], ignore_failures: bool = False, run: str | None = None) -> None:
+        self.stages = stages
         self.ignore_failures = ignore_failures
         self.run = run
+        self._functions = [_without_lines(stage, _keeping_values(stage)) for stage in stages]
 
-    def process(
-        self, number: int, stage: AnyStage, batches: list[Batch]
-    ) -> tuple[list[Any], dict[int, list[Rejection]]]:
-        """Process batches, as many per call as the stage takes.
+    def process(self, number: int, batches: list[Batch]) -> tuple[list[Any], dict[int, list[Rejection]]]:
+        """Process batches by a stage, as many per call as it takes.
 
         Args:
-            number: the stage's number in its operator.
+            number: number of the stage.
+            batches: batches in the order of the operator's inputs.
 
         Returns:
             An answer for each batch, and the rows taken out, by the batch's place.
@@ -67,34 +73,37 @@ class Calls:
             StageError: a call failed, and failures are not ignored; or the stage answered what it may not.
             DcurateError: the stage raised one of dcurate's own.
         """
+        stage = self.stages[number]
         answers: list[Any] = []
         rejected: dict[int, list[Rejection]] = {}
         for first in range(0, len(batches), stage.batch_size):
             group = batches[first : first + stage.batch_size]
-            answer = self.call(stage, BatchSlice(number, first, first + len(group)), group)
+            part = BatchSlice(number, first, first + len(group))
+            answer = self.call(part, group)
             if not isinstance(answer, CallError | Died):
                 answers.extend(answer)
                 continue
-            for place, recovered in enumerate(self._recovered(number, stage, first, group, answer), first):
+            for place, recovered in enumerate(self._recovered(part, group, answer), first):
                 answers.append(recovered.answer)
                 if recovered.failed:
                     rejected[place] = [rejection(stage, failed) for failed in recovered.failed]
         return answers, rejected
 
-    def call(
-        self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process | None = None
-    ) -> Sequence[Any] | Failure:
+    def call(self, part: BatchSlice, batches: list[Batch], function: Process | None = None) -> Sequence[Any] | Failure:
         """Call a stage, with retries; return one answer per batch, or the failure.
 
         Args:
-            process: the function to call, if not the stage's ``process_batch``.
+            part: the stage, and which of its input the batches are.
+            batches: batches to process.
+            function: the function to call, if not the stage's ``process_batch``.
 
         Raises:
             StageError: it gave something else than one answer a batch.
         """
-        answers = self._attempted(stage, part, batches, process)
+        stage = self.stages[part.stage]
+        answers = self._attempted(part, batches, function)
         if isinstance(answers, CallError) and answers.is_gpu_out_of_memory:
-            answers = self._with_less_memory(stage, part, batches, process)
+            answers = self._with_less_memory(part, batches, function)
         if isinstance(answers, Died):
             return answers
         if isinstance(answers, CallError):
@@ -108,15 +117,13 @@ class Calls:
             "answer one result per batch, in order (None where nothing is left, a list where there are several)"
         )
 
-    def _attempted(self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process | None) -> Any:
-        function = process or stage.process_batch
-        replaced = [] if process is not None else _replaced_by(stage)
-        function = partial(keeping_values, replaced, function) if replaced else function
-        shown = function if stage.declares_columns else partial(without_seeing_lines, function)
-        return attempt(self.watched(stage, part, batches, shown), batches, stage.spec.num_run_attempts)
+    def _attempted(self, part: BatchSlice, batches: list[Batch], function: Process | None) -> Any:
+        stage = self.stages[part.stage]
+        function = self._functions[part.stage] if function is None else _without_lines(stage, function)
+        return attempt(self.watched(part, batches, function), batches, stage.spec.num_run_attempts)
 
     def _with_less_memory(
-        self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process | None
+        self, part: BatchSlice, batches: list[Batch], function: Process | None
     ) -> Sequence[Any] | Failure:
         """Call a stage again after GPU memory ran out: on halves of the input, or after a wait if it has one row.
 
@@ -124,19 +131,20 @@ class Calls:
             ResourceError: one row is too much, also after waiting for other processes to free memory. No row is at
                 fault for the memory of a machine.
         """
+        stage = self.stages[part.stage]
         free_gpu_memory()
-        halves = [] if process is not None else _halves(stage, part, batches)
+        halves = [] if function is not None else _halves(stage, part, batches)
         if halves:
             answers: list[Any] = []
             for half, half_batches in halves:
-                half_answers = self.call(stage, half, half_batches)
+                half_answers = self.call(half, half_batches)
                 if isinstance(half_answers, CallError | Died):
                     return half_answers
                 answers += half_answers
             return answers if len(batches) > 1 else [joined(answers)]
         for wait in (0.0, *gpu_memory.WAITS_S):
             time.sleep(wait)
-            again: Sequence[Any] | CallError = self._attempted(stage, part, batches, process)
+            again: Sequence[Any] | CallError = self._attempted(part, batches, function)
             if not isinstance(again, CallError) or not again.is_gpu_out_of_memory:
                 return again
             error = again.detach().error
@@ -168,16 +176,17 @@ class Calls:
             ) from failure.error
         end_process(self.run, sentence, failure.trace, POISONED_EXIT)
 
-    def watched(self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process) -> Process:
-        """Wrap a function of the stage in the stage's time limit, if it has one that is enforced here."""
-        seconds, run = stage.spec.timeout_s, self.run
+    def watched(self, part: BatchSlice, batches: list[Batch], function: Process) -> Process:
+        """Wrap a function of a stage in the stage's time limit, if it has one that is enforced here."""
+        stage, run = self.stages[part.stage], self.run
+        seconds = stage.spec.timeout_s
         if seconds is None or run is None:
-            return process
+            return function
         doing = f"{failed_on(stage, batches)}: ran longer than timeout_s={seconds:g}"
 
         def limited(batches: list[Batch]) -> Sequence[Any]:
             with WATCHDOG.limit(run, seconds, doing):
-                return process(batches)
+                return function(batches)
 
         return limited
 
@@ -186,18 +195,16 @@ class Calls:
         setting = stage.spec.ignore_failures
         return not isinstance(stage, SinkStage) and (self.ignore_failures if setting is None else setting)
 
-    def _recovered(
-        self, number: int, stage: AnyStage, first: int, group: list[Batch], failure: Failure
-    ) -> list[Recovered]:
-        part = BatchSlice(number, first, first + len(group))
+    def _recovered(self, part: BatchSlice, group: list[Batch], failure: Failure) -> list[Recovered]:
+        stage = self.stages[part.stage]
         if not self.ignores(stage) or _ends_run(stage, failure):
-            raise self._error(stage, part, group, failure)
+            raise self._error(part, group, failure)
 
-        def again(part: BatchSlice, batches: list[Batch], process: Process | None = None) -> Sequence[Any] | Failure:
-            answer = self.call(stage, part, batches, process)
+        def again(part: BatchSlice, batches: list[Batch], function: Process | None = None) -> Sequence[Any] | Failure:
+            answer = self.call(part, batches, function)
             if isinstance(answer, CallError | Died) and _ends_run(stage, answer):
                 raise answer.as_error(failed_on(stage, batches))
-            if process is None:
+            if function is None:
                 _check_rows(stage, batches, answer)
             return answer
 
@@ -211,29 +218,32 @@ class Calls:
 
         return recover(again, part, group, failure, divide)
 
-    def _error(self, stage: AnyStage, part: BatchSlice, group: list[Batch], failure: Failure) -> Exception:
+    def _error(self, part: BatchSlice, group: list[Batch], failure: Failure) -> Exception:
         """Return the error that ends the run; it names the batch and row at fault if they are found quickly."""
+        stage = self.stages[part.stage]
         looks = not isinstance(stage, SinkStage | SourceStage) and failure.seconds < QUICK_S
         if not looks or (isinstance(failure, CallError) and isinstance(failure.error, FATAL)):
             return failure.as_error(failed_on(stage, group))
         end = time.perf_counter() + QUICK_S
-        place = first_failing(
-            lambda part, batches: self.call(stage, part, batches),
-            part,
-            group,
-            failure,
-            lambda: time.perf_counter() > end,
-        )
+        place = first_failing(self.call, part, group, failure, lambda: time.perf_counter() > end)
         if place is None:
             return failure.as_error(failed_on(stage, group))
         batch = group[place.batch]
         return place.failure.as_error(failed_on(stage, [batch]), "" if place.row is None else row_of(batch, place.row))
 
 
-def _replaced_by(stage: AnyStage) -> list[str]:
-    """Columns that a stage makes, and that rows may already have; none for stages that check this themselves."""
-    parts = [part for part in stage.parts if not part.overwrite and "overwrite" not in vars(part)]
-    return [] if isinstance(stage, SinkStage | SourceStage) else [name for part in parts for name in part.new_columns()]
+def _without_lines(stage: AnyStage, function: Process) -> Process:
+    """Return a function of a stage that does not see the lines of rows, unless the stage may."""
+    return function if stage.declares_columns else partial(without_seeing_lines, function)
+
+
+def _keeping_values(stage: AnyStage) -> Process:
+    """Return ``process_batch`` of a stage; rows keep values of columns that it makes, where it makes null of them."""
+    if isinstance(stage, SinkStage | SourceStage):
+        return stage.process_batch
+    checked = [part for part in stage.parts if not part.overwrite and "overwrite" not in vars(part)]  # by the engine
+    names = [name for part in checked for name in part.new_columns()]
+    return partial(keeping_values, names, stage.process_batch) if names else stage.process_batch
 
 
 def _halves(stage: AnyStage, part: BatchSlice, batches: list[Batch]) -> list[tuple[BatchSlice, list[Batch]]]:

@@ -95,7 +95,6 @@ class InputState:
 
 def run_operator(
     operator_spec: OperatorSpec,
-    stages: Sequence[AnyStage],
     inputs: Sequence[Batch],
     calls: Calls | None = None,
     sampler: ScoreSampler | None = None,
@@ -103,20 +102,22 @@ def run_operator(
     """Run batches through the stages of an operator.
 
     Args:
-        stages: the program's stages, set up: a slot's own copies.
-        calls: calls the stages; plain `Calls` in this process if not given.
+        operator_spec: the operator.
+        inputs: batches for its first stage.
+        calls: calls of a slot's own stages; of those of `operator_spec`, in this process, if not given.
         sampler: collects scores and examples over many tasks; of this task alone if not given.
 
     Raises:
         StageError: a stage raised, or answered something that is not what a stage may answer.
     """
     begin = time.perf_counter()
-    calls, sampler = calls or Calls(operator_spec.ignore_failures), sampler or ScoreSampler(operator_spec.examples)
+    calls = calls or Calls(operator_spec.stages, operator_spec.ignore_failures)
+    sampler = sampler or ScoreSampler(operator_spec.examples)
     states = [InputState(batch.key, [batch]) for batch in inputs]
-    for number, stage in enumerate(stages):
-        _run_stage(_Call(operator_spec, calls, sampler), number, stage, states)
+    for number in range(len(calls.stages)):
+        _run_stage(_Call(operator_spec, calls, sampler), number, states)
     sampler.add_work(time.perf_counter() - begin)
-    files = [_files_of(stages[-1], state.batches) for state in states]
+    files = [_files_of(calls.stages[-1], state.batches) for state in states]
     if not operator_spec.keeps_outputs:
         for state in states:
             state.batches = []
@@ -151,11 +152,11 @@ class _Call:
     sampler: ScoreSampler
 
 
-def _run_stage(call: _Call, number: int, stage: AnyStage, states: list[InputState]) -> None:
-    operator_spec, calls = call.operator_spec, call.calls
+def _run_stage(call: _Call, number: int, states: list[InputState]) -> None:
+    operator_spec, stage = call.operator_spec, call.calls.stages[number]
     before = [state.batches for state in states]
     begin = time.perf_counter()
-    answers, taken_out = calls.process(number, stage, [batch for batches in before for batch in batches])
+    answers, taken_out = call.calls.process(number, [batch for batches in before for batch in batches])
     share = (time.perf_counter() - begin) / max(1, len(states))
     logged = stage.take_metrics()
     remaining = enumerate(answers)

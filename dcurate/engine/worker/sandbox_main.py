@@ -42,6 +42,7 @@ class ReportingCalls(Calls):
     """Calls stages and reports each call first; slices that are known to kill are not tried.
 
     Args:
+        stages: stages of the operator, set up.
         ignore_failures: whether rows on which a stage fails are rejected, as in `Calls`.
         deaths: slices that killed earlier processes.
         report: sends the call that is being made, or None when it has ended.
@@ -49,9 +50,14 @@ class ReportingCalls(Calls):
     """
 
     def __init__(
-        self, ignore_failures: bool, deaths: Deaths, report: Callable[[Report | None], None], traces: int
+        self,
+        stages: Sequence[AnyStage],
+        ignore_failures: bool,
+        deaths: Deaths,
+        report: Callable[[Report | None], None],
+        traces: int,
     ) -> None:
-        super().__init__(ignore_failures)
+        super().__init__(stages, ignore_failures)
         self._traces = traces
         self._send_report = report
         self._known_deaths = dict(deaths)
@@ -62,18 +68,16 @@ class ReportingCalls(Calls):
             for batch in range(part.first, part.last)
         }
 
-    def call(
-        self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process | None = None
-    ) -> Sequence[Any] | Failure:
+    def call(self, part: BatchSlice, batches: list[Batch], function: Process | None = None) -> Sequence[Any] | Failure:
         died = self._known_deaths.get(part) or self._among_given_up(part)
         if died is not None:
             return died
-        answers = super().call(stage, part, batches, process)
+        answers = super().call(part, batches, function)
         self._send_report(None)
         return answers
 
-    def watched(self, stage: AnyStage, part: BatchSlice, batches: list[Batch], process: Process) -> Process:
-        first = batches[0]
+    def watched(self, part: BatchSlice, batches: list[Batch], function: Process) -> Process:
+        stage, first = self.stages[part.stage], batches[0]
         is_row = len(batches) == 1 and first.num_items == 1 and first.rows(0, 1) is not None
         report = Report(
             part=part,
@@ -86,7 +90,7 @@ class ReportingCalls(Calls):
 
         def reported(batches: list[Batch]) -> Sequence[Any]:
             self._send_report(report)
-            answers = process(batches)
+            answers = function(batches)
             wait_for_gpu()  # what fails there later would be blamed on other rows
             return answers
 
@@ -147,6 +151,7 @@ def _serve(channel: Channel, slot: Slot, traces: int) -> None:
         packed, deaths = pickle.loads(request)
         try:
             calls = ReportingCalls(
+                slot.stages,
                 slot.operator_spec.ignore_failures,
                 deaths,
                 lambda doing: channel.send("doing", doing or between),

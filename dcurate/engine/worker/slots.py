@@ -20,7 +20,7 @@ from dcurate.core.secrets import remember_secrets
 from dcurate.core.slot_gpus import given_gpus
 from dcurate.core.stage import NodeInfo, WorkerMetadata
 from dcurate.engine.worker.call_guard import FATAL, CallError, attempt
-from dcurate.engine.worker.calls import AnyStage, Calls
+from dcurate.engine.worker.calls import POISONED_EXIT, AnyStage, Calls
 from dcurate.engine.worker.operator_task import OperatorSpec, TaskResult, run_operator
 from dcurate.engine.worker.samples import ScoreSampler
 from dcurate.engine.worker.sandbox import SandboxedProcess, Settings
@@ -28,6 +28,7 @@ from dcurate.engine.worker.timeouts import (
     WATCHDOG,
     acquire_host_folder,
     count_setup_end,
+    end_process,
     host_folder,
     release_host_folder,
 )
@@ -73,8 +74,8 @@ class Slot:
         self._payload = payload
         self._gpus = tuple(gpus)
         self._metadata = WorkerMetadata(name, self._gpus)
-        self._stages = list(self.operator_spec.stages)
-        self._calls = Calls(self.operator_spec.ignore_failures, run if restarts else None)
+        self._restarts = restarts
+        self.stages = list(self.operator_spec.stages)
         self._sampler = ScoreSampler(self.operator_spec.examples)
         self._opened: list[AnyStage] = []
         self._closing = threading.Lock()
@@ -93,8 +94,9 @@ class Slot:
             if host:
                 self._set_up_host()
             with given_gpus(self._gpus):
-                for number in range(len(self._stages)):
+                for number in range(len(self.stages)):
                     self._set_up(number)
+            self._calls = Calls(self.stages, self.operator_spec.ignore_failures, self.run if self._restarts else None)
         except DcurateError as error:
             for failure in self.close():
                 error.add_note(failure)
@@ -109,7 +111,7 @@ class Slot:
         calls = calls or self._calls
         try:
             with given_gpus(self._gpus):
-                return run_operator(self.operator_spec, self._stages, inputs, calls, self._sampler)
+                return run_operator(self.operator_spec, inputs, calls, self._sampler)
         except Exception as error:  # raises again, or ends the process: what a batch on a GPU raises between calls
             calls.end_if_poisoned(f"operator {self.operator_spec.operator!r}", CallError(error))
             raise
@@ -142,7 +144,7 @@ class Slot:
         """Set up a stage, with retries on fresh copies."""
         tries, waits = 1, iter((0.0, *gpu_memory.WAITS_S))
         while True:
-            stage = self._stages[number]
+            stage = self.stages[number]
             self._opened.append(stage)
             failure = _call_hook(stage, "setup", self._metadata)
             if failure is None:
@@ -159,15 +161,16 @@ class Slot:
                 failure.detach()
                 free_gpu_memory()
                 time.sleep(wait)
-            self._stages[number] = _loaded(self._payload).stages[number]
+            self.stages[number] = _loaded(self._payload).stages[number]
             tries += 1
 
     def _end_if_poisoned(self, stage: AnyStage, failure: CallError) -> None:
         """End this process, a few times at most, if its GPU is unusable: another slot of it may have caused that."""
-        if not failure.poisons or self._calls.run is None:
+        if not failure.poisons or not self._restarts:
             return
         if count_setup_end(self.run, file_safe(self.operator_spec.operator)) < MAX_SETUP_ENDS:
-            self._calls.end_if_poisoned(f"stage {stage.name!r}: setup() failed", failure)
+            sentence = f"stage {stage.name!r}: setup() failed: {failure.message}".replace("\n", " ")
+            end_process(self.run, sentence, failure.trace, POISONED_EXIT)
 
 
 class SlotPool:

@@ -52,7 +52,7 @@ class Kept:
 def run(
     *stages: ProcessingStage[Any, Any], inputs: Sequence[Batch], sink: Any = None, ignore: bool = True
 ) -> TaskResult:
-    return run_operator(OperatorSpec("test", stages, sink, ignore_failures=ignore), stages, inputs)
+    return run_operator(OperatorSpec("test", stages, sink, ignore_failures=ignore), inputs)
 
 
 def made(result: TaskResult) -> list[list[tuple[str, list[str]]]]:

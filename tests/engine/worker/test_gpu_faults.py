@@ -80,13 +80,13 @@ def test_without_a_nanny_a_sticky_error_ends_the_run_with_one_sentence_and_blame
     stage = Raises(POISON[0])
     sentence = r"stage 'raises' failed on batch 'a.jsonl': CudaAPIError: \[700\].*cannot use its GPU.*resume=True"
     with pytest.raises(RunError, match=sentence):
-        run_operator(OperatorSpec("test", (stage,), ignore_failures=ignore), (stage,), [batch("a", "b", "c")])
+        run_operator(OperatorSpec("test", (stage,), ignore_failures=ignore), [batch("a", "b", "c")])
 
 
 def test_a_sticky_error_is_not_tried_again(tmp_path: Path) -> None:
     stage = Raises(POISON[0], folder=str(tmp_path)).with_(num_run_attempts=3)
     with pytest.raises(RunError):
-        run_operator(OperatorSpec("test", (stage,)), (stage,), [batch("a")])
+        run_operator(OperatorSpec("test", (stage,)), [batch("a")])
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -122,7 +122,7 @@ def test_every_row_comes_out_in_order_however_little_memory_the_gpu_has(
 ) -> None:
     inputs = [batch(*(f"{row}!{number}" for row in range(size)), split=str(size)) for size in sizes]
     stage = NeedsGpuMemory(room).with_(batch_size=batch_size)
-    result = run_operator(OperatorSpec("test", (stage,), ignore_failures=ignore), (stage,), inputs)
+    result = run_operator(OperatorSpec("test", (stage,), ignore_failures=ignore), inputs)
     assert [[text for one in each for text in texts_of(one)] for each in result.outputs] == list(map(texts_of, inputs))  # type: ignore[arg-type]
     assert all(
         stats[0].faulty == {} and stats[0].rows_out == size for stats, size in zip(result.stats, sizes, strict=True)
@@ -138,7 +138,7 @@ def test_a_row_that_is_too_much_for_the_gpu_ends_the_run_for_want_of_memory_afte
     stage = Raises(OUT_OF_MEMORY[0])
     sentence = r"stage 'raises' failed on batch 'a.jsonl' of 1 rows: the memory of the GPU does not suffice"
     with pytest.raises(ResourceError, match=sentence):
-        run_operator(OperatorSpec("test", (stage,), ignore_failures=True), (stage,), [batch("a", "b", "c")])
+        run_operator(OperatorSpec("test", (stage,), ignore_failures=True), [batch("a", "b", "c")])
     assert waited == [0.0, *WAITS_S]
 
 

@@ -30,7 +30,7 @@ def batch(*texts: str, split: str = "a.jsonl") -> DocumentBatch:
 def run(
     *stages: ProcessingStage[Any, Any], inputs: list[DocumentBatch], sink: RejectionSink | None = None
 ) -> TaskResult:
-    return run_operator(OperatorSpec("test", stages, sink), stages, inputs)
+    return run_operator(OperatorSpec("test", stages, sink), inputs)
 
 
 def texts(result: TaskResult) -> list[list[list[str]]]:

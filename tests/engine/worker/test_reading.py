@@ -84,7 +84,7 @@ def read(reader: FileReader, quarantine: Path | None = None, split: FileGroup | 
     """What comes of the one split of a reader, read in this process, where failures are ignored."""
     sink = DirectoryRejections(None, str(quarantine)) if quarantine else None
     spec = OperatorSpec("read", (reader,), sink, ignore_failures=True)
-    return run_operator(spec, spec.stages, [split or only(reader)])
+    return run_operator(spec, [split or only(reader)])
 
 
 def rows_of(result: TaskResult) -> list[dict[str, Any]]:
@@ -274,7 +274,7 @@ def test_of_datasets_that_are_blended_exactly_the_rows_at_fault_are_lost(tmp_pat
     readers = Readers([DeadlyJsonl(str(tmp_path / "one")), DeadlyJsonl(str(tmp_path / "two"))])
     for split in readers.splits():
         spec = OperatorSpec("read", (readers,), DirectoryRejections(None, str(tmp_path / "q")), ignore_failures=True)
-        assert ids(run_operator(spec, spec.stages, [split])) == [0, 1, 2, 3, 5, 6, 7, 8]
+        assert ids(run_operator(spec, [split])) == [0, 1, 2, 3, 5, 6, 7, 8]
     assert [(row["file"], row["line"]) for row in quarantined(tmp_path / "q")] == [("a.jsonl", 5)] * 2
 
 
@@ -314,7 +314,7 @@ class Pages(SourceStage[Page, DocumentBatch]):
 
 def test_a_split_of_an_own_source_that_cannot_be_read_is_not_finished(tmp_path: Path) -> None:
     spec = OperatorSpec("read", (Pages(),), DirectoryRejections(None, str(tmp_path)), ignore_failures=True)
-    result = run_operator(spec, spec.stages, list(Pages().splits()))
+    result = run_operator(spec, list(Pages().splits()))
     assert [[batch.num_items for batch in batches] for batches in result.outputs] == [[3], []]
     assert result.unread == ["", "ValueError"]
     (kept,) = quarantined(tmp_path)

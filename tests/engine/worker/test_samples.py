@@ -25,7 +25,7 @@ def batch(*texts: str, split: str = "a.jsonl") -> DocumentBatch:
 
 
 def stats_of(stage, *batches, examples: bool = True) -> list[list[StageStats]]:
-    return run_operator(OperatorSpec("test", (stage,), examples=examples), (stage,), batches).stats
+    return run_operator(OperatorSpec("test", (stage,), examples=examples), batches).stats
 
 
 def test_scores_of_a_filter_are_counted_for_the_report() -> None:
@@ -110,9 +110,7 @@ def test_a_slot_shows_a_few_rows_of_each_reason_and_then_no_more() -> None:
     stage = ScoreFilter(WordCountFilter(min_words=2))
     shown = ScoreSampler()
     outcomes = [
-        run_operator(
-            OperatorSpec("test", (stage,)), (stage,), [batch("a", "b", "c", split=f"{n}.jsonl")], sampler=shown
-        )
+        run_operator(OperatorSpec("test", (stage,)), [batch("a", "b", "c", split=f"{n}.jsonl")], sampler=shown)
         for n in range(3)
     ]
     taken = [one for result in outcomes for one in result.stats[0][0].examples.get("word_count", [])]

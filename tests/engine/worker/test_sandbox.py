@@ -54,7 +54,7 @@ def quarantined(folder: Path) -> list[dict[str, str]]:
 def test_a_call_that_does_no_harm_is_as_in_any_process() -> None:
     stages = (Poisoned("list"), Append("."))
     inputs = [batch("a", "b"), batch("c", split="b.jsonl")]
-    expected = run_operator(OperatorSpec("test", stages), stages, inputs)
+    expected = run_operator(OperatorSpec("test", stages), inputs)
     result = sandboxed(*stages, inputs=inputs)
     assert made(result) == made(expected)
     assert result.sizes == expected.sizes
@@ -95,7 +95,7 @@ def test_the_outcome_is_that_of_the_batches_without_the_rows_that_kill(
     ]
     stages = (Poisoned(form).with_(batch_size=batch_size), Append("."))
     result = sandboxed(*stages, inputs=inputs)
-    expected = run_operator(OperatorSpec("test", stages), stages, without)
+    expected = run_operator(OperatorSpec("test", stages), without)
     assert made(result) == made(expected)
     killed = [sum("exit" in text for text in texts) for texts in named]
     assert [each[0].faulty for each in result.stats] == [{"died: exit 3": n} if n else {} for n in killed]
