@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -114,8 +114,6 @@ class SoundEvents(ProcessingStage[DocumentBatch, DocumentBatch]):
     group_by: Literal["noisy_or", "max", "mean"] = "noisy_or"
     events_field: str = "events"
     name: str = "sound_events"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.rules, EventRules):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -79,8 +78,6 @@ class SelectTranscript(ProcessingStage[DocumentBatch, DocumentBatch]):
     max_cells: int = 100_000_000
     prefix: str = ""
     name: str = "select_transcript"
-
-    uses_only_named_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_agreement_ratio <= 1:

@@ -97,10 +97,9 @@ class LhotseCutWriter(JsonlWriter):
             raise PipelineError(f"{self.name}: fields={self.fields!r} cannot be set, as a cut is written whole")
         super().__post_init__()
 
-    @property
-    def uses_only_named_columns(self) -> bool:  # type: ignore[override]
-        """Whether it looks at no other columns than those that it names: other columns are written, too."""
-        return True
+    def columns_read(self) -> list[str]:
+        """Those that a cut is made of; others are written as rows have them in their lines."""
+        return [*self.inputs()[1], *self.optional_inputs()]
 
     def optional_inputs(self) -> list[str]:
         return [*self.media, *_CUT, self.text_field, self.language_field, self.speaker_field]

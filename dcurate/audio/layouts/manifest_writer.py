@@ -40,6 +40,10 @@ class ManifestWriter(JsonlWriter):
     def optional_inputs(self) -> list[str]:
         return [*_MEDIA, *self.about]
 
+    def columns_read(self) -> list[str] | None:
+        """Those that name the recording; others are written as rows have them in their lines."""
+        return [*self.inputs()[1], *self.optional_inputs()] if self.fields is None else None
+
     def process(self, task: DocumentBatch) -> FileGroup:
         """Write the rows; those that name no recording are left out, and go to quarantine.
 
