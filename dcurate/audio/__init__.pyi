@@ -14,6 +14,8 @@ from .layouts.nemo_writer import NemoTarWriter as NemoTarWriter
 from .modifiers import AbbreviationJoiner as AbbreviationJoiner
 from .modifiers import RegexSubstituter as RegexSubstituter
 from .selection import SelectTranscript as SelectTranscript
+from .layouts.shar import LhotseSharReader as LhotseSharReader
+from .layouts.shar import LhotseSharWriter as LhotseSharWriter
 from .stage import SoundStage as SoundStage
 from .transcripts import ErrorRates as ErrorRates
 

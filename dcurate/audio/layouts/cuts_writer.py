@@ -143,7 +143,7 @@ class LhotseCutWriter(JsonlWriter):
         for row in good:
             header = headers.get(row)
             cut = self._cut(before[row], refs[row], header if isinstance(header, AudioHeader) else None, added[row])
-            if not _is_cut(before[row]):
+            if not is_cut(before[row]):
                 before[row], lines[row] = cut, _compact(cut) + b"\n"
             after.append(cut)
         return _changed([lines[row] for row in good], [before[row] for row in good], after), faults
@@ -151,8 +151,8 @@ class LhotseCutWriter(JsonlWriter):
     def _needs_recording(self, cut: Cut, ref: Ref | None) -> bool:
         """Whether a row is no cut yet, or no longer of the recording that it has."""
         if ref is None:
-            return not _is_cut(cut)
-        return not _is_cut(cut) or not _is_of(cut, ref)
+            return not is_cut(cut)
+        return not is_cut(cut) or not _is_of(cut, ref)
 
     def _added(self, rows: pa.Table) -> list[Cut]:
         """What stages added to each row."""
@@ -165,7 +165,7 @@ class LhotseCutWriter(JsonlWriter):
         return rows.select(names).to_pylist() if names else [{}] * rows.num_rows
 
     def _cut(self, cut: Cut, ref: Ref | None, header: AudioHeader | None, added: Cut) -> Cut:
-        if header is not None and not _is_cut(cut):
+        if header is not None and not is_cut(cut):
             return self._made(cut, ref or Ref(""), header, added)
         if added:
             cut = {**cut, "custom": {**(cut.get("custom") or {}), **added}}
@@ -244,7 +244,8 @@ def _changed(lines: Sequence[bytes], before: Sequence[Cut], after: Sequence[Cut]
     )
 
 
-def _is_cut(cut: Cut) -> bool:
+def is_cut(cut: Cut) -> bool:
+    """Whether a row is a cut of Lhotse already."""
     return isinstance(cut.get("type"), str) and cut["type"].endswith("Cut")
 
 
