@@ -94,6 +94,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "Decontaminate": [lambda: dcurate.Decontaminate(dcurate.dedup.Benchmark("a"), action="flag")],
     "DistributedDataClassifier": [lambda: dcurate.models.DistributedDataClassifier(model="m")],
     "DocumentSplitter": [lambda: DocumentSplitter("x")],
+    "DropRepetitiveSnippets": [lambda: dcurate.audio.DropRepetitiveSnippets("tokenizer.json")],
     "EmbeddingModel": [lambda: dcurate.models.EmbeddingModel("m")],
     "FastTextClassifier": [],  # it opens its model
     "Filter": [],

@@ -13,10 +13,19 @@ from .layouts.nemo_writer import NemoManifestWriter as NemoManifestWriter
 from .layouts.nemo_writer import NemoTarWriter as NemoTarWriter
 from .modifiers import AbbreviationJoiner as AbbreviationJoiner
 from .modifiers import RegexSubstituter as RegexSubstituter
+from .segments import DropOverlappingSegments as DropOverlappingSegments
+from .segments import SegmentRows as SegmentRows
+from .segments import WordsToSegments as WordsToSegments
 from .selection import SelectTranscript as SelectTranscript
 from .layouts.shar import LhotseSharReader as LhotseSharReader
 from .layouts.shar import LhotseSharWriter as LhotseSharWriter
+from .snippets import DropRepetitiveSnippets as DropRepetitiveSnippets
+from .snippets import PlanSnippets as PlanSnippets
+from .splits import JoinSplits as JoinSplits
+from .splits import SplitAtPauses as SplitAtPauses
 from .stage import SoundStage as SoundStage
 from .transcripts import ErrorRates as ErrorRates
+from .windows import SelectWindows as SelectWindows
+from .windows import SpeechWindows as SpeechWindows
 
 __all__: list[str]

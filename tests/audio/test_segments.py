@@ -1,0 +1,270 @@
+"""What is made of segments is what NeMo Curator makes of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+
+from dcurate import DataError, DocumentBatch, PipelineError
+from dcurate.audio import (
+    DropOverlappingSegments,
+    DropRepetitiveSnippets,
+    JoinSplits,
+    PlanSnippets,
+    SegmentRows,
+    SelectWindows,
+    SpeechWindows,
+    SplitAtPauses,
+    WordsToSegments,
+)
+from dcurate.audio import segments as segments_module
+from dcurate.audio.segments import overlapping
+from dcurate.media.refs import Ref, ref_array
+from dcurate.testing import check_stage
+
+_FILE = Path(__file__).parent / "nemo" / "segments.jsonl"
+#: Segments, drawn at random, and what the stages of NeMo Curator 1.4.0 make of them.
+CASES = [json.loads(line) for line in _FILE.read_text("utf-8").splitlines()]
+
+WORD = pa.struct([("word", pa.string()), ("start", pa.float64()), ("end", pa.float64())])
+SEGMENT = pa.struct(
+    [
+        ("start", pa.float64()),
+        ("end", pa.float64()),
+        ("speaker", pa.string()),
+        ("text", pa.string()),
+        ("words", pa.list_(WORD)),
+        ("metrics", pa.struct([("bandwidth", pa.int64())])),
+    ]
+)
+TURN = pa.struct([("start", pa.float64()), ("end", pa.float64()), ("speaker", pa.string())])
+
+
+def batch(rows: list[Any], kind: pa.DataType = SEGMENT, **columns: Any) -> DocumentBatch:
+    return DocumentBatch(data=pa.table({"segments": pa.array(rows, pa.list_(kind)), **columns}))
+
+
+def row_of(stage: Any, task: DocumentBatch) -> dict[str, Any]:
+    (row,) = stage.process(task).to_arrow().to_pylist()
+    return dict(row)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_windows_are_those_of_nemo(case: dict[str, Any]) -> None:
+    settings = case["windows"]["settings"]
+    stage = SpeechWindows(
+        target_duration_s=settings["target_window_duration"],
+        tolerance_ratio=settings["tolerance"],
+        min_speakers=settings["min_speakers"],
+        max_speakers=settings["max_speakers"],
+        truncate=settings["truncation"],
+    )
+    row = row_of(stage, batch([case["segments"]], audio_sample_rate=[case["rate"]]))
+    assert row["windows"] == case["windows"]["windows"]
+    assert {name: row["window_losses"][name] for name in case["windows"]["losses"]} == case["windows"]["losses"]
+    assert row["truncations"] == case["windows"]["cuts"]
+    if row["windows"]:
+        select = SelectWindows(
+            min_overlap_ratio=case["selected"]["percent"] / 100, target_duration_s=settings["target_window_duration"]
+        )
+        selected = row_of(select, DocumentBatch(data=pa.table({"windows": [row["windows"]]})))
+        assert selected["selected_windows"] == case["selected"]["windows"]
+
+
+def test_the_cases_have_all_that_can_happen() -> None:
+    assert sum(bool(case["windows"]["cuts"]) for case in CASES) > 3
+    assert sum(len(case["selected"]["windows"]) < len(case["windows"]["windows"]) for case in CASES) > 3
+    assert all(any(case["windows"]["losses"][name] for case in CASES) for name in CASES[0]["windows"]["losses"])
+    assert all(any(case["snippets"]["losses"][name] for case in CASES) for name in ("too_long", "too_short"))
+    assert sum(len(case["splits"]["offsets"]) > 1 for case in CASES) > 3
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_segments_and_snippets_are_those_of_nemo(case: dict[str, Any]) -> None:
+    stage = DropOverlappingSegments(min_overlap_s=case["separate"]["min_overlap_s"])
+    row = row_of(stage, batch([case["segments"]]))
+    assert row["separate_segments"] == case["separate"]["segments"]
+    settings = case["snippets"]["settings"]
+    plan = PlanSnippets(
+        "separate",
+        max_duration_s=settings["max_duration_sec"],
+        min_duration_s=settings["min_duration_sec"],
+        max_gap_s=settings["max_segment_gap_in_snippet"],
+    )
+    kept = pa.array([row["separate_segments"]], pa.list_(SEGMENT))
+    planned = row_of(plan, DocumentBatch(data=pa.table({"separate": kept})))
+    assert planned["snippets"] == case["snippets"]["snippets"]
+    assert planned["snippet_losses"] == case["snippets"]["losses"]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case["segments"] and case["spoken"]["words"]])
+def test_words_go_to_the_segments_of_nemo(case: dict[str, Any]) -> None:
+    turns = [{name: segment[name] for name in ("start", "end", "speaker")} for segment in case["segments"]]
+    words = pa.array([case["spoken"]["words"]], pa.list_(WORD))
+    assert row_of(WordsToSegments(), batch([turns], TURN, words=words))["spoken_segments"] == case["spoken"]["segments"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_splits_are_those_of_nemo(case: dict[str, Any]) -> None:
+    given = case["splits"]
+    stage = SplitAtPauses(max_duration_s=given["max_duration_s"], min_duration_s=given["min_duration_s"])
+    splits = row_of(stage, batch([case["segments"]], duration=[given["duration"]]))["splits"]
+    assert [split["start"] for split in splits] == given["offsets"]
+    lengths = [split["end"] - split["start"] for split in splits]
+    assert lengths == pytest.approx(given["durations"], abs=1e-4)
+
+
+def test_parts_are_joined_with_the_times_of_the_recording() -> None:
+    """`JoinSplitAudioMetadataStage` of NeMo Curator 1.4.0 gives these texts and times."""
+    part = pa.struct([("start", pa.float64()), ("end", pa.float64()), ("text", pa.string()), ("words", pa.list_(WORD))])
+    parts = [
+        {"start": 0.0, "end": 7.0, "text": "a b", "words": [{"word": "a", "start": 0.1234, "end": 0.2}]},
+        {"start": 7.0, "end": 8.0, "text": "", "words": None},
+        {"start": 8.0005, "end": 9.0, "text": "c", "words": [{"word": "c", "start": 0.0, "end": 0.5}]},
+    ]
+    rows = DocumentBatch(data=pa.table({"splits": pa.array([parts, [], None], pa.list_(part))}))
+    joined = JoinSplits().process(rows).to_arrow().to_pylist()
+    assert [row["text"] for row in joined] == ["a b c", "", None]
+    times = [(word["start"], word["end"]) for word in joined[0]["words"]]
+    assert times == [(0.123, 0.2), (8.001, 8.501)]
+    assert joined[1]["words"] is None
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)).map(lambda span: (span[0], sum(span))), max_size=12)
+
+
+@given(SPANS, st.sampled_from([0.5, 1, 2]))
+def test_overlaps_are_those_of_all_pairs(spans: list[tuple[int, int]], min_overlap_s: float) -> None:
+    """With spans that last, as `find_overlapping_indices` compares only those that share time."""
+    spans = sorted(span for span in spans if span[1] > span[0])
+    pairs = {
+        number
+        for number, (start, end) in enumerate(spans)
+        for other, (other_start, other_end) in enumerate(spans)
+        if number != other and (shared := min(end, other_end) - max(start, other_start)) > 0
+        if shared >= min_overlap_s or shared == min(end - start, other_end - other_start)
+    }
+    assert overlapping(spans, min_overlap_s) == pairs
+
+
+def test_views_are_of_the_segments_and_nothing_gets_lost() -> None:
+    refs = [Ref("a.wav", start_s=10.0, stop_s=12.0), Ref("b.wav"), Ref("c.wav"), None]
+    turn = [{"start": 0.5, "end": 1.0, "speaker": "x"}, {"start": 1.5, "end": 9.0, "speaker": None}]
+    rows = batch([turn, [], None, turn[:1]], TURN, media_ref=ref_array(refs), id=["a", "b", "c", "d"])
+    found = SegmentRows().process(rows)
+    views = [
+        row["media_ref"] and (row["media_ref"]["start_s"], row["media_ref"]["stop_s"])
+        for row in found.to_arrow().to_pylist()
+    ]
+    assert views == [(10.5, 11.0), (11.5, 12.0), None]
+    assert found.to_arrow()["segment"].to_pylist() == [*turn, turn[0]]
+    assert found.to_arrow()["segment_number"].to_pylist() == [0, 1, 0]
+    assert [(rejection.reason, rejection.rows, rejection.fault) for rejection in found.rejections] == [
+        ("no segments", 2, False)
+    ]
+
+
+STAGES = [
+    DropOverlappingSegments(),
+    WordsToSegments(),
+    SpeechWindows(sample_rate_field=None),
+    PlanSnippets("segments"),
+    SplitAtPauses(),
+    SegmentRows(),
+]
+
+
+def of_three(bad: Any) -> DocumentBatch:
+    segments = [CASES[3]["segments"], bad, None]
+    words = pa.array([[], [], None], pa.list_(WORD))
+    refs = ref_array([Ref("a.wav"), Ref("b.wav"), Ref("c.wav")])
+    return batch(segments, words=words, duration=[200.0] * 3, media_ref=refs, id=[0, 1, 2])
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+@pytest.mark.parametrize("times", [(None, 1.0), (0.0, None), (float("nan"), 1.0), (2.0, 1.0), (0.0, float("inf"))])
+def test_segments_without_times_are_a_fault_of_their_row(stage: Any, times: tuple[Any, Any]) -> None:
+    found = stage.process(of_three([{"start": times[0], "end": times[1]}]))
+    faults = [(rejection.reason, rejection.rows) for rejection in found.rejections if rejection.fault]
+    assert faults == [("bad segments", 1)]
+    assert {0} <= set(found.to_arrow()["id"].to_pylist()) <= {0, 2}
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+def test_the_stages_keep_the_laws(stage: Any) -> None:
+    check_stage(stage, of_three([]))
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+@pytest.mark.parametrize("column", [["a"], [[1.0]], [[{"start": "a", "end": "b"}]]])
+def test_other_columns_are_refused(stage: Any, column: list[Any]) -> None:
+    columns = {"segments": column, "words": column, "duration": [1.0], "media_ref": ref_array([Ref("a.wav")])}
+    with pytest.raises(DataError, match="not lists of structures with start and end"):
+        stage.process(DocumentBatch(data=pa.table(columns)))
+
+
+@pytest.mark.parametrize("stage", [DropOverlappingSegments(), SpeechWindows(sample_rate_field=None)])
+def test_segments_without_end_are_a_fault(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments_module, "MAX_STEPS", 1000)
+    monkeypatch.setattr("dcurate.audio.windows.MAX_STEPS", 1000)
+    segment = {"start": 0.0, "end": 1.0, "speaker": "a", "text": "a", "metrics": {"bandwidth": 9000}}
+    found = stage.process(batch([[segment] * 100, [segment] * 3]))
+    assert [(rejection.reason, rejection.rows) for rejection in found.rejections] == [("too many segments", 1)]
+
+
+def test_overlapping_windows_without_end_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcurate.audio.windows.MAX_STEPS", 1000)
+    windows = [{"segments": [{"start": number / 1000, "end": 1 + number / 1000}]} for number in range(100)]
+    bad = [{"segments": [{"start": None, "end": 1.0}]}]
+    rows = DocumentBatch(data=pa.table({"windows": [windows, [*windows[:2], {"segments": []}], bad]}))
+    found = SelectWindows(min_overlap_ratio=1.0, target_duration_s=1.0).process(rows)
+    assert [len(windows) for windows in found.to_arrow()["selected_windows"].to_pylist()] == [2]
+    assert [rejection.reason for rejection in found.rejections] == ["too many segments", "bad segments"]
+
+
+def test_snippets_that_repeat_themselves_go(tmp_path: Path) -> None:
+    tokenizer = Tokenizer(WordLevel({word: number for number, word in enumerate("abcdefgh")}, unk_token="a"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    texts = ["b c b c b c", "b c b c", "b", ""]
+    snippets = [{"start": 0.0, "end": 1.0, "segments": [{"start": 0.0, "end": 1.0, "text": t}]} for t in texts]
+    stage = DropRepetitiveSnippets(str(tmp_path / "tokenizer.json"), ngram_size=2, max_repeats=2)
+    rows = DocumentBatch(data=pa.table({"snippets": [snippets, []]}))
+    fresh = stage.process(rows).to_arrow()["fresh_snippets"].to_pylist()
+    assert [[snippet["segments"][0]["text"] for snippet in row] for row in fresh] == [texts[1:], []]
+    check_stage(stage, rows)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SpeechWindows(target_duration_s=0), "above 0"),
+        (lambda: SpeechWindows(min_speakers=6), "exceeds max_speakers"),
+        (lambda: SpeechWindows(drop_fields=["start"]), "must keep start and end"),
+        (lambda: SelectWindows(min_overlap_ratio=20), "from 0 to 1"),
+        (lambda: PlanSnippets(min_duration_s=700), "from 0 to max_duration_s"),
+        (lambda: PlanSnippets(max_gap_s=-1), "at least 0"),
+        (lambda: SplitAtPauses(sample_rate=0), "above 0"),
+        (lambda: SplitAtPauses(min_duration_s=-1), "from 0 to max_duration_s"),
+        (lambda: DropRepetitiveSnippets("whisper"), "must be a tokenizer.json"),
+        (lambda: DropRepetitiveSnippets("tokenizer.json", ngram_size=0), "at least 1"),
+    ],
+)
+def test_wrong_settings_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        make()
+
+
+def test_a_recording_of_no_length_is_a_fault() -> None:
+    found = SplitAtPauses().process(batch([[], [], []], duration=[None, 0.0, 5.0]))
+    assert found.to_arrow()["splits"].to_pylist() == [[{"start": 0.0, "end": 5.0}]]
+    assert [(rejection.reason, rejection.rows) for rejection in found.rejections] == [("no duration", 2)]
