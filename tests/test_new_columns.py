@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import dcurate
+import dcurate.audio
 import dcurate.dedup
 import dcurate.documents
 import dcurate.images

@@ -11,14 +11,14 @@ from .layouts.cuts_writer import LhotseCutWriter as LhotseCutWriter
 from .layouts.nemo import NemoManifestReader as NemoManifestReader
 from .layouts.nemo_writer import NemoManifestWriter as NemoManifestWriter
 from .layouts.nemo_writer import NemoTarWriter as NemoTarWriter
+from .layouts.shar import LhotseSharReader as LhotseSharReader
+from .layouts.shar import LhotseSharWriter as LhotseSharWriter
 from .modifiers import AbbreviationJoiner as AbbreviationJoiner
 from .modifiers import RegexSubstituter as RegexSubstituter
 from .segments import DropOverlappingSegments as DropOverlappingSegments
 from .segments import SegmentRows as SegmentRows
 from .segments import WordsToSegments as WordsToSegments
 from .selection import SelectTranscript as SelectTranscript
-from .layouts.shar import LhotseSharReader as LhotseSharReader
-from .layouts.shar import LhotseSharWriter as LhotseSharWriter
 from .snippets import DropRepetitiveSnippets as DropRepetitiveSnippets
 from .snippets import PlanSnippets as PlanSnippets
 from .splits import JoinSplits as JoinSplits
