@@ -301,7 +301,13 @@ def _type_of(values: Sequence[Any]) -> pa.DataType | None:
     flat = column.type.value_type if pa.types.is_list(column.type) else column.type
     if pa.types.is_nested(flat):  # objects: each would get the keys of the others
         return None
+    if not pa.types.is_boolean(flat) and any(_holds_bool(value) for value in values):  # pyarrow makes 0.0 of false
+        return None
     return column.type if column.to_pylist() == list(values) else None
+
+
+def _holds_bool(value: Any) -> bool:
+    return any(map(_holds_bool, value)) if isinstance(value, list) else isinstance(value, bool)
 
 
 def _json_value(value: Any) -> str:
