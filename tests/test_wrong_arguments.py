@@ -47,6 +47,8 @@ TAKES = {
     "ImageDecontaminate": {"a dict"},
     "ImageNearDuplicates": {"a number"},
     "Shuffle": {"a number"},
+    "FindSpeech": {"a number"},
+    "Dnsmos": {"a number"},
 }
 
 

@@ -1,4 +1,4 @@
-"""Audio: headers of recordings, and error rates of transcripts."""
+"""Audio: headers of recordings, speech in them and how good it sounds, and error rates of transcripts."""
 
 from dcurate.core.public import attach
 

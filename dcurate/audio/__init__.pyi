@@ -23,6 +23,11 @@ from .snippets import DropRepetitiveSnippets as DropRepetitiveSnippets
 from .snippets import PlanSnippets as PlanSnippets
 from .splits import JoinSplits as JoinSplits
 from .splits import SplitAtPauses as SplitAtPauses
+from .dnsmos import Dnsmos as Dnsmos
+from .hallucinations import Hallucinations as Hallucinations
+from .info import AudioInfo as AudioInfo
+from .speech import FindSpeech as FindSpeech
+from .split import SplitSegments as SplitSegments
 from .stage import SoundStage as SoundStage
 from .transcripts import ErrorRates as ErrorRates
 from .windows import SelectWindows as SelectWindows

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.extras import missing_dependency
 from dcurate.errors import PipelineError
+from dcurate.media import onnx
 
 Floats = npt.NDArray[np.float32]
 
@@ -21,16 +20,7 @@ def session(path: Path, threads: int = 1) -> Any:
     Raises:
         ResourceError: ONNX Runtime is not installed.
     """
-    try:
-        onnxruntime: Any = importlib.import_module("onnxruntime")
-    except ImportError as error:
-        raise missing_dependency("models in ONNX format", str(error), "images") from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = False
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return onnx.session(path, "models in ONNX format", "images", threads=threads)
 
 
 def run(model: Any, batch: Floats) -> Floats:
