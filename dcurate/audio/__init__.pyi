@@ -8,6 +8,8 @@ from .hallucinations import Hallucinations as Hallucinations
 from .info import AudioInfo as AudioInfo
 from .layouts.cuts import LhotseCutReader as LhotseCutReader
 from .layouts.cuts_writer import LhotseCutWriter as LhotseCutWriter
+from .layouts.folder import AudioFolderReader as AudioFolderReader
+from .layouts.folder import AudioFolderWriter as AudioFolderWriter
 from .layouts.nemo import NemoManifestReader as NemoManifestReader
 from .layouts.nemo_writer import NemoManifestWriter as NemoManifestWriter
 from .layouts.nemo_writer import NemoTarWriter as NemoTarWriter
