@@ -30,6 +30,8 @@ from .hallucinations import Hallucinations as Hallucinations
 from .info import AudioInfo as AudioInfo
 from .speech import FindSpeech as FindSpeech
 from .split import SplitSegments as SplitSegments
+from .layouts.side_texts import ParseSegments as ParseSegments
+from .layouts.side_texts import SideTexts as SideTexts
 from .stage import SoundStage as SoundStage
 from .transcripts import ErrorRates as ErrorRates
 from .windows import SelectWindows as SelectWindows
