@@ -15,6 +15,11 @@ from typing import Any
 from benchmarks.measure import machine, save, versions
 
 PARTS = ("near", "wer")
+PARTS = ("signals", "wer")
+LIBRARIES = (
+    *("soundfile", "librosa", "pyloudnorm", "scipy", "jiwer", "rapidfuzz"),
+    *("numba", "numpy", "pyarrow"),
+)
 
 
 def main() -> None:
@@ -30,6 +35,7 @@ def main() -> None:
     figures: dict[str, Any] = {
         "machine": machine(),
         "versions": versions("dcurate", "jiwer", "rapidfuzz", "soundfile", "soxr", "numba", "numpy", "pyarrow"),
+        "versions": versions("dcurate", *LIBRARIES),
         "seconds": {},
     }
     for part in wanted:

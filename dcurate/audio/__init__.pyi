@@ -32,6 +32,7 @@ from .speech import FindSpeech as FindSpeech
 from .split import SplitSegments as SplitSegments
 from .layouts.side_texts import ParseSegments as ParseSegments
 from .layouts.side_texts import SideTexts as SideTexts
+from .signals import AudioSignals as AudioSignals
 from .stage import SoundStage as SoundStage
 from .transcripts import ErrorRates as ErrorRates
 from .windows import SelectWindows as SelectWindows
