@@ -14,8 +14,7 @@ from typing import Any
 
 from benchmarks.measure import machine, save, versions
 
-PARTS = ("near", "wer")
-PARTS = ("signals", "wer")
+PARTS = ("near", "signals", "wer")
 LIBRARIES = (
     *("soundfile", "librosa", "pyloudnorm", "scipy", "jiwer", "rapidfuzz"),
     *("numba", "numpy", "pyarrow"),
@@ -34,7 +33,6 @@ def main() -> None:
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     figures: dict[str, Any] = {
         "machine": machine(),
-        "versions": versions("dcurate", "jiwer", "rapidfuzz", "soundfile", "soxr", "numba", "numpy", "pyarrow"),
         "versions": versions("dcurate", *LIBRARIES),
         "seconds": {},
     }

@@ -1,5 +1,6 @@
 """Public names of `dcurate.audio` and the modules that define them; `__init__.py` reads this file."""
 
+from .dnsmos import Dnsmos as Dnsmos
 from .duplicates.exact import AudioExactDuplicates as AudioExactDuplicates
 from .duplicates.near import AudioNearDuplicates as AudioNearDuplicates
 from .events import EventRules as EventRules
@@ -15,24 +16,21 @@ from .layouts.nemo_writer import NemoManifestWriter as NemoManifestWriter
 from .layouts.nemo_writer import NemoTarWriter as NemoTarWriter
 from .layouts.shar import LhotseSharReader as LhotseSharReader
 from .layouts.shar import LhotseSharWriter as LhotseSharWriter
+from .layouts.side_texts import ParseSegments as ParseSegments
+from .layouts.side_texts import SideTexts as SideTexts
 from .modifiers import AbbreviationJoiner as AbbreviationJoiner
 from .modifiers import RegexSubstituter as RegexSubstituter
 from .segments import DropOverlappingSegments as DropOverlappingSegments
 from .segments import SegmentRows as SegmentRows
 from .segments import WordsToSegments as WordsToSegments
 from .selection import SelectTranscript as SelectTranscript
+from .signals import AudioSignals as AudioSignals
 from .snippets import DropRepetitiveSnippets as DropRepetitiveSnippets
 from .snippets import PlanSnippets as PlanSnippets
-from .splits import JoinSplits as JoinSplits
-from .splits import SplitAtPauses as SplitAtPauses
-from .dnsmos import Dnsmos as Dnsmos
-from .hallucinations import Hallucinations as Hallucinations
-from .info import AudioInfo as AudioInfo
 from .speech import FindSpeech as FindSpeech
 from .split import SplitSegments as SplitSegments
-from .layouts.side_texts import ParseSegments as ParseSegments
-from .layouts.side_texts import SideTexts as SideTexts
-from .signals import AudioSignals as AudioSignals
+from .splits import JoinSplits as JoinSplits
+from .splits import SplitAtPauses as SplitAtPauses
 from .stage import SoundStage as SoundStage
 from .transcripts import ErrorRates as ErrorRates
 from .windows import SelectWindows as SelectWindows

@@ -55,7 +55,7 @@ def test_windows_begin_at_each_step_while_they_are_whole(step: int) -> None:
         model = Recorder()
         listener = MosListener(model, model, ((1.0,),) * 3, Mono(RATE, RATE), step)
         for start in range(0, len(samples), chunk):
-            listener.hear(samples[start : start + chunk, None])
+            listener.hear(samples[start : start + chunk, None].astype(np.float32))
         listener.values(False)
         return [round(window[0, 0] * 2**21) for window in model.calls if window.shape[1] == 144_160]
 
@@ -100,7 +100,7 @@ def test_mel_powers_and_decibels_are_those_of_librosa() -> None:
 
 def test_settings_and_models_that_are_not_there_are_refused() -> None:
     with pytest.raises(PipelineError, match="step_s=0.5 must be a whole number of seconds, 1 or more"):
-        Dnsmos(step_s=0.5)
+        Dnsmos(step_s=0.5)  # type: ignore[arg-type]
     with pytest.raises(ResourceError, match="there is no model 'no/folder/sig_bak_ovr.onnx'"):
         Dnsmos(models_dir="no/folder").setup()
 

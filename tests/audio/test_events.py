@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.ndimage import median_filter  # type: ignore[import-untyped]
+from scipy.ndimage import median_filter
 
 from dcurate import DataError, DocumentBatch, PipelineError
 from dcurate.audio import EventRules, SoundEvents

@@ -3,6 +3,7 @@
 import io
 import tracemalloc
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from dcurate.testing import check_stage
 
 RATE = 16_000
 #: Silero VAD's own defaults.
-OWN = {"min_duration_s": 0.25, "max_duration_s": float("inf"), "min_pause_s": 0.1, "padding_s": 0.03}
+OWN: dict[str, Any] = {"min_duration_s": 0.25, "max_duration_s": float("inf"), "min_pause_s": 0.1, "padding_s": 0.03}
 
 
 def voice(seconds: float, seed: int = 1) -> np.ndarray:
@@ -78,7 +79,7 @@ def expected(samples: np.ndarray, stage: FindSpeech) -> list[tuple[int, int]]:
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.load` is deprecated")
 @pytest.mark.parametrize("settings", [{}, OWN, {**OWN, "max_duration_s": 2.0}, {**OWN, "threshold": 0.8}])
-def test_segments_are_those_of_silero_vad(settings: dict[str, float]) -> None:
+def test_segments_are_those_of_silero_vad(settings: dict[str, Any]) -> None:
     stage, samples = FindSpeech(**settings), voice(23.4)
     segments = found(stage, wav(samples))[0]
     assert segments
@@ -200,7 +201,7 @@ def test_rows_that_are_no_recordings_go_to_quarantine_and_the_others_stay_as_the
         ({"min_duration_s": 70.0}, "min_duration_s=70.0 is above max_duration_s=60.0"),
     ],
 )
-def test_settings_out_of_range_are_refused(settings: dict[str, float], message: str) -> None:
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(PipelineError, match=f"^find_speech: {message}"):
         FindSpeech(**settings)
 
