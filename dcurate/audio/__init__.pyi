@@ -7,6 +7,7 @@ from .events import EventRules as EventRules
 from .events import SoundEvents as SoundEvents
 from .hallucinations import Hallucinations as Hallucinations
 from .info import AudioInfo as AudioInfo
+from .layouts.cut import CutAudio as CutAudio
 from .layouts.cuts import LhotseCutReader as LhotseCutReader
 from .layouts.cuts_writer import LhotseCutWriter as LhotseCutWriter
 from .layouts.folder import AudioFolderReader as AudioFolderReader

@@ -137,8 +137,8 @@ class LhotseSharWriter(LhotseCutWriter):
     The members of the archive are the bytes of the recordings as they are, one for each cut, in their order, each
     followed by its manifest; Lhotse reads the folder with ``CutSet.from_shar(in_dir=...)``. What is in the cuts, and
     how rows of other readers become cuts, is as for `LhotseCutWriter`. A cut that is a segment of a recording comes
-    with all of it. A row whose bytes cannot be had
-    goes to quarantine; a cut without a recording is written without a member.
+    with all of it: put `CutAudio` before, where recordings are long. A row whose bytes cannot be had goes to
+    quarantine; a cut without a recording is written without a member.
 
     Args:
         path: the directory to write to, local or a URL.

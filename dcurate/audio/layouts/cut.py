@@ -1,0 +1,222 @@
+"""`CutAudio`: the sound of segments as files of their own."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dcurate.audio.decode import Samples, Sound
+from dcurate.audio.stage import Listener, SoundStage
+from dcurate.core.extras import needed
+from dcurate.errors import PipelineError, listed
+from dcurate.frames.document import DocumentBatch
+from dcurate.isolate.errors import MediaError
+from dcurate.media.refs import BYTES, REF, Ref, refs_of
+from dcurate.media.stage import with_columns
+
+Format = Literal["flac", "wav", "ogg"]
+Channels = Literal["keep", "mono"]
+
+#: Column that says what a file was cut out of.
+SOURCE = "source_ref"
+_SUBTYPES = {"flac": "PCM_", "wav": "PCM_", "ogg": "VORBIS"}
+_OGG, _HEADER = b"OggS", 27
+#: Each byte with its bits in reverse, for the checksum of Ogg.
+_REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+
+@dataclass
+class CutAudio(SoundStage):
+    """Cut the segments that rows mean out of their recordings, as files in the column ``bytes``.
+
+    `media_ref` is renamed to ``source_ref``, and ``file_name`` becomes the name of the recording with the times of the
+    segment, ``talk-1.5-4.flac``. Any writer of media writes the rows: `WebDatasetWriter`, `AudioFolderWriter`,
+    `LhotseSharWriter`, `NemoTarWriter`, or `PackMedia` for Parquet. Put it last before the writer: the sound is decoded
+    once for all segments of a recording in a batch, in windows, and the files of a batch are in memory.
+
+    Nothing is resampled or mixed unless it is asked for: what is cut out of a recording of 16 bits as FLAC or WAV has
+    its samples, bit for bit. Equal segments give equal bytes. Rows go to quarantine as with `SoundStage`, and if the
+    format cannot hold their sound (``cannot be encoded``), such as more than 8 channels in FLAC.
+
+    Args:
+        audio_format: ``"flac"``, ``"wav"``, or ``"ogg"`` with Vorbis.
+        sample_rate: samples a second, resampled by soxr (quality HQ); those of the recording if None.
+        channels: ``"keep"``, or ``"mono"`` for the mean of all channels.
+        bits: bits of a sample of FLAC and WAV, 16 or 24.
+        name: name of the stage.
+        reading: limits.
+
+    Raises:
+        PipelineError: no such format, rate, rule or number of bits.
+
+    Examples:
+        >>> import numpy as np, soundfile
+        >>> from dcurate.media import ref_array
+        >>> file = io.BytesIO()
+        >>> soundfile.write(file, np.zeros(16000), 8000, format="WAV")
+        >>> refs = ref_array([Ref("talk.wav", start_s=0.5, stop_s=1.25)])
+        >>> rows = pa.table({"bytes": [file.getvalue()], "media_ref": refs})
+        >>> [row] = CutAudio().process(DocumentBatch(data=rows)).to_arrow().to_pylist()
+        >>> row["file_name"], soundfile.info(io.BytesIO(row["bytes"])).frames
+        ('talk-0.5-1.25.flac', 6000)
+    """
+
+    audio_format: Format = "flac"
+    sample_rate: int | None = None
+    channels: Channels = "keep"
+    bits: Literal[16, 24] = 16
+    name: str = "cut_audio"
+
+    columns: ClassVar[Mapping[str, pa.DataType]] = {BYTES: pa.large_binary()}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for setting, kind in (("audio_format", Format), ("channels", Channels)):
+            if getattr(self, setting) not in get_args(kind):
+                raise PipelineError(
+                    f"{self.name}: {setting}={getattr(self, setting)!r} is none of {listed(get_args(kind))}"
+                )
+        if self.bits not in (16, 24):
+            raise PipelineError(f"{self.name}: bits={self.bits!r} must be 16 or 24")
+        if self.audio_format == "ogg" and self.bits != 16:
+            raise PipelineError(f"{self.name}: bits={self.bits!r} has no effect on Vorbis; leave it out")
+        rate = self.sample_rate
+        if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int) or not 1000 <= rate <= 384_000):
+            raise PipelineError(f"{self.name}: sample_rate={rate!r} must be from 1,000 to 384,000 samples a second")
+
+    def requires(self) -> dict[str, str]:
+        return {**super().requires(), **({} if self.sample_rate is None else {"soxr": "audio"})}
+
+    def optional_inputs(self) -> list[str]:
+        return [BYTES, REF, "file_name"]
+
+    def outputs(self) -> tuple[list[str], list[str]]:
+        return ["data"], [BYTES, "file_name", SOURCE]
+
+    def dropped_columns(self) -> list[str]:
+        return [REF]
+
+    def listener(self, sound: Sound) -> Listener:
+        return _Encoder(self, sound.rate, sound.channels)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        """The rows with their files; those whose sound cannot be cut go to quarantine."""
+        cut = super().process(task)
+        rows = cut.to_arrow()
+        has_refs = REF in rows.column_names
+        refs = refs_of(rows) if has_refs else [None] * rows.num_rows
+        named = rows["file_name"].to_pylist() if "file_name" in rows.column_names else [None] * rows.num_rows
+        names = [self._named(name, ref) for name, ref in zip(named, refs, strict=True)]
+        rows = with_columns(rows, pa.table({"file_name": pa.array(names, pa.string())}))
+        if has_refs:
+            kept = rows[REF]
+            rows = with_columns(rows.drop_columns([REF]), pa.table({SOURCE: kept}))
+        cut.data = rows
+        return cut
+
+    def _named(self, name: str | None, ref: Ref | None) -> str:
+        """The name of the file that is cut out."""
+        path = name or (ref.member or ref.path if ref is not None else "") or "sound"
+        stem = path[: -len(suffix) - 1] if "/" not in (suffix := path.rpartition(".")[2]) and "." in path else path
+        if ref is None or not ref.is_segment:
+            return f"{stem.rpartition('/')[2]}.{self.audio_format}"
+        stop = "" if ref.stop_s is None else f"{ref.stop_s:.6g}"
+        return f"{stem.rpartition('/')[2]}-{ref.start_s or 0:.6g}-{stop}.{self.audio_format}"
+
+
+class _Encoder:
+    """Encodes what it hears."""
+
+    def __init__(self, form: CutAudio, rate: int, channels: int) -> None:
+        self._library = needed("soundfile", "encoding sound", "audio")
+        self._is_mono = form.channels == "mono"
+        self._is_ogg, self._bits = form.audio_format == "ogg", form.bits
+        to, count = form.sample_rate or rate, 1 if self._is_mono else channels
+        self._stream: Any = None
+        if to != rate:
+            library = needed("soxr", f"resampling from {rate} to {to} Hz", "audio")
+            self._stream = library.ResampleStream(rate, to, count, dtype="float32", quality="HQ")
+        self._count = count
+        self._file = io.BytesIO()
+        subtype = _SUBTYPES[form.audio_format] + ("" if self._is_ogg else str(form.bits))
+        settings = {"samplerate": to, "channels": count, "subtype": subtype, "format": form.audio_format.upper()}
+        try:
+            self._sound = self._library.SoundFile(self._file, "w", **settings)
+        except self._library.LibsndfileError as error:
+            raise _fault(error) from error
+
+    def hear(self, samples: Samples) -> None:
+        self._write(samples, last=False)
+
+    def values(self, truncated: bool) -> Sequence[Any]:
+        if self._stream is not None:
+            self._write(np.empty((0, self._count), np.float32), last=True)
+        self._sound.close()
+        data = self._file.getvalue()
+        return [with_serial(data, 1) if self._is_ogg else data]
+
+    def _write(self, samples: Samples, *, last: bool) -> None:
+        if self._is_mono and samples.shape[1] > 1:
+            samples = samples.mean(axis=1, dtype=np.float32, keepdims=True)
+        if self._stream is not None:
+            samples = self._stream.resample_chunk(np.ascontiguousarray(samples), last=last)
+        try:
+            self._sound.write(samples if self._is_ogg else quantised(samples, self._bits))
+        except self._library.LibsndfileError as error:
+            raise _fault(error) from error
+
+
+def _fault(error: Exception) -> MediaError:
+    return MediaError("cannot be encoded", str(error).rpartition(": ")[2])
+
+
+def quantised(samples: Samples, bits: int) -> npt.NDArray[Any]:
+    """Return samples as whole numbers: those that were decoded from as many bits as they were.
+
+    libsndfile would divide by 32,768 as it reads, and multiply by 32,767 as it writes.
+
+    Examples:
+        >>> quantised(np.array([0.5, -1.0, 1.0], np.float32), 16).tolist()
+        [16384, -32768, 32767]
+    """
+    scale = 2 ** (bits - 1)
+    whole: npt.NDArray[np.float64] = np.clip(np.rint(samples.astype(np.float64) * scale), -scale, scale - 1)
+    if bits == 16:
+        return whole.astype(np.int16)
+    return np.left_shift(whole.astype(np.int32), 8)
+
+
+def with_serial(data: bytes, serial: int) -> bytes:
+    """Return an Ogg file with a serial number in all of its pages, as libsndfile draws one by the clock.
+
+    Args:
+        data: whole pages.
+        serial: the number.
+    """
+    made, at = bytearray(data), 0
+    while made[at : at + 4] == _OGG:
+        count = made[at + 26]
+        end = at + _HEADER + count + sum(made[at + _HEADER : at + _HEADER + count])
+        made[at + 14 : at + 18] = serial.to_bytes(4, "little")
+        made[at + 22 : at + 26] = bytes(4)
+        made[at + 22 : at + 26] = checksum(bytes(made[at:end])).to_bytes(4, "little")
+        at = end
+    return bytes(made)
+
+
+def checksum(page: bytes) -> int:
+    """The checksum of a page of Ogg: CRC-32 with the bits in the other order than zlib's, from 0.
+
+    Examples:
+        >>> hex(checksum(b"123456789"))
+        '0x89a1897f'
+    """
+    crc = zlib.crc32(page.translate(_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
+    return int(f"{crc:032b}"[::-1], 2)
