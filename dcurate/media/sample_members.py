@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ class Samples:
                 )
                 made = _of_members(sample_key, [Ref(**ref) for ref in members[row]], values, files[row])
             else:
-                name = files[row] or sample_keys[row] or f"{key.digest}-{row:06d}"
+                name = files[row] or sample_keys[row] or f"{key.digest}-{row:06d}{_ending(ref)}"
                 name = _safe(stored(name) if ref is not None and ref.member == name else name)
                 sample_key = sample_of(name)[0]
                 source = data[row] if data[row] is not None else refs[row]
@@ -167,6 +168,11 @@ class Samples:
             unread = len(data) > LARGEST_TEXT or value_of(data, self.kinds[entry.column]) is None
             return data if unread else None
         return data if _is_same(data, entry.value, self.kinds[entry.column]) else content_of_value(entry.value)
+
+
+def _ending(ref: Ref | None) -> str:
+    """The ending of the file that a row without a name refers to, without which readers leave its sample out."""
+    return "" if ref is None else os.path.splitext(ref.member or ref.path)[1]
 
 
 def _is_same(data: bytes, value: Any, kind: pa.DataType) -> bool:

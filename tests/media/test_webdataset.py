@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
 from dcurate import (
+    BatchKey,
     DataError,
     DocumentBatch,
     InlineExecutor,
@@ -358,3 +359,13 @@ def test_columns_of_bytes_that_are_not_members_stay_in_the_parquet_file(tmp_path
     [shard] = (tmp_path / "out").glob("*.tar")
     with tarfile.open(shard) as archive:
         assert [archive.extractfile(each).read() for each in archive] == [b"pixels", b"masked"]
+
+
+def test_a_file_without_a_name_keeps_its_ending(tmp_path):
+    (tmp_path / "a.tar").write_bytes(tar_of([("x.flac", b"sound"), ("y.flac", b"other")]))
+    refs = ref_array([Ref(str(tmp_path / "a.tar"), name) for name in ("x.flac", "y.flac")])
+    rows = DocumentBatch(data=pa.table({"media_ref": refs, "txt": ["one", "two"]}), key=BatchKey("rows"))
+    files = WebDatasetWriter(str(tmp_path / "out")).process(rows)
+    with tarfile.open(max(files.data)) as shard:
+        names = [name.rpartition("-")[2] for name in shard.getnames()]
+    assert names == ["000000.flac", "000000.txt", "000001.flac", "000001.txt"]
