@@ -15,9 +15,10 @@ from typing import Any
 from benchmarks.measure import machine, save, versions
 
 PARTS = ("near", "signals", "wer")
+PARTS = ("layouts", "near", "signals", "wer")
 LIBRARIES = (
     *("soundfile", "librosa", "pyloudnorm", "scipy", "jiwer", "rapidfuzz"),
-    *("numba", "numpy", "pyarrow"),
+    *("datasets", "lhotse", "numba", "numpy", "pyarrow", "soxr", "webdataset"),
 )
 
 
