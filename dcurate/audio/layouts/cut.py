@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -13,11 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dcurate.audio.decode import Samples, Sound
-from dcurate.audio.stage import Listener, SoundStage
+from dcurate.audio.loudness import loudness_gain
+from dcurate.audio.stage import Listener, Segment, SoundStage
 from dcurate.core.extras import needed
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
-from dcurate.isolate.errors import MediaError
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.refs import BYTES, REF, Ref, refs_of
 from dcurate.media.stage import with_columns
 
@@ -26,6 +27,8 @@ Channels = Literal["keep", "mono"]
 
 #: Column that says what a file was cut out of.
 SOURCE = "source_ref"
+#: Columns of `AudioSignals` that the gain follows from.
+_LOUDNESS, _PEAK = "audio_loudness_lufs", "audio_true_peak_db"
 _SUBTYPES = {"flac": "PCM_", "wav": "PCM_", "ogg": "VORBIS"}
 _OGG, _HEADER = b"OggS", 27
 #: Each byte with its bits in reverse, for the checksum of Ogg.
@@ -50,6 +53,9 @@ class CutAudio(SoundStage):
         sample_rate: samples a second, resampled by soxr (quality HQ); those of the recording if None.
         channels: ``"keep"``, or ``"mono"`` for the mean of all channels.
         bits: bits of a sample of FLAC and WAV, 16 or 24.
+        loudness_lufs: loudness that every file is brought to, in LUFS, or as near as a true peak of -1 dBTP allows; as
+            it is if None. It needs the columns ``audio_loudness_lufs`` and ``audio_true_peak_db``, which `AudioSignals`
+            makes of the same segments (ITU-R BS.1770).
         name: name of the stage.
         reading: limits.
 
@@ -72,7 +78,11 @@ class CutAudio(SoundStage):
     sample_rate: int | None = None
     channels: Channels = "keep"
     bits: Literal[16, 24] = 16
+    loudness_lufs: float | None = None
     name: str = "cut_audio"
+
+    _gains: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
+    _gain: float = field(default=1.0, init=False, repr=False, compare=False)
 
     columns: ClassVar[Mapping[str, pa.DataType]] = {BYTES: pa.large_binary()}
 
@@ -91,8 +101,14 @@ class CutAudio(SoundStage):
         if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int) or not 1000 <= rate <= 384_000):
             raise PipelineError(f"{self.name}: sample_rate={rate!r} must be from 1,000 to 384,000 samples a second")
 
+        if self.loudness_lufs is not None and not -70 < self.loudness_lufs <= 0:
+            raise PipelineError(f"{self.name}: loudness_lufs={self.loudness_lufs!r} must be above -70 and at most 0")
+
     def requires(self) -> dict[str, str]:
         return {**super().requires(), **({} if self.sample_rate is None else {"soxr": "audio"})}
+
+    def inputs(self) -> tuple[list[str], list[str]]:
+        return ["data"], [] if self.loudness_lufs is None else [_LOUDNESS, _PEAK]
 
     def optional_inputs(self) -> list[str]:
         return [BYTES, REF, "file_name"]
@@ -104,7 +120,25 @@ class CutAudio(SoundStage):
         return [REF]
 
     def listener(self, sound: Sound) -> Listener:
-        return _Encoder(self, sound.rate, sound.channels)
+        return _Encoder(self, sound.rate, sound.channels, self._gain)
+
+    def answers(self, rows: pa.Table) -> list[Any]:
+        self._gains = self._gains_of(rows)
+        return super().answers(rows)
+
+    def _heard(self, sound: Sound, segment: Segment) -> Sequence[Any] | MediaFault:
+        self._gain = self._gains[segment.row]
+        return super()._heard(sound, segment)
+
+    def _gains_of(self, rows: pa.Table) -> list[float]:
+        """The factor by which the samples of each row are multiplied."""
+        if self.loudness_lufs is None:
+            return [1.0] * rows.num_rows
+        levels = zip(rows[_LOUDNESS].to_pylist(), rows[_PEAK].to_pylist(), strict=True)
+        return [
+            1.0 if peak is None else 10 ** (loudness_gain(loudness, peak, self.loudness_lufs) / 20)
+            for loudness, peak in levels
+        ]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """The rows with their files; those whose sound cannot be cut go to quarantine."""
@@ -134,7 +168,8 @@ class CutAudio(SoundStage):
 class _Encoder:
     """Encodes what it hears."""
 
-    def __init__(self, form: CutAudio, rate: int, channels: int) -> None:
+    def __init__(self, form: CutAudio, rate: int, channels: int, gain: float) -> None:
+        self._gain = np.float32(gain)
         self._library = needed("soundfile", "encoding sound", "audio")
         self._is_mono = form.channels == "mono"
         self._is_ogg, self._bits = form.audio_format == "ogg", form.bits
@@ -165,6 +200,8 @@ class _Encoder:
     def _write(self, samples: Samples, *, last: bool) -> None:
         if self._is_mono and samples.shape[1] > 1:
             samples = samples.mean(axis=1, dtype=np.float32, keepdims=True)
+        if self._gain != 1:
+            samples = samples * self._gain
         if self._stream is not None:
             samples = self._stream.resample_chunk(np.ascontiguousarray(samples), last=last)
         try:

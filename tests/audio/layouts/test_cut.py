@@ -13,7 +13,7 @@ import soundfile
 import soxr
 
 from dcurate import DocumentBatch, PipelineError, WebDatasetReader, WebDatasetWriter
-from dcurate.audio import CutAudio, LhotseSharWriter, NemoManifestReader
+from dcurate.audio import AudioSignals, CutAudio, LhotseSharWriter, NemoManifestReader
 from dcurate.audio.layouts.cut import checksum, with_serial
 from dcurate.media import Ref, ref_array
 from dcurate.testing import check_stage
@@ -121,6 +121,30 @@ def test_cuts_go_to_shards_and_shar_folders_as_files_of_their_own(tmp_path):
     assert batch.to_arrow()["media_ref"].type.get_field_index("start_s") == -1
 
 
+def test_loudness_is_brought_to_the_wanted_one_or_to_the_highest_peak():
+    file, loud = io.BytesIO(), io.BytesIO()
+    sine = np.sin(2 * np.pi * 997 / 16_000 * np.arange(80_000))
+    soundfile.write(file, 0.02 * sine, 16_000, "FLOAT", format="WAV")
+    sine[:100] *= 20
+    soundfile.write(loud, 0.04 * sine, 16_000, "FLOAT", format="WAV")
+    silent = io.BytesIO()
+    soundfile.write(silent, 0 * sine, 16_000, "FLOAT", format="WAV")
+    data = pa.array([each.getvalue() for each in (file, loud, silent)], pa.large_binary())
+    measured = AudioSignals().process(DocumentBatch(data=pa.table({"bytes": data})))
+    made = CutAudio(audio_format="wav", bits=24, loudness_lufs=-16.0).process(measured).to_arrow()
+    again = AudioSignals(prefix="new_").process(DocumentBatch(data=made)).to_arrow().to_pylist()
+    assert again[0]["new_loudness_lufs"] == pytest.approx(-16.0, abs=0.02)
+    assert again[1]["new_true_peak_db"] == pytest.approx(-1.0, abs=0.05)
+    assert again[2]["new_peak_db"] == -120
+    gain = 10 ** ((-16.0 - measured.to_arrow()["audio_loudness_lufs"][0].as_py()) / 20)
+    assert (
+        np.abs(
+            read(made["bytes"][0].as_py(), "float32")[0][:, 0] - gain * read(file.getvalue(), "float32")[0][:, 0]
+        ).max()
+        < 1e-6
+    )
+
+
 def test_the_stage_is_what_the_engine_relies_on():
     refs = ref_array([Ref("a.wav", None, None, None, 0.5, 1.0), Ref("b.wav"), Ref("c.wav")], segments=True)
     data = pa.array([sound()[0], sound(1)[0], b"<html>"], pa.large_binary())
@@ -134,6 +158,7 @@ def test_the_stage_is_what_the_engine_relies_on():
         ({"channels": "left"}, "channels='left' is none of"),
         ({"bits": 8}, "bits=8 must be 16 or 24"),
         ({"audio_format": "ogg", "bits": 24}, "bits=24 has no effect on Vorbis"),
+        ({"loudness_lufs": 3.0}, "loudness_lufs=3.0 must be above -70"),
         ({"sample_rate": 0}, "sample_rate=0 must be from 1,000"),
         ({"sample_rate": True}, "sample_rate=True must be from 1,000"),
     ],
