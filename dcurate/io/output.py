@@ -42,8 +42,11 @@ STRAYS = f"{META_DIR}/strays"
 
 _OURS = re.compile(
     r".+-[0-9a-f]{12}(-g\d+)?(-\d{4,})?\.((jsonl|tar)(\.(gz|bz2|zst|xz))?|parquet|chunks|vectors)"
+    r"|(audio|manifest)_\d{15}\.(tar|json)"
     r"|tokens(-g\d+)?-\d{5,}\.(bin|idx|ds(\.(index|metadata|loss))?|((cu_seqlens|loss)\.)?npy|csv\.gz|mds|parquet)"
 )
+#: Folders that are files of one batch.
+_OUR_FOLDER = re.compile(r".+-[0-9a-f]{12}(-\d{4,})?")
 #: The number of an appending run in the name of a file; see `file_name`.
 _GENERATION = re.compile(r"(?:-[0-9a-f]{12}-g(\d+)(?:-\d{4,})?|tokens-g(\d+)-\d{5,})\.[^/]*$")
 _PART = re.compile(r"(@\d{5,}|\+\d+-[0-9a-f]{8})$")
@@ -316,8 +319,14 @@ def _look(directory: Directory) -> _There:
     records = [name for name in files if name.startswith(f"{META_DIR}/")]
     outputs = [name for name in files if not name.startswith((f"{META_DIR}/", "."))]
     completed = orjson.loads(directory.read(_COMPLETED) or b"[]") if _COMPLETED in records else []
-    ours = [name for name in outputs if records and (_OURS.fullmatch(os.path.basename(name)) or name in completed)]
+    ours = [name for name in outputs if records and (_is_ours(name) or name in completed)]
     return _There(records, outputs, ours)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a name is one that writers give: of a file, or of a folder that a file of any name is in."""
+    *folders, file = name.split("/")
+    return bool(_OURS.fullmatch(file)) or any(map(_OUR_FOLDER.fullmatch, folders))
 
 
 def _refuse(directory: Directory, mode: Mode, existing: _There) -> None:
@@ -392,7 +401,7 @@ def move_strays(directory: Directory, known: set[str]) -> list[str]:
         return []
     folders = {os.path.dirname(name) for name in known}
     names = [name for name in directory.files() if name not in known and os.path.dirname(name) in folders]
-    strays = [name for name in names if _OURS.fullmatch(os.path.basename(name))]
+    strays = [name for name in names if _is_ours(name)]
     for name in strays:
         directory.write(f"{STRAYS}/{name}", directory.read(name) or b"")
         directory.remove([name])

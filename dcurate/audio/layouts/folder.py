@@ -145,7 +145,7 @@ class AudioFolderWriter(JsonlWriter):
         path: the directory to write to, local or a URL.
         write_kwargs: as for `JsonlWriter`.
         fields: the columns to write besides ``file_name``; all by default.
-        mode: what to do about existing files, as for `JsonlWriter`.
+        mode: what to do about existing files, as for `JsonlWriter`; ``"append"`` is refused.
         max_rows_per_file: split larger batches into several folders.
         storage_options: for fsspec, also of the recordings.
         separate_by: a column; rows of each of its values go to a folder of their own.
@@ -174,6 +174,8 @@ class AudioFolderWriter(JsonlWriter):
     def __post_init__(self) -> None:
         super().__post_init__()
         idle = [name for name in ("compression", "max_bytes_per_file") if getattr(self, name) is not None]
+        if self.mode == "append":
+            raise PipelineError(f"{self.name}: mode='append' is not for this layout; name another directory")
         if idle:
             raise PipelineError(f"{self.name}: {listed(idle)} cannot be set, as it has no effect here; leave it out")
 

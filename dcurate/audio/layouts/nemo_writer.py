@@ -133,7 +133,7 @@ class NemoTarWriter(NemoManifestWriter):
         path: the directory to write to, local or a URL.
         write_kwargs: as for `JsonlWriter`.
         fields: the columns to write, in this order; all by default.
-        mode: what to do about existing files, as for `JsonlWriter`.
+        mode: what to do about existing files, as for `JsonlWriter`; ``"append"`` is refused.
         max_rows_per_file: split larger batches into several archives.
         storage_options: for fsspec, also of the recordings.
         separate_by: a column; rows of each of its values go to a folder of their own.
@@ -150,7 +150,7 @@ class NemoTarWriter(NemoManifestWriter):
         >>> folder = tempfile.TemporaryDirectory()
         >>> files = NemoTarWriter(folder.name).process(DocumentBatch(data=rows, key=BatchKey("rows")))
         >>> Path(files.data[1]).read_text()
-        '{"audio_filepath":"en_a.wav","duration":1.5,"shard_id":66984052381081}\n'
+        '{"audio_filepath":"en_a.wav","duration":1.5,"shard_id":757840172506435}\n'
         >>> folder.cleanup()
     """
 
@@ -167,6 +167,8 @@ class NemoTarWriter(NemoManifestWriter):
             "compression": self.compression,
             "max_bytes_per_file": self.max_bytes_per_file,
         }
+        if self.mode == "append":
+            raise PipelineError(f"{self.name}: mode='append' is not for this layout; name another directory")
         if any(idle.values()):
             names = listed(name for name, value in idle.items() if value)
             raise PipelineError(f"{self.name}: {names} cannot be set, as it has no effect here; leave it out")
@@ -221,8 +223,8 @@ class NemoTarWriter(NemoManifestWriter):
 
 
 def _shard_number(name: str) -> int:
-    """The number of a shard of 15 digits at most, by the name that a file of its batch has."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big")
+    """The number of a shard, of 15 digits, by the name that a file of its batch has."""
+    return 10**14 + int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big") % (9 * 10**14)
 
 
 def _member_names(rows: pa.Table, prefix: str) -> list[str]:

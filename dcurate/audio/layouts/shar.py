@@ -164,7 +164,7 @@ class LhotseSharWriter(LhotseCutWriter):
         >>> folder = tempfile.TemporaryDirectory()
         >>> files = LhotseSharWriter(folder.name).process(DocumentBatch(data=rows, key=BatchKey("rows")))
         >>> [path.rpartition("/")[2] for path in files.data]
-        ['recording.rows-a818bd818689.000000.tar', 'cuts.rows-a818bd818689.000000.jsonl.gz']
+        ['recording.rows-a818bd818689-000000.tar', 'cuts.rows-a818bd818689-000000.jsonl.gz']
         >>> folder.cleanup()
     """
 
@@ -183,7 +183,7 @@ class LhotseSharWriter(LhotseCutWriter):
             lines, faults = self._cuts(rows)
             good = [row for row in range(rows.num_rows) if row not in faults]
             cuts = [parsed_line(line) for line in lines[LINE].to_pylist()]
-            name = f"{self._name(key, '', 0)}.{number:06d}"
+            name = f"{self._name(key, '', 0)}-{number:06d}"
             with self.directory.writing(f"recording.{name}.tar") as file:
                 lost: dict[int, MediaFault] = {}
                 write_tar(file, self._members(rows, good, cuts, lost))

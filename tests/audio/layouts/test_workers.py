@@ -1,13 +1,15 @@
 """Every layout is written with the same bytes by one, two and three workers."""
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 
-from dcurate import DaskExecutor, InlineExecutor, LocalCluster, Pipeline
+from dcurate import DaskExecutor, DcurateError, InlineExecutor, LocalCluster, Pipeline, ProcessingStage
 from dcurate.audio import (
     AudioFolderWriter,
     CutAudio,
@@ -69,3 +71,56 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(corpus, tmp_path, clus
     assert write(corpus, tmp_path / "two", DaskExecutor(cluster=cluster)) == alone
     with LocalCluster(n_workers=3, gpus=False) as three:
         assert write(corpus, tmp_path / "three", DaskExecutor(cluster=three)) == alone
+
+
+@dataclass
+class FailOnce(ProcessingStage):
+    """Fails at the third split, as long as a file is not there."""
+
+    path: str
+    name: str = "fail_once"
+
+    def settings(self):
+        return {}
+
+    def process(self, batch):
+        if "2.json" in str(batch.key) and not Path(self.path).exists():
+            raise ValueError("stopped")
+        return batch
+
+
+@pytest.mark.parametrize(
+    "writer", [NemoManifestWriter, NemoTarWriter, LhotseCutWriter, LhotseSharWriter, AudioFolderWriter]
+)
+def test_half_a_run_and_a_resume_write_the_files_of_one_run(corpus, tmp_path, writer):
+    def run(out, mark, resume=False):
+        stages = [NemoManifestReader(f"{corpus}/*.json"), FailOnce(str(mark)), writer(str(out))]
+        Pipeline("resume", stages=stages).run(InlineExecutor(), observers=[], resume=resume)
+
+    with pytest.raises(DcurateError, match="stopped"):
+        run(tmp_path / "out", tmp_path / "mark")
+    some = files_of(tmp_path / "out")
+    (tmp_path / "mark").touch()
+    run(tmp_path / "out", tmp_path / "mark", resume=True)
+    run(tmp_path / "whole", tmp_path / "mark")
+    assert some.items() < files_of(tmp_path / "out").items()
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("writer", [NemoTarWriter, LhotseSharWriter, AudioFolderWriter])
+def test_the_files_of_an_earlier_run_are_known_and_replaced(corpus, tmp_path, writer):
+    def run(mode):
+        stages = [NemoManifestReader(f"{corpus}/*.json"), writer(str(tmp_path / "out"), mode=mode)]
+        Pipeline("again", stages=stages).run(InlineExecutor(), observers=[])
+        return files_of(tmp_path / "out")
+
+    first = run("error")
+    with pytest.raises(DcurateError, match="holds the output of a finished or unfinished run"):
+        run("error")
+    assert run("overwrite") == first
+
+
+@pytest.mark.parametrize("writer", [NemoTarWriter, AudioFolderWriter])
+def test_layouts_whose_names_have_no_runs_refuse_to_be_appended_to(writer):
+    with pytest.raises(DcurateError, match="mode='append' is not for this layout"):
+        writer("out", mode="append")
