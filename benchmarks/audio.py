@@ -20,6 +20,7 @@ LIBRARIES = (
     *("soundfile", "librosa", "pyloudnorm", "scipy", "jiwer", "rapidfuzz"),
     *("datasets", "lhotse", "numba", "numpy", "pyarrow", "soxr", "webdataset"),
 )
+PARTS = ("wer", "words")
 
 
 def main() -> None:
@@ -35,6 +36,7 @@ def main() -> None:
     figures: dict[str, Any] = {
         "machine": machine(),
         "versions": versions("dcurate", *LIBRARIES),
+        "versions": versions("dcurate", "jiwer", "pocketsphinx", "rapidfuzz", "numba", "numpy", "pyarrow"),
         "seconds": {},
     }
     for part in wanted:

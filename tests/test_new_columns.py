@@ -121,6 +121,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "RemoveIds": [],
     "TokenShuffle": [],
     "TokenWriter": [],
+    "Transcribe": [lambda: dcurate.audio.Transcribe(dcurate.audio.PocketSphinxRecognizer())],
     "Tokenize": [lambda: dcurate.models.Tokenize("m")],
     "VisionExtract": [lambda: dcurate.documents.VisionExtract(**LLM)],
 }

@@ -21,6 +21,11 @@ from .layouts.side_texts import ParseSegments as ParseSegments
 from .layouts.side_texts import SideTexts as SideTexts
 from .modifiers import AbbreviationJoiner as AbbreviationJoiner
 from .modifiers import RegexSubstituter as RegexSubstituter
+from .recognizers import HuggingFaceRecognizer as HuggingFaceRecognizer
+from .recognizers import PocketSphinxRecognizer as PocketSphinxRecognizer
+from .recognizers import Recognizer as Recognizer
+from .recognizers import SoundWindow as SoundWindow
+from .recognizers import Transcript as Transcript
 from .segments import DropOverlappingSegments as DropOverlappingSegments
 from .segments import SegmentRows as SegmentRows
 from .segments import WordsToSegments as WordsToSegments
@@ -33,6 +38,7 @@ from .split import SplitSegments as SplitSegments
 from .splits import JoinSplits as JoinSplits
 from .splits import SplitAtPauses as SplitAtPauses
 from .stage import SoundStage as SoundStage
+from .transcribe import Transcribe as Transcribe
 from .transcripts import ErrorRates as ErrorRates
 from .windows import SelectWindows as SelectWindows
 from .windows import SpeechWindows as SpeechWindows

@@ -356,7 +356,7 @@ def test_every_public_name_is_decided():
         ),
         *("compare_runs", "CorpusProfile", "DaskExecutor", "DataError", "DcurateError", "dedup_report", "deduplicate"),
         *("DedupReport", "DedupReportTable", "DocumentBatch", "ElasticCluster", "ExactDeduplicationWorkflow"),
-        *("fetch", "File", "MediaError", "MediaFault", "Ref", "ref_array"),
+        *("fetch", "File", "MediaError", "MediaFault", "Recognizer", "Ref", "ref_array", "SoundWindow", "Transcript"),
         *(
             "FileGroup",
             "fit_importance",
