@@ -52,7 +52,7 @@ class OverOpenAI(AsyncOpenAIClient):
     """Send requests with the `openai` package; retries, limits, cache and errors are those of dcurate."""
 
     async def _exchange(
-        self, method: str, path: str, content: bytes | None, limit: int = 0
+        self, method: str, path: str, content: bytes | None, limit: int = 0, content_type: str | None = None
     ) -> tuple[int, Mapping[str, str], bytes]:
         import httpx2  # noqa: PLC0415 - the peer is loaded where it runs
         import openai  # noqa: PLC0415
@@ -65,7 +65,7 @@ class OverOpenAI(AsyncOpenAIClient):
             if content is None:
                 response = await self._openai.get(path, cast_to=httpx2.Response)
             else:
-                json_headers: Any = {"headers": {"Content-Type": "application/json"}}
+                json_headers: Any = {"headers": {"Content-Type": content_type or "application/json"}}
                 response = await self._openai.post(path, cast_to=httpx2.Response, content=content, options=json_headers)
         except openai.APIStatusError as error:
             response = error.response

@@ -3,6 +3,7 @@
 from .dnsmos import Dnsmos as Dnsmos
 from .duplicates.exact import AudioExactDuplicates as AudioExactDuplicates
 from .duplicates.near import AudioNearDuplicates as AudioNearDuplicates
+from .endpoint import EndpointRecognizer as EndpointRecognizer
 from .events import EventRules as EventRules
 from .events import SoundEvents as SoundEvents
 from .hallucinations import Hallucinations as Hallucinations

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dcurate.audio.decode import Samples, Sound
+from dcurate.audio.endpoint import EndpointRecognizer
 from dcurate.audio.recognizers import RATE, Recognition, Recognizer, SoundWindow, Transcript
 from dcurate.audio.segments import Part, parts_of, type_of_parts
 from dcurate.audio.stage import Mono, Segment, SoundStage, passes, segments_of
@@ -52,7 +53,7 @@ class Transcribe(SoundStage):
     the reason of the endpoint.
 
     Args:
-        recognizer: a `HuggingFaceRecognizer`, `PocketSphinxRecognizer` or another `Recognizer`.
+        recognizer: a `HuggingFaceRecognizer`, `EndpointRecognizer`, `PocketSphinxRecognizer` or another `Recognizer`.
         text_field: the new column of texts.
         words_field: the new column of words.
         language_field: the column of languages, ISO 639-1, for recognisers of several; None if they find it out.
@@ -92,6 +93,23 @@ class Transcribe(SoundStage):
     def inputs(self) -> Spec:
         fields = (self.language_field, self.splits_field)
         return ["data"], [name for name in fields if name is not None]
+
+    def settings(self) -> dict[str, Any]:
+        """All settings; of an endpoint not the address and the rate of requests."""
+        settings = super().settings()
+        if isinstance(self.recognizer, EndpointRecognizer):
+            settings["recognizer"] = [
+                "endpoint",
+                self.recognizer.model,
+                self.recognizer.words,
+                self.recognizer.max_window_s,
+            ]
+        return settings
+
+    def num_workers(self) -> int | None:
+        """One slot if a client has limits."""
+        slots = self.recognizer.slots if isinstance(self.recognizer, EndpointRecognizer) else None
+        return super().num_workers() if slots is None else slots
 
     def requires(self) -> dict[str, str]:
         return {**super().requires(), "soxr": "audio", **self.recognizer.requires()}

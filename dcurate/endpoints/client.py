@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from dcurate.endpoints.cache import AnswerCache
-from dcurate.endpoints.config import Answer, EmbeddingRequest, GenerationConfig, Messages, Question, Request
+from dcurate.endpoints.config import (
+    Answer,
+    EmbeddingRequest,
+    GenerationConfig,
+    Messages,
+    Question,
+    Request,
+    SpeechRequest,
+)
 from dcurate.endpoints.errors import RequestError
 from dcurate.endpoints.rate_limit import Limits, RateLimiter
 from dcurate.endpoints.settings import Configured
@@ -228,6 +236,8 @@ class AsyncLLMClient(Configured, ABC):
         """Send one request, and return its usage, if known."""
         if isinstance(request, EmbeddingRequest):
             raise PipelineError(f"{type(self).__name__} returns only text; embeddings need an AsyncOpenAIClient")
+        if isinstance(request, SpeechRequest):
+            raise PipelineError(f"{type(self).__name__} sends only text; recordings need an AsyncOpenAIClient")
         texts = await self._query_model_impl(
             messages=request.messages, model=request.model, generation_config=request.config
         )

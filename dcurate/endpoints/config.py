@@ -174,8 +174,50 @@ class EmbeddingRequest:
         return 1 + sum(map(len, self.texts)) // 4
 
 
+@dataclass(frozen=True)
+class SpeechRequest:
+    """The request for what is spoken in a recording.
+
+    Args:
+        audio: the recording, as a file.
+        model: its name, as the endpoint knows it.
+        language: the language, ISO 639-1; None if the model finds it out.
+        words: whether words and their times are asked for.
+    """
+
+    audio: bytes
+    model: str
+    language: str | None = None
+    words: bool = True
+
+    #: Sound has no tokens that are known before, and the temperature is 0.
+    most: ClassVar[float] = 0.0
+    repeats: ClassVar[bool] = True
+    size: ClassVar[int] = 1
+
+    @property
+    def key(self) -> bytes:
+        """A key that is the same for the same sound and settings, in any process."""
+        sound = hashlib.blake2b(self.audio, digest_size=20).hexdigest()
+        asked = ["transcriptions", self.model, self.language, self.words, sound]
+        return hashlib.blake2b(encoded(asked), digest_size=20).digest()
+
+    def form(self) -> tuple[bytes, str]:
+        """The body of the request and its type, the same for the same request."""
+        fields = {"model": self.model, "temperature": "0"}
+        fields |= {"language": self.language} if self.language else {}
+        fields["response_format"] = "verbose_json" if self.words else "json"
+        fields |= {"timestamp_granularities[]": "word"} if self.words else {}
+        boundary = f"dcurate-{self.key.hex()}"
+        names = [f'name="{name}"\r\n\r\n{value}' for name, value in fields.items()]
+        names.append('name="file"; filename="sound.wav"\r\nContent-Type: audio/wav\r\n\r\n')
+        parts = [f"--{boundary}\r\nContent-Disposition: form-data; {name}" for name in names]
+        body = "\r\n".join(parts).encode("utf-8", "replace") + self.audio + f"\r\n--{boundary}--\r\n".encode()
+        return body, f"multipart/form-data; boundary={boundary}"
+
+
 #: Any request.
-Question: TypeAlias = Request | EmbeddingRequest
+Question: TypeAlias = Request | EmbeddingRequest | SpeechRequest
 
 
 @dataclass(frozen=True)

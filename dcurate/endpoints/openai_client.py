@@ -25,6 +25,7 @@ from dcurate.endpoints.config import (
     Messages,
     Question,
     Request,
+    SpeechRequest,
     encoded,
 )
 from dcurate.endpoints.errors import RequestError, failed
@@ -38,6 +39,7 @@ from dcurate.endpoints.response import (
     model_names,
     parsed,
     token_count,
+    transcription,
     vectors,
 )
 from dcurate.endpoints.settings import Secret
@@ -164,6 +166,8 @@ class AsyncOpenAIClient(AsyncLLMClient):
     async def _ask_once(self, request: Question) -> Answer:
         if isinstance(request, EmbeddingRequest):
             return await self._embedded(request)
+        if isinstance(request, SpeechRequest):
+            return await self._transcribed(request)
         return await self._completed(request)
 
     async def _completed(self, request: Request) -> Answer:
@@ -188,6 +192,12 @@ class AsyncOpenAIClient(AsyncLLMClient):
         embedded = vectors(response, self._where(request.model), count)
         return Answer((), token_count(response, "prompt_tokens"), vectors=embedded)
 
+    async def _transcribed(self, request: SpeechRequest) -> Answer:
+        body, kind = request.form()
+        response = await self._post("/audio/transcriptions", body, request.model, content_type=kind)
+        answer = transcription(response, self._where(request.model))
+        return replace(answer, texts=tuple(without_values(text, self._secrets()) for text in answer.texts))
+
     async def models(self) -> list[str] | None:
         status, headers, content = await self._exchange("GET", "/models", None)
         if status in (404, 405):
@@ -204,8 +214,16 @@ class AsyncOpenAIClient(AsyncLLMClient):
     def _where(self, model: str) -> str:
         return f"model {model!r} at {self.address}"
 
-    async def _post(self, path: str, body: Mapping[str, Any], model: str, limit: int = LARGEST) -> dict[str, Any]:
-        status, headers, content = await self._exchange("POST", path, encoded(body), limit)
+    async def _post(
+        self,
+        path: str,
+        body: Mapping[str, Any] | bytes,
+        model: str,
+        limit: int = LARGEST,
+        content_type: str | None = None,
+    ) -> dict[str, Any]:
+        content = body if isinstance(body, bytes) else encoded(body)
+        status, headers, content = await self._exchange("POST", path, content, limit, content_type)
         if status == 404:
             raise await self._no_such_model(model, failed(status, headers, content, self._where(model)))
         if status >= 400:
@@ -221,7 +239,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         return ResourceError(f"{error}{nearest(model, names)}") if names and model not in names else error
 
     async def _exchange(
-        self, method: str, path: str, content: bytes | None, limit: int = LARGEST
+        self, method: str, path: str, content: bytes | None, limit: int = LARGEST, content_type: str | None = None
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Send one request; return status, headers and content of the response.
 
@@ -229,8 +247,9 @@ class AsyncOpenAIClient(AsyncLLMClient):
             RequestError: it cannot be sent, or the response is damaged or larger than `limit` bytes.
         """
         url = self.address + path
+        headers = {} if content_type is None else {"Content-Type": content_type}
         try:
-            async with self._opened().request(method, url, data=content) as response:
+            async with self._opened().request(method, url, data=content, headers=headers) as response:
                 failed = response.status >= 400
                 body, complete = await body_of(response, LARGEST_ERROR if failed else limit)
                 if not complete and not failed:

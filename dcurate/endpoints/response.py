@@ -132,6 +132,40 @@ def token_count(response: Mapping[str, Any], name: str) -> int:
     return int(count) if isinstance(count, int | float) and 0 <= count <= _MOST_TOKENS else 0
 
 
+def transcription(response: Mapping[str, Any], where: str) -> Answer:
+    """Read an answer of ``/audio/transcriptions``: its text, and its words as JSON if it has any.
+
+    Args:
+        response: body of the response, ``json`` or ``verbose_json``.
+        where: description of the request, the beginning of errors.
+
+    Raises:
+        RequestError: it has no text, or words without times.
+
+    Examples:
+        >>> transcription({"text": "hi", "words": [{"word": "hi", "start": 0, "end": 0.5}]}, "model 'm'").texts
+        ('hi', '[{"word":"hi","start":0.0,"end":0.5}]')
+    """
+    text, words = response.get("text"), response.get("words")
+    if not isinstance(text, str):
+        raise RequestError(f"{where}: the answer has no text", "empty answer", again=True)
+    usage = response.get("usage")
+    tokens = token_count(response, "input_tokens") if isinstance(usage, dict) else 0
+    if words is None:
+        return Answer((text,), tokens)
+    kept = [_spoken(word, where) for word in words] if isinstance(words, list) else [_spoken(None, where)]
+    return Answer((text, orjson.dumps(kept).decode()), tokens)
+
+
+def _spoken(word: Any, where: str) -> dict[str, Any]:
+    value = word if isinstance(word, dict) else {}
+    times: list[Any] = [value.get("start"), value.get("end")]
+    good = all(type(time) in (int, float) and 0 <= time < math.inf for time in times)
+    if not good or not isinstance(value.get("word"), str):
+        raise RequestError(f"{where}: a word of the answer has no text or times", "unreadable answer", again=True)
+    return {"word": value["word"], "start": float(times[0]), "end": float(times[1])}
+
+
 def vectors(response: Mapping[str, Any], where: str, count: int) -> tuple[bytes, ...]:
     """Read the vectors of an answer of ``/embeddings``, each as the bytes of its float32 numbers.
 

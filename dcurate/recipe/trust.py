@@ -24,6 +24,7 @@ _HELPERS = (
     "AnswerCache",
     "Bands",
     "Benchmark",
+    "EndpointRecognizer",
     "EventRules",
     "FileReading",
     "GenerationConfig",
