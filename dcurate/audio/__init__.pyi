@@ -6,6 +6,7 @@ from .duplicates.near import AudioNearDuplicates as AudioNearDuplicates
 from .endpoint import EndpointRecognizer as EndpointRecognizer
 from .events import EventRules as EventRules
 from .events import SoundEvents as SoundEvents
+from .faster_whisper_recognizer import FasterWhisperRecognizer as FasterWhisperRecognizer
 from .hallucinations import Hallucinations as Hallucinations
 from .info import AudioInfo as AudioInfo
 from .layouts.cut import CutAudio as CutAudio

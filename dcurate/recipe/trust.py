@@ -26,6 +26,7 @@ _HELPERS = (
     "Benchmark",
     "EndpointRecognizer",
     "EventRules",
+    "FasterWhisperRecognizer",
     "FileReading",
     "GenerationConfig",
     "HuggingFaceRecognizer",

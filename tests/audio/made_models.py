@@ -42,17 +42,21 @@ def make_wav2vec2(folder: Path) -> Path:
 
 
 def make_whisper(folder: Path) -> Path:
-    """Save a `WhisperForConditionalGeneration` over a few words, in English and German."""
-    words = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|transcribe|>", "<|notimestamps|>"]
+    """Save a `WhisperForConditionalGeneration` over bytes, in English and German."""
+    words = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>", "<|transcribe|>"]
+    words += ["<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>"]
+    words += [f"<|{place / 50:.2f}|>" for place in range(1501)]
     folder.mkdir(parents=True)
-    vocabulary = {**{chr(33 + number): number for number in range(90)}, "Ġ": 90}
-    (folder / "v.json").write_text(json.dumps(vocabulary))
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    signs = [chr(byte) for byte in plain] + [chr(256 + place) for place in range(256 - len(plain))]
+    (folder / "v.json").write_text(json.dumps({sign: number for number, sign in enumerate(signs)}))
     (folder / "m.txt").write_text("#version: 0.2\n")
     tokenizer = transformers.WhisperTokenizer(str(folder / "v.json"), str(folder / "m.txt"), unk_token="!")
     tokenizer.add_special_tokens({"additional_special_tokens": words})
     ids = {word: len(tokenizer) - len(words) + number for number, word in enumerate(words)}
     extractor = transformers.WhisperFeatureExtractor(feature_size=20)
     transformers.WhisperProcessor(extractor, tokenizer).save_pretrained(folder)
+    extractor.to_json_file(str(folder / "preprocessor_config.json"))  # where other programs look for it
     torch.manual_seed(0)
     config = transformers.WhisperConfig(
         vocab_size=len(tokenizer),
@@ -64,7 +68,7 @@ def make_whisper(folder: Path) -> Path:
         decoder_attention_heads=2,
         encoder_ffn_dim=16,
         decoder_ffn_dim=16,
-        max_target_positions=32,
+        max_target_positions=448,
         pad_token_id=ids["<|endoftext|>"],
         bos_token_id=ids["<|endoftext|>"],
         eos_token_id=ids["<|endoftext|>"],
@@ -73,11 +77,13 @@ def make_whisper(folder: Path) -> Path:
         begin_suppress_tokens=None,
     )
     model = transformers.WhisperForConditionalGeneration(config)
+    model.get_input_embeddings().weight.data[:256] *= 20  # bytes are likelier than timestamps
     model.save_pretrained(folder)
     transformers.GenerationConfig(
         is_multilingual=True,
         lang_to_id={word: ids[word] for word in ("<|en|>", "<|de|>")},
-        task_to_id={"transcribe": ids["<|transcribe|>"]},
+        task_to_id={"transcribe": ids["<|transcribe|>"], "translate": ids["<|translate|>"]},
+        alignment_heads=[[0, 0]],
         no_timestamps_token_id=ids["<|notimestamps|>"],
         decoder_start_token_id=ids["<|startoftranscript|>"],
         eos_token_id=ids["<|endoftext|>"],
