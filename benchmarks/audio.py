@@ -19,8 +19,11 @@ PARTS = ("layouts", "near", "signals", "wer")
 LIBRARIES = (
     *("soundfile", "librosa", "pyloudnorm", "scipy", "jiwer", "rapidfuzz"),
     *("datasets", "lhotse", "numba", "numpy", "pyarrow", "soxr", "webdataset"),
+PARTS = ("near", "signals", "wer", "words")
+LIBRARIES = (
+    *("soundfile", "librosa", "pyloudnorm", "scipy", "jiwer", "rapidfuzz", "soxr", "pocketsphinx"),
+    *("numba", "numpy", "pyarrow"),
 )
-PARTS = ("wer", "words")
 
 
 def main() -> None:
@@ -36,7 +39,6 @@ def main() -> None:
     figures: dict[str, Any] = {
         "machine": machine(),
         "versions": versions("dcurate", *LIBRARIES),
-        "versions": versions("dcurate", "jiwer", "pocketsphinx", "rapidfuzz", "numba", "numpy", "pyarrow"),
         "seconds": {},
     }
     for part in wanted:
