@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,12 +38,16 @@ class Draw(NamedTuple):
     """How files are drawn.
 
     Args:
-        function: for a `Sandbox`, as ``"package.module:function"``; returns ``width`` and ``height``, and a JPEG.
+        function: for a `Sandbox`, as ``"package.module:function"``; returns ``width`` and ``height``; and a picture,
+            then sound, if it has some.
         libraries: the modules that it needs.
+        segments: whether it gets, before the bytes of the file, the start and the end of the segment that the row
+            means: two float64 of 8 bytes, in seconds; an end that is not known is NaN.
     """
 
     function: str
     libraries: tuple[str, ...]
+    segments: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,9 @@ class SetAside:
         name: of the file, and of the member of its archive.
         stage: that took it out, and its ``reason``.
         detail: what else is known.
-        picture: it, or its first page, as a JPEG; empty if it cannot be drawn.
+        picture: it, or its first page; empty if it cannot be drawn.
         width, height: of the picture in pixels.
+        sound: an excerpt to play; empty for what has none.
     """
 
     name: str
@@ -63,6 +70,7 @@ class SetAside:
     picture: bytes = b""
     width: int = 0
     height: int = 0
+    sound: bytes = b""
 
 
 def set_aside(folders: Sequence[str | None], storage_options: Mapping[str, Any] | None, draw: Draw) -> list[SetAside]:
@@ -102,14 +110,21 @@ def _drawn(documents: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAs
             if time.monotonic() < until and not document.reason.startswith(_DANGEROUS):
                 try:
                     data = fetch(pa.table({REF: ref_array([ref])}), limit=_LARGEST)[0]
-                    answer = sandbox.call(data, _TIMEOUT_S) if isinstance(data, bytes) else None
+                    answer = sandbox.call(_given(data, ref, draw), _TIMEOUT_S) if isinstance(data, bytes) else None
                 except DcurateError:  # the report of a run is written without it
                     answer = None
             if isinstance(answer, ChildAnswer):
                 value = answer.value
-                picture = SetAside(*_words(document), answer.blobs[0], int(value["width"]), int(value["height"]))
+                sizes = int(value["width"]), int(value["height"])
+                picture = SetAside(*_words(document), answer.blobs[0], *sizes, *answer.blobs[1:])
             shown.append(picture)
     return sorted(shown, key=lambda document: not document.picture)
+
+
+def _given(data: bytes, ref: Ref, draw: Draw) -> bytes:
+    if not draw.segments:
+        return data
+    return struct.pack("<2d", ref.start_s or 0.0, math.nan if ref.stop_s is None else ref.stop_s) + data
 
 
 def _words(document: SetAside) -> tuple[str, str, str, str]:

@@ -16,5 +16,9 @@ from .image_rules import images_quality as images_quality
 from .nemo_rules import nemo_english as nemo_english
 from .nemo_rules import nemo_non_english as nemo_non_english
 from .refinedweb_rules import refinedweb as refinedweb
+from .speech_rules import speech_emilia as speech_emilia
+from .speech_rules import speech_nemo as speech_nemo
+from .speech_rules import speech_nemo_wer as speech_nemo_wer
+from .speech_rules import speech_quality as speech_quality
 
 __all__: list[str]

@@ -1,4 +1,4 @@
-"""Files that a run set aside, with a picture: of the first page of a PDF, or small."""
+"""Files that a run set aside, with a picture: small, or of the first page of a PDF, or of a waveform with its sound."""
 
 from __future__ import annotations
 
@@ -15,39 +15,50 @@ if TYPE_CHECKING:
 else:  # what it imports is heavy, and few runs read files
     pictures = lazy("dcurate.media.set_aside")
 
-#: Stages whose rows refer to PDFs, and to pictures.
+#: Stages whose rows refer to PDFs, to pictures, and to recordings.
 _PDFS = frozenset(("PdfExtract", "PdfReader", "NeedsOcr"))
 _PICTURES = frozenset(("ImageInfo", "ImageSignals"))
-#: How the first page of a PDF is drawn, and a picture itself: a function for a sandbox, and the libraries it needs.
+_SOUNDS = frozenset(("AudioInfo", "AudioSignals"))
+#: How the first page of a PDF, a picture and a recording are drawn: a function for a sandbox, the libraries it needs,
+#: and whether it is told which segment; and the types of what it gives.
 _PAGE = ("dcurate.documents.pictures:page_picture", ("pypdfium2", "PIL"))
 _PICTURE = ("dcurate.images.thumbnails:thumbnail", ("simplejpeg", "PIL"))
+_SOUND = ("dcurate.audio.excerpts:excerpt", ("soundfile", "soxr"), True)
+_JPEG, _SVG, _FLAC = "image/jpeg", "image/svg+xml", "audio/flac"
 
 
 def files_set_aside(
     report: RunReport, about: Mapping[str, Any], storage_options: Mapping[str, Any] | None = None
 ) -> Sequence[PictureCard]:
-    """Return some of the PDFs or pictures that a run set aside; none where it read neither.
+    """Return some of the PDFs, pictures or recordings that a run set aside; none where it read none.
 
     Args:
         about: the manifest of the run.
         storage_options: for fsspec, for the folders of rejected rows.
     """
     kinds = {stage.get("kind") for stage in about.get("stages") or ()}
-    if not kinds & (_PDFS | _PICTURES):
+    if not kinds & (_PDFS | _PICTURES | _SOUNDS):
         return ()
-    folders, draw = [report.quarantine_path, report.rejected_path], _PAGE
-    if not kinds & _PDFS:
-        folders.reverse()  # what is in quarantine can seldom be drawn
-        draw = _PICTURE
-    files = pictures.set_aside(folders, storage_options, pictures.Draw(*draw))
+    folders: list[str | None] = [report.rejected_path, report.quarantine_path]
+    if kinds & _PDFS:
+        kind, draw = _JPEG, pictures.Draw(*_PAGE)
+        folders.reverse()  # other files that are in quarantine can seldom be drawn
+    else:
+        kind, draw = (_JPEG, pictures.Draw(*_PICTURE)) if kinds & _PICTURES else (_SVG, pictures.Draw(*_SOUND))
+    files = pictures.set_aside(folders, storage_options, draw)
     return [
         PictureCard(
             file.name,
             f"{file.stage}: {file.reason}",
             file.detail.partition("\n")[0],
-            f"data:image/jpeg;base64,{base64.b64encode(file.picture).decode()}" if file.picture else "",
+            _address(kind, file.picture),
             file.width,
             file.height,
+            _address(_FLAC, file.sound),
         )
         for file in files
     ]
+
+
+def _address(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}" if data else ""

@@ -33,8 +33,9 @@ class PictureCard(NamedTuple):
         name: of the file.
         reason: why it was set aside, with the stage.
         detail: what else is known; one line.
-        picture: its first page as a ``data:`` address; empty if it cannot be drawn.
+        picture: it, or its first page, as a ``data:`` address; empty if it cannot be drawn.
         width, height: of the picture in pixels.
+        sound: an excerpt as a ``data:`` address; empty for what has none.
     """
 
     name: str
@@ -43,6 +44,7 @@ class PictureCard(NamedTuple):
     picture: str = ""
     width: int = 0
     height: int = 0
+    sound: str = ""
 
 
 def lasted(operator: OperatorFigures, level: float) -> str:
