@@ -16,6 +16,9 @@ from benchmarks.measure import machine, save, versions
 
 PARTS = ("near", "signals", "wer")
 PARTS = ("layouts", "near", "signals", "wer")
+PARTS = ("near", "wer")
+PARTS = ("signals", "wer")
+PARTS = ("signals", "wer", "poison", "memory")
 LIBRARIES = (
     *("soundfile", "librosa", "pyloudnorm", "scipy", "jiwer", "rapidfuzz"),
     *("datasets", "lhotse", "numba", "numpy", "pyarrow", "soxr", "webdataset"),
