@@ -1,4 +1,4 @@
-"""Damaged, hostile and odd recordings: what becomes of each, and of the memory. Part ``poison`` of ``benchmarks.audio``.
+"""Damaged, hostile and odd recordings: what becomes of each, and of the memory. Part ``poison``.
 
 ``right``: files that are as their truth expects: ``decode``: measured, with the duration of the truth; ``partial``:
 measured and marked as cut, or in quarantine with a reason; ``error``: in quarantine, with a reason; ``bounded``:
