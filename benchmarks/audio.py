@@ -26,6 +26,20 @@ PARTS = ("near", "signals", "wer", "words")
 LIBRARIES = (
     *("soundfile", "librosa", "pyloudnorm", "scipy", "jiwer", "rapidfuzz", "soxr", "pocketsphinx"),
     *("numba", "numpy", "pyarrow"),
+#: Parts are the modules beside this one.
+PARTS = sorted(path.stem.removeprefix("audio_") for path in Path(__file__).parent.glob("audio_*.py"))
+#: Libraries whose versions are noted.
+LIBRARIES = (
+    "jiwer",
+    "librosa",
+    "numba",
+    "numpy",
+    "pyarrow",
+    "pyloudnorm",
+    "rapidfuzz",
+    "scipy",
+    "soundfile",
+    "soxr",
 )
 
 

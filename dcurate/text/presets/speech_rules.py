@@ -16,7 +16,7 @@ def speech_emilia(field: str = "dnsmos_ovrl") -> Filters:
     recogniser.
 
     Args:
-        field: the column with the score, as ``DNSMOS()`` makes it.
+        field: the column with the score, as `Dnsmos` makes it.
 
     Examples:
         >>> [(rule.name, rule.min_value, rule.max_value) for rule in speech_emilia()]
@@ -24,7 +24,7 @@ def speech_emilia(field: str = "dnsmos_ovrl") -> Filters:
     """
     return (
         NumberRangeFilter("audio_decoded_s", min_value=3, max_value=30, made_by=_SIGNALS),
-        NumberRangeFilter(field, min_value=3.0, made_by="DNSMOS()"),
+        NumberRangeFilter(field, min_value=3.0, made_by="Dnsmos()"),
     )
 
 
