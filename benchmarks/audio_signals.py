@@ -5,7 +5,7 @@ Opus. ``decode`` reads it by `soundfile` in blocks of 65,536 frames and does not
 peer ``librosa + pyloudnorm`` reads WAV by `soundfile`, and measures what they and scipy have: peak, true peak (4 times
 oversampled by `scipy.signal.resample_poly`), clipping, offset, integrated loudness and range (pyloudnorm), levels of
 frames (`librosa.feature.rms`), WADA, NeMo Curator's bandwidth, flatness and roll-off of one spectrogram. Each figure is
-the best of five, taken by turns.
+the best of three, taken by turns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FORMATS = {
     "ogg": ("OGG", "VORBIS"),
     "opus": ("OGG", "OPUS"),
 }
-TIMES = 5
+TIMES = 3
 
 
 def run(folder: Path) -> dict[str, Any]:

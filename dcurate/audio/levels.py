@@ -116,10 +116,12 @@ class Levels:
         self._interpolate(np.zeros_like(self._before))
 
     def _interpolate(self, channels: npt.NDArray[np.float32]) -> None:
-        held = np.concatenate([self._before, channels], axis=1)
-        for samples in held:
-            self._between = sound.true_peak(samples, FILTER, _BOUND, self._between)
-        self._before = held[:, 1 - TAPS :].copy()
+        held = np.concatenate([self._before, channels[:, : TAPS - 1]], axis=1)
+        for edge, samples in zip(held, channels, strict=True):
+            for stretch in (edge, samples):
+                self._between = sound.true_peak(stretch, FILTER, _BOUND, self._between)
+        last = channels if channels.shape[1] >= TAPS - 1 else held
+        self._before = last[:, 1 - TAPS :].copy()
 
     def _add(self, frames: npt.NDArray[np.float64], lengths: npt.NDArray[np.int64]) -> None:
         """Count the levels of frames: mean squares over all channels, about the mean of all samples up to here."""

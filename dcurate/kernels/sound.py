@@ -187,15 +187,19 @@ def true_peak(channel: Channel, phases: npt.NDArray[np.float32], bound: Scalar, 
     Stretches that cannot have a larger one are not interpolated.
 
     Args:
-        channel: samples, with `TAPS` - 1 before them.
+        channel: samples, of which the first `TAPS` - 1 are those before.
         phases: filters of the places between samples, newest sample first.
         bound: the most that interpolated samples can be, for samples of magnitude 1.
         peak: the largest magnitude before.
     """
     values = np.empty(_STRETCH, np.float32)
+    bits, raw = channel.view(np.int32), values.view(np.int32)
+    largest = np.empty(2, np.float32)
+    level = largest.view(np.int32)
+    largest[1] = peak / bound
     for start in range(TAPS - 1, len(channel), _STRETCH):
         stop = min(len(channel), start + _STRETCH)
-        if _largest(channel[start - TAPS + 1 : stop]) * bound <= peak:
+        if _largest(bits[start - TAPS + 1 : stop]) <= level[1]:
             continue
         for phase in range(len(phases)):
             values[:] = _f32(0.0)
@@ -203,15 +207,18 @@ def true_peak(channel: Channel, phases: npt.NDArray[np.float32], bound: Scalar, 
                 factor, shifted = phases[phase, tap], channel[start - tap : stop - tap]
                 for place in range(len(shifted)):
                     values[place] += factor * shifted[place]
-            peak = max(peak, _f64(_largest(values[: stop - start])))
+            level[0] = _largest(raw[: stop - start])
+            peak = max(peak, _f64(largest[0]))
+        largest[1] = peak / bound
     return peak
 
 
 @njit(**INLINE)
-def _largest(channel: Channel) -> Scalar:
-    most = _f32(0.0)
-    for place in range(len(channel)):
-        most = max(most, abs(channel[place]))
+def _largest(bits: npt.NDArray[np.int32]) -> Scalar:
+    """The largest magnitude of floats, as whole numbers, whose order is the same."""
+    most = _i32(0)
+    for place in range(len(bits)):
+        most = max(most, _i32(bits[place] & _MAGNITUDE))
     return most
 
 
