@@ -14,32 +14,12 @@ from typing import Any
 
 from benchmarks.measure import machine, save, versions
 
-PARTS = ("near", "signals", "wer")
-PARTS = ("layouts", "near", "signals", "wer")
-PARTS = ("near", "wer")
-PARTS = ("signals", "wer")
-PARTS = ("signals", "wer", "poison", "memory")
-LIBRARIES = (
-    *("soundfile", "librosa", "pyloudnorm", "scipy", "jiwer", "rapidfuzz"),
-    *("datasets", "lhotse", "numba", "numpy", "pyarrow", "soxr", "webdataset"),
-PARTS = ("near", "signals", "wer", "words")
-LIBRARIES = (
-    *("soundfile", "librosa", "pyloudnorm", "scipy", "jiwer", "rapidfuzz", "soxr", "pocketsphinx"),
-    *("numba", "numpy", "pyarrow"),
 #: Parts are the modules beside this one.
 PARTS = sorted(path.stem.removeprefix("audio_") for path in Path(__file__).parent.glob("audio_*.py"))
 #: Libraries whose versions are noted.
 LIBRARIES = (
-    "jiwer",
-    "librosa",
-    "numba",
-    "numpy",
-    "pyarrow",
-    "pyloudnorm",
-    "rapidfuzz",
-    "scipy",
-    "soundfile",
-    "soxr",
+    *("datasets", "jiwer", "lhotse", "librosa", "numba", "numpy", "pocketsphinx", "pyarrow", "pyloudnorm", "rapidfuzz"),
+    *("scipy", "silero-vad", "soundfile", "soxr", "speechmos", "webdataset"),
 )
 
 

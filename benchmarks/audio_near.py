@@ -20,7 +20,7 @@ import soxr
 
 from dcurate import DocumentBatch, InlineExecutor, ParquetReader, ParquetWriter, Pipeline
 from dcurate.audio import AudioNearDuplicates
-from dcurate.audio.duplicates.near import FingerprintStage
+from dcurate.audio.duplicates.near import LandmarkStage
 
 #: Changes of speed, and noise, that the data has not: made from the recordings that were not changed.
 _MADE = ("speed_102", "speed_098", "noise_20")
@@ -113,7 +113,7 @@ def _precision(pairs: list[Any]) -> float:
 
 def _speed(table: pa.Table) -> float:
     """Seconds of sound a CPU-second of fingerprints, decode included."""
-    stage = FingerprintStage()
+    stage = LandmarkStage()
     batch = DocumentBatch(data=table)
     stage.process(batch)
     seconds = sum(soundfile.info(io.BytesIO(data)).duration for data in table["bytes"].to_pylist())

@@ -22,7 +22,7 @@ Window = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Slot:
+class SlotSpan:
     """One slot, from its set-up to its end.
 
     Args:
@@ -50,7 +50,7 @@ def _overlap(one: Window, other: Window) -> float:
     return max(0.0, min(one[1], other[1]) - max(one[0], other[0]))
 
 
-def read_slots(folder: Path) -> list[Slot]:
+def read_slots(folder: Path) -> list[SlotSpan]:
     """All slots that wrote a diary."""
     slots = []
     for path in sorted(folder.iterdir()):
@@ -60,7 +60,7 @@ def read_slots(folder: Path) -> list[Slot]:
             ready, left = times.get("setup"), times.get("teardown")
             calls = tuple(entry for entry in entries if entry.kind == "call")
             slots.append(
-                Slot(
+                SlotSpan(
                     int(path.name.partition("-")[0]),
                     times["begin"].begin,
                     ready.end if ready else None,
@@ -84,7 +84,7 @@ class Timeline:
 
     scenario: Scenario
     scale: float
-    slots: tuple[Slot, ...]
+    slots: tuple[SlotSpan, ...]
     began: float
     splits: int
     fused: tuple[tuple[int, ...], ...] = ()
@@ -203,7 +203,7 @@ class Timeline:
         name = max(shares, key=lambda one: shares[one])
         return name, shares[name]
 
-    def thrown_away(self) -> list[Slot]:
+    def thrown_away(self) -> list[SlotSpan]:
         """Slots that were torn down before the end began, and those whose set-up never ended."""
         drained = self.drained
         return [
@@ -239,6 +239,6 @@ def named(scenario: Scenario, counts: Sequence[int]) -> dict[str, int]:
     return {step.name: count for step, count in zip(scenario.steps, counts, strict=True)}
 
 
-def setup_seconds(slots: Iterable[Slot], until: float) -> float:
+def setup_seconds(slots: Iterable[SlotSpan], until: float) -> float:
     """Seconds that set-ups took, of those that did not end, until a moment."""
     return sum((until if slot.ready is None else slot.ready) - slot.begun for slot in slots)

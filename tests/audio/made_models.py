@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -77,7 +78,8 @@ def make_whisper(folder: Path) -> Path:
         begin_suppress_tokens=None,
     )
     model = transformers.WhisperForConditionalGeneration(config)
-    model.get_input_embeddings().weight.data[:256] *= 20  # bytes are likelier than timestamps
+    embeddings: Any = model.get_input_embeddings()
+    embeddings.weight.data[:256] *= 20  # bytes are likelier than timestamps
     model.save_pretrained(folder)
     transformers.GenerationConfig(
         is_multilingual=True,

@@ -37,7 +37,7 @@ _SEED = 42
 
 
 @dataclass
-class FingerprintStage(SoundStage):
+class LandmarkStage(SoundStage):
     """Adds the column `FINGERPRINT`; null for a recording with too little sound to say anything."""
 
     name: str = "audio_fingerprints"
@@ -157,7 +157,7 @@ class AudioNearDuplicates(NearDuplicateStage):
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         writer = LandmarkWriter(url, num_bands=self.num_bands, **self.for_writer(options))
-        return [FingerprintStage(reading=self.reading, name=f"{self.name}_fingerprints"), writer]
+        return [LandmarkStage(reading=self.reading, name=f"{self.name}_fingerprints"), writer]
 
     def find_stage(self, url: str, options: dict[str, Any], first: int) -> Stage:
         return FindPairs(url, options, first, name=f"{self.name}_candidates")
@@ -191,7 +191,7 @@ class NearRecordings(NearDuplicates):
         return Alignment.of(rows_at(only(table, [FINGERPRINT]), order)[FINGERPRINT])
 
 
-class PrintsInRows(NamedTuple):
+class RowPrints(NamedTuple):
     """Fingerprints, and the number of the row that each is of."""
 
     prints: list[bytes]
@@ -214,13 +214,13 @@ class LandmarkWriter(EntryWriter):
     def inputs(self) -> Spec:
         return [], [FINGERPRINT]
 
-    def read(self, table: Any) -> PrintsInRows:
-        return PrintsInRows(table[FINGERPRINT].drop_null().to_pylist(), rows_with_values(table, [FINGERPRINT]))
+    def read(self, table: Any) -> RowPrints:
+        return RowPrints(table[FINGERPRINT].drop_null().to_pylist(), rows_with_values(table, [FINGERPRINT]))
 
-    def with_features(self, known: Any, table: Any, compared: PrintsInRows) -> Any:
+    def with_features(self, known: Any, table: Any, compared: RowPrints) -> Any:
         return with_values(known, FINGERPRINT, table, FINGERPRINT)
 
-    def entries(self, compared: PrintsInRows) -> Any:
+    def entries(self, compared: RowPrints) -> Any:
         """A row for each band of each recording: its key, the row of the recording, and a hash of its fingerprint."""
         permutations = Permutations.seeded(2 * self.num_bands, _SEED)
         keys = np.empty((len(compared.prints), self.num_bands), np.uint64)
