@@ -20,6 +20,8 @@ PARTS = sorted(path.stem.removeprefix("audio_") for path in Path(__file__).paren
 LIBRARIES = (
     *("datasets", "jiwer", "lhotse", "librosa", "numba", "numpy", "pocketsphinx", "pyarrow", "pyloudnorm", "rapidfuzz"),
     *("scipy", "silero-vad", "soundfile", "soxr", "speechmos", "webdataset"),
+    *("datasets", "jiwer", "lhotse", "librosa", "numba", "numpy", "onnxruntime", "pocketsphinx", "pyarrow"),
+    *("pyloudnorm", "rapidfuzz", "scipy", "silero-vad", "soundfile", "soxr", "speechmos", "torch", "webdataset"),
 )
 
 

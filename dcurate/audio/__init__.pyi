@@ -36,7 +36,6 @@ from .signals import AudioSignals as AudioSignals
 from .snippets import DropRepetitiveSnippets as DropRepetitiveSnippets
 from .snippets import PlanSnippets as PlanSnippets
 from .speech import FindSpeech as FindSpeech
-from .split import SplitSegments as SplitSegments
 from .splits import JoinSplits as JoinSplits
 from .splits import SplitAtPauses as SplitAtPauses
 from .stage import SoundStage as SoundStage

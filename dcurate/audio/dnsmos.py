@@ -54,7 +54,7 @@ class Dnsmos(SoundStage):
     scale.
 
     A window takes about 0.3 s on a core, so a long recording should be split first, as by `FindSpeech` and
-    `SplitSegments`. Windows are heard one by one: larger batches need more memory and are not faster.
+    `SegmentRows`. Windows are heard one by one: larger batches need more memory and are not faster.
 
     Args:
         step_s: seconds from a window to the next one, a whole number; the package has 1.
@@ -99,13 +99,14 @@ class Dnsmos(SoundStage):
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         super().setup(worker_metadata)
-        self._models()
+        self.loaded()
 
     def listener(self, sound: Sound) -> MosListener:
         curves = _PERSONAL_CURVES if self.personal else _CURVES
-        return MosListener(*self._models(), curves, Mono(sound.rate, RATE), self.step_s)
+        return MosListener(*self.loaded(), curves, Mono(sound.rate, RATE), self.step_s)
 
-    def _models(self) -> tuple[Any, Any]:
+    def loaded(self) -> tuple[Any, Any]:
+        """Return the models of P.835 and P.808, which are loaded once a process."""
         folder = "pdnsmos_models/" if self.personal else "dnsmos_models/"
         return self._model(folder, _P835), self._model("dnsmos_models/", _P808)
 

@@ -22,7 +22,7 @@ RATE, WINDOW, CONTEXT = 16_000, 512, 64
 #: Windows of a call of the model.
 BLOCK = 128
 #: A list of segments, in seconds.
-SEGMENTS = pa.list_(pa.struct([("start_s", pa.float64()), ("stop_s", pa.float64())]))
+SEGMENTS = pa.list_(pa.struct([("start", pa.float64()), ("end", pa.float64())]))
 
 _PACKAGE, _FILE, _WHAT = "silero-vad", "silero_vad_16k_sequence.onnx", "finding speech"
 _INPUTS = ("input", "h", "c")
@@ -32,11 +32,11 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass
 class FindSpeech(SoundStage):
-    """Add where there is speech in each recording: a column of segments with ``start_s`` and ``stop_s``, in seconds.
+    """Add where there is speech in each recording: a column of segments, with ``start`` and ``end`` in seconds.
 
     The segments are those of Silero VAD's ``get_speech_timestamps`` under NeMo Curator's defaults, in order and without
     overlap. Seconds count from the start of what the row means: of the recording, or of its segment. A recording
-    without speech has an empty list. `SplitSegments` makes a row of each segment.
+    without speech has an empty list. `SegmentRows` makes a row of each segment.
 
     The model hears 16,000 samples a second: the mean of the channels, resampled. It goes through a recording with its
     state, 128 windows of 32 ms a call, so that memory does not grow with length but for the segments and 4 bytes a
@@ -66,7 +66,7 @@ class FindSpeech(SoundStage):
         >>> file = io.BytesIO()
         >>> soundfile.write(file, np.zeros(32_000), 16_000, format="WAV")
         >>> batch = FindSpeech().process(DocumentBatch(data=pa.table({"bytes": [file.getvalue()]})))
-        >>> batch.to_arrow()["speech_segments"].to_pylist()
+        >>> batch.to_arrow()["segments"].to_pylist()
         [[]]
     """
 
@@ -75,7 +75,7 @@ class FindSpeech(SoundStage):
     min_pause_s: float = 0.5
     threshold: float = 0.5
     padding_s: float = 0.3
-    segments_field: str = "speech_segments"
+    segments_field: str = "segments"
     model: str | None = None
     name: str = "find_speech"
 
@@ -102,12 +102,13 @@ class FindSpeech(SoundStage):
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         super().setup(worker_metadata)
-        self._loaded()
+        self.loaded()
 
     def listener(self, sound: Sound) -> SpeechListener:
-        return SpeechListener(self._loaded(), self.rules, Mono(sound.rate, RATE))
+        return SpeechListener(self.loaded(), self.rules, Mono(sound.rate, RATE))
 
-    def _loaded(self) -> Any:
+    def loaded(self) -> Any:
+        """Return the model, which is loaded once a process."""
         return loaded(model_path(self.model, _PACKAGE, _FILE, _WHAT), _INPUTS, _WHAT, "audio")
 
 
@@ -138,7 +139,7 @@ class SpeechListener:
             self._listen(windows)
         probabilities = (value for block in self._probabilities for value in block.tolist())
         segments = speech_segments(probabilities, self._rules, self._samples, rate=RATE, window=WINDOW)
-        return [[{"start_s": start / RATE, "stop_s": stop / RATE} for start, stop in segments]]
+        return [[{"start": start / RATE, "end": stop / RATE} for start, stop in segments]]
 
     def _take(self, samples: Floats) -> None:
         self._samples += len(samples)

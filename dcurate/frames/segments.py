@@ -49,18 +49,6 @@ def _repeated(column: pa.Array, counts: npt.NDArray[np.int64], parents: npt.NDAr
     return column.take(pa.array(parents))
 
 
-def repeated(table: pa.Table, counts: npt.NDArray[np.int64]) -> pa.Table:
-    """The table with each row as often as its count says, one after the other.
-
-    Examples:
-        >>> repeated(pa.table({"id": [7, 8, 9]}), np.array([2, 0, 1])).to_pydict()
-        {'id': [7, 7, 9]}
-    """
-    parents = np.repeat(np.arange(table.num_rows), counts)
-    columns = {name: _repeated(column_of(table, name), counts, parents) for name in table.column_names}
-    return with_fields_of(pa.table(columns), table.schema)
-
-
 def segment_order(table: pa.Table, document_field: str, segment_field: str) -> tuple[pa.Table, npt.NDArray[np.int64]]:
     """The rows grouped by document, by segment number; and the start of each document.
 

@@ -49,7 +49,7 @@ def test_scores_do_not_depend_on_other_rows_or_on_the_windows_of_the_decoder() -
 
 @pytest.mark.parametrize("step", [1, 3, 25])
 def test_windows_begin_at_each_step_while_they_are_whole(step: int) -> None:
-    samples = np.arange(60 * RATE, dtype=np.float32) / 2**21
+    samples = np.arange(60 * RATE, dtype=np.float32) * np.float32(2**-21)
 
     def heard(chunk: int) -> list[int]:
         model = Recorder()

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate import DataError, DocumentBatch, PipelineError, ResourceError
-from dcurate.audio import FindSpeech, SplitSegments
+from dcurate.audio import FindSpeech, SegmentRows
 from dcurate.audio.pauses import SpeechRules, speech_segments
 from dcurate.audio.speech import BLOCK, CONTEXT, WINDOW, SpeechListener
 from dcurate.audio.stage import Mono
@@ -24,6 +24,7 @@ from dcurate.media.refs import Ref, ref_array
 from dcurate.testing import check_stage
 
 RATE = 16_000
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.load` is deprecated")
 #: Silero VAD's own defaults.
 OWN: dict[str, Any] = {"min_duration_s": 0.25, "max_duration_s": float("inf"), "min_pause_s": 0.1, "padding_s": 0.03}
 
@@ -59,8 +60,8 @@ def found(stage: FindSpeech, *recordings: bytes) -> list[list[tuple[int, int]]]:
     """The segments of recordings, in samples."""
     rows = stage.process(DocumentBatch(data=pa.table({"bytes": list(recordings)}))).to_arrow()
     return [
-        [(round(part["start_s"] * RATE), round(part["stop_s"] * RATE)) for part in parts]
-        for parts in rows["speech_segments"].to_pylist()
+        [(round(part["start"] * RATE), round(part["end"] * RATE)) for part in parts]
+        for parts in rows["segments"].to_pylist()
     ]
 
 
@@ -77,7 +78,6 @@ def expected(samples: np.ndarray, stage: FindSpeech) -> list[tuple[int, int]]:
     return [(part["start"], part["end"]) for part in parts]
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.load` is deprecated")
 @pytest.mark.parametrize("settings", [{}, OWN, {**OWN, "max_duration_s": 2.0}, {**OWN, "threshold": 0.8}])
 def test_segments_are_those_of_silero_vad(settings: dict[str, Any]) -> None:
     stage, samples = FindSpeech(**settings), voice(23.4)
@@ -127,9 +127,21 @@ def test_a_segment_is_heard_as_if_it_were_a_recording(tmp_path) -> None:
     (tmp_path / "a.wav").write_bytes(wav(samples))
     refs = ref_array([Ref(str(tmp_path / "a.wav"), start_s=4.0, stop_s=13.5)])
     rows = FindSpeech(**OWN).process(DocumentBatch(data=pa.table({"media_ref": refs}))).to_arrow()
-    parts = [(part["start_s"], part["stop_s"]) for part in rows["speech_segments"][0].as_py()]
+    parts = [(part["start"], part["end"]) for part in rows["segments"][0].as_py()]
     cut = found(FindSpeech(**OWN), wav(samples[4 * RATE : round(13.5 * RATE)]))[0]
     assert parts == [(start / RATE, stop / RATE) for start, stop in cut]
+
+
+def test_segments_become_rows_that_are_heard_where_they_are(tmp_path) -> None:
+    samples = voice(20.0)
+    (tmp_path / "a.wav").write_bytes(wav(samples))
+    rows = pa.table({"media_ref": ref_array([Ref(str(tmp_path / "a.wav"))])})
+    stage = FindSpeech(**{**OWN, "min_pause_s": 0.3})
+    parts = SegmentRows().process(stage.process(DocumentBatch(data=rows)))
+    spans = [(ref["start_s"], ref["stop_s"]) for ref in parts.to_arrow()["media_ref"].to_pylist()]
+    assert spans == [(start / RATE, stop / RATE) for start, stop in expected(samples, stage)]
+    heard = FindSpeech(**{**OWN, "threshold": 0.2}).process(parts).to_arrow()["segments"].to_pylist()
+    assert all(segments for segments in heard)
 
 
 def test_other_rates_and_channels_give_nearly_the_same_segments() -> None:
@@ -188,7 +200,7 @@ def test_memory_does_not_grow_with_length_but_for_four_bytes_a_window() -> None:
 def test_rows_that_are_no_recordings_go_to_quarantine_and_the_others_stay_as_they_are() -> None:
     rows = pa.table({"n": pa.array([1, None, 3], pa.int8()), "bytes": [wav(voice(1.0)), b"<html></html>", b""]})
     batch = FindSpeech().process(DocumentBatch(data=rows))
-    assert batch.to_arrow().drop_columns("speech_segments").equals(rows.slice(0, 1))
+    assert batch.to_arrow().drop_columns("segments").equals(rows.slice(0, 1))
     assert sorted(part.reason for part in batch.rejections) == ["empty", "not a recording: HTML or XML"]
 
 
@@ -220,69 +232,6 @@ def test_another_model_is_refused_before_a_row_is_heard(tmp_path) -> None:
 def test_finding_speech_keeps_the_laws_of_stages() -> None:
     rows = pa.table({"bytes": [wav(voice(seconds)) for seconds in (0.5, 1.0, 3.0)]})
     check_stage(FindSpeech(**OWN), DocumentBatch(data=rows), skip=["cluster"])
-    found_in = FindSpeech(**OWN).process(DocumentBatch(data=rows))
-    check_stage(SplitSegments(), found_in, skip=["cluster", "columns"])  # it takes rows with bytes or a reference
-
-
-SEGMENTS = [
-    [{"start_s": 0.5, "stop_s": 2.0, "speaker": "a"}, {"start_s": 1.5, "stop_s": 9.0, "speaker": None}],
-    [],
-    None,
-    [{"start_s": 3.0, "stop_s": 3.0, "speaker": "b"}, {"start_s": 0.0, "stop_s": 1.0, "speaker": "c"}],
-    [{"start_s": 0.0, "stop_s": 1.0, "speaker": "d"}],
-]
-REFS = [Ref("a.wav"), Ref("b.wav"), Ref("c.wav"), Ref("d.tar", "d.wav", 512, 99, 10.0, 10.5), None]
-
-
-def split(rows: pa.Table, stage: SplitSegments | None = None) -> tuple[list[dict], dict[str, int]]:
-    batch = (stage or SplitSegments()).process(DocumentBatch(data=rows))
-    return batch.to_arrow().to_pylist(), {part.reason: part.rows for part in batch.rejections}
-
-
-def test_each_segment_is_a_row_and_each_row_without_one_has_a_reason() -> None:
-    rows = pa.table({"id": [1, 2, 3, 4, 5], "media_ref": ref_array(REFS), "speech_segments": SEGMENTS})
-    made, reasons = split(rows, SplitSegments(fields=["speaker"]))
-    views = [(row["id"], row["media_ref"]["start_s"], row["media_ref"]["stop_s"]) for row in made]
-    assert views == [(1, 0.5, 2.0), (1, 1.5, 9.0), (4, 10.0, 10.5)]
-    assert [(row["speaker"], row["segment_number"], row["duration_s"]) for row in made] == [
-        ("a", 0, 1.5),
-        (None, 1, 7.5),
-        ("c", 1, 0.5),
-    ]
-    assert made[2]["media_ref"] | {"start_s": None, "stop_s": None} == Ref("d.tar", "d.wav", 512, 99)._asdict()
-    assert "speech_segments" not in made[0]
-    assert reasons == {"no segments": 2, "bad segment": 1, "no reference": 1}
-
-
-def test_bytes_of_a_row_are_repeated_up_to_a_limit() -> None:
-    parts = [{"start_s": float(number), "stop_s": number + 1.0} for number in range(70)]
-    rows = pa.table({"bytes": [wav(voice(3.0)), bytes(2**20)], "speech_segments": [parts[:2], parts]})
-    made, reasons = split(rows)
-    assert [row["bytes"] for row in made] == [rows["bytes"][0].as_py()] * 2
-    assert reasons == {"too large": 1}
-    heard = FindSpeech(**OWN).process(DocumentBatch(data=pa.Table.from_pylist(made)))
-    assert heard.to_arrow().num_rows == 2
-
-
-def test_columns_that_hold_no_segments_are_refused() -> None:
-    rows = pa.table({"media_ref": ref_array([Ref("a.wav")]), "speech_segments": ["0.5"]})
-    with pytest.raises(DataError, match="holds string, not lists of structs of start_s, stop_s"):
-        split(rows)
-    with pytest.raises(PipelineError, match="two of the columns"):
-        SplitSegments(fields=["duration_s"])
-    nothing = pa.table({"media_ref": ref_array([Ref("a.wav")]), "speech_segments": pa.nulls(1)})
-    assert split(nothing) == ([], {"no segments": 1})
-
-
-def test_columns_keep_their_types_and_metadata() -> None:
-    field = pa.field("n", pa.int8(), metadata={"unit": "m"})
-    rows = pa.table([pa.array([3], pa.int8())], pa.schema([field], {"made": "here"}))
-    rows = rows.append_column("media_ref", ref_array([Ref("a.wav")]))
-    rows = rows.append_column("speech_segments", pa.array([SEGMENTS[0]]))
-    made = SplitSegments().process(DocumentBatch(data=rows)).to_arrow()
-    assert made.schema.field("n").equals(field, check_metadata=True)
-    assert made.schema.metadata == {b"made": b"here"}
-    assert made["n"].to_pylist() == [3, 3]
 
 
 def test_a_longer_padding_shortens_what_is_cut() -> None:

@@ -18,7 +18,7 @@ else:  # what it imports is heavy, and few runs read files
 #: Stages whose rows refer to PDFs, to pictures, and to recordings.
 _PDFS = frozenset(("PdfExtract", "PdfReader", "NeedsOcr"))
 _PICTURES = frozenset(("ImageInfo", "ImageSignals"))
-_SOUNDS = frozenset(("AudioInfo", "AudioSignals", "Dnsmos", "FindSpeech", "SplitSegments"))
+_SOUNDS = frozenset(("AudioInfo", "AudioSignals", "Dnsmos", "FindSpeech", "SegmentRows"))
 #: How the first page of a PDF, a picture and a recording are drawn: a function for a sandbox, the libraries it needs,
 #: and whether it is told which segment; and the types of what it gives.
 _PAGE = ("dcurate.documents.pictures:page_picture", ("pypdfium2", "PIL"))
