@@ -25,7 +25,7 @@ from benchmarks.measure import called, machine, save, versions
 from benchmarks.scenario import EXAMPLE, Scenario, least_scale, load
 from benchmarks.streaming_peers import compare_peers, speeds
 from benchmarks.streaming_small import small
-from benchmarks.timeline import Slot, Timeline, named, read_slots, setup_seconds
+from benchmarks.timeline import SlotSpan, Timeline, named, read_slots, setup_seconds
 from dcurate import AttachedCluster, DaskExecutor, DcurateError, Pipeline, ResourceError
 from dcurate.events import CallCopied, Decided, Event, WorkerLost, WorkerRecycled
 from dcurate.plan.compile import compile_plan
@@ -196,7 +196,7 @@ def _seconds_to_right(timeline: Timeline, phase: int) -> float | None:
     return None if right is None else round(right - timeline.begin_of(phase), 2)
 
 
-def _by_operator(scenario: Scenario, slots: Sequence[Slot]) -> list[int]:
+def _by_operator(scenario: Scenario, slots: Sequence[SlotSpan]) -> list[int]:
     return [sum(slot.operator == place for slot in slots) for place in range(len(scenario.steps))]
 
 

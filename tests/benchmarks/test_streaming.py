@@ -22,7 +22,7 @@ from benchmarks.scenario import EXAMPLE, Phase, Scenario, Step
 from benchmarks.sleeping import BLOCK, CallDurations, DiaryLine, children
 from benchmarks.streaming import DecisionLog, GivenUpError, StreamingRun, judge, run
 from benchmarks.streaming_peers import speeds
-from benchmarks.timeline import Slot, Timeline
+from benchmarks.timeline import SlotSpan, Timeline
 from dcurate.cluster.nannies import GPU_PROCESSES
 from dcurate.events import CallCopied
 
@@ -91,12 +91,12 @@ TWO = Scenario(
 )
 
 
-def _slot(operator: int, begun: float, ready: float, begins: list[float], length: float, **more: Any) -> Slot:
+def _slot(operator: int, begun: float, ready: float, begins: list[float], length: float, **more: Any) -> SlotSpan:
     calls = tuple(DiaryLine("call", number, begin, begin + length, length) for number, begin in enumerate(begins))
-    return Slot(operator, begun, ready, more.get("left"), calls)
+    return SlotSpan(operator, begun, ready, more.get("left"), calls)
 
 
-def _two(*more: Slot) -> Timeline:
+def _two(*more: SlotSpan) -> Timeline:
     """One slot that reads from second 0 to 20, two that embed from 4 and from 5 on, without a break, to second 24."""
     read = _slot(0, 0.0, 0.0, [float(begin) for begin in range(20)], 1.0)
     one = _slot(1, 1.0, 4.0, [float(begin) for begin in range(4, 24, 2)], 2.0)
@@ -138,7 +138,7 @@ def test_the_shortest_makespan_is_setup_one_passage_and_the_splits_at_the_optimu
 def test_a_set_up_is_thrown_away_if_its_slot_goes_before_the_end_begins_or_it_never_ends() -> None:
     early = _slot(1, 0.0, 3.0, [], 2.0, left=8.0)
     late = _slot(1, 0.0, 3.0, [], 2.0, left=24.5)
-    cut = Slot(1, 6.0, None, None, ())
+    cut = SlotSpan(1, 6.0, None, None, ())
     assert _two(early, late, cut).thrown_away() == [early, cut]
     assert _two().thrown_away() == []
 
@@ -147,7 +147,7 @@ def test_a_phase_begins_when_the_operator_that_limits_it_gets_there() -> None:
     phases = (Phase(0.5, (1.0, 2.0), (1, 2), 1.0), Phase(0.5, (1.0, 4.0), (1, 4), 1.0))
     drift = Scenario("drift", TWO.steps, (), phases)
     calls = tuple(DiaryLine("call", number, number + 30.0, number + 31.0, 1.0) for number in range(20))
-    timeline = Timeline(drift, 1.0, (Slot(0, 0.0, 0.0, None, calls),), 0.0, 20)
+    timeline = Timeline(drift, 1.0, (SlotSpan(0, 0.0, 0.0, None, calls),), 0.0, 20)
     assert timeline.begin_of(0) == 0.0
     assert timeline.begin_of(1) == 40.0
 
