@@ -18,8 +18,6 @@ from benchmarks.measure import machine, save, versions
 PARTS = sorted(path.stem.removeprefix("audio_") for path in Path(__file__).parent.glob("audio_*.py"))
 #: Libraries whose versions are noted.
 LIBRARIES = (
-    *("datasets", "jiwer", "lhotse", "librosa", "numba", "numpy", "pocketsphinx", "pyarrow", "pyloudnorm", "rapidfuzz"),
-    *("scipy", "silero-vad", "soundfile", "soxr", "speechmos", "webdataset"),
     *("datasets", "jiwer", "lhotse", "librosa", "numba", "numpy", "onnxruntime", "pocketsphinx", "pyarrow"),
     *("pyloudnorm", "rapidfuzz", "scipy", "silero-vad", "soundfile", "soxr", "speechmos", "torch", "webdataset"),
 )

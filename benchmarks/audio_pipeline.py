@@ -25,7 +25,7 @@ from dcurate.text import NumberRangeFilter
 RECORDINGS = 3
 
 
-class _Timed:
+class _TimedSession:
     """A model whose calls are kept, to be made again; it answers with a constant where it is given one."""
 
     def __init__(self, model: Any, answer: Any = None) -> None:
@@ -49,8 +49,8 @@ def run(folder: Path) -> dict[str, Any]:
         refs = ref_array([Ref(str(path)) for path in sorted(Path(place).glob("vad-*"))[:RECORDINGS]])
         batch = DocumentBatch(data=pa.table({"media_ref": refs}))
         speech, scoring = FindSpeech(), Dnsmos()
-        vad = _Timed(speech.loaded())
-        p835, p808 = (_Timed(model, np.zeros((1, 1, 3), np.float32)) for model in scoring.loaded())
+        vad = _TimedSession(speech.loaded())
+        p835, p808 = (_TimedSession(model, np.zeros((1, 1, 3), np.float32)) for model in scoring.loaded())
         _through(batch, _Speech(vad), _Scoring((p835, p808)))
         for stage in (speech, scoring):
             stage.setup()
@@ -77,7 +77,7 @@ def run(folder: Path) -> dict[str, Any]:
 
 
 class _Speech(FindSpeech):
-    def __init__(self, model: _Timed) -> None:
+    def __init__(self, model: _TimedSession) -> None:
         super().__init__()
         self._own = model
 
@@ -86,7 +86,7 @@ class _Speech(FindSpeech):
 
 
 class _Scoring(Dnsmos):
-    def __init__(self, models: tuple[_Timed, _Timed]) -> None:
+    def __init__(self, models: tuple[_TimedSession, _TimedSession]) -> None:
         super().__init__()
         self._own = models
 
