@@ -185,7 +185,7 @@ def test_what_is_missing_can_be_imported_and_subclassed_until_it_is_used():
         pass
 
     for use in (InferenceAsrNemoStage, Own, lambda: InferenceAsrNemoStage.make(1)):
-        with pytest.raises(PipelineError, match="dcurate curates text, documents and images, not audio") as raised:
+        with pytest.raises(PipelineError, match="dcurate.audio has stages for recordings") as raised:
             use()
         assert isinstance(raised.value, NotImplementedError)
     assert not hasattr(Own, "__special__")
