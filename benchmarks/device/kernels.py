@@ -38,7 +38,7 @@ AT_ONCE, RIGHT_S, SPEED_S = 12, 60.0, 20.0
 RIGHT_MB, SPEED_MB = 2.0, 16.0
 MEGABYTE = 1_000_000
 SIMULATED_TEXTS, SIMULATED_CHARACTERS = 6, 400
-SIMULATED = ("words", "urls")
+SIMULATED = ("word", "url")
 _COLUMNS = "core_gb_s", "gpu_gb_s", "gpu_gb_s_with_1_mb", "cores", "cores_with_upload", "first_s"
 #: What may be faster on a GPU than on 16 cores if the text is on the host; the others are timed after these.
 _MAY_WIN = ("personal data", "C4", "MinHash", "n-grams", "anchors", "spans of three")

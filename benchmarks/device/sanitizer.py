@@ -19,7 +19,7 @@ from benchmarks.measure import table
 
 KERNELS = (
     *("personal data", "C4", "n-grams", "MinHash, one_permutation"),
-    *("anchors", "spans of three sentences", "sets of shingles", "words"),
+    *("anchors", "spans of three sentences", "sets of shingles", "word"),
 )
 TOOLS = ("memcheck", "initcheck")
 _EACH_S = 30.0

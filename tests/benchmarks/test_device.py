@@ -262,15 +262,15 @@ def test_the_processes_that_time_and_check_kernels_run_without_a_gpu(
 ) -> None:
     for name, value in parts._SIMULATED.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(kernels, "SIMULATED", ("words",))
+    monkeypatch.setattr(kernels, "SIMULATED", ("word",))
     status, (timed,) = _ran(kernels, "speed --cpu", tmp_path, monkeypatch)
-    assert (status, timed["kernel"], timed["equal"]) == (0, "words", True)
+    assert (status, timed["kernel"], timed["equal"]) == (0, "word", True)
     assert min(timed["core_gb_s"], timed["gpu_gb_s"], timed["gpu_gb_s_with_1_mb"]) > 0
     status, checked = _ran(sanitizer, "--cpu", tmp_path, monkeypatch)
-    assert (status, checked) == (0, [{"tool": "memcheck", "kernel": "words", "status": 0, "said": ""}])
-    under = sanitizer.command_of("initcheck", "words", False)
+    assert (status, checked) == (0, [{"tool": "memcheck", "kernel": "word", "status": 0, "said": ""}])
+    under = sanitizer.command_of("initcheck", "word", False)
     assert under[:2] == ["compute-sanitizer", "--tool=initcheck"]
-    assert under[4:] == sanitizer.command_of("initcheck", "words", True)[:-1]
+    assert under[4:] == sanitizer.command_of("initcheck", "word", True)[:-1]
 
 
 def test_slots_work_together_in_threads_and_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
