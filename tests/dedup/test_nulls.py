@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import soundfile
 from PIL import Image
 
 from dcurate import (
@@ -33,11 +35,13 @@ from dcurate import (
     deduplicate,
     profile,
 )
+from dcurate.audio import AudioExactDuplicates, AudioNearDuplicates
 from dcurate.core.public import find_public, homes
 from dcurate.dedup import Shingles
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.frames.hashes import rows_with_values
 from dcurate.images import ImageDecontaminate, ImageExactDuplicates, ImageNearDuplicates
+from tests.audio.sounds import voice
 
 TEXT = "some words that are long enough to have shingles, to be a paragraph, and to be cut out of a second text"
 OTHER = "a committee met on tuesday to discuss the budget of the coming year and adjourned without any decision at all"
@@ -74,6 +78,10 @@ STAGES: dict[str, tuple[Callable[[str], Any], bool]] = {
     "images, bytes": (lambda _: ImageExactDuplicates(), False),
     "images, pixels": (lambda _: ImageExactDuplicates(by="pixels"), False),
     "images, near": (lambda _: ImageNearDuplicates(), False),
+    "audio, bytes": (lambda _: AudioExactDuplicates(by="bytes"), False),
+    "audio, samples": (lambda _: AudioExactDuplicates(), False),
+    "audio, near": (lambda _: AudioNearDuplicates(), False),
+    "audio, longest": (lambda _: AudioNearDuplicates(keep="longest", action="flag"), False),
     "images, largest": (lambda _: ImageNearDuplicates(keep="largest", flips=True, action="flag"), False),
 }
 
@@ -86,17 +94,25 @@ def picture(seed: int) -> bytes:
     return file.getvalue()
 
 
-def table(texts: list[str | None], kind: pa.DataType) -> pa.Table:
-    """Texts, with an embedding and a picture of each, and null where there is none."""
+@cache
+def recording(seed: int) -> bytes:
+    """A WAV file of a made-up voice."""
+    file = io.BytesIO()
+    soundfile.write(file, voice(seed, 2.0), 16_000, format="WAV")
+    return file.getvalue()
+
+
+def table(texts: list[str | None], kind: pa.DataType, file: Callable[[int], bytes] = picture) -> pa.Table:
+    """Texts, with an embedding and a file of each, and null where there is none."""
     vectors = {TEXT: [1.0, 0.0], OTHER: [0.0, 1.0], "": None, None: None}
-    pictures = {TEXT: picture(1), OTHER: picture(2), "": None, None: None}
+    files = {TEXT: file(1), OTHER: file(2), "": None, None: None}
     text = pa.array(texts, pa.string())
     return pa.table(
         {
             "id": pa.array(range(len(texts))),
             "text": text.dictionary_encode() if pa.types.is_dictionary(kind) else text.cast(kind),
             "embeddings": pa.array([vectors[text] for text in texts], pa.list_(pa.float32())),
-            "bytes": pa.array([pictures[text] for text in texts], pa.binary()),
+            "bytes": pa.array([files[text] for text in texts], pa.binary()),
         }
     )
 
@@ -117,7 +133,7 @@ def expected(texts: list[str | None], empty: bool) -> list[int]:
 @pytest.mark.parametrize("name", STAGES)
 def test_a_row_of_null_is_kept_by_every_stage(name: str, rows: str, kind: str, tmp_path: Path) -> None:
     make, empty = STAGES[name]
-    whole = table(ROWS[rows], TYPES[kind])
+    whole = table(ROWS[rows], TYPES[kind], recording if name.startswith("audio") else picture)
     batches = [DocumentBatch(data=whole.slice(at, 3), key=BatchKey(f"b{at}")) for at in range(0, whole.num_rows, 3)]
     run = Pipeline("nulls", stages=[make(str(tmp_path))]).run(InlineExecutor(), batches, observers=[])
     left = run.to_arrow()

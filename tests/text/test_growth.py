@@ -17,6 +17,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 import dcurate
+import dcurate.audio
 import dcurate.text
 from dcurate import DocumentBatch, Modify
 from dcurate.text import Annotate, DocumentFilter, DocumentModifier, PiiModifier, SignalFilter, refinedweb
@@ -173,6 +174,7 @@ MODIFIERS: list[DocumentModifier] = [
     dcurate.text.Slicer(left="a", right="1"),
     dcurate.text.UrlRemover(),
     refinedweb.RefinedWebLines(),
+    dcurate.audio.AbbreviationJoiner(),
 ]
 #: Those that have a test of their own below.
 OTHER_MODIFIERS = [dcurate.text.MarkdownRemover(), PiiModifier(), dcurate.text.UnicodeReformatter()]

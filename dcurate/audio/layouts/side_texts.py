@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dcurate.audio.layouts.subtitles import FORMATS, TextSegment, decoded
 from dcurate.core.stage import ProcessingStage, Spec
-from dcurate.errors import PipelineError, listed
+from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.files import is_names
@@ -81,9 +81,11 @@ class SideTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
         """The rows with the columns.
 
         Raises:
-            DataError: a store does not answer.
+            DataError: rows refer to no files, or a store does not answer.
         """
         rows = task.to_arrow()
+        if REF not in rows.column_names:
+            raise DataError(f"{self.name}: rows have no column {REF!r}; read recordings with MediaReader")
         refs = refs_of(rows)
         unread = Counter[str]()
         columns: dict[str, pa.Array] = {}
