@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -137,6 +137,7 @@ def measure(command: Sequence[str | Path], interval: float = 0.25, env: Mapping[
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        others = {child.pid for child in psutil.Process().children()}
         before, began = _cpu_of_children(), time.perf_counter()
         process = subprocess.Popen(
             [str(word) for word in command], stdout=output, stderr=errors, cwd=ROOT, env={**os.environ, **(env or {})}
@@ -146,7 +147,7 @@ def measure(command: Sequence[str | Path], interval: float = 0.25, env: Mapping[
                 code = process.wait()
             wall = time.perf_counter() - began
         finally:
-            _wait_for_orphans(0.0 if process.returncode is None else LINGER_S)
+            _wait_for_orphans(0.0 if process.returncode is None else LINGER_S, others)
         cpu = _cpu_of_children() - before
         output.seek(0)
         said = output.read()
@@ -162,19 +163,22 @@ def _cpu_of_children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _wait_for_orphans(patience: float) -> None:
-    """Wait for whatever the command left running; end what does not end by itself."""
+def _wait_for_orphans(patience: float, others: set[int]) -> None:
+    """Wait for whatever the command left running; end what does not end by itself.
+
+    Args:
+        patience: seconds that it has.
+        others: ids of children that were there before.
+    """
     end = time.monotonic() + patience
-    while True:
-        try:
-            waited, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if not waited:
+    while left := [child for child in psutil.Process().children() if child.pid not in others]:
+        for process in left:
             if time.monotonic() > end:
-                for process in psutil.Process().children(recursive=True):
-                    process.kill()
-            time.sleep(0.02)
+                for below in (*process.children(recursive=True), process):
+                    below.kill()
+            with suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+        time.sleep(0.02)
 
 
 def job(function: str, **arguments: Any) -> list[str]:

@@ -319,11 +319,12 @@ def test_new_objects_are_visited_once_and_all_objects_when_the_process_has_grown
     assert frozen > 1000
     ended, lasting = Cyclic(), Cyclic()
     found, later = weakref.ref(ended), weakref.ref(lasting)
+    many = [Cyclic() for _ in range(1000)]  # more than others, such as threads of earlier tests, end meanwhile
     del ended
     limit.check()
     assert found() is None
     assert gc.get_freeze_count() > frozen
-    del lasting
+    del lasting, many
     used[0] += event_loop.GROWTH_BYTES
     limit.check()
     assert later() is not None  # frozen
