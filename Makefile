@@ -27,13 +27,13 @@ PEERS  := .venv-datatrove/.ready .venv-text-dedup/.ready .venv-datasketch/.ready
 demo: $(READY)
 	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
 
-# Four processes keep two cores busy, as tests wait for others. It starts hundreds; those need not compile what one has compiled, whatever the environment says.
+# Three processes keep two cores busy, as tests wait for others. It starts hundreds; those need not compile what one has compiled, whatever the environment says.
 test: $(DEV) tools kernels
-	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 4
+	PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 3
 
 # Every law of Hypothesis on 20 times the examples, and hostile texts up to a megabyte. It takes hours.
 test-deep: $(DEV) tools kernels
-	PYTHONDONTWRITEBYTECODE= DCURATE_EXAMPLES_FACTOR=20 DCURATE_GROWTH_BYTES=1000000 .venv/bin/python -m pytest -n 4
+	PYTHONDONTWRITEBYTECODE= DCURATE_EXAMPLES_FACTOR=20 DCURATE_GROWTH_BYTES=1000000 .venv/bin/python -m pytest -n 3
 
 # Else up to three processes compile the same kernel while tests wait. A run shares its kernels out among its workers; the recipes after it have few in common.
 kernels: $(DEV)

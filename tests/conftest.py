@@ -85,13 +85,14 @@ collect_ignore = ["cluster/fake_gpu"]
 
 @pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the tests by their markers, and skip what needs a GPU where NVML finds none.
+    """Order and group the tests by their markers, and skip what needs a GPU where NVML finds none.
 
-    In parallel (``-n 4``) they run file by file, those with Dask processes first, as they wait most.
+    In parallel (``-n 3``) tests with Dask processes run one after the other, beside the rest; the others run file by
+    file.
     """
     if unmarked := sorted({file_of(item) for item in items if needs_cluster_marker(item)}):
         raise pytest.UsageError(
-            f"{', '.join(unmarked)}: tests that can start Dask processes begin first; "
+            f"{', '.join(unmarked)}: tests that can start Dask processes run one after the other; "
             "mark the module with `pytestmark = pytest.mark.cluster`"
         )
     items.sort(key=start_order)
@@ -99,7 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         multiply_examples(items, EXAMPLES_FACTOR)
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
-            item.add_marker(pytest.mark.xdist_group(file_of(item)))
+            group = "cluster" if item.get_closest_marker("cluster") else file_of(item)
+            item.add_marker(pytest.mark.xdist_group(group))
     if not gpus_here():
         for item in items:
             if item.get_closest_marker("gpu"):
@@ -108,7 +110,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(ids: list[str]) -> None:
-    """End a parallel run in which xdist ignores the groups: each process would start what a file starts once."""
+    """End a parallel run in which xdist ignores the groups: clusters beside each other would be slow and time out."""
     if not all("@" in test for test in ids):
         reason = "`pytest --collect-only` names an unmarked module, or pytest is 9.2 or newer"
         pytest.exit(f"xdist does not see the groups of tests: {reason} (here {pytest.__version__})", 4)
