@@ -139,7 +139,7 @@ class AudioFolderWriter(JsonlWriter):
     Each batch becomes a folder with ``metadata.jsonl`` and the recordings, byte for byte, each once for all of its
     segments, under their ``file_name``. Rows of `AudioFolderReader` are written as their lines were, but for what
     stages changed; a row that means a segment has its times in ``audio_start_s`` and ``audio_stop_s``. A row whose
-    bytes cannot be had goes to quarantine.
+    bytes cannot be fetched goes to quarantine.
 
     Args:
         path: the directory to write to, local or a URL.
@@ -191,7 +191,7 @@ class AudioFolderWriter(JsonlWriter):
         check_has_media(columns, self.name, "MediaReader or AudioFolderReader")
 
     def process(self, task: DocumentBatch) -> FileGroup:
-        """Write the rows; those whose recording cannot be had are left out, and go to quarantine.
+        """Write the rows; those whose recording cannot be fetched are left out, and go to quarantine.
 
         Raises:
             DataError: they cannot be written.

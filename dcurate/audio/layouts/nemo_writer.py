@@ -39,7 +39,7 @@ class NemoManifestWriter(ManifestWriter):
 
     Rows of `NemoManifestReader` are written as their lines were, but for what stages changed. ``audio_filepath``,
     ``offset`` and ``duration`` follow from `media_ref`: where they say the same as it they stay as they are, to the
-    digit, and where a stage made another segment of a row they are written anew. All other columns are written with
+    digit, and where a stage made another segment of a row they are written again. All other columns are written with
     them. Rows of other readers get these three: a segment its own, all of a recording no ``offset``, and the
     ``duration`` in `duration_field`. Rows that name no recording go to quarantine (``no path``).
 
@@ -127,7 +127,7 @@ class NemoTarWriter(NemoManifestWriter):
     without folders, as NeMo has them: ``a/b.c.wav`` becomes ``a_b_c.wav``. ``audio_filepath`` is the name of the
     member, ``shard_id`` the number in both names; it follows from the key of the batch. `NemoManifestReader` with
     a list of the archives as `tar_paths`, and NeMo, read them. All else is as for
-    `NemoManifestWriter`. A row whose bytes cannot be had goes to quarantine.
+    `NemoManifestWriter`. A row whose bytes cannot be fetched goes to quarantine.
 
     Args:
         path: the directory to write to, local or a URL.
@@ -178,7 +178,7 @@ class NemoTarWriter(NemoManifestWriter):
         check_has_media(columns, self.name, "MediaReader or NemoManifestReader")
 
     def process(self, task: DocumentBatch) -> FileGroup:
-        """Write the rows; those whose recording cannot be had are left out, and go to quarantine.
+        """Write the rows; those whose recording cannot be fetched are left out, and go to quarantine.
 
         Raises:
             DataError: they cannot be written.
@@ -270,7 +270,7 @@ def _first_rows(rows: pa.Table, refs: Sequence[Ref | None]) -> list[int]:
 def _members(
     rows: pa.Table, names: Sequence[str], faults: dict[int, MediaFault], options: Any
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the recordings of rows with their names; the faults of rows whose recording cannot be had are added."""
+    """Yield the recordings of rows with their names; the faults of rows whose recording cannot be fetched are added."""
     first = _first_rows(rows, row_refs(rows))
     chosen = sorted(set(first))
     lost: dict[int, MediaFault] = {}

@@ -137,7 +137,7 @@ class LhotseSharWriter(LhotseCutWriter):
     The members of the archive are the bytes of the recordings as they are, one for each cut, in their order, each
     followed by its manifest; Lhotse reads the folder with ``CutSet.from_shar(in_dir=...)``. What is in the cuts, and
     how rows of other readers become cuts, is as for `LhotseCutWriter`. A cut that is a segment of a recording comes
-    with all of it: put `CutAudio` before, where recordings are long. A row whose bytes cannot be had goes to
+    with all of it: put `CutAudio` before, where recordings are long. A row whose bytes cannot be fetched goes to
     quarantine; a cut without a recording is written without a member.
 
     Args:
@@ -217,7 +217,7 @@ class LhotseSharWriter(LhotseCutWriter):
     def _members(
         self, rows: pa.Table, good: Sequence[int], cuts: Sequence[Cut], lost: dict[int, MediaFault]
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield the members of cuts; the faults of rows whose bytes cannot be had are added."""
+        """Yield the members of cuts; the faults of rows whose bytes cannot be fetched are added."""
         refs = row_refs(rows)
         here = rows[BYTES].is_valid().to_pylist() if BYTES in rows.column_names else [False] * rows.num_rows
         with_sound = [row for row in good if refs[row] is not None or here[row]]

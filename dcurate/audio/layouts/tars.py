@@ -54,7 +54,7 @@ def recordings_of(refs: Sequence[Ref | None], has_bytes: Sequence[bool]) -> list
 
 
 def contents(rows: pa.Table, chosen: Sequence[int], options: Mapping[str, Any] | None) -> Iterator[bytes | MediaFault]:
-    """Yield the bytes of the recordings of some rows, or why they cannot be had, in order; about 64 MiB are held."""
+    """Yield the bytes of the recordings of some rows, or why they cannot be fetched, in order, 64 MiB at a time."""
     media = rows.select([name for name in (REF, BYTES) if name in rows.column_names])
     for _, files in fetched(media.take(pa.array(chosen, pa.int64())), storage_options=options):
         yield from files
