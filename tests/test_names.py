@@ -19,7 +19,16 @@ from tests.conftest import ROOT
 
 PAGE = "docs/reference/names.md"
 #: Stages of which users make their own.
-BASES = {"ProcessingStage", "CompositeStage", "SourceStage", "SinkStage", "ModelStage", "FileStage", "SoundStage"}
+BASES = {
+    "ProcessingStage",
+    "CompositeStage",
+    "SourceStage",
+    "SinkStage",
+    "ModelStage",
+    "FileStage",
+    "SoundStage",
+    "VideoStage",
+}
 #: Arguments of libraries, which get them unchanged.
 OF_LIBRARIES = {"partition_cols"}
 #: Stages that read otherwise than by `file_paths`, or that begin a pipeline with something else than a file.

@@ -10,25 +10,7 @@ import numpy.typing as npt
 
 from dcurate.core.extras import needed
 from dcurate.isolate.errors import MediaError
-
-#: Demuxers that may read a file: none that follows references to other files or addresses.
-_DEMUXERS = "mov,matroska,avi,mpegts,aac"
-
-
-def is_video_container(data: bytes) -> bool:
-    """Whether a file, by its first bytes, is a container that PyAV opens.
-
-    Examples:
-        >>> is_video_container(b"....ftypM4A "), is_video_container(b"RIFF....WAVE")
-        (True, False)
-    """
-    return (
-        data[4:8] in (b"ftyp", b"moov")
-        or data[:4] == b"\x1aE\xdf\xa3"
-        or (data[:4] == b"RIFF" and data[8:12] == b"AVI ")
-        or (data[:1] == b"G" and data[188:189] == b"G")
-        or (data[:1] == b"\xff" and len(data) > 1 and data[1] & 0xF6 == 0xF0)
-    )
+from dcurate.media.av_containers import open_av
 
 
 def open_container(source: BinaryIO) -> Any:
@@ -38,16 +20,11 @@ def open_container(source: BinaryIO) -> Any:
         MediaError: there is no sound, or it cannot be read.
         ResourceError: PyAV is not installed.
     """
-    av = needed("av", "decoding the sound of MP4, Matroska and AVI files", "video")
-    options = {"format_whitelist": _DEMUXERS, "protocol_whitelist": "none"}
-    try:
-        container = av.open(source, options=options)
-    except (av.error.FFmpegError, ValueError) as error:
-        raise MediaError("damaged", str(error)) from error
+    container = open_av(source, "decoding the sound of MP4, Matroska and AVI files")
     if not container.streams.audio:
         container.close()
         raise MediaError("no sound", "the file has no sound track")
-    return _Track(av, container)
+    return _Track(needed("av", "decoding sound", "video"), container)
 
 
 class _Track:

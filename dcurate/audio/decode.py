@@ -11,10 +11,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.audio.containers import is_video_container, open_container
+from dcurate.audio.containers import open_container
 from dcurate.audio.headers.formats import read_header
 from dcurate.core.extras import needed
 from dcurate.isolate.errors import MediaError
+from dcurate.media.av_containers import is_av_container
 from dcurate.media.heads import File
 
 #: Samples of float32 in -1 to 1, one row a frame, one column a channel.
@@ -210,7 +211,7 @@ class Sound:
         except library.LibsndfileError as error:
             head = _head(self.source)
             self.source.seek(0)
-            if is_video_container(head.data):
+            if is_av_container(head.data):
                 return open_container(self.source)
             read_header(head)  # which may know better what is wrong
             raise MediaError("damaged", str(error).rpartition(": ")[2]) from error

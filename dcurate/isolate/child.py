@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import resource
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import Any, BinaryIO
 
 import orjson
 
 from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.isolate.process import begin, limit_memory, receive
+from dcurate.isolate.served import BLOCK, ServedFile
+
+#: What a function returns for an item: a dictionary that JSON can hold, and byte strings.
+Answer = tuple[Mapping[str, Any], Sequence[Any]]
 
 #: The header of an answer: its kind, number of blobs, and length of its JSON; the lengths of the blobs follow, then the
 #: JSON, then the blobs.
@@ -37,6 +43,10 @@ class AnswerKind(IntEnum):
     LAST = 3
     LAST_FAULT = 4
     UNLOADABLE = 5
+    #: One of several answers to an item, or a sign of progress.
+    PART = 6
+    #: The child asks for bytes of the file that an item is about.
+    READ = 7
 
 
 def measured(data: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,6 +58,19 @@ def measured(data: bytes, options: Mapping[str, Any]) -> dict[str, Any]:
     if not data:
         raise MediaError("empty", "the file has no bytes")
     return {options["unit"]: len(data)}
+
+
+def chunks(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Answer | None]:
+    """Yield the bytes of a served file in pieces of ``request["bytes"]``: a function for examples and tests.
+
+    Raises:
+        MediaError: the file is empty.
+    """
+    while data := source.read(request["bytes"]):
+        yield {"bytes": len(data)}, [data]
+        yield None
+    if not source.tell():
+        raise MediaError("empty", "the file has no bytes")
 
 
 def main(requests: int, answers: int, lifeline: int) -> None:
@@ -76,10 +99,9 @@ def main(requests: int, answers: int, lifeline: int) -> None:
         _serve(function, setup, reader, writer)
 
 
-def _serve(
-    function: Callable[[bytes, dict[str, Any]], Any], setup: dict[str, Any], reader: BinaryIO, writer: BinaryIO
-) -> None:
+def _serve(function: Callable[..., Any], setup: dict[str, Any], reader: BinaryIO, writer: BinaryIO) -> None:
     base, done, options = 0, 0, setup["options"]
+    called = partial(_streamed, function, reader, writer) if setup["serves_files"] else partial(_called, function)
     while True:
         try:
             data = receive(reader)
@@ -91,7 +113,7 @@ def _serve(
         if os.lseek(2, 0, os.SEEK_CUR) > _MOST_SAID:
             os.ftruncate(2, 0)
             os.lseek(2, 0, os.SEEK_SET)
-        outcome = _called(function, data, options)
+        outcome = called(data, options)
         done += 1
         last = done >= setup["recycle_items"]
         if done <= _FIRST or done % _EVERY == 0 or len(data) > _LARGE:
@@ -123,6 +145,30 @@ def _called(
         return MediaFault("out of memory", str(error))
     except Exception as error:  # the item's fault: no row ends a run
         return MediaFault(f"failed: {type(error).__name__}", str(error)[:2000])
+
+
+def _streamed(
+    function: Callable[..., Iterator[Answer | None]],
+    reader: BinaryIO,
+    writer: BinaryIO,
+    data: bytes,
+    options: dict[str, Any],
+) -> tuple[bytes, Sequence[Any]] | MediaFault:
+    """Send the answers about a file as they come; the last one is empty."""
+
+    def ask(offset: int, size: int) -> bytes:
+        _answer(writer, AnswerKind.READ, {"offset": offset, "size": size})
+        return receive(reader) or b""
+
+    def sent() -> dict[str, Any]:
+        item = json.loads(data)
+        file = io.BufferedReader(ServedFile(item["size"], ask), BLOCK)
+        for part in function(file, item["request"], options):
+            value, blobs = part or ({}, ())
+            _answer(writer, AnswerKind.PART, _json(value), blobs)
+        return {}
+
+    return _called(lambda *_: sent(), b"", {})
 
 
 def _json(value: Any) -> bytes:

@@ -18,13 +18,13 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
 from dcurate.errors import StageError
 from dcurate.isolate.child import HEAD, AnswerKind
-from dcurate.isolate.errors import MediaFault
+from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.isolate.process import REQUEST, Pipes, named
 from dcurate.isolate.template import Ended, Template
 
@@ -32,6 +32,8 @@ from dcurate.isolate.template import Ended, Template
 START_S = 300.0
 #: Seconds that a child whose pipe is closed may take to end.
 END_S = 30.0
+#: A child that holds so much more than after its first items is replaced.
+RECYCLE_GROWTH_BYTES = 2**28
 #: An item may take this many times its limit of CPU time by the clock, as a child waits on a loaded machine.
 WALL_FACTOR = 10
 #: The kind of clock of a process that counts its CPU time, see clock_getcpuclockid(3).
@@ -44,6 +46,10 @@ _LEAST_WAIT_S = 0.01
 _IOV = 64
 #: A child that was killed at more than this share of its memory limit ran out of memory.
 _NEARLY_ALL = 0.75
+#: Bytes of the longest read.
+_MOST_READ = 2**20
+#: All reads of a served file may take as many times its size, and so many bytes more.
+_READ_FACTOR, _READ_MORE = 64, 2**26
 _NO_MEMORY = (b"bad_alloc", b"out of memory", b"cannot allocate", b"memory exhausted")
 
 
@@ -77,8 +83,8 @@ class Sandbox:
         timeout_s: seconds of CPU time for an item, so that the result does not depend on what else the machine does; by
             the clock it may take ten times as long.
         memory_bytes: bytes of data (``RLIMIT_DATA``) that the child may hold, its libraries included.
-        recycle_items: a new child is started after as many items.
-        recycle_growth_bytes: the same when the child holds so much more than after its first items.
+        recycle_items: a new child is started after as many items, or when it holds 256 MiB more than after the first.
+        serves_files: whether the function reads files through this process: see `stream`.
 
     Examples:
         >>> with Sandbox("dcurate.isolate.child:measured", {"unit": "bytes"}) as sandbox:
@@ -95,7 +101,7 @@ class Sandbox:
         timeout_s: float = 60.0,
         memory_bytes: int = 2**30,
         recycle_items: int = 10_000,
-        recycle_growth_bytes: int = 2**28,
+        serves_files: bool = False,
     ) -> None:
         self._setup = orjson.dumps(
             {
@@ -103,7 +109,8 @@ class Sandbox:
                 "options": dict(options or {}),
                 "memory_bytes": memory_bytes,
                 "recycle_items": recycle_items,
-                "recycle_growth_bytes": recycle_growth_bytes,
+                "recycle_growth_bytes": RECYCLE_GROWTH_BYTES,
+                "serves_files": serves_files,
             }
         )
         self._function, self._timeout_s, self._memory = function, timeout_s, memory_bytes
@@ -134,6 +141,44 @@ class Sandbox:
         """
         return self.map([data], wall_s)[0]
 
+    def stream(self, source: BinaryIO, size: int, request: Mapping[str, Any]) -> Iterator[ChildAnswer]:
+        """Call the function on an open file, and yield its answers as they come; an empty one is a sign of progress.
+
+        The function gets ``(source: BinaryIO, request: dict, options: dict)`` and yields pairs of a dictionary and a
+        list of byte strings, or None. Its reads of the file are answered from here. The limits of time hold from
+        answer to answer; all reads together may take 64 times the size of the file.
+
+        Args:
+            source: the file, which can seek.
+            size: size of it in bytes.
+            request: what the function is asked; JSON must be able to hold it.
+
+        Raises:
+            MediaError: the fault of the file.
+            ChildDiedError: likewise, where the child died or took too long; another try may succeed.
+            StageError: the function cannot be loaded.
+
+        Examples:
+            >>> from io import BytesIO
+            >>> with Sandbox("dcurate.isolate.child:chunks", serves_files=True) as sandbox:
+            ...     [answer.blobs for answer in sandbox.stream(BytesIO(b"12345"), 5, {"bytes": 3}) if answer.value]
+            [[b'123'], [b'45']]
+        """
+        with self._busy:
+            child = self._ready()
+            whole = False
+            try:
+                yield from child.parts(source, size, request, self._timeout_s, WALL_FACTOR * self._timeout_s)
+                whole = True
+            except ChildDiedError:
+                raise
+            except MediaError:
+                whole = True
+                raise
+            finally:
+                if not whole or child.retired:
+                    self._end()
+
     def close(self) -> None:
         """End the child; the next call starts another."""
         with self._busy:
@@ -157,7 +202,7 @@ class Sandbox:
                     yield answer
                 if child.retired:
                     self._end()
-            except _DiedError as died:
+            except ChildDiedError as died:
                 self._end()
                 if again:
                     waiting.popleft()
@@ -190,12 +235,8 @@ class Sandbox:
             self.cpu_s += template.end()
 
 
-class _DiedError(Exception):
-    """The child died or was killed; `fault` is that of the item in progress."""
-
-    def __init__(self, fault: MediaFault) -> None:
-        super().__init__(fault.reason)
-        self.fault = fault
+class ChildDiedError(MediaError):
+    """Raised where a child died or was killed, with the fault of the item in progress."""
 
 
 class _Child:
@@ -240,7 +281,7 @@ class _Child:
             reason = "" if kind == AnswerKind.READY else str(value.get("detail"))
             peak = value.get("peak_bytes", 0)
             self._peak = peak if isinstance(peak, int) else 0
-        except _DiedError as died:
+        except ChildDiedError as died:
             reason = ", ".join(filter(None, died.fault))
         if reason:
             raise StageError(f"{self._function!r} could not be loaded in a process of its own: {reason}")
@@ -251,7 +292,7 @@ class _Child:
         """Yield the answers to the items; fewer if the child retires.
 
         Raises:
-            _DiedError: the child died over the first item without an answer, or took too long.
+            ChildDiedError: the child died over the first item without an answer, or took too long.
         """
         for item in items:
             self._send(item)
@@ -264,6 +305,35 @@ class _Child:
                 yield ChildAnswer(value, blobs)
             if self.retired:
                 return
+
+    def parts(
+        self, source: BinaryIO, size: int, request: Mapping[str, Any], timeout_s: float, wall_s: float
+    ) -> Iterator[ChildAnswer]:
+        """Yield the answers about a file, and answer the child's reads of it meanwhile.
+
+        Raises:
+            MediaError: the fault of the file.
+            ChildDiedError: the child died, took too long or read too much.
+        """
+        self._send(orjson.dumps({"size": size, "request": dict(request)}))
+        remaining = _READ_FACTOR * size + _READ_MORE
+        while True:
+            kind, value, blobs = self._next(timeout_s, wall_s)
+            if kind == AnswerKind.READ:
+                data = _range(source, size, value)
+                remaining -= len(data)
+                if remaining < 0:
+                    self._wait(0.0)
+                    raise ChildDiedError("timed out", f"it read more than {_READ_FACTOR} times the file")
+                self._send(data)
+                continue
+            if kind == AnswerKind.PART:
+                yield ChildAnswer(value, blobs)
+                continue
+            self.retired = kind in (AnswerKind.LAST, AnswerKind.LAST_FAULT)
+            if kind in (AnswerKind.FAULT, AnswerKind.LAST_FAULT):
+                raise MediaError(str(value.get("reason")), str(value.get("detail")))
+            return
 
     def end(self) -> float:
         """Kill the process if it still runs; return the seconds of CPU that it took."""
@@ -284,7 +354,7 @@ class _Child:
             wall_s: seconds by the clock.
 
         Raises:
-            _DiedError: the child died, or was killed because it took too long.
+            ChildDiedError: the child died, or was killed because it took too long.
         """
         begin, cpu_s = time.monotonic(), self._cpu_s()
         while True:
@@ -298,7 +368,7 @@ class _Child:
             if used_s >= timeout_s or took_s >= wall_s:
                 self._wait(0.0)
                 limit = f"{timeout_s:g} s of CPU time" if used_s >= timeout_s else f"{wall_s:g} s"
-                raise _DiedError(MediaFault("timed out", f"it took longer than {limit}"))
+                raise ChildDiedError("timed out", f"it took longer than {limit}")
             wait_s = max(min(timeout_s - used_s, wall_s - took_s), _LEAST_WAIT_S)
             events = dict(self._poll.poll(wait_s * 1000))
             if self._requests in events:
@@ -306,7 +376,7 @@ class _Child:
             if self._answers in events:
                 data = os.read(self._answers, _READ)
                 if not data:
-                    raise _DiedError(self._death())
+                    raise ChildDiedError(*self._death())
                 self._held += data
 
     def _cpu_s(self) -> float:
@@ -348,7 +418,7 @@ class _Child:
     def _check_size(self, size: int) -> None:
         if size > 2 * self._memory:
             self._wait(0.0)
-            raise _DiedError(MediaFault("crashed: bad answer", f"an answer of {size:,} bytes"))
+            raise ChildDiedError("crashed: bad answer", f"an answer of {size:,} bytes")
 
     def _taken(self, size: int) -> tuple[int, dict[str, Any], list[bytes]]:
         """Take a frame from what was read."""
@@ -369,7 +439,7 @@ class _Child:
         del self._held[:size]
         if not isinstance(value, dict):
             self._wait(0.0)
-            raise _DiedError(MediaFault("crashed: bad answer", "an answer that is no JSON object"))
+            raise ChildDiedError("crashed: bad answer", "an answer that is no JSON object")
         return kind, value, blobs
 
     def _death(self) -> MediaFault:
@@ -401,3 +471,11 @@ class _Child:
                 ended = self._process.wait(0)
             self._ended = ended
         return self._ended
+
+
+def _range(source: BinaryIO, size: int, value: Mapping[str, Any]) -> bytes:
+    """The bytes of a file that a child asks for, whatever it asks for."""
+    offset, length = (number if isinstance(number := value.get(name), int) else 0 for name in ("offset", "size"))
+    offset = min(max(offset, 0), size)
+    source.seek(offset)
+    return source.read(min(max(length, 0), size - offset, _MOST_READ))

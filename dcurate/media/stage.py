@@ -107,6 +107,8 @@ class FileStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     in_child: ClassVar[Literal["always", "on request"]] = "always"
     #: Files after which the child process is replaced.
     recycle_items: ClassVar[int] = 10_000
+    #: Whether `function` reads files through this process, and yields answers, as `Sandbox.stream` calls it.
+    serves_files: ClassVar[bool] = False
     #: Whether the first 64 KiB of a file are read first, and all of it only where they are not enough.
     reads_heads: ClassVar[bool] = False
     #: Whether `max_file_bytes` holds for files of which the head is enough, too.
@@ -224,6 +226,7 @@ class FileStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 timeout_s=self.reading.timeout_s or timeout_s,
                 memory_bytes=parse_bytes(self.reading.memory or memory),
                 recycle_items=self.recycle_items,
+                serves_files=self.serves_files,
             )
 
     def teardown(self) -> None:

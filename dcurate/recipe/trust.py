@@ -28,11 +28,12 @@ _HELPERS = (
     "EventRules",
     "FasterWhisperRecognizer",
     "FileReading",
+    "FramePolicy",
     "GenerationConfig",
     "HuggingFaceRecognizer",
+    "ImageClassifier",
     "ImageReading",
     "MinHash",
-    "ImageClassifier",
     "PocketSphinxRecognizer",
     "RemoteFile",
     "Resources",
@@ -40,6 +41,7 @@ _HELPERS = (
     "SpacyRecognizer",
     "StageSpec",
     "Transfer",
+    "VideoReading",
 )
 #: Stores and archives that only read and write what is named. Others reach jobs of Dask, shells or servers of code.
 _PROTOCOLS = frozenset(

@@ -1,0 +1,319 @@
+"""Open films and decode their frames. It runs in child processes only, and nothing else decodes pictures of films."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.extras import needed
+from dcurate.isolate.errors import MediaError
+from dcurate.media.av_containers import DEMUXERS, open_av
+from dcurate.media.names import described
+from dcurate.video.selection import FrameSelector
+
+#: Pixels of uint8, of shape (height, width, 3), red first.
+Pixels = npt.NDArray[np.uint8]
+
+#: Pixels of the largest frame that is decoded: 8192 x 8192.
+MAX_PIXELS = 2**26
+#: FFmpeg's names of the formats that are read.
+_DEMUXERS = f"{DEMUXERS},flv,ogg,mpeg,asf,mpegvideo,h264,hevc,ivf,gif"
+_PURPOSE = "decoding films"
+#: A gap of so many seconds is skipped by a seek, a shorter one by reading packets.
+_GAP_S = 20.0
+#: Bytes of packets that wait for a decision whether they are decoded.
+_WAITING = 2**25
+#: Frames after which `Film.chosen` says that it goes on.
+_PROGRESS = 16
+#: A film that ends so many seconds before its header says was cut.
+_CUT_S = 0.5
+
+
+@dataclass
+class FilmFrame:
+    """A frame of a film.
+
+    Args:
+        time_s: time at which it is shown, in seconds from the start of the film.
+        is_key: whether it is a key frame.
+        picture: the frame as PyAV holds it, not turned upright.
+    """
+
+    time_s: float
+    is_key: bool
+    picture: Any
+
+    @property
+    def is_sideways(self) -> bool:
+        """Whether width and height change places when the frame is turned upright."""
+        return bool(self.picture.rotation % 180)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels, upright."""
+        size = (int(self.picture.width), int(self.picture.height))
+        return (size[1], size[0]) if self.is_sideways else size
+
+    def pixels(self, width: int | None = None, height: int | None = None) -> Pixels:
+        """Return the pixels, upright, in a size if one is given; without it as they are.
+
+        Args:
+            width: width in pixels.
+            height: height in pixels.
+        """
+        turned = (height, width) if self.is_sideways else (width, height)
+        is_scaled = (turned[0] or self.picture.width) < self.picture.width
+        scaled = self.picture.reformat(*turned, format="rgb24", interpolation="AREA" if is_scaled else "BICUBIC")
+        return np.ascontiguousarray(np.rot90(scaled.to_ndarray(), self.picture.rotation // 90))
+
+
+@dataclass
+class Film:
+    """An open film: the first picture track of a container that is not a cover.
+
+    Times are in seconds from the start of the container, so that the tracks of a file have one clock.
+
+    Args:
+        source: the open file.
+        max_pixels: pixels of the largest frame that is decoded.
+
+    Raises:
+        MediaError: not a film, or damaged, or without pictures, or with larger ones.
+    """
+
+    source: BinaryIO
+    max_pixels: int = MAX_PIXELS
+    container: Any = field(init=False)
+    stream: Any = field(init=False)
+    #: Packets that could not be decoded.
+    damaged: int = field(default=0, init=False)
+    #: Whether the film ends before its header says, as far as it was read.
+    truncated: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._av = needed("av", _PURPOSE, "video")
+        head = self.source.read(4096)
+        self.source.seek(0)
+        if not head:
+            raise MediaError("empty", "the file has no bytes")
+        try:
+            self.container = open_av(self.source, _PURPOSE, _DEMUXERS)
+        except MediaError as error:
+            raise (_without_format(head) or error) from error
+        self.stream = picture_of(self.container)
+        context = self.stream.codec_context
+        context.thread_count, self.stream.thread_type = 1, "NONE"
+        self._check_size(context.width, context.height)
+
+    @cached_property
+    def start_s(self) -> float:
+        """Time of the start of the container on its own clock, in seconds."""
+        return (self.container.start_time or 0) / 1e6
+
+    @cached_property
+    def promised_s(self) -> float | None:
+        """Duration by the header, in seconds."""
+        if self.container.duration is not None and self.container.duration > 0:
+            return float(self.container.duration / 1e6)
+        return None
+
+    @cached_property
+    def duration_s(self) -> float:
+        """Duration in seconds: by the header, or else by the times of the packets, all of which are read."""
+        if self.promised_s is not None:
+            return self.promised_s
+        ends = [(packet.pts or packet.dts or 0) + (packet.duration or 0) for packet in self.packets()]
+        self._rewind()
+        return max((float(end * self.stream.time_base) for end in ends), default=0.0) - self.start_s
+
+    @property
+    def frame_s(self) -> float:
+        """Seconds of a frame, by the header."""
+        rate = self.stream.average_rate or self.stream.guessed_rate
+        return float(1 / rate) if rate else 0.04
+
+    def packets(self) -> Iterator[Any]:
+        """Yield the packets of pictures; damage ends them."""
+        try:
+            for packet in self.container.demux(self.stream):
+                if packet.size:
+                    yield packet
+        except self._av.error.ExitError:
+            raise
+        except (self._av.error.FFmpegError, ValueError):
+            self.truncated = True
+
+    def chosen(self, selectors: Sequence[FrameSelector[FilmFrame]]) -> Iterator[tuple[int, FilmFrame] | None]:
+        """Decode once, and yield the frames that selectors choose, each with the number of the selector.
+
+        None comes between them after each 16 frames that were decoded, as a sign of progress.
+
+        Packets that no selector needs are not decoded: those before the last key frame that comes before all that is
+        still needed, and all but key frames where only these are wanted. Frames of a selector come in order.
+
+        Raises:
+            MediaError: no frame can be decoded.
+        """
+        frames = 0
+        for frames, frame in enumerate(self._frames(selectors), 1):
+            if frames % _PROGRESS == 0:
+                yield None
+            for number, selector in enumerate(selectors):
+                for chosen in selector.offer(frame):
+                    yield number, chosen
+        if not frames and any(not selector.is_done for selector in selectors):
+            self._check_any(selectors)
+        for number, selector in enumerate(selectors):
+            for chosen in selector.rest():
+                yield number, chosen
+
+    def _check_any(self, selectors: Sequence[FrameSelector[FilmFrame]]) -> None:
+        """Refuse a film of which nothing can be decoded; a clip behind its end is another matter."""
+        if self.damaged or min(selector.start_s for selector in selectors) <= self.frame_s:
+            raise MediaError("damaged" if self.damaged or self.truncated else "no pictures", "no frame can be decoded")
+
+    def _frames(self, selectors: Sequence[FrameSelector[FilmFrame]]) -> Iterator[FilmFrame]:
+        """Decode what may be needed; stop where nothing is."""
+        last_s, packet_s = -math.inf, -math.inf
+        self._seek(min(selector.needed_s for selector in selectors))
+        for packet in self._needed_packets(selectors):
+            packet_s = self._time(packet, packet_s)
+            for picture in self._decoded(packet):
+                time_s = max(self._picture_time(picture, last_s), last_s)  # times that jump back stand still
+                self._check_size(picture.width, picture.height)
+                last_s = time_s
+                yield FilmFrame(time_s, bool(picture.key_frame), picture)
+            if all(selector.is_done for selector in selectors):
+                return
+        for picture in self._decoded(None):
+            last_s = max(self._picture_time(picture, last_s), last_s)
+            yield FilmFrame(last_s, bool(picture.key_frame), picture)
+        self.truncated |= self.is_cut(max(last_s, packet_s))
+
+    def is_cut(self, last_s: float) -> bool:
+        """Whether the header promises pictures after the last frame. Only that of the container may tell it.
+
+        Args:
+            last_s: time of the last frame, in seconds.
+        """
+        stream = self.stream
+        if stream.duration is not None:
+            end_s = float((stream.duration + (stream.start_time or 0)) * stream.time_base) - self.start_s
+        else:
+            has_others = any(track.type == "audio" for track in self.container.streams)
+            end_s = 0.0 if has_others else (self.promised_s or 0.0)
+        return last_s + 2 * self.frame_s + _CUT_S < end_s
+
+    def _needed_packets(self, selectors: Sequence[FrameSelector[FilmFrame]]) -> Iterator[Any]:
+        """Yield the packets to decode: from the last key frame on before what is needed.
+
+        Packets wait until a later one shows that no key frame comes before what is needed.
+        """
+        waiting: list[Any] = []
+        size = 0
+        is_waiting, only_keys = True, all(selector.only_keys for selector in selectors)
+        for packet in self.packets():
+            needed_s = min(selector.needed_s for selector in selectors)
+            if only_keys and not packet.is_keyframe:
+                continue
+            dts_s = self._dts(packet)
+            is_waiting = is_waiting or dts_s < needed_s - self.frame_s
+            if not is_waiting:
+                yield packet
+                continue
+            if packet.is_keyframe and self._time(packet, -math.inf) <= needed_s:
+                if waiting:
+                    self.stream.codec_context.flush_buffers()
+                waiting, size = [], 0
+            waiting.append(packet)
+            size += packet.size
+            if dts_s >= needed_s or size > _WAITING:
+                yield from waiting
+                waiting, size, is_waiting = [], 0, False
+        yield from waiting
+
+    def _decoded(self, packet: Any) -> list[Any]:
+        try:
+            return self.stream.codec_context.decode(packet)  # type: ignore[no-any-return]
+        except self._av.error.EOFError:
+            return []
+        except self._av.error.ExitError:
+            raise
+        except (self._av.error.FFmpegError, ValueError):
+            self.damaged += 1
+            return []
+
+    def _time(self, packet: Any, default: float) -> float:
+        ticks = packet.pts if packet.pts is not None else packet.dts
+        return default if ticks is None else float(ticks * self.stream.time_base) - self.start_s
+
+    def _dts(self, packet: Any) -> float:
+        return math.inf if packet.dts is None else float(packet.dts * self.stream.time_base) - self.start_s
+
+    def _picture_time(self, picture: Any, last_s: float) -> float:
+        ticks = picture.pts if picture.pts is not None else picture.dts
+        if ticks is None:
+            return 0.0 if math.isinf(last_s) else last_s + self.frame_s
+        return float(ticks * (picture.time_base or self.stream.time_base)) - self.start_s
+
+    def _seek(self, time_s: float) -> None:
+        """Go to the key frame before a time, or to the start where it is close or a seek goes wrong."""
+        if not _GAP_S < time_s < math.inf:
+            return
+        target = int((time_s - self.frame_s + self.start_s) / self.stream.time_base)
+        try:
+            self.container.seek(target, stream=self.stream, backward=True)
+            first = next(self.packets(), None)
+        except self._av.error.FFmpegError:
+            first = None
+        came_s = math.inf if first is None else self._time(first, math.inf)
+        if came_s > time_s or first is None or not first.is_keyframe:
+            self._rewind()
+        else:
+            self.container.seek(target, stream=self.stream, backward=True)
+
+    def _rewind(self) -> None:
+        """Open the container again: not every demuxer can go back to its start."""
+        self.container.close()
+        self.source.seek(0)
+        self.container = open_av(self.source, _PURPOSE, _DEMUXERS)
+        self.stream = picture_of(self.container)
+        self.stream.codec_context.thread_count, self.stream.thread_type = 1, "NONE"
+        self.truncated = False
+
+    def _check_size(self, width: int, height: int) -> None:
+        if width * height > self.max_pixels:
+            raise MediaError("too many pixels", f"{width} x {height}, more than {self.max_pixels:,}")
+
+
+def picture_of(container: Any) -> Any:
+    """Return the first track of pictures that is not a cover.
+
+    Raises:
+        MediaError: there is none, or its codec is unknown.
+    """
+    attached = 0x0400  # AV_DISPOSITION_ATTACHED_PIC
+    streams = [stream for stream in container.streams.video if not int(stream.disposition) & attached]
+    if not streams:
+        raise MediaError("no pictures", "the file has no track of pictures")
+    if streams[0].codec_context is None:
+        raise MediaError("unsupported codec", "the codec of its pictures is not known, or its header is cut")
+    return streams[0]
+
+
+def tracks(container: Any, kinds: Iterable[str]) -> list[Any]:
+    """Return the tracks of kinds, such as ``"audio"``, in the order of the file."""
+    wanted = set(kinds)
+    return [stream for stream in container.streams if stream.type in wanted]
+
+
+def _without_format(head: bytes) -> MediaError | None:
+    """Say what a file is that FFmpeg does not read, if its first bytes tell."""
+    kind = described(head)
+    return None if kind == "unknown format" else MediaError(f"not a film: {kind}")
