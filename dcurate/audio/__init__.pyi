@@ -41,6 +41,7 @@ from .splits import SplitAtPauses as SplitAtPauses
 from .stage import SoundStage as SoundStage
 from .transcribe import Transcribe as Transcribe
 from .transcripts import ErrorRates as ErrorRates
+from .utterances import WordsToUtterances as WordsToUtterances
 from .windows import SelectWindows as SelectWindows
 from .windows import SpeechWindows as SpeechWindows
 
