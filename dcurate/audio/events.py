@@ -140,13 +140,13 @@ class SoundEvents(ProcessingStage[DocumentBatch, DocumentBatch]):
             rates = durations_of(table, self.frame_rate_field)
         answers: list[Any] = []
         for frames, rate in zip(_frames(table, self.probabilities_field), rates, strict=True):
-            answers.append(frames if not isinstance(frames, np.ndarray) else self._events(frames, rate))
+            answers.append(frames if not isinstance(frames, np.ndarray) else self.events_of(frames, rate))
         kept = quarantined(task, answers, self.name)
         good = [answer for answer in answers if not isinstance(answer, MediaFault)]
         added = pa.table({self.events_field: pa.array(good, pa.list_(_EVENT))})
         return replace(kept.with_data(with_columns(kept.to_arrow(), added)), rejections=kept.rejections)
 
-    def _events(self, frames: Floats, rate: float | None) -> list[dict[str, Any]] | MediaFault:
+    def events_of(self, frames: Floats, rate: float | None) -> list[dict[str, Any]] | MediaFault:
         """The events of a recording, from its probabilities, frames x classes."""
         rate = self.frame_rate if rate is None else rate
         if not rate > 0:

@@ -69,17 +69,7 @@ class AbbreviationJoiner(TextModifier):
     def modify_document(self, text: str | None, language: str | None = None) -> str | None:
         if text is None:
             return None
-        language = (language or self._language).strip().lower()
-        words = _WORDS.get(language, set())
-
-        def joined(match: re.Match[str]) -> str:
-            run, end = match[0], match.end()
-            after = text[end + 1 : end + 4].lower().startswith(_AFTER_I) and text[end] in "'’‘ʼ"
-            if not after or run[-2:] not in (" I", " i"):
-                return _joined(run, words)
-            return (_joined(run[:-2], words) if len(run) > 3 else run[:-2]) + run[-2:]
-
-        return _runs(language).sub(joined, text)
+        return join_spelled(text, (language or self._language).strip().lower())[0]
 
 
 class RegexSubstituter(TextModifier):
@@ -111,6 +101,29 @@ class RegexSubstituter(TextModifier):
         for pattern, replacement, count in self._rules:
             text = pattern.sub(replacement, text, count=count)
         return " ".join(text.split())
+
+
+def join_spelled(text: str, language: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return a text with spelled abbreviations joined, and what was joined, before and after.
+
+    Examples:
+        >>> join_spelled("the P Cs of N A S A", "en")
+        ('the PCs of NASA', [('P Cs', 'PCs'), ('N A S A', 'NASA')])
+    """
+    words, changes = _WORDS.get(language, set()), []
+
+    def joined(match: re.Match[str]) -> str:
+        run, end = match[0], match.end()
+        after = text[end + 1 : end + 4].lower().startswith(_AFTER_I) and text[end] in "'’‘ʼ"
+        if not after or run[-2:] not in (" I", " i"):
+            made = _joined(run, words)
+        else:
+            made = (_joined(run[:-2], words) if len(run) > 3 else run[:-2]) + run[-2:]
+        if made != run:
+            changes.append((run, made))
+        return made
+
+    return _runs(language).sub(joined, text), changes
 
 
 @cache

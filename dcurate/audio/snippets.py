@@ -73,10 +73,11 @@ class PlanSnippets(ProcessingStage[DocumentBatch, DocumentBatch]):
         kind = type_of_parts(table, self.segments_field)
         snippet = pa.struct([("start", pa.float64()), ("end", pa.float64()), ("segments", pa.list_(kind))])
         types = (pa.list_(snippet), pa.struct([(name, pa.int64()) for name in _LOSSES]))
-        answers = each(parts_of(table, self.segments_field), self._planned)
+        answers = each(parts_of(table, self.segments_field), self.planned)
         return answered(task, answers, dict(zip(self.outputs()[1], types, strict=True)), self.name)
 
-    def _planned(self, segments: list[Part]) -> tuple[list[Part], dict[str, int]]:
+    def planned(self, segments: list[Part]) -> tuple[list[Part], dict[str, int]]:
+        """Return the snippets of some segments, and how many are left out by reason."""
         packed: list[Part] = []
         for segment in segments:
             last = packed[-1] if packed else None

@@ -104,7 +104,7 @@ class SpeechWindows(ProcessingStage[DocumentBatch, DocumentBatch]):
         answers = []
         for segments, rate in zip(parts_of(table, self.segments_field), rates, strict=True):
             enough = (rate or 0) >= self.min_sample_rate
-            answers += each([segments], self._windows if enough else _none_at_this_rate)
+            answers += each([segments], self.windows_of if enough else _none_at_this_rate)
         window = pa.struct(
             [
                 ("segments", pa.list_(pa.struct([field for field in kind if field.name not in self.drop_fields]))),
@@ -115,7 +115,8 @@ class SpeechWindows(ProcessingStage[DocumentBatch, DocumentBatch]):
         types = (pa.list_(window), pa.struct(losses), pa.int64())
         return answered(task, answers, dict(zip(self.outputs()[1], types, strict=True)), self.name)
 
-    def _windows(self, segments: list[Part]) -> tuple[list[Part], dict[str, float], int]:
+    def windows_of(self, segments: list[Part]) -> tuple[list[Part], dict[str, float], int]:
+        """Return the windows over some segments, what keeps segments from beginning one, and the cuts."""
         losses, windows, cuts, steps = _no_losses(), [], 0, 0
         margin = self.target_duration_s * self.tolerance_ratio
         shortest, longest = self.target_duration_s - margin, self.target_duration_s + margin

@@ -71,7 +71,8 @@ TIMES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.sampled_from
 def test_words_stay_in_order_and_in_one_utterance_at_most(
     spans: list[tuple[int, int, str]], speakers: list[str], by_speaker: bool
 ) -> None:
-    segments, now = [], 0
+    segments: list[dict[str, Any]] = []
+    now = 0
     for (pause, length, word), speaker in zip(spans, speakers, strict=False):
         start, now = now + pause, now + pause + length
         words = [{"word": word, "start": float(start), "end": float(now)}]

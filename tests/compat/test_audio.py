@@ -1,0 +1,346 @@
+"""NeMo Curator's pipelines of recordings under its names: rows are those that its own stages make."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from dcurate.compat import nemo
+from dcurate.compat.nemo.executors import RayClient
+from dcurate.compat.nemo.missing import MissingError
+from dcurate.errors import DataError, PipelineError
+from tests.audio.test_signals import nemo_bandwidth
+from tests.audio.test_speech import voice
+
+pytestmark = pytest.mark.cluster
+
+_FILE = Path(__file__).parent / "nemo" / "audio_rows.jsonl"
+#: Rows, drawn at random, and what the stages of NeMo Curator 1.4.0 make of them.
+CASES = [json.loads(line) for line in _FILE.read_text("utf-8").splitlines()]
+STAGES = sorted({case["stage"] for case in CASES})
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    nemo.install()
+    yield
+    nemo.uninstall()
+
+
+def of(module: str, *names: str) -> Any:
+    """Names of a module of NeMo Curator."""
+    found = [getattr(importlib.import_module(f"nemo_curator.{module}"), name) for name in names]
+    return found[0] if len(found) == 1 else found
+
+
+def row_of(stage: Any, row: dict[str, Any]) -> dict[str, Any]:
+    task = stage.process(of("tasks", "AudioTask")(data=copy.deepcopy(row)))
+    return dict(task.data)
+
+
+def rules(folder: Path) -> None:
+    """The files that the cases name."""
+    (folder / "phrases.txt").write_text("Thank you\nSubtitles by\nyou\n\n", "utf-8")
+    lines = [{"pattern": " um ", "repl": " "}, {"pattern": r"\[.*?\]", "repl": " "}]
+    lines.append({"pattern": "a", "repl": "e", "count": 1})  # type: ignore[dict-item]
+    (folder / "rules.yaml").write_text(json.dumps(lines), "utf-8")
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_rows_are_those_that_nemos_own_stage_makes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    module, _, kind = name.partition(":")
+    for case in (case for case in CASES if case["stage"] == name):
+        stage = of(module, kind)(**case["settings"])
+        stage.setup()
+        made = row_of(stage, case["row"])
+        assert json.loads(json.dumps(made)) == case["result"], case["settings"]
+
+
+def test_the_cases_change_rows_of_every_stage() -> None:
+    for name in STAGES:
+        changed = [case["result"] != case["row"] for case in CASES if case["stage"] == name]
+        assert sum(changed) >= 5, name
+
+
+def manifest(path: Path, rows: list[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return str(path)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def conversation(number: int) -> dict[str, Any]:
+    """A row of a manifest with the turns of two speakers, and values that no stage knows."""
+    turns = [
+        {
+            "start": 30.0 * turn,
+            "end": 30.0 * turn + 28,
+            "speaker": "ab"[turn % 2],
+            "metrics": {"bandwidth": 8000},
+            "words": [{"word": "yes", "start": 30.0 * turn, "end": 30.0 * turn + 1}],
+        }
+        for turn in range(12)
+    ]
+    about = {"audio_filepath": f"{number}.wav", "audio_sample_rate": 16000, "note": [number, None, {"x": "\u00df"}]}
+    return {**about, "segments": turns}
+
+
+def test_the_tutorial_of_conversations_runs(client: RayClient, tmp_path: Path) -> None:
+    """The stages, arguments and order of tutorials/audio/alm/pipeline.yaml."""
+    create = of("config.run", "create_pipeline_from_yaml")
+    rows = [conversation(number) for number in range(7)] + [{**conversation(7), "audio_sample_rate": 8000}]
+    target = tmp_path / "out" / "alm_output.jsonl"
+    target.parent.mkdir()
+    target.write_text("of an earlier run\n")
+    stages = [
+        {
+            "_target_": "nemo_curator.stages.audio.ManifestReader",
+            "manifest_path": manifest(tmp_path / "in.jsonl", rows),
+            "files_per_partition": 1,
+        },
+        {
+            "_target_": "nemo_curator.stages.audio.alm.ALMDataBuilderStage",
+            "target_window_duration": 120.0,
+            "tolerance": 0.1,
+            "min_sample_rate": 16000,
+            "min_bandwidth": 8000,
+            "min_speakers": 2,
+            "max_speakers": 5,
+            "truncation": True,
+            "drop_fields": "words",
+            "drop_fields_top_level": "words,segments",
+        },
+        {
+            "_target_": "nemo_curator.stages.audio.alm.ALMDataOverlapStage",
+            "overlap_percentage": 50,
+            "target_duration": 120.0,
+        },
+        {"_target_": "nemo_curator.stages.audio.ManifestWriterStage", "output_path": str(target)},
+    ]
+    results = create({"stages": stages}).run(of("backends.xenna", "XennaExecutor")())
+    written = {row["audio_filepath"]: row for row in lines(target)}
+    assert len(lines(target)) == len(results) == len(written) == 8
+    for row in rows[:7]:
+        made = written[row["audio_filepath"]]
+        assert made["note"] == row["note"]
+        assert "segments" not in made
+        # one begins at each turn but the last 3: 4 turns of 118 s, and the first word of the next, which is cut
+        assert len(made["windows"]) == 9
+        assert [window["segments"][0]["start"] for window in made["filtered_windows"]] == [0.0, 90.0, 180.0]
+        assert made["filtered_dur"] == 3 * 121.0
+    assert written["7.wav"]["windows"] == []
+    assert written["7.wav"]["stats"]["lost_sr"] == 12
+    metrics = of("tasks.utils", "TaskPerfUtils").collect_stage_metrics(results)
+    assert 9 <= metrics["alm_data_builder"]["custom.windows_created"].sum() <= 7 * 9
+
+
+def test_the_tutorial_of_hallucinations_runs(client: RayClient, tmp_path: Path) -> None:
+    """The stages, arguments and order of tutorials/audio/whisper_hallucination/pipeline.yaml."""
+    rules(tmp_path)
+    texts = {"the cat sat on the mat": "", "Thank you.": "Hallucination:WhisperHallucination", "": ""}
+    rows = [{"pred_text": text, "_skipme": "", "duration": 4.0, "language": "en"} for text in texts]
+    reader, writer = of("stages.audio.common", "ManifestReader", "ManifestWriterStage")
+    pipeline = of("pipeline", "Pipeline")(name="hallucinations")
+    pipeline.add_stage(reader(manifest_path=manifest(tmp_path / "in.jsonl", rows), files_per_partition=1))
+    pipeline.add_stage(
+        of("stages.audio.text_filtering", "WhisperHallucinationStage")(
+            common_hall_file=str(tmp_path / "phrases.txt"),
+            unique_words_threshold=0.4,
+            long_word_threshold=25,
+            agglutinative_long_word_threshold=35,
+            long_word_rel_threshold=3.0,
+            max_char_rate=40.0,
+            overwrite=False,
+            recovery_value="",
+        )
+    )
+    pipeline.add_stage(writer(output_path=str(tmp_path / "out.jsonl")))
+    pipeline.run(of("backends.ray_data", "RayDataExecutor")())
+    assert {row["pred_text"]: row["_skipme"] for row in lines(tmp_path / "out.jsonl")} == texts
+
+
+def test_the_tutorial_of_read_speech_runs_without_its_models(client: RayClient, tmp_path: Path) -> None:
+    """The stages of tutorials/audio/readspeech/pipeline.py with ``--enable-vad``, on files as it unpacks them."""
+    folder = tmp_path / "data" / "read_speech"
+    folder.mkdir(parents=True)
+    samples = np.repeat(voice(20.0), 3)  # the same sound at 48 kHz, but for what is above 8 kHz
+    for number in range(2):
+        soundfile.write(folder / f"book_0{number}_chp_1_reader_9_x.wav", samples, 48_000)
+    soundfile.write(folder / "other_rate.wav", samples, 44_100)
+    composite = of("stages.audio.advanced_pipelines", "AudioDataFilterStage")
+    off = {name: {"enable": False} for name in ("band_filter", "utmos", "sigmos", "speaker_separation")}
+    stages = [
+        of("stages.audio.datasets.readspeech", "CreateInitialManifestReadSpeechStage")(
+            raw_data_dir=str(tmp_path / "data"), max_samples=5000, auto_download=False, batch_size=1
+        ),
+        composite(config={"mono_conversion": {"output_sample_rate": 48000}, "vad": {"enable": True}, **off}),
+        of("stages.audio.io.convert", "AudioToDocumentStage")(),
+        of("stages.text.io.writer", "JsonlWriter")(path=str(tmp_path / "out"), write_kwargs={"force_ascii": False}),
+    ]
+    of("pipeline", "Pipeline")(name="readspeech", stages=stages).run(of("backends.xenna", "XennaExecutor")())
+    written = [row for path in sorted((tmp_path / "out").glob("*.jsonl")) for row in lines(path)]
+    assert {Path(row["original_file"]).name for row in written} == {
+        f"book_0{number}_chp_1_reader_9_x.wav" for number in range(2)
+    }
+    for row in written:
+        assert row["duration_ms"] == row["original_end_ms"] - row["original_start_ms"] >= 2000
+        assert row["sample_rate"] == 48000
+    with pytest.raises(MissingError, match="'utmos' of AudioDataFilterStage is not in dcurate"):
+        composite(config={**off, "utmos": {"enable": True}}).decompose()
+
+
+def sound(path: Path, seconds: float = 2.0, rate: int = 16_000) -> str:
+    """A recording with sound up to 2 kHz."""
+    times = np.arange(int(seconds * rate)) / rate
+    samples = sum(np.sin(2 * np.pi * hertz * times) for hertz in range(100, 2001, 100)) / 40
+    soundfile.write(path, np.stack([samples, 0.5 * samples], axis=1), rate)
+    return str(path)
+
+
+def test_durations_and_bandwidths_come_from_the_recordings(tmp_path: Path) -> None:
+    path = sound(tmp_path / "a.wav")
+    duration, bandwidth = (
+        of("stages.audio.common", "GetAudioDurationStage"),
+        of("stages.audio.metrics.bandwidth", "BandwidthEstimationStage"),
+    )
+    assert row_of(duration(), {"audio_filepath": path, "x": [1]}) == {"audio_filepath": path, "x": [1], "duration": 2.0}
+    assert row_of(duration(), {"audio_filepath": str(tmp_path / "none.wav")})["duration"] == -1.0
+    segments = [
+        {"start": 0.0, "end": 1.5},
+        {"start": 1.0, "end": 2.0, "speaker": "no-speaker"},
+        {"start": 9.0, "end": 10.0},
+        {"start": 1.0, "end": 1.0, "text": "a"},
+    ]
+    made = row_of(bandwidth(), {"audio_filepath": path, "segments": segments})["segments"]
+    samples = soundfile.read(path, dtype="float32")[0].mean(axis=1)
+    assert made[0]["metrics"]["bandwidth"] == nemo_bandwidth(samples[:24_000], 16_000)[0]
+    assert "metrics" not in made[1]
+    assert "metric_skip_reason" in made[2]["metrics"]
+    assert "metric_skip_reason" in made[3]["metrics"]
+    assert row_of(bandwidth(), {"audio_filepath": path, "duration": 2.0})["metrics"] == {
+        "bandwidth": nemo_bandwidth(samples, 16_000)[0]
+    }
+    with pytest.raises(RuntimeError, match="Failed to load audio"):
+        row_of(bandwidth(), {"audio_filepath": str(tmp_path / "none.wav"), "duration": 1.0})
+    with pytest.raises(ValueError, match="leave them at 512"):
+        bandwidth(n_fft=1024)
+
+
+def test_error_rates_are_those_of_nemo() -> None:
+    pairwise, compute = of("stages.audio.metrics.wer", "GetPairwiseWerStage", "ComputeWERStage")
+    assert row_of(pairwise(), {"text": "a b c", "pred_text": "a x c d"})["wer_pct"] == 66.6667
+    assert "wer_pct" not in row_of(pairwise(), {"text": None, "pred_text": "a"})
+    assert row_of(pairwise(), {"text": "", "pred_text": "a"})["wer_pct"] == float("inf")
+    segment = {"start": 1.0, "end": 3.0, "text": "One, too!", "text_ref": "one two"}
+    row = row_of(compute(compute_pnc_wer=True), {"segments": [segment, {"text": "a", "text_ref": "!"}, {"text": "b"}]})
+    metrics = row["segments"][0]["metrics"]
+    assert metrics["wer"] == {"wer": 0.5, "tokens": 2, "ins_rate": 0.0, "del_rate": 0.0, "sub_rate": 0.5}
+    assert metrics["cer"]["cer"] == round(1 / 7, 4)
+    assert (metrics["char_rate"], metrics["word_rate"]) == (4.0, 1.0)
+    assert metrics["wer_pnc"]["wer"] == 1.0
+    assert row["segments"][1]["metrics"] == {"wer": None, "cer": None, "metric_skip_reason": "empty_reference"}
+    assert "metrics" not in row["segments"][2]
+
+
+def test_values_keep_rows(client: RayClient, tmp_path: Path) -> None:
+    reader, keep, writer = of("stages.audio.common", "ManifestReader", "PreserveByValueStage", "ManifestWriterStage")
+    rows = [{"audio_filepath": f"{n}.wav", "wer_pct": n * 1.5, "held": {"n": n}} for n in range(9)]
+    pipeline = of("pipeline", "Pipeline")(name="keep")
+    for stage in (
+        reader(manifest_path=manifest(tmp_path / "in.jsonl", rows)),
+        keep("wer_pct", 5.5, "le"),
+        writer(output_path=str(tmp_path / "out.jsonl")),
+    ):
+        pipeline.add_stage(stage)
+    pipeline.run()
+    assert sorted(lines(tmp_path / "out.jsonl"), key=lambda row: row["wer_pct"]) == rows[:4]
+    with pytest.raises(ValueError, match="Operator must be one of"):
+        keep("a", 1, "about")
+    with pytest.raises(NotImplementedError):
+        keep("a", 1).process(None)
+
+
+@pytest.mark.parametrize("line", ["{not json", "[1]", '"text"'])
+def test_a_line_that_is_not_a_row_is_named(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text(f'{{"a": 1}}\n\n{line}\n')
+    stage = of("stages.audio.common", "ManifestReaderStage")()
+    with pytest.raises(DataError, match=r"in\.jsonl, line 3 is"):
+        stage.process(of("tasks", "FileGroupTask")(dataset_name="x", data=[str(path)]))
+
+
+def test_a_worker_that_starts_again_does_not_empty_the_manifest(tmp_path: Path) -> None:
+    stage = of("stages.audio", "ManifestWriterStage")(output_path=str(tmp_path / "new" / "out.jsonl"))
+    task = of("tasks", "AudioTask")
+    stage.engine_form([], True)
+    for number in range(3):
+        stage.setup()
+        stage.process(task(data={"n": number}))
+    assert [row["n"] for row in lines(tmp_path / "new" / "out.jsonl")] == [0, 1, 2]
+
+
+def test_sound_in_memory_is_the_mean_of_the_channels_and_never_becomes_a_document(tmp_path: Path) -> None:
+    path = sound(tmp_path / "a.wav", 0.5, 48_000)
+    mono = of("stages.audio", "MonoConversionStage")
+    task = of("tasks", "AudioTask")(data={"audio_filepath": path})
+    assert mono().process(task) is task
+    samples = soundfile.read(path, dtype="float32")[0].mean(axis=1)
+    assert np.allclose(task.data["waveform"].numpy()[0], samples, atol=1e-7)
+    assert (task.data["num_samples"], task.data["duration"]) == (24_000, 0.5)
+    assert mono(output_sample_rate=16_000).process(task) == []
+    assert mono().process(of("tasks", "AudioTask")(data={"audio_filepath": "none.wav"})) == []
+    [batch] = of("stages.audio.io.convert", "AudioToDocumentStage")().process_batch([task])
+    assert list(batch.data.columns) == ["audio_filepath", "sample_rate", "is_mono", "duration", "num_samples"]
+    assert torch.is_tensor(task.data["waveform"])
+
+
+def test_events_of_the_file_and_of_memory_are_the_same(tmp_path: Path) -> None:
+    frames = np.zeros((100, 527), np.float32)
+    frames[20:70, 0] = 0.9
+    np.savez(tmp_path / "a.npz", framewise=frames, fps=50.0, valid_frames=60)
+    stage = of("stages.audio.postprocessing.sed_postprocessing", "SEDPostprocessingStage")()
+    row = row_of(stage, {"_sed_framewise": frames, "sed_fps": 50.0, "sed_valid_frames": 60})
+    assert list(row) == ["sed_fps", "sed_valid_frames", "sed_events"]
+    [event] = row["sed_events"]
+    assert (event["start_time"], event["end_time"], event["label"], event["superclass"]) == (
+        0.4,
+        1.2,
+        "speech",
+        "speech",
+    )
+    assert row_of(stage, {"npz_filepath": str(tmp_path / "a.npz")})["sed_events"] == [event]
+    assert row_of(stage, {"npz_filepath": "none.npz"})["sed_events"] == []
+
+
+def test_a_task_is_a_row_whose_values_are_attributes(tmp_path: Path) -> None:
+    task = of("tasks", "AudioTask")(data={"audio_filepath": str(tmp_path), "n": 1}, filepath_key="audio_filepath")
+    assert (task.data.n, task.num_items, task.validate()) == (1, 1, True)
+    assert not hasattr(task.data, "absent")
+    task.data.audio_filepath = "none.wav"
+    assert not task.validate()
+    with pytest.raises(AttributeError):
+        del task.data.absent
+
+
+@pytest.mark.parametrize("target", ["os.system", "subprocess.Popen", "print"])
+def test_a_configuration_calls_stages_alone(target: str) -> None:
+    create = of("config.run", "create_pipeline_from_yaml")
+    with pytest.raises(PipelineError, match="is not a stage"):
+        create({"stages": [{"_target_": target, "args": "true"}]})
+    with pytest.raises(MissingError, match="Transcribe"):
+        create({"stages": [{"_target_": "nemo_curator.stages.audio.inference.asr.stage.ASRStage"}]})
+    with pytest.raises(RuntimeError, match="either stages or one workflow"):
+        create({})
