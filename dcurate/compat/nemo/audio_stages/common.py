@@ -227,7 +227,7 @@ class ManifestWriterStage(AudioStage):
         self.__dict__["_emptied"] = True
 
     def setup_on_node(self, node_info: Any = None, worker_metadata: Any = None) -> None:
-        self._opened("")
+        self._place()
 
     def setup(self, worker_metadata: Any = None) -> None:
         """Empty the file, unless the run has done so."""
@@ -236,7 +236,7 @@ class ManifestWriterStage(AudioStage):
 
     def process(self, task: AudioTask) -> AudioTask:
         """Write the row."""
-        filesystem, path = self._opened("")
+        filesystem, path = self._place()
         with filesystem.open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(task.data, ensure_ascii=False) + "\n")
         return AudioTask(
@@ -250,11 +250,11 @@ class ManifestWriterStage(AudioStage):
         return 1
 
     def _empty(self) -> None:
-        filesystem, path = self._opened("")
+        filesystem, path = self._place()
         with filesystem.open(path, "w", encoding="utf-8"):
             pass
 
-    def _opened(self, name: str) -> tuple[Any, str]:
+    def _place(self) -> tuple[Any, str]:
         """The file system of the file, whose folder exists, and its path there."""
         filesystem, path = url_to_fs(self.output_path)
         folder = path.rpartition("/")[0]
