@@ -335,6 +335,28 @@ def with_lists(table: pa.Table, name: str, bounds: npt.NDArray[np.int64], conten
     return _put(table, name, pa.LargeListArray.from_arrays(pa.array(bounds), pa.array(content)))
 
 
+def with_structures(
+    table: pa.Table, name: str, bounds: npt.NDArray[np.int64], fields: Mapping[str, npt.NDArray[Any]], *, source: str
+) -> pa.Table:
+    """The table with a column of lists of structures added, null where the column `source` is.
+
+    Args:
+        bounds: first structure of each row, and the end of the last.
+        fields: values of the structures, by the name of the field: whole numbers, or texts as objects.
+
+    Examples:
+        >>> texts = pa.table({"text": ["ab", None]})
+        >>> spans = with_structures(texts, "spans", np.array([0, 1, 1]), {"start": np.array([1])}, source="text")
+        >>> spans["spans"].to_pylist()
+        [[{'start': 1}], None]
+    """
+    kinds = {field: pa.string() if content.dtype == object else pa.int64() for field, content in fields.items()}
+    arrays = [pa.array(content, kinds[field]) for field, content in fields.items()]
+    content = pa.StructArray.from_arrays(arrays, names=list(fields))
+    missing = np.append(column_of(table, source).is_null().to_numpy(zero_copy_only=False), False)
+    return _put(table, name, pa.ListArray.from_arrays(pa.array(bounds, pa.int32(), mask=missing), content))
+
+
 def lists_of(table: pa.Table, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
     """The bounds and the numbers of a column of lists; the inverse of `with_lists`.
 

@@ -68,6 +68,7 @@ from .pii.counts import PiiFilter as PiiFilter
 from .pii.modifier import PII_EXAMPLES as PII_EXAMPLES
 from .pii.modifier import PiiModifier as PiiModifier
 from .pii.recognizers import SpacyRecognizer as SpacyRecognizer
+from .pii.spans import FindPii as FindPii
 from .signals import Needs as Needs
 from .signals import Signals as Signals
 from .unicode_repair import UnicodeReformatter as UnicodeReformatter

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import zlib
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
@@ -14,6 +16,8 @@ import pyarrow as pa
 
 from dcurate.audio.decode import Samples, Sound
 from dcurate.audio.loudness import loudness_gain
+from dcurate.audio.mute import apart
+from dcurate.audio.segments import parts_of, type_of_parts
 from dcurate.audio.stage import Listener, Segment, SoundStage
 from dcurate.core.extras import needed
 from dcurate.errors import PipelineError, listed
@@ -31,6 +35,10 @@ SOURCE = "source_ref"
 _LOUDNESS, _PEAK = "audio_loudness_lufs", "audio_true_peak_db"
 _SUBTYPES = {"flac": "PCM_", "wav": "PCM_", "ogg": "VORBIS"}
 _OGG, _HEADER = b"OggS", 27
+#: Seconds of the ramps before and after what is muted.
+_RAMP_S = 0.005
+#: A sample behind all others.
+_FAR = 2**52
 #: Each byte with its bits in reverse, for the checksum of Ogg.
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
@@ -45,8 +53,11 @@ class CutAudio(SoundStage):
     once for all segments of a recording in a batch, in windows, and the files of a batch are in memory.
 
     Nothing is resampled or mixed unless it is asked for: what is cut out of a recording of 16 bits as FLAC or WAV has
-    its samples, bit for bit. Equal segments give equal bytes. Rows go to quarantine as with `SoundStage`, and if the
-    format cannot hold their sound (``cannot be encoded``), such as more than 8 channels in FLAC.
+    its samples, bit for bit. With `mute_field`, all samples in its intervals are 0, at the rate of the file, and 5 ms
+    before and after one fade; Vorbis keeps that as well as it keeps other sound. Equal segments give equal bytes.
+
+    Rows go to quarantine as with `SoundStage`, if the format cannot hold their sound (``cannot be encoded``), such as
+    more than 8 channels in FLAC, and if an interval to mute has no start or end (``bad segments``).
 
     Args:
         audio_format: ``"flac"``, ``"wav"``, or ``"ogg"`` with Vorbis.
@@ -56,6 +67,8 @@ class CutAudio(SoundStage):
         loudness_lufs: loudness that every file is brought to, in LUFS, or as near as a true peak of -1 dBTP allows; as
             it is if None. It needs the columns ``audio_loudness_lufs`` and ``audio_true_peak_db``, which `AudioSignals`
             makes of the same segments (ITU-R BS.1770).
+        mute_field: the column of intervals that are muted, lists of structures with ``start`` and ``end`` in seconds of
+            the recording, as `MuteWords` makes it; None for none. Where it is null, nothing is muted.
         name: name of the stage.
         reading: limits.
 
@@ -79,10 +92,13 @@ class CutAudio(SoundStage):
     channels: Channels = "keep"
     bits: Literal[16, 24] = 16
     loudness_lufs: float | None = None
+    mute_field: str | None = None
     name: str = "cut_audio"
 
     _gains: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
     _gain: float = field(default=1.0, init=False, repr=False, compare=False)
+    _mutes: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
+    _mute: list[tuple[float, float]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     columns: ClassVar[Mapping[str, pa.DataType]] = {BYTES: pa.large_binary()}
 
@@ -108,7 +124,8 @@ class CutAudio(SoundStage):
         return {**super().requires(), **({} if self.sample_rate is None else {"soxr": "audio"})}
 
     def inputs(self) -> tuple[list[str], list[str]]:
-        return ["data"], [] if self.loudness_lufs is None else [_LOUDNESS, _PEAK]
+        levels = [] if self.loudness_lufs is None else [_LOUDNESS, _PEAK]
+        return ["data"], levels if self.mute_field is None else [*levels, self.mute_field]
 
     def optional_inputs(self) -> list[str]:
         return [BYTES, REF, "file_name"]
@@ -120,13 +137,22 @@ class CutAudio(SoundStage):
         return [REF]
 
     def listener(self, sound: Sound) -> Listener:
-        return _Encoder(self, sound.rate, sound.channels, self._gain)
+        return _Encoder(self, sound.rate, sound.channels, self._gain, self._mute)
 
     def answers(self, rows: pa.Table) -> list[Any]:
-        self._gains = self._gains_of(rows)
+        self._gains, self._mutes = self._gains_of(rows), [None] * rows.num_rows
+        if self.mute_field is not None:
+            type_of_parts(rows, self.mute_field)
+            self._mutes = parts_of(rows, self.mute_field)
         return super().answers(rows)
 
     def _heard(self, sound: Sound, segment: Segment) -> Sequence[Any] | MediaFault:
+        muted = self._mutes[segment.row]
+        if isinstance(muted, MediaFault):
+            return muted
+        start_s = segment.start / sound.rate
+        parts = apart([(part["start"], part["end"]) for part in muted or []])
+        self._mute = [(part["start"] - start_s, part["end"] - start_s) for part in parts]
         self._gain = self._gains[segment.row]
         return super()._heard(sound, segment)
 
@@ -168,7 +194,9 @@ class CutAudio(SoundStage):
 class _Encoder:
     """Encodes what it hears."""
 
-    def __init__(self, form: CutAudio, rate: int, channels: int, gain: float) -> None:
+    def __init__(
+        self, form: CutAudio, rate: int, channels: int, gain: float, mute: Sequence[tuple[float, float]]
+    ) -> None:
         self._gain = np.float32(gain)
         self._library = needed("soundfile", "encoding sound", "audio")
         self._is_mono = form.channels == "mono"
@@ -178,7 +206,7 @@ class _Encoder:
         if to != rate:
             library = needed("soxr", f"resampling from {rate} to {to} Hz", "audio")
             self._stream = library.ResampleStream(rate, to, count, dtype="float32", quality="HQ")
-        self._count = count
+        self._count, self._silence, self._at = count, Silence(mute, to), 0
         self._file = io.BytesIO()
         subtype = _SUBTYPES[form.audio_format] + ("" if self._is_ogg else str(form.bits))
         settings = {"samplerate": to, "channels": count, "subtype": subtype, "format": form.audio_format.upper()}
@@ -204,10 +232,44 @@ class _Encoder:
             samples = samples * self._gain
         if self._stream is not None:
             samples = self._stream.resample_chunk(np.ascontiguousarray(samples), last=last)
+        samples, self._at = self._silence.within(samples, self._at), self._at + len(samples)
         try:
             self._sound.write(samples if self._is_ogg else quantised(samples, self._bits))
         except self._library.LibsndfileError as error:
             raise _fault(error) from error
+
+
+class Silence:
+    """Makes intervals of sound silent.
+
+    Args:
+        times: starts and ends in seconds, sorted, and apart.
+        rate: samples a second of a channel.
+
+    Examples:
+        >>> Silence([(0.25, 0.5)], 8).within(np.ones((6, 1), np.float32), 0)[:, 0].tolist()
+        [1.0, 1.0, 0.0, 0.0, 1.0, 1.0]
+    """
+
+    def __init__(self, times: Sequence[tuple[float, float]], rate: int) -> None:
+        self._ramp = round(_RAMP_S * rate)
+        self._starts = [math.floor(min(max(start * rate, -_FAR), _FAR)) for start, _ in times]
+        self._stops = [math.ceil(min(max(stop * rate, -_FAR), _FAR)) for _, stop in times]
+
+    def within(self, samples: Samples, first: int) -> Samples:
+        """Return samples of which the first has this number, those in an interval 0; others are the same."""
+        last, copied = first + len(samples), False
+        for number in range(bisect_right(self._stops, first - self._ramp), len(self._starts)):
+            start, stop = self._starts[number], self._stops[number]
+            begin, end = max(first, start - self._ramp), min(last, stop + self._ramp)
+            if start - self._ramp >= last:
+                break
+            if not copied:
+                samples, copied = samples.copy(), True
+            places = np.arange(begin, end)
+            distance = np.maximum(np.maximum(start - places, places - stop + 1), 0)
+            samples[begin - first : end - first] *= (distance / (self._ramp + 1)).astype(np.float32)[:, None]
+        return samples
 
 
 def _fault(error: Exception) -> MediaError:
