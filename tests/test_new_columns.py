@@ -99,6 +99,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "EmbeddingModel": [lambda: dcurate.models.EmbeddingModel("m")],
     "FastTextClassifier": [],  # it opens its model
     "Filter": [],
+    "AudioDecontaminate": [lambda: dcurate.audio.AudioDecontaminate({"a": "a/*.wav"}, action="flag")],
     "ImageDecontaminate": [lambda: dcurate.images.ImageDecontaminate({"vqa": "a/*.jpg"}, action="flag")],
     "ImportanceWeights": [lambda: dcurate.tokens.ImportanceWeights("m.npz")],
     "LLMCleanup": [lambda: dcurate.llm.LLMCleanup("m", "Clean {text}", client=CLIENT)],

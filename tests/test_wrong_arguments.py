@@ -44,6 +44,7 @@ TAKES = {
     "Rebatch": {"a number"},
     "SubstringDuplicates": {"a number"},
     "Blend": {"a number"},
+    "AudioDecontaminate": {"a dict"},
     "ImageDecontaminate": {"a dict"},
     "ImageNearDuplicates": {"a number"},
     "Shuffle": {"a number"},

@@ -1,6 +1,8 @@
 """Public names of `dcurate.audio` and the modules that define them; `__init__.py` reads this file."""
 
 from .dnsmos import Dnsmos as Dnsmos
+from .duplicates.decontaminate import AudioDecontaminate as AudioDecontaminate
+from .duplicates.decontaminate import BenchmarkRecordings as BenchmarkRecordings
 from .duplicates.exact import AudioExactDuplicates as AudioExactDuplicates
 from .duplicates.near import AudioNearDuplicates as AudioNearDuplicates
 from .endpoint import EndpointRecognizer as EndpointRecognizer

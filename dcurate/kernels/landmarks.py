@@ -34,7 +34,7 @@ _WIDTH, _WIDTH_SHARE = 0.12, 0.0025
 #: Parts of the overlap that must match alike, and the share of the mean rate that is alike.
 _PARTS, _ALIKE = 4, 0.25
 #: Fewest landmarks that agree, and their least share of those of the recording with fewer.
-_FEWEST, _SHARE = 6, 0.03
+FEWEST, _SHARE = 6, 0.03
 
 
 @njit(**OPTIONS)
@@ -163,7 +163,7 @@ def align(hashes: tuple[Hashes, Hashes], moments: tuple[Levels, Levels], extents
         extents: seconds of the first and the last peak of each.
     """
     left, right = _shared(hashes[0], hashes[1])
-    if len(left) < _FEWEST:
+    if len(left) < FEWEST:
         return 0.0
     here, there = moments[0][left].astype(np.float64), moments[1][right].astype(np.float64)
     longest = max(extents[0][1] - extents[0][0], extents[1][1] - extents[1][0])
@@ -178,7 +178,7 @@ def align(hashes: tuple[Hashes, Hashes], moments: tuple[Levels, Levels], extents
                 end += 1
             if end - start > most:
                 most, speed, offset = end - start, trial, (offsets[start] + offsets[end - 1]) / 2
-    if most < _FEWEST or most < _SHARE * min(len(hashes[0]), len(hashes[1])):
+    if most < FEWEST or most < _SHARE * min(len(hashes[0]), len(hashes[1])):
         return 0.0
     begin = max(extents[0][0], (extents[1][0] - offset) / speed)
     close = min(extents[0][1], (extents[1][1] - offset) / speed)

@@ -14,8 +14,8 @@ import pytest
 import soundfile
 import soxr
 
-from dcurate import InlineExecutor, ParquetReader, ParquetWriter, Pipeline, PipelineError
-from dcurate.audio import AudioExactDuplicates, AudioNearDuplicates
+from dcurate import DataError, DocumentBatch, InlineExecutor, ParquetReader, ParquetWriter, Pipeline, PipelineError
+from dcurate.audio import AudioDecontaminate, AudioExactDuplicates, AudioNearDuplicates, BenchmarkRecordings
 from dcurate.dedup import Preferred
 from dcurate.media import Ref, ref_array
 from tests.audio.sounds import voice
@@ -217,3 +217,60 @@ def test_refuses_rows_without_files(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "in/0.parquet")
     with pytest.raises(PipelineError, match="media_ref"):
         run(str(tmp_path / "in"), tmp_path / "out", AudioNearDuplicates())
+
+
+def test_decontamination_drops_copies_of_benchmark_recordings(tmp_path: Path, rows: list[Row]) -> None:
+    folder = tmp_path / "words"
+    folder.mkdir()
+    for name, data in (("q1", voice(1)), ("q99", voice(99)), ("short", voice(98, 0.3)), ("silent", np.zeros(RATE))):
+        (folder / f"{name}.flac").write_bytes(encoded(data))
+    (folder / "q2.opus").write_bytes(CHANGES["opus"](voice(2)))
+    kinds = {"file_name": pa.string(), "bytes": pa.large_binary()}
+    table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+    found = AudioDecontaminate({"words": str(folder)}).process(DocumentBatch(data=table))
+    copies = {"silence", "silence again"} | {
+        row["file_name"] for row in rows if row["file_name"].split()[0] in ("1", "2")
+    }
+    reasons = {rejection.reason: rejection.rows for rejection in found.rejections}
+    assert reasons == {"not a recording: HTML or XML": 1, "contaminated: words": len(copies)}
+    assert set(found.to_arrow()["file_name"].to_pylist()) == set(table["file_name"].to_pylist()) - copies - {"web page"}
+    assert found.to_arrow().column_names == ["file_name", "bytes"]
+    BenchmarkRecordings.build({"words": str(folder)}).write(str(tmp_path / "known"))
+    flagged = AudioDecontaminate(str(tmp_path / "known"), action="flag").process(DocumentBatch(data=table)).to_arrow()
+    hits = {row["file_name"]: row for row in flagged.to_pylist() if row["contamination_benchmark"] == "words"}
+    assert set(hits) == copies
+    assert {name for name, row in hits.items() if row["contamination_example"] == "silent.flac"} == {
+        "silence",
+        "silence again",
+    }
+    assert hits["1"]["contamination_similarity"] == 1
+    assert all(row["contamination_example"] == f"q{name[0]}.flac" for name, row in hits.items() if name[0] == "1")
+
+
+def test_decontamination_finds_the_most_similar_of_all(tmp_path: Path) -> None:
+    folder = tmp_path / "words"
+    folder.mkdir()
+    whole = np.concatenate([voice(1), voice(2)])
+    for name, samples in {"a": whole, "b": whole[: 7 * RATE], "c": whole[RATE:]}.items():
+        (folder / f"{name}.flac").write_bytes(encoded(samples))
+    table = pa.table({"bytes": pa.array([CHANGES["vorbis"](whole[: 7 * RATE])], pa.large_binary())})
+    [row] = (
+        AudioDecontaminate({"w": str(folder)}, action="flag").process(DocumentBatch(data=table)).to_arrow().to_pylist()
+    )
+    assert row["contamination_example"] == "b.flac"
+
+
+def test_what_is_no_list_of_benchmark_recordings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no recordings of benchmarks; make them with BenchmarkRecordings.build"):
+        BenchmarkRecordings.read(str(tmp_path / "nothing"))
+    (tmp_path / "bad.wav").write_bytes(b"<html></html>")
+    with pytest.raises(DataError, match=r"'bad.wav' of benchmark 'w' cannot be read: not a recording: HTML or XML"):
+        BenchmarkRecordings.build({"w": str(tmp_path / "*.wav")})
+    (tmp_path / "bad.wav").write_bytes(encoded(voice(1), "WAV"))
+    BenchmarkRecordings.build({"w": str(tmp_path / "*.wav")}).write(str(tmp_path / "known"))
+    path = tmp_path / "known" / "recordings.bin"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError, match="are of another version; build them again"):
+        BenchmarkRecordings.read(str(tmp_path / "known"))
+    with pytest.raises(PipelineError, match="threshold=0 must lie above 0"):
+        AudioDecontaminate({"w": "*.wav"}, threshold=0)

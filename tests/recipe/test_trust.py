@@ -349,6 +349,7 @@ def test_every_public_name_is_decided():
             "Batch",
             "BatchKey",
             "BenchmarkImages",
+            "BenchmarkRecordings",
             "PageOcr",
             "bloom_state",
             "BloomSize",

@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
-from dcurate.core.batch import Rejection
-from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
-from dcurate.errors import DataError, PipelineError, nearest, shown
-from dcurate.frames.columns import rows_at, with_column, with_text
-from dcurate.frames.document import DocumentBatch
-from dcurate.frames.hashes import rows_with_values
-from dcurate.fs.stores import Directory
-from dcurate.images.duplicates.fingerprint import ARROW, BITS, FINGERPRINT, Fingerprints
+from dcurate.errors import PipelineError
+from dcurate.groups.decontaminate import Action, BenchmarkFiles, ClosestFiles, FileDecontaminate
+from dcurate.images.duplicates.fingerprint import BITS, FINGERPRINT, SIZE, Fingerprints
 from dcurate.images.duplicates.reading import FingerprintStage
 from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity
 from dcurate.images.reading import ImageReading
-from dcurate.isolate.errors import MediaFault
 from dcurate.kernels.layout import Ints
-from dcurate.media.reader import MediaReader
-from dcurate.media.refs import check_has_media
-
-Action = Literal["drop", "flag"]
-
-REASON = "contaminated"
-_FORMAT = 1
-_NAMES, _DATA = "images.json", "images.bin"
+from dcurate.media.stage import FileStage
 
 
 @dataclass(frozen=True)
-class BenchmarkImages:
+class BenchmarkImages(BenchmarkFiles):
     """The fingerprints of the images of benchmarks: 1,192 bytes each.
 
     Args:
@@ -52,72 +38,24 @@ class BenchmarkImages:
         (('vqa', 'q1.png'),)
     """
 
-    prints: bytes = field(repr=False)
-    names: tuple[tuple[str, str], ...] = field(repr=False)
+    what: ClassVar[str] = "images"
+    kinds: ClassVar[Sequence[str]] = ("image",)
 
     @classmethod
-    def build(
-        cls, benchmarks: Mapping[str, str | Sequence[str]], reading: ImageReading | None = None
-    ) -> BenchmarkImages:
-        """Read the images of benchmarks.
-
-        Args:
-            benchmarks: files, folders, globs or archives of images, by the name of the benchmark.
-            reading: how they are read.
-
-        Raises:
-            DataError: an image cannot be read, or there is none.
-        """
-        stage, prints, names = FingerprintStage(reading=reading or ImageReading()), list[bytes](), []
-        try:
-            for benchmark, paths in benchmarks.items():
-                for name, fingerprint in _fingerprints(paths, stage):
-                    if isinstance(fingerprint, MediaFault):
-                        raise DataError(f"{name!r} of benchmark {benchmark!r} cannot be read: {fingerprint.reason}")
-                    prints += fingerprint
-                    names.append((benchmark, name))
-        finally:
-            stage.teardown()
-        if not names:
-            raise DataError(f"there are no images of benchmarks in {dict(benchmarks)!r}")
-        return cls(b"".join(prints), tuple(names))
-
-    def write(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
-        """Write them to a folder, so that they are not read and decoded again."""
-        folder = Directory(url, storage_options or {})
-        folder.write(_DATA, self.prints)
-        folder.write(_NAMES, orjson.dumps({"format": _FORMAT, "images": self.names}))
+    def print_stage(cls, reading: Any, name: str) -> FileStage:
+        return FingerprintStage(reading=reading or ImageReading(), name=name)
 
     @classmethod
-    def read(cls, url: str, storage_options: Mapping[str, Any] | None = None) -> BenchmarkImages:
-        """Read what `write` wrote.
+    def packed(cls, prints: Sequence[bytes]) -> bytes:
+        return b"".join(prints)
 
-        Raises:
-            DataError: there is nothing, or something else.
-        """
-        folder = Directory(url, storage_options or {})
-        listed, prints = folder.read(_NAMES), folder.read(_DATA)
-        if listed is None or prints is None:
-            raise DataError(f"{url!r} holds no images of benchmarks; make them with BenchmarkImages.build(...).write()")
-        about = orjson.loads(listed)
-        if about.get("format") != _FORMAT or len(prints) != ARROW.byte_width * len(about["images"]):
-            raise DataError(f"the images of benchmarks in {url!r} are of another version; build them again")
-        return cls(prints, tuple((benchmark, name) for benchmark, name in about["images"]))
-
-
-def _fingerprints(paths: str | Sequence[str], stage: FingerprintStage) -> Iterable[tuple[str, Any]]:
-    """The name of each image, and a row of its fingerprint or what is wrong with it."""
-    options = dict(stage.reading.storage_options or {})
-    source = MediaReader(paths if isinstance(paths, str) else list(paths), kinds=["image"], storage_options=options)
-    for split in source.splits():
-        read = source.process(split)
-        for batch in read if isinstance(read, list) else [read] if read is not None else []:
-            table = batch.to_arrow()
-            yield from zip(table["file_name"].to_pylist(), stage.answers(table), strict=True)
+    @classmethod
+    def unpacked(cls, data: bytes) -> list[bytes]:
+        return [data[at : at + SIZE] for at in range(0, len(data), SIZE)]
 
 
 @dataclass
-class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
+class ImageDecontaminate(FileDecontaminate):
     """Drop or flag the images that show the same picture as an image of a benchmark.
 
     Each is compared with all images of the benchmarks: hashes within `max_distance` are verified by their thumbnails,
@@ -152,99 +90,28 @@ class ImageDecontaminate(ProcessingStage[DocumentBatch, DocumentBatch]):
     reading: ImageReading = field(default_factory=ImageReading)
     name: str = "image_decontaminate"
 
+    known: ClassVar[type[BenchmarkFiles]] = BenchmarkImages
+    column: ClassVar[str] = FINGERPRINT
+    such_as: ClassVar[str] = "{'vqa': 'vqa/*.jpg'}"
+
     def __post_init__(self) -> None:
-        if not isinstance(self.benchmarks, Mapping | BenchmarkImages | str):
-            raise PipelineError(
-                f"{self.name}: benchmarks={shown(self.benchmarks)} must be a dict of names and paths, such as "
-                "{'vqa': 'vqa/*.jpg'}"
-            )
-        if self.action not in get_args(Action):
-            raise PipelineError(f"{self.name}: no action {self.action!r}{nearest(str(self.action), get_args(Action))}")
-        if not 0 < self.threshold <= 1:
-            raise PipelineError(f"{self.name}: threshold={self.threshold!r} must lie above 0 and at most at 1")
+        super().__post_init__()
         if not 0 <= self.max_distance <= BITS:
             raise PipelineError(f"{self.name}: max_distance={self.max_distance!r} must lie between 0 and {BITS}")
-        self._prints = FingerprintStage(reading=self.reading, name=self.name)
-        self._known: BenchmarkImages | None = None
 
-    def inputs(self) -> Spec:
-        return ["data"], []
-
-    def columns_read(self) -> None:
-        """None: files are looked up in whatever columns say where they are."""
-
-    def outputs(self) -> Spec:
-        return ["data"], self._columns if self.action == "flag" else []
-
-    def check_columns(self, columns: Sequence[str]) -> None:
-        super().check_columns(columns)
-        check_has_media(columns, self.name)
-
-    def requires(self) -> dict[str, str]:
-        return self._prints.requires()
-
-    def settings(self) -> dict[str, Any]:
-        omitted = ("_prints", "_known", "reading", "benchmarks")
-        settings = {name: value for name, value in super().settings().items() if name not in omitted}
-        benchmarks = None if isinstance(self.benchmarks, BenchmarkImages) else self.benchmarks
-        return {**settings, "benchmarks": benchmarks, "reading": self.reading.limits}
-
-    @property
-    def _columns(self) -> list[str]:
-        return [f"{self.prefix}{suffix}" for suffix in ("benchmark", "example", "similarity")]
-
-    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
-        self._prints.setup(worker_metadata)
-        options = self.reading.storage_options
-        if isinstance(self.benchmarks, BenchmarkImages):
-            self._known = self.benchmarks
-        elif isinstance(self.benchmarks, str):
-            self._known = BenchmarkImages.read(self.benchmarks, options)
-        else:
-            self._known = BenchmarkImages.build(self.benchmarks, self.reading)
-
-    def teardown(self) -> None:
-        self._prints.teardown()
-
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        if self._known is None:
-            self.setup()
-        assert self._known is not None
-        read = self._prints.process(task)
-        table = read.to_arrow()
-        rows = rows_with_values(table, [FINGERPRINT])
-        matches, similarity = np.full(table.num_rows, -1), np.zeros(table.num_rows)
-        images, known = Fingerprints.of(table[FINGERPRINT]), Fingerprints.of(self._known.prints)
-        matches[rows], similarity[rows] = self._found(images, known)
-        names = [self._known.names[place] if place >= 0 else (None, None) for place in matches.tolist()]
-        table = flagged = table.drop_columns([FINGERPRINT])
-        for column, values in zip(self._columns[:2], zip(*names, strict=True) if names else ([], []), strict=True):
-            flagged = with_text(flagged, column, list(values))
-        flagged = with_column(flagged, self._columns[2], similarity)
-        if self.action == "flag":
-            return replace(read, data=flagged)
-        rejections = []
-        for benchmark in sorted({name for name, _ in names if name is not None}):
-            dropped = rows_at(flagged, np.flatnonzero([name == benchmark for name, _ in names]))
-            reason = f"{REASON}: {benchmark}"
-            rejections.append(Rejection(self.name, reason, dropped.num_rows, dropped.nbytes, dropped))
-        return replace(
-            read, data=rows_at(table, np.flatnonzero(matches < 0)), rejections=(*read.rejections, *rejections)
-        )
-
-    def _found(self, images: Fingerprints, known: Fingerprints) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """Return the most similar image of a benchmark for each image, -1 if none is a duplicate; and how similar."""
+    def matches(self, prints: Any, known: BenchmarkFiles) -> ClosestFiles:
+        images, others = Fingerprints.of(prints), Fingerprints.of(known.prints)
         best, similarity = np.full(len(images.hashes), -1), np.zeros(len(images.hashes))
-        left, right = _within(images.hashes, known.hashes, self.max_distance)
+        left, right = _within(images.hashes, others.hashes, self.max_distance)
         if self.flips:
-            more = _within(images.hashes, known.mirrored, self.max_distance)
+            more = _within(images.hashes, others.mirrored, self.max_distance)
             left, right = np.concatenate([left, more[0]]), np.concatenate([right, more[1]])
-        both = images.with_others(known)
+        both = images.with_others(others)
         scores = ThumbnailSimilarity(both, self.flips)(left, right + len(images.hashes))
         for row, place, score in zip(left.tolist(), right.tolist(), scores.tolist(), strict=True):
             if score >= self.threshold and score > similarity[row]:
                 best[row], similarity[row] = place, score
-        return best, similarity
+        return ClosestFiles(best, similarity)
 
 
 def _within(hashes: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64], distance: int) -> tuple[Ints, Ints]:
