@@ -6,13 +6,15 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from dcurate.audio.containers import open_container
 from dcurate.audio.headers.formats import read_header
+from dcurate.audio.headers.ogg import LAST, ends_early
+from dcurate.audio.headers.riff import place_of_no_size
 from dcurate.core.extras import needed
 from dcurate.isolate.errors import MediaError
 from dcurate.media.av_containers import is_av_container
@@ -31,6 +33,8 @@ _SEEKABLE = frozenset({"WAV", "WAVEX", "RF64", "FLAC", "AIFF", "AU", "CAF", "W64
 _BLOCKS = frozenset({"MS_ADPCM", "IMA_ADPCM", "GSM610", "G721_32", "G723_24", "G723_40"})
 _FLOATS = frozenset({"FLOAT", "DOUBLE"})
 _WAV = frozenset({"WAV", "WAVEX", "RF64"})
+#: A size of sound in a WAV file that reaches to the end of it.
+_TO_THE_END = b"\xff" * 4
 #: Bytes of a file in which its header is looked for.
 _HEAD = 2**20
 #: Blocks that are decoded and dropped rather than skipped by a seek.
@@ -173,11 +177,13 @@ class Sound:
 
     @cached_property
     def _promised(self) -> int:
-        """Frames by the header of a WAV file: libsndfile gives those that are there."""
-        if self._decoder.format not in _WAV:
+        """Frames by the header of a WAV file, or more than any if an Ogg file is cut: libsndfile gives those there."""
+        if self._decoder.format not in _WAV | {"OGG"}:
             return 0
         place = self.source.tell()
         try:
+            if self._decoder.format == "OGG":
+                return 2**62 if ends_early(_end(self.source)) else 0
             return read_header(_head(self.source)).frames or 0
         except MediaError as error:
             return 2**62 if error.fault.reason == "truncated" else 0
@@ -207,7 +213,14 @@ class Sound:
         library = needed("soundfile", "decoding sound", "audio")
         self.source.seek(0)
         try:
-            return library.SoundFile(self.source)
+            decoder = library.SoundFile(self.source)
+            if not decoder.frames and decoder.format in _WAV:
+                place = place_of_no_size(_head(self.source))
+                self.source.seek(0)
+                if place is not None:
+                    self.source = cast("BinaryIO", Overlaid(self.source, place, _TO_THE_END))
+                return library.SoundFile(self.source)
+            return decoder
         except library.LibsndfileError as error:
             head = _head(self.source)
             self.source.seek(0)
@@ -215,6 +228,51 @@ class Sound:
                 return open_container(self.source)
             read_header(head)  # which may know better what is wrong
             raise MediaError("damaged", str(error).rpartition(": ")[2]) from error
+
+
+class Overlaid(io.RawIOBase):
+    """A file of which some bytes are read as others.
+
+    Args:
+        source: the file.
+        place: place of the first of them.
+        content: what is read there.
+
+    Examples:
+        >>> Overlaid(io.BytesIO(b"abcdef"), 2, b"XY").read(4)
+        b'abXY'
+    """
+
+    def __init__(self, source: BinaryIO, place: int, content: bytes) -> None:
+        self._source, self._place, self._content = source, place, content
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._source.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._source.seek(offset, whence)
+
+    def readinto(self, buffer: Any, /) -> int:
+        at = self._source.tell()
+        data = self._source.read(len(buffer))
+        first, last = max(at, self._place), min(at + len(data), self._place + len(self._content))
+        if first < last:
+            content = self._content[first - self._place : last - self._place]
+            data = data[: first - at] + content + data[last - at :]
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _end(source: BinaryIO) -> bytes:
+    size = source.seek(0, io.SEEK_END)
+    source.seek(max(0, size - LAST))
+    return source.read(LAST)
 
 
 def _head(source: BinaryIO) -> File:

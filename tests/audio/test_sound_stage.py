@@ -1,6 +1,8 @@
 """Sound is decoded in windows: each row hears its own segment, whatever else is in its batch."""
 
 import io
+import itertools
+import struct
 import tarfile
 import tracemalloc
 from dataclasses import dataclass
@@ -12,7 +14,7 @@ import pytest
 import soundfile
 
 from dcurate import DocumentBatch
-from dcurate.audio import SoundStage
+from dcurate.audio import AudioInfo, AudioSignals, SoundStage
 from dcurate.media.refs import Ref, ref_array
 
 RATE = 8000
@@ -233,3 +235,72 @@ def test_far_segments_of_a_large_file(tmp_path):
     for row, (start, stop) in zip(rows, spans, strict=True):
         part = np.frombuffer(row["samples"], np.float32)
         np.testing.assert_allclose(part, samples[round(start * 16_000) : round(stop * 16_000), 0], atol=2**-22)
+
+
+def pages(data: bytes) -> list[bytes]:
+    places = []
+    at = 0
+    while at < len(data):
+        places.append(at)
+        lengths = data[at + 27 : at + 27 + data[at + 26]]
+        at += 27 + len(lengths) + sum(lengths)
+    return [data[start:stop] for start, stop in itertools.pairwise([*places, len(data)])]
+
+
+@pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])
+def test_an_ogg_file_is_whole_up_to_the_flag_of_its_last_page_only(subtype):
+    data = encoded(recording(20, 16_000), "OGG", 16_000, subtype)
+    parts = pages(data)
+    assert len(parts) > 6
+    other = encoded(recording(1, 16_000), "OGG", 16_000, subtype)
+    cut = [
+        b"".join(parts[:-1]),
+        data[:-1],
+        data[: -len(parts[-1]) + 10],
+        data[: -len(parts[-1]) + 2],
+        data[: len(data) // 2],
+    ]
+    whole = [data, data + other, data + b"TAG" + bytes(125)]
+    cut.append(data + other[:-1])
+    rows = truncations(cut + whole)
+    assert rows == [True] * len(cut) + [False] * len(whole)
+    live = b"".join([*parts[:-1], parts[-1][:5] + b"\0" + parts[-1][6:]])
+    assert truncations([live]) == [True]
+
+
+def truncations(files: list[bytes]) -> list[bool]:
+    stage = AudioSignals()
+    made = stage.process(DocumentBatch(data=pa.table({"bytes": pa.array(files, pa.large_binary())})))
+    assert made.rejections == ()
+    return made.to_arrow()["audio_truncated"].to_pylist()
+
+
+@pytest.mark.parametrize("riff", [0, 0xFFFFFFFF, None])
+@pytest.mark.parametrize("size", [0, 0xFFFFFFFF])
+@pytest.mark.parametrize("kind", ["WAV", "RIFX"])
+def test_a_wav_file_of_a_stream_is_as_long_as_its_bytes(kind, size, riff):
+    samples = recording(20, channels=2)
+    endian = "BIG" if kind == "RIFX" else "FILE"
+    file = io.BytesIO()
+    soundfile.write(file, samples, RATE, "PCM_16", endian, format="WAV")
+    data = bytearray(file.getvalue())
+    order, place = ">" if kind == "RIFX" else "<", data.index(b"data") + 4
+    data[place : place + 4] = struct.pack(order + "I", size)
+    if riff is not None:
+        data[4:8] = struct.pack(order + "I", riff)
+    batch = DocumentBatch(data=pa.table({"bytes": [bytes(data)]}))
+    [row] = AudioSignals().process(AudioInfo().process(batch)).to_arrow().to_pylist()
+    assert (row["audio_frames"], row["audio_decoded_s"], row["audio_truncated"]) == (len(samples), 20.0, False)
+    stream, whole = (heard(pa.table({"bytes": [content]}))[0][0] for content in (bytes(data), file.getvalue()))
+    assert stream["samples"] == whole["samples"]
+
+
+def test_a_wav_file_without_sound_has_none_whatever_comes_after_it():
+    empty = encoded(np.zeros((0, 1), np.int16))
+    tags = b"LIST" + struct.pack("<I", 6) + b"INFO\1\2" + b"id3 " + struct.pack("<I", 3) + b"abc\0"
+    assert struct.unpack_from("<I", empty, empty.index(b"data") + 4) == (0,)
+    for data in (empty, empty + tags):
+        assert heard(pa.table({"bytes": [data]})) == ([], ["no sound"])
+        assert AudioInfo().process(DocumentBatch(data=pa.table({"bytes": [data]}))).to_arrow()[
+            "audio_frames"
+        ].to_pylist() == [0]

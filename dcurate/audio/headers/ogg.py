@@ -15,8 +15,8 @@ from dcurate.media.heads import File
 _OPUS_RATE = 48_000
 _OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
 _NO_PACKET_ENDS = 2**64 - 1
-#: Bytes of the end of a file that have its last page.
-_LAST = 2**17
+#: Bytes of the end of a file that have its last page; the flag of the last page of a stream.
+LAST, _END = 2**17, 4
 
 
 class _OggPage(NamedTuple):
@@ -24,6 +24,7 @@ class _OggPage(NamedTuple):
     serial: int
     start: int
     stop: int
+    is_last: bool  # of its stream, by its flag
 
 
 def read_ogg(file: File) -> AudioHeader:
@@ -38,7 +39,7 @@ def read_ogg(file: File) -> AudioHeader:
     if first is None or first.stop > len(file.data):
         raise cut_short()
     header, skipped = _identified(file.data[first.start : first.stop])
-    end = file.data[-_LAST:] if len(file.data) == file.size else file.tail
+    end = file.data[-LAST:] if len(file.data) == file.size else file.tail
     last = _last(end)
     if last is None or last.stop > len(end):
         raise cut_short("it ends within a page")
@@ -48,6 +49,20 @@ def read_ogg(file: File) -> AudioHeader:
     if header.codec == "opus":
         frames = frames * header.sample_rate // _OPUS_RATE
     return replace(header, frames=frames, duration_s=None)
+
+
+def ends_early(end: bytes) -> bool:
+    """Whether an Ogg file ends within a page, or with one that is not flagged as the last of its stream.
+
+    Of several streams, one after the other or interleaved, the last one has the last page of the file. Encoders of live
+    streams that were stopped may leave the flag out: such a file ends early, too, as one that was cut between two pages
+    is the same.
+
+    Args:
+        end: the last `LAST` bytes of the file, or all.
+    """
+    last = _last(end)
+    return last is None or last.stop > len(end) or not last.is_last
 
 
 def is_identified(head: bytes) -> bool:
@@ -89,4 +104,4 @@ def _page(data: bytes, at: int) -> _OggPage | None:
     start = at + 27 + lengths
     if start > len(data):
         return None
-    return _OggPage(position, serial, start, start + sum(data[at + 27 : start]))
+    return _OggPage(position, serial, start, start + sum(data[at + 27 : start]), bool(data[at + 5] & _END))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from dcurate.audio.headers.header import AudioHeader, cut_short
 from dcurate.isolate.errors import MediaError
@@ -27,13 +28,41 @@ def read_wav(file: File) -> AudioHeader:
     Raises:
         MediaError: the header is damaged, or the file ends before its sound does.
     """
-    data = file.data
+    chunks = _chunks(file.data)
+    if len(chunks.form) < 16:
+        raise MediaError("damaged", "no format before the sound")
+    held = _sound_bytes(chunks, file)
+    return _header(chunks.form, chunks.order, chunks.fact, held)
+
+
+def place_of_no_size(file: File) -> int | None:
+    """The place of the size of the sound, in 4 bytes, if it is 0 and there is sound; None for all other files.
+
+    Programs that write a stream do not know the size, and some write 0 for it. Decoders find no sound then.
+    """
+    if not is_wav(file.data):
+        return None
+    chunks = _chunks(file.data)
+    return chunks.at + 4 if chunks.size == 0 and _sound_bytes(chunks, file) else None
+
+
+class _Chunks(NamedTuple):
+    order: str
+    form: bytes
+    fact: int | None
+    wide: int | None
+    at: int  # where the chunk of the sound begins
+    size: int  # of the sound, by that chunk
+
+
+def _chunks(data: bytes) -> _Chunks:
+    """What comes before the sound."""
     order = ">" if data[:4] == b"RIFX" else "<"
     form, fact, wide, at = b"", None, None, 12
     while at + 8 <= len(data):
         kind, size = struct.unpack_from(order + "4sI", data, at)
         if kind == b"data":
-            break
+            return _Chunks(order, form, fact, wide, at, size)
         content = data[at + 8 : at + 8 + min(size, 64)]
         if kind == b"fmt ":
             form = content
@@ -42,22 +71,31 @@ def read_wav(file: File) -> AudioHeader:
         elif kind == b"ds64" and len(content) >= 16:
             wide = int(struct.unpack_from("<Q", content, 8)[0])
         at += 8 + size + size % 2
-    else:
-        raise cut_short("it ends before its sound")
-    if len(form) < 16:
-        raise MediaError("damaged", "no format before the sound")
-    return _header(form, order, fact, _sound_bytes(size, wide, file.size - at - 8))
+    raise cut_short("it ends before its sound")
 
 
-def _sound_bytes(size: int, wide: int | None, held: int) -> int:
+def _sound_bytes(chunks: _Chunks, file: File) -> int:
     """Bytes of sound: what the header says, or all that is there where it does not say."""
-    if size == 0xFFFFFFFF and wide:
-        size = wide
+    size, start = chunks.size, chunks.at + 8
+    held = file.size - start
+    if size == 0xFFFFFFFF and chunks.wide:
+        size = chunks.wide
     if size in _UNKNOWN:
-        return held
+        return 0 if size == 0 and _are_chunks(file.data[start:], held, chunks.order) else held
     if size > held:
         raise cut_short(f"{held:,} of {size:,} bytes of sound are there")
     return size
+
+
+def _are_chunks(data: bytes, held: int, order: str) -> bool:
+    """Whether what follows a chunk of no sound are other chunks, such as tags, up to the end of the file."""
+    at = 0
+    while at + 8 <= len(data) and data[at : at + 4].isascii() and data[at : at + 4].strip().isalnum():
+        at += 8 + int(struct.unpack_from(order + "I", data, at + 4)[0])
+        if at == held:
+            return True
+        at += at % 2
+    return at == held
 
 
 def _header(form: bytes, order: str, fact: int | None, size: int) -> AudioHeader:
