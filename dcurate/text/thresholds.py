@@ -76,9 +76,11 @@ def _shortest(low: float, high: float) -> float:
     """The shortest decimal number between two nearby numbers.
 
     Examples:
-        >>> _shortest(0.24999999999, 0.25000000001)
-        0.25
+        >>> _shortest(0.24999999999, 0.25000000001), _shortest(0.0, 3e-21)
+        (0.25, 0.0)
     """
+    if low <= 0 <= high:
+        return 0.0
     middle = (low + high) / 2
     candidates = (float(f"{middle:.{digits}g}") for digits in range(1, 17))
     return next((value for value in candidates if low <= value <= high), high)

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import pytest
 
 from dcurate import Filter, ScoreFilter
-from dcurate.text import DocumentFilter, MeanWordLengthFilter, NumbersFilter, WordCountFilter
+from dcurate.text import DocumentFilter, MeanWordLengthFilter, NumberRangeFilter, NumbersFilter, WordCountFilter
 from dcurate.text.thresholds import thresholds
 
 
@@ -34,6 +34,13 @@ def test_a_filter_with_two_thresholds_has_both() -> None:
 def test_a_threshold_is_found_wherever_it_lies_with_its_own_digits(value: float) -> None:
     assert keeps(ScoreFilter(Own(high=value))) == [f"<= {value:g}"]
     assert keeps(ScoreFilter(Own(low=value))) == [f"> {value:g}"]
+
+
+def test_a_threshold_of_zero_is_zero() -> None:
+    assert keeps(ScoreFilter(Own(high=0))) == ["<= 0"]
+    assert keeps(ScoreFilter(Own(low=0))) == ["> 0"]
+    assert keeps(ScoreFilter(NumberRangeFilter("gain", min_value=0))) == [">= 0"]
+    assert keeps(ScoreFilter(Own(low=0), invert=True)) == ["<= 0"]
 
 
 def test_a_filter_turned_round_keeps_the_other_side() -> None:
