@@ -45,15 +45,15 @@ def slow_pipeline(tmp_path: Path, marks: Path, files: int = 24) -> Pipeline:
 
 
 class Killer(threading.Thread):
-    """Kills processes that are in a phase, so many times, so many at once."""
+    """Kills processes that are in a phase, so many times, so many at once, for so many seconds at most."""
 
-    def __init__(self, marks: Path, phase: str, times: int, at_once: int = 1) -> None:
+    def __init__(self, marks: Path, phase: str, times: int, at_once: int = 1, seconds: float = 60) -> None:
         super().__init__(daemon=True)
-        self.marks, self.phase, self.times, self.at_once = marks, phase, times, at_once
+        self.marks, self.phase, self.times, self.at_once, self.seconds = marks, phase, times, at_once, seconds
         self.killed: list[int] = []
 
     def run(self) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + self.seconds
         while len(self.killed) < self.times and time.monotonic() < end:
             phase = "*" if self.phase == "any" else self.phase
             pids = {int(path.name.split("-")[1]) for path in self.marks.glob(f"{phase}-*")} - set(self.killed)
