@@ -1,0 +1,1 @@
+"""Shots of videos: cuts and gradual transitions, and clips between them."""
