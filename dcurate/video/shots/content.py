@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dcurate.errors import PipelineError
 from dcurate.kernels.hsv import BRIGHTNESS, COLOURS, HUE, SATURATION, hsv_changes
-from dcurate.video.shots.transitions import Frames, Transition, longest_side
+from dcurate.video.shots.transitions import Frames, Transition, longest_side, shots_between
 
 Scores = npt.NDArray[np.float64]
 
@@ -179,6 +179,9 @@ class ColourScan:
         changes = np.concatenate(self._changes)
         cuts = self._detector.cuts(changes, np.concatenate(self._levels))
         return [Transition(cut, cut, "cut", float(changes[cut])) for cut in cuts]
+
+    def shots(self) -> list[tuple[int, int]]:
+        return shots_between(self.transitions(), sum(map(len, self._changes)))
 
 
 def content_cuts(changes: Sequence[float] | Scores, threshold: float, min_frames: int) -> list[int]:

@@ -46,6 +46,9 @@ class Scan(Protocol):
     def transitions(self) -> list[Transition]:
         """Return all transitions, sorted, after the last frame."""
 
+    def shots(self) -> list[tuple[int, int]]:
+        """Return the shots as numbers of their first frame and of the frame after their last, after the last frame."""
+
 
 class ShotDetector(Protocol):
     """Finds transitions between shots in small frames."""
