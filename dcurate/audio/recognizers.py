@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.audio.segments import Part
 from dcurate.core.extras import needed
 from dcurate.core.stage import WorkerMetadata
 from dcurate.errors import PipelineError
@@ -18,6 +17,7 @@ from dcurate.hub import device as devices
 from dcurate.hub.loading import pretrained, read
 from dcurate.hub.weights import Weights
 from dcurate.isolate.errors import MediaFault
+from dcurate.media.parts import Part
 
 #: Samples a second that recognisers take, and the fewest samples of a window: shorter ones are padded by silence.
 RATE, _LEAST = 16_000, 1_600

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
-from dcurate.core.batch import Rejection
 from dcurate.core.stage import ProcessingStage, Spec
-from dcurate.errors import DataError, PipelineError
-from dcurate.frames.columns import column_of, python_values
+from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.refs import ref_array, refs_of
+from dcurate.media.parts import Part, PartFields, part_rows, parts_of, type_of_parts
 from dcurate.media.stage import with_columns
-
-#: A segment, a word or a window: a structure with `start` and `end` in seconds.
-Part = dict[str, Any]
 
 #: Comparisons of segments of a recording; one that takes more, such as a million segments at one time, is a fault.
 MAX_STEPS = 20_000_000
@@ -172,80 +165,9 @@ class SegmentRows(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], [self.segment_field, self.number_field]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = DocumentBatch.given(task).to_arrow()
-        self.check_columns(table.column_names)
-        kind = type_of_parts(table, self.segments_field)
-        answers = [answer if answer else "none" for answer in parts_of(table, self.segments_field)]
-        kept = quarantined(task, answers, self.name)
-        lists: list[Any] = [answer for answer in answers if not isinstance(answer, MediaFault)]
-        without = np.array([not isinstance(answer, list) for answer in lists], np.bool_)
-        rejections = kept.rejections
-        if without.any():
-            gone = kept.to_arrow().filter(pa.array(without))
-            rejections += (Rejection(self.name, "no segments", gone.num_rows, gone.nbytes, gone),)
-        lists = [segments if isinstance(segments, list) else [] for segments in lists]
-        rows = np.repeat(np.arange(len(lists)), [len(segments) for segments in lists])
-        views = [
-            None if ref is None else view_of(ref, segment["start"], segment["end"])
-            for ref, segments in zip(refs_of(kept.to_arrow()), lists, strict=True)
-            for segment in segments
-        ]
-        parts = [segment for segments in lists for segment in segments]
-        numbers = [number for segments in lists for number in range(len(segments))]
-        added = {
-            "media_ref": ref_array(views, segments=True),
-            self.segment_field: pa.array(parts, kind),
-            self.number_field: pa.array(numbers, pa.int64()),
-        }
-        whole = kept.to_arrow().drop_columns([self.segments_field]).take(pa.array(rows, pa.int64()))
-        return replace(kept.with_data(with_columns(whole, pa.table(added))), rejections=rejections)
-
-
-def view_of(ref: Any, start: float, end: float) -> Any:
-    """A reference to a part of a recording, or of a segment of one.
-
-    Examples:
-        >>> from dcurate.media.refs import Ref
-        >>> view_of(Ref("a.wav", start_s=10.0, stop_s=12.0), 1.0, 5.0).stop_s
-        12.0
-    """
-    first = ref.start_s or 0.0
-    stop = first + end if ref.stop_s is None else min(first + end, ref.stop_s)
-    return ref._replace(start_s=first + start, stop_s=stop)
-
-
-def type_of_parts(table: pa.Table, name: str) -> pa.StructType:
-    """The type of a segment in a column of segments.
-
-    Raises:
-        DataError: the column does not hold segments.
-    """
-    kind = column_of(table, name).type
-    if pa.types.is_null(kind):
-        return pa.struct([("start", pa.float64()), ("end", pa.float64())])
-    part = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else None
-    if part is not None and pa.types.is_null(part):
-        return pa.struct([("start", pa.float64()), ("end", pa.float64())])
-    fields = {field.name: field.type for field in part} if part is not None and pa.types.is_struct(part) else {}
-    times = [fields.get("start"), fields.get("end")]
-    if not all(time is not None and (pa.types.is_floating(time) or pa.types.is_integer(time)) for time in times):
-        raise DataError(f"column {name!r} holds {kind}, not lists of structures with start and end in seconds")
-    return part
-
-
-def parts_of(table: pa.Table, name: str) -> list[list[Part] | MediaFault | None]:
-    """The segments of each row, or what is wrong with them; null stays None."""
-    return [_checked(segments) for segments in python_values(column_of(table, name))]
-
-
-def _checked(segments: list[Part | None] | None) -> list[Part] | MediaFault | None:
-    if segments is None:
-        return None
-    for number, segment in enumerate(segments):
-        start, end = (None, None) if segment is None else (segment["start"], segment["end"])
-        if start is None or end is None or not (math.isfinite(start) and math.isfinite(end)) or end < start:
-            return MediaFault("bad segments", f"segment {number} is from {start} to {end} s")
-    return [segment for segment in segments if segment is not None]
+        self.check_columns(DocumentBatch.given(task).to_arrow().column_names)
+        fields = PartFields(self.segments_field, self.segment_field, self.number_field)
+        return part_rows(task, fields, self.name, "no segments")
 
 
 def each(rows: Sequence[Any], function: Callable[[list[Part]], Any]) -> list[Any]:

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dcurate.audio.segments import Part, answered, each, parts_of, positive, text_of, type_of_parts
+from dcurate.audio.segments import answered, each, positive, text_of
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.hub.tokenizer_files import load_tokenizer_file
+from dcurate.media.parts import Part, parts_of, type_of_parts
 
 _LOSSES = ("too_long", "too_short", "no_text")
 

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dcurate.audio.segments import Part, answered, each, parts_of, positive, type_of_parts
+from dcurate.audio.segments import answered, each, positive
 from dcurate.audio.transcripts import durations_of
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaFault
+from dcurate.media.parts import Part, parts_of, type_of_parts
 
 SPAN = pa.struct([("start", pa.float64()), ("end", pa.float64())])
 

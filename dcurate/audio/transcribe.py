@@ -13,12 +13,12 @@ import pyarrow as pa
 from dcurate.audio.decode import Samples, Sound
 from dcurate.audio.endpoint import EndpointRecognizer
 from dcurate.audio.recognizers import RATE, Recognition, Recognizer, SoundWindow, Transcript
-from dcurate.audio.segments import Part, parts_of, type_of_parts
 from dcurate.audio.stage import Mono, Segment, SoundStage, passes, segments_of
 from dcurate.audio.transcripts import texts_of
 from dcurate.core.stage import NodeInfo, Spec, WorkerMetadata
 from dcurate.errors import DcurateError, PipelineError, shown
 from dcurate.isolate.errors import MediaError, MediaFault
+from dcurate.media.parts import Part, parts_of, type_of_parts
 
 WORDS = pa.list_(
     pa.struct([("word", pa.string()), ("start", pa.float64()), ("end", pa.float64()), ("confidence", pa.float64())])

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dcurate.audio.segments import MAX_STEPS, Part, answered, each, parts_of, positive, type_of_parts
+from dcurate.audio.segments import MAX_STEPS, answered, each, positive
 from dcurate.audio.transcripts import durations_of
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaError
+from dcurate.media.parts import Part, parts_of, type_of_parts
 
 #: What keeps segments from beginning a window, as counts and seconds.
 _LOSSES = ("bandwidth", "sample_rate", "speakers", "window", "no_speaker", "next_bandwidth")
