@@ -10,18 +10,18 @@ import numpy.typing as npt
 
 from dcurate.errors import PipelineError
 from dcurate.kernels.hsv import BRIGHTNESS, COLOURS, HUE, SATURATION, hsv_changes
-from dcurate.video.shots.transitions import Frames, Transition, longest_side, shots_between
+from dcurate.video.shots.transitions import Frames, PlainDetector, SmallSize, Transition, shots_between
 
 Scores = npt.NDArray[np.float64]
 
 #: Pixels of the longer side of frames that are looked at.
-SIDE = 96
+SIDE = 64
 #: Largest ratio of a change to the changes around it, and the mean below which these count as none.
 _LARGEST_RATIO, _NO_CHANGE = 255.0, 0.00001
 
 
 @dataclass(frozen=True)
-class ContentDetector:
+class ContentDetector(PlainDetector):
     """Finds cuts by how much hue, saturation and brightness change: PySceneDetect's ``ContentDetector``.
 
     The score of a frame is the mean of the three mean differences to the frame before, of pixels on a scale of 8 bits.
@@ -38,7 +38,7 @@ class ContentDetector:
         >>> frames = np.repeat(np.array([[40, 90, 200], [220, 180, 30]], np.uint8), 20, axis=0)
         >>> scan = ContentDetector().start()
         >>> scan.add(np.broadcast_to(frames[:, None, None], (40, 9, 16, 3)))
-        >>> scan.transitions()
+        >>> scan.shot_changes()
         [Transition(start=20, stop=20, kind='cut', score=41.0)]
     """
 
@@ -48,8 +48,9 @@ class ContentDetector:
     def __post_init__(self) -> None:
         not_negative(self, "threshold", "min_shot_frames")
 
-    def size(self, width: int, height: int) -> tuple[int, int]:
-        return longest_side(width, height, SIDE)
+    @property
+    def frames(self) -> SmallSize:
+        return SmallSize(side=SIDE)
 
     def start(self) -> ColourScan:
         return ColourScan(self)
@@ -60,7 +61,7 @@ class ContentDetector:
 
 
 @dataclass(frozen=True)
-class AdaptiveDetector:
+class AdaptiveDetector(PlainDetector):
     """Finds cuts by changes that are large beside those around them: PySceneDetect's ``AdaptiveDetector``.
 
     Fast movement changes many frames in a row, so it is not taken for cuts as easily as by `ContentDetector`.
@@ -78,7 +79,7 @@ class AdaptiveDetector:
         >>> frames = np.repeat(np.array([[40, 90, 200], [220, 180, 30]], np.uint8), 20, axis=0)
         >>> scan = AdaptiveDetector().start()
         >>> scan.add(np.broadcast_to(frames[:, None, None], (40, 9, 16, 3)))
-        >>> [transition.start for transition in scan.transitions()]
+        >>> [transition.start for transition in scan.shot_changes()]
         [20]
     """
 
@@ -92,8 +93,9 @@ class AdaptiveDetector:
         if self.window < 1:
             raise PipelineError(f"AdaptiveDetector: window={self.window!r} must be 1 or more")
 
-    def size(self, width: int, height: int) -> tuple[int, int]:
-        return longest_side(width, height, SIDE)
+    @property
+    def frames(self) -> SmallSize:
+        return SmallSize(side=SIDE)
 
     def start(self) -> ColourScan:
         return ColourScan(self)
@@ -104,7 +106,7 @@ class AdaptiveDetector:
 
 
 @dataclass(frozen=True)
-class ThresholdDetector:
+class ThresholdDetector(PlainDetector):
     """Finds fades through black by the mean brightness of frames: PySceneDetect's ``ThresholdDetector``.
 
     A cut is between the frame at which brightness falls below the threshold and that at which it is above it again.
@@ -121,7 +123,7 @@ class ThresholdDetector:
         >>> levels = np.repeat(np.array([90, 0, 120], np.uint8), [20, 10, 20])
         >>> scan = ThresholdDetector().start()
         >>> scan.add(np.broadcast_to(levels[:, None, None, None], (50, 9, 16, 3)))
-        >>> [transition.start for transition in scan.transitions()]
+        >>> [transition.start for transition in scan.shot_changes()]
         [25]
     """
 
@@ -134,8 +136,9 @@ class ThresholdDetector:
         if not -1 <= self.bias <= 1:
             raise PipelineError(f"ThresholdDetector: bias={self.bias!r} must be from -1 to 1")
 
-    def size(self, width: int, height: int) -> tuple[int, int]:
-        return longest_side(width, height, SIDE)
+    @property
+    def frames(self) -> SmallSize:
+        return SmallSize(side=SIDE)
 
     def start(self) -> ColourScan:
         return ColourScan(self)
@@ -173,7 +176,7 @@ class ColourScan:
         self._changes.append(changes)
         self._levels.append(sums[:, COLOURS] / (3.0 * pixels))
 
-    def transitions(self) -> list[Transition]:
+    def shot_changes(self) -> list[Transition]:
         if not self._changes:
             return []
         changes = np.concatenate(self._changes)
@@ -181,7 +184,7 @@ class ColourScan:
         return [Transition(cut, cut, "cut", float(changes[cut])) for cut in cuts]
 
     def shots(self) -> list[tuple[int, int]]:
-        return shots_between(self.transitions(), sum(map(len, self._changes)))
+        return shots_between(self.shot_changes(), sum(map(len, self._changes)))
 
 
 def content_cuts(changes: Sequence[float] | Scores, threshold: float, min_frames: int) -> list[int]:

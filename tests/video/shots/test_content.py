@@ -86,7 +86,7 @@ def test_frames_give_the_cuts_of_pyscenedetect(seed: int, shots: list[int]) -> N
         scan = ours.start()
         scan.add(frames)
         turned = np.ascontiguousarray(frames[..., ::-1])
-        assert [cut.start for cut in scan.transitions()] == _cuts_of(theirs(), turned)
+        assert [cut.start for cut in scan.shot_changes()] == _cuts_of(theirs(), turned)
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 40), min_size=1, max_size=3), st.integers(1, 50))
@@ -97,12 +97,12 @@ def test_cuts_do_not_depend_on_how_frames_come(seed: int, shots: list[int], step
         whole.add(frames)
         for first in range(0, len(frames), step):
             parts.add(frames[first : first + step])
-        assert whole.transitions() == parts.transitions()
+        assert whole.shot_changes() == parts.shot_changes()
 
 
 def test_a_video_without_frames_has_no_cuts() -> None:
     for detector, _ in DETECTORS:
-        assert detector.start().transitions() == []
+        assert detector.start().shot_changes() == []
 
 
 @pytest.mark.parametrize(

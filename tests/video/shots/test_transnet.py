@@ -108,7 +108,7 @@ def test_frames_may_come_in_any_parts_and_few_are_held(parts: list[int]) -> None
 def test_runs_above_the_threshold_are_transitions() -> None:
     scan = WindowScan(lambda window: (window[:, 0, 0, 0] / 100).astype(np.float32), 0.4)
     scan.add(np.array([0, 0, 50, 0, 0, 60, 90, 40, 41], np.uint8)[:, None, None, None])
-    assert [tuple(transition)[:3] for transition in scan.transitions()] == [
+    assert [tuple(transition)[:3] for transition in scan.shot_changes()] == [
         (2, 3, "cut"),
         (5, 7, "gradual"),
         (8, 9, "cut"),
