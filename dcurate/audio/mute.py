@@ -9,12 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from dcurate.audio.segments import Part, answered, parts_of, type_of_parts
+from dcurate.audio.segments import answered
 from dcurate.audio.transcripts import texts_of
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaError, MediaFault
+from dcurate.media.parts import Part, parts_of, type_of_parts
 from dcurate.media.refs import REF, refs_of
 
 #: A column of intervals, in seconds.

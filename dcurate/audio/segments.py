@@ -14,7 +14,7 @@ from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.parts import Part, PartFields, part_rows, parts_of, type_of_parts
+from dcurate.media.parts import Part, PartFields, check_refers, part_rows, parts_of, type_of_parts
 from dcurate.media.stage import with_columns
 
 #: Comparisons of segments of a recording; one that takes more, such as a million segments at one time, is a fault.
@@ -142,7 +142,7 @@ class SegmentRows(ProcessingStage[DocumentBatch, DocumentBatch]):
         name: name of the stage.
 
     Raises:
-        DataError: rows have no column `media_ref`.
+        PipelineError: rows have no column `media_ref`; the column ``bytes`` alone cannot say what part of it is meant.
 
     Examples:
         >>> from dcurate.media.refs import Ref, ref_array
@@ -163,6 +163,10 @@ class SegmentRows(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def outputs(self) -> Spec:
         return ["data"], [self.segment_field, self.number_field]
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        super().check_columns(columns)
+        check_refers(columns, self.name)
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(DocumentBatch.given(task).to_arrow().column_names)

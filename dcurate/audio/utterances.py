@@ -11,12 +11,13 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from dcurate.audio.segments import Part, answered, parts_of, positive, text_of, type_of_parts
+from dcurate.audio.segments import answered, positive, text_of
 from dcurate.audio.transcripts import texts_of
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaFault
+from dcurate.media.parts import Part, parts_of, type_of_parts
 
 _NOBODY = ("no-speaker", None)
 _TIMES = [("start", pa.float64()), ("end", pa.float64())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from dcurate.core.batch import Rejection
-from dcurate.errors import DataError
+from dcurate.errors import DataError, PipelineError
 from dcurate.frames.columns import column_of, python_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.refs import ref_array, refs_of
+from dcurate.media.refs import BYTES, REF, ref_array, refs_of
 from dcurate.media.stage import with_columns
+from dcurate.rows import columns_listed
 
 #: A segment, a word, a window, a shot or a clip: a structure with `start` and `end` in seconds.
 Part = dict[str, Any]
@@ -72,6 +74,24 @@ def part_rows(task: DocumentBatch, fields: PartFields, stage: str, reason: str) 
     }
     whole = kept.to_arrow().drop_columns([fields.parts]).take(pa.array(rows, pa.int64()))
     return replace(kept.with_data(with_columns(whole, pa.table(added))), rejections=rejections)
+
+
+def check_refers(columns: Sequence[str], stage: str) -> None:
+    """Refuse rows without references, which alone can say what part of a file is meant.
+
+    Args:
+        columns: names of the columns.
+        stage: name of the stage that refers to parts of files.
+
+    Raises:
+        PipelineError: there is no column `media_ref`.
+    """
+    if REF not in columns:
+        beside = f" beside {BYTES!r}" if BYTES in columns else ""
+        raise PipelineError(
+            f"stage {stage!r} needs a column {REF!r}{beside}, for rows that refer to parts of files, but the rows have "
+            f"{columns_listed(columns)}; read the files with MediaReader or another reader of references"
+        )
 
 
 def view_of(ref: Any, start: float, end: float) -> Any:

@@ -268,3 +268,12 @@ def test_a_recording_of_no_length_is_a_fault() -> None:
     found = SplitAtPauses().process(batch([[], [], []], duration=[None, 0.0, 5.0]))
     assert found.to_arrow()["splits"].to_pylist() == [[{"start": 0.0, "end": 5.0}]]
     assert [(rejection.reason, rejection.rows) for rejection in found.rejections] == [("no duration", 2)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "needs"), [(["bytes"], "'media_ref' beside 'bytes', for"), ([], "'media_ref', for")]
+)
+def test_rows_of_segments_need_references(columns: list[str], needs: str) -> None:
+    rows = batch([CASES[3]["segments"]], **{name: [b"RIFF"] for name in columns})
+    with pytest.raises(PipelineError, match=f"needs a column {needs} rows that refer to parts.*read the files with"):
+        SegmentRows().process(rows)

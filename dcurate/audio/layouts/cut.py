@@ -17,12 +17,12 @@ import pyarrow as pa
 from dcurate.audio.decode import Samples, Sound
 from dcurate.audio.loudness import loudness_gain
 from dcurate.audio.mute import apart
-from dcurate.audio.segments import parts_of, type_of_parts
 from dcurate.audio.stage import Listener, Segment, SoundStage
 from dcurate.core.extras import needed
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaError, MediaFault
+from dcurate.media.parts import parts_of, type_of_parts
 from dcurate.media.refs import BYTES, REF, Ref, refs_of
 from dcurate.media.stage import with_columns
 

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dcurate.audio import segments as parts
-from dcurate.audio.segments import Part
 from dcurate.audio.splits import joined
 from dcurate.audio.utterances import UtteranceRules, utterance, words_of
 from dcurate.audio.windows import SpeechWindows, apart
 from dcurate.compat.nemo.audio_stages.rows import AudioStage, AudioTask
 from dcurate.compat.nemo.errors import as_nemo_raises
 from dcurate.compat.nemo.stages import Spec
+from dcurate.media.parts import Part
 
 _METRICS = ("pesq_squim", "stoi_squim", "sisdr_squim", "bandwidth")
 #: NeMo Curator's names of what keeps segments from beginning a window.
