@@ -4,25 +4,36 @@
 measured and marked as cut, or in quarantine with a reason; ``error``: in quarantine, with a reason; ``bounded``:
 measured or in quarantine. ``crashed``: whether the process died. ``lost``: files that are neither a row nor in
 quarantine. ``peak_mb``: the most memory that a process holds over all files once and ten times.
+
+``many``: 1,000 recordings of speech, of which every twentieth is replaced by a file that must be refused, through
+headers, signals and voice activity. ``rss_mb``: memory held after each quarter of them; a process keeps up to 64 MiB of
+the files that it read, which is ``cached_mb``.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import resource
+import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow.parquet as pq
+import zstandard
 
 from benchmarks.measure import CommandError, job, measure
 from dcurate import InlineExecutor, MediaReader, ParquetWriter, Pipeline
-from dcurate.audio import AudioSignals
+from dcurate.audio import AudioInfo, AudioSignals, FindSpeech
 from dcurate.core.pipeline import AnyStage
 
 #: Seconds by which a duration may be off: codecs fill their last block.
 _OFF_S = 0.1
+#: Recordings of ``many``, and which of them is damaged.
+MANY, EVERY = 1_000, 20
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -43,6 +54,7 @@ def run(folder: Path) -> dict[str, Any]:
         "wrong": wrong,
         "peak_mb": {"1": round(one, 1), "10": round(ten, 1)},
         "memory_growth": round(ten / one, 3),
+        "many": measure(job(f"{__name__}:many", folder=str(folder.resolve()))).result,
     }
 
 
@@ -69,6 +81,73 @@ def looked_at_many(archive: str, times: int) -> float:
         for _ in Pipeline("memory", stages=stages).stream(InlineExecutor(), observers=[]):
             pass
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def many(folder: str) -> dict[str, Any]:
+    """What becomes of many recordings of which 5 % are damaged."""
+    truth = [json.loads(line) for line in Path(folder, "poison-truth.jsonl").read_text().splitlines()]
+    refused = {row["file"] for row in truth if row["expect"] == "error"}
+    with tempfile.TemporaryDirectory() as scratch:
+        source, output = Path(scratch, "in"), Path(scratch, "out")
+        source.mkdir()
+        bad = _write_many(Path(folder), source, refused)
+        stages: list[AnyStage] = [
+            MediaReader(str(source), files_per_partition=10),
+            AudioInfo(),
+            AudioSignals(),
+            FindSpeech(min_duration_s=0.1),
+            ParquetWriter(str(output)),
+        ]
+        rss_mb = []
+        stream = Pipeline("many", stages=stages).stream(InlineExecutor(), observers=[])
+        for number, _ in enumerate(stream, 1):
+            if number % (MANY // 40) == 0:
+                rss_mb.append(round(psutil.Process().memory_info().rss / 1e6, 1))
+        names = set(pq.read_table(output, columns=["file_name"])["file_name"].to_pylist())
+        reasons = {
+            record["file_name"]: record["_dcurate_reason"]
+            for path in Path(f"{output}.dcurate", "quarantine").rglob("*.jsonl")
+            for record in map(json.loads, path.read_text().splitlines())
+        }
+        files = {path.name: path.stat().st_size for path in source.iterdir()}
+    size = sum(files.values())
+    return {
+        "files": len(files),
+        "damaged": len(bad),
+        "rows": len(names),
+        "with_a_reason": sum(bool(reasons.get(name)) for name in bad),
+        "lost": len(files.keys() - names - reasons.keys()),
+        "doubled": len(names & reasons.keys()),
+        "rss_mb": rss_mb,
+        "cached_mb": round(min(size, 2**26) / 1e6, 1),
+    }
+
+
+def _write_many(folder: Path, source: Path, refused: set[str]) -> set[str]:
+    """Write recordings, of which some are damaged; return the names of these."""
+    good: list[tuple[str, bytes]] = []
+    for name in ("speech-0.tar", "speech-1.tar"):
+        with tarfile.open(folder / name) as archive:
+            good += _members(archive, lambda member: member.endswith((".wav", ".flac", ".ogg", ".mp3", ".opus")))
+    with (folder / "poison.tar.zst").open("rb") as file:
+        data = zstandard.ZstdDecompressor().stream_reader(file).read()
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        poisons = _members(archive, lambda member: member in refused)
+    bad = set()
+    for number in range(MANY):
+        is_bad = number % EVERY == EVERY // 2
+        name, content = poisons[number // EVERY % len(poisons)] if is_bad else good[number % len(good)]
+        path = source / f"{number:04}-{Path(name).name}"
+        path.write_bytes(content)
+        if is_bad:
+            bad.add(path.name)
+    return bad
+
+
+def _members(archive: tarfile.TarFile, wanted: Callable[[str], bool]) -> list[tuple[str, bytes]]:
+    """Name and content of the members of an archive that are wanted."""
+    members = ((member.name, archive.extractfile(member)) for member in archive if wanted(member.name))
+    return [(name, file.read()) for name, file in members if file is not None]
 
 
 def _is_right(truth: dict[str, Any], found: Any) -> bool:
