@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -104,17 +104,29 @@ class SoundStage(FileStage):
 
     def answers(self, rows: pa.Table) -> list[Any]:
         self.check_media(rows.column_names)
+        return self.hear(rows, lambda sound, _: self.listener(sound), {})
+
+    def hear(
+        self, rows: pa.Table, listener_of: Callable[[Sound, int], Listener], known: Mapping[int, Any]
+    ) -> list[Any]:
+        """Return what listeners say of each row, or why it cannot be heard.
+
+        Args:
+            rows: a table of rows with files.
+            listener_of: makes the listener of a recording and the number of a row.
+            known: answers of rows that need not be heard, by their numbers; a file that cannot be opened comes first.
+        """
         answers: list[Any] = [None] * rows.num_rows
         for numbers, sound in self.sounds(rows):
             if isinstance(sound, MediaFault):
                 for row in numbers:
                     answers[row] = sound
                 continue
-            segments, faults = segments_of(rows, numbers, sound.rate)
-            for row, fault in faults.items():
-                answers[row] = fault
+            segments, faults = segments_of(rows, [row for row in numbers if row not in known], sound.rate)
+            for row in numbers:
+                answers[row] = known.get(row, faults.get(row))
             for segment in passes(segments):
-                answers[segment.row] = self._heard(sound, segment)
+                answers[segment.row] = self._heard(sound, segment, listener_of)
         return answers
 
     def sounds(self, rows: pa.Table) -> Iterator[tuple[list[int], Sound | MediaFault]]:
@@ -130,10 +142,12 @@ class SoundStage(FileStage):
                 sound = error.fault
             yield numbers, sound
 
-    def _heard(self, sound: Sound, segment: Segment) -> Sequence[Any] | MediaFault:
+    def _heard(
+        self, sound: Sound, segment: Segment, listener_of: Callable[[Sound, int], Listener]
+    ) -> Sequence[Any] | MediaFault:
         frames = 0
         try:
-            listener = self.listener(sound)
+            listener = listener_of(sound, segment.row)
             for samples in sound.windows(segment.start, segment.stop):
                 listener.hear(samples)
                 frames += len(samples)

@@ -7,7 +7,7 @@ import math
 import zlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -17,13 +17,13 @@ import pyarrow as pa
 from dcurate.audio.decode import Samples, Sound
 from dcurate.audio.loudness import loudness_gain
 from dcurate.audio.mute import apart
-from dcurate.audio.stage import Listener, Segment, SoundStage
+from dcurate.audio.stage import Listener, SoundStage
 from dcurate.core.extras import needed
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.parts import parts_of, type_of_parts
-from dcurate.media.refs import BYTES, REF, Ref, refs_of
+from dcurate.media.refs import BYTES, REF, Ref, has_segments, refs_of
 from dcurate.media.stage import with_columns
 
 Format = Literal["flac", "wav", "ogg"]
@@ -95,11 +95,6 @@ class CutAudio(SoundStage):
     mute_field: str | None = None
     name: str = "cut_audio"
 
-    _gains: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
-    _gain: float = field(default=1.0, init=False, repr=False, compare=False)
-    _mutes: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
-    _mute: list[tuple[float, float]] = field(default_factory=list, init=False, repr=False, compare=False)
-
     columns: ClassVar[Mapping[str, pa.DataType]] = {BYTES: pa.large_binary()}
 
     def __post_init__(self) -> None:
@@ -136,25 +131,26 @@ class CutAudio(SoundStage):
     def dropped_columns(self) -> list[str]:
         return [REF]
 
-    def listener(self, sound: Sound) -> Listener:
-        return _Encoder(self, sound.rate, sound.channels, self._gain, self._mute)
-
     def answers(self, rows: pa.Table) -> list[Any]:
-        self._gains, self._mutes = self._gains_of(rows), [None] * rows.num_rows
-        if self.mute_field is not None:
-            type_of_parts(rows, self.mute_field)
-            self._mutes = parts_of(rows, self.mute_field)
-        return super().answers(rows)
+        self.check_media(rows.column_names)
+        gains, muted = self._gains_of(rows), self._muted_of(rows)
+        starts = [(ref.start_s if ref else None) or 0.0 for ref in refs_of(rows)] if has_segments(rows) else []
 
-    def _heard(self, sound: Sound, segment: Segment) -> Sequence[Any] | MediaFault:
-        muted = self._mutes[segment.row]
-        if isinstance(muted, MediaFault):
-            return muted
-        start_s = segment.start / sound.rate
-        parts = apart([(part["start"], part["end"]) for part in muted or []])
-        self._mute = [(part["start"] - start_s, part["end"] - start_s) for part in parts]
-        self._gain = self._gains[segment.row]
-        return super()._heard(sound, segment)
+        def encoder(sound: Sound, row: int) -> Listener:
+            start_s = round(starts[row] * sound.rate) / sound.rate if starts else 0.0
+            parts = apart([(part["start"], part["end"]) for part in muted[row] or []])
+            silent = [(part["start"] - start_s, part["end"] - start_s) for part in parts]
+            return _Encoder(self, sound.rate, sound.channels, gains[row], silent)
+
+        faults = {row: parts for row, parts in enumerate(muted) if isinstance(parts, MediaFault)}
+        return self.hear(rows, encoder, faults)
+
+    def _muted_of(self, rows: pa.Table) -> list[Any]:
+        """The intervals of each row that are muted, in seconds of the recording."""
+        if self.mute_field is None:
+            return [None] * rows.num_rows
+        type_of_parts(rows, self.mute_field)
+        return parts_of(rows, self.mute_field)
 
     def _gains_of(self, rows: pa.Table) -> list[float]:
         """The factor by which the samples of each row are multiplied."""
