@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.signal
 import soundfile
 
 from dcurate import (
@@ -29,7 +30,7 @@ from dcurate.audio.excerpts import excerpt
 from dcurate.core.pipeline import AnyStage
 from dcurate.media import Ref, ref_array
 from dcurate.text import Annotate, NumberRangeFilter, refilter
-from dcurate.text.presets import speech_emilia, speech_nemo, speech_nemo_wer, speech_quality
+from dcurate.text.presets import speech_emilia, speech_full_band, speech_nemo, speech_nemo_wer, speech_quality
 
 RATE = 16_000
 
@@ -55,6 +56,23 @@ def batch_of(*files: bytes) -> DocumentBatch:
 def kept(batch: DocumentBatch, rules: Any) -> list[int]:
     ids: list[int] = ScoreFilter(list(rules)).process(batch).to_arrow()["id"].to_pylist()
     return ids
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0])  # of pink noise and of brown noise, by amplitude
+def test_full_band_is_told_from_sound_without_treble(exponent: float) -> None:
+    rate = 48_000
+    draw = np.random.default_rng(1)
+    hertz = np.fft.rfftfreq(4 * rate, 1 / rate)
+    spectrum = np.maximum(hertz, 50) ** -exponent * np.exp(2j * np.pi * draw.random(len(hertz)))
+    sound = np.fft.irfft(np.where(hertz > 50, spectrum, 0))
+    sound *= 0.1 / sound.std()
+    corners = (4_000, 6_000, 8_000, 12_000, 16_000)
+    filters = [scipy.signal.butter(8, corner, fs=rate, output="sos") for corner in corners]
+    sounds = [sound, *(scipy.signal.sosfiltfilt(made, sound) for made in filters)]
+    telephone = scipy.signal.resample_poly(scipy.signal.resample_poly(sound, 1, 6), 6, 1)
+    batch = AudioSignals().process(batch_of(*(written(part, rate) for part in [*sounds, telephone])))
+    assert kept(batch, speech_full_band()) == [0, 4, 5]
+    assert kept(batch, speech_full_band(5_800)) == [0, 2, 3, 4, 5]
 
 
 def test_nemo_wants_2_to_60_seconds_of_wide_speech() -> None:

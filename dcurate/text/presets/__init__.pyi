@@ -17,6 +17,7 @@ from .nemo_rules import nemo_english as nemo_english
 from .nemo_rules import nemo_non_english as nemo_non_english
 from .refinedweb_rules import refinedweb as refinedweb
 from .speech_rules import speech_emilia as speech_emilia
+from .speech_rules import speech_full_band as speech_full_band
 from .speech_rules import speech_nemo as speech_nemo
 from .speech_rules import speech_nemo_wer as speech_nemo_wer
 from .speech_rules import speech_quality as speech_quality
