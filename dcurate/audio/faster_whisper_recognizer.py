@@ -98,7 +98,7 @@ class _LoadedFasterWhisper:
         self._model = None
 
     def _transcribed(self, window: SoundWindow) -> Transcript:
-        segments, _ = self._model.transcribe(
+        segments, about = self._model.transcribe(
             window.samples,
             language=window.language,
             beam_size=self._settings.beam_size,
@@ -108,11 +108,12 @@ class _LoadedFasterWhisper:
         )
         found = list(segments)
         text = "".join(segment.text for segment in found).strip()
+        language = about.language if text and window.language is None else None
         if not self._settings.words:
-            return Transcript(text)
+            return Transcript(text, None, language)
         words = [
             word_of(word.word.strip(), word.start, word.end, float(word.probability))
             for segment in found
             for word in segment.words or ()
         ]
-        return Transcript(text, words)
+        return Transcript(text, words, language)

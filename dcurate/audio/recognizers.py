@@ -50,6 +50,7 @@ class Transcript(NamedTuple):
         text: the text.
         words: its words, each with ``word``, ``start`` and ``end`` in seconds of the window, and ``confidence`` from 0
             to 1, or None; None where the recogniser gives no words.
+        language: the language that it heard, ISO 639-1; None where it was told, or does not say.
 
     Examples:
         >>> Transcript("yes").words is None
@@ -58,6 +59,7 @@ class Transcript(NamedTuple):
 
     text: str
     words: list[Part] | None = None
+    language: str | None = None
 
 
 class Recognition(Protocol):

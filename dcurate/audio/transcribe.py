@@ -49,6 +49,10 @@ class Transcribe(SoundStage):
     New columns: the text, and the words, each with ``start`` and ``end`` in seconds from the start of the recording or
     segment, and a ``confidence`` where the recogniser has one; null where it gives no words.
 
+    With `heard_language_field`, the language of most of the text, as the recogniser heard it, is a column, too: of
+    `FasterWhisperRecognizer`; null for others, and where the row named a language. `LanguageId` gives the language of
+    the text itself, to compare.
+
     A row that cannot be decoded, or whose sound makes the recogniser fail, goes to quarantine: ``not transcribed``, or
     the reason of the endpoint.
 
@@ -58,6 +62,7 @@ class Transcribe(SoundStage):
         words_field: the new column of words.
         language_field: the column of languages, ISO 639-1, for recognisers of several; None if they find it out.
         splits_field: the column of the parts at which long recordings are split; None for the recogniser's windows.
+        heard_language_field: the new column of languages that were heard, ISO 639-1; None for no such column.
         reading: limits.
         name: name of the stage.
 
@@ -76,6 +81,7 @@ class Transcribe(SoundStage):
     language_field: str | None = None
     splits_field: str | None = None
     name: str = "transcribe"
+    heard_language_field: str | None = None
 
     _recognition: Recognition | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -88,7 +94,8 @@ class Transcribe(SoundStage):
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
-        return {self.text_field: pa.string(), self.words_field: WORDS}
+        heard = {} if self.heard_language_field is None else {self.heard_language_field: pa.string()}
+        return {self.text_field: pa.string(), self.words_field: WORDS, **heard}
 
     def inputs(self) -> Spec:
         fields = (self.language_field, self.splits_field)
@@ -142,7 +149,11 @@ class Transcribe(SoundStage):
                 self._transcribe(held, made, answers)
                 held, samples = [], 0
         self._transcribe(held, made, answers)
-        return [answers[row] if row in answers else joined(made[row]) for row in range(rows.num_rows)]
+        return [answers[row] if row in answers else self._joined(made[row]) for row in range(rows.num_rows)]
+
+    def _joined(self, transcripts: list[tuple[float, Transcript]]) -> tuple[Any, ...]:
+        heard = () if self.heard_language_field is None else (language_of(transcripts),)
+        return (*joined(transcripts), *heard)
 
     def _pieces(self, rows: pa.Table, faults: dict[int, MediaFault]) -> Iterator[_RowWindow]:
         """Yield the windows of all rows."""
@@ -230,6 +241,20 @@ def joined(transcripts: list[tuple[float, Transcript]]) -> tuple[str, list[Part]
         for word in transcript.words or []
     ]
     return " ".join(filter(None, texts)), words
+
+
+def language_of(transcripts: list[tuple[float, Transcript]]) -> str | None:
+    """The language of most of the text of a row, by characters; of several the first by name. None if none was heard.
+
+    Examples:
+        >>> language_of([(0.0, Transcript("ja", None, "de")), (30.0, Transcript("yes", None, "en"))])
+        'en'
+    """
+    chars: dict[str, int] = {}
+    for _, transcript in transcripts:
+        if transcript.language is not None:
+            chars[transcript.language] = chars.get(transcript.language, 0) + len(transcript.text)
+    return min(chars, key=lambda language: (-chars[language], language), default=None)
 
 
 def cut(sound: Iterable[Samples], mono: Mono, size: int) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:

@@ -41,6 +41,21 @@ def test_texts_and_words_are_those_of_faster_whisper(folder: str) -> None:
     assert any(row["words"] for row in found)
 
 
+def test_the_language_that_was_heard_is_that_of_faster_whisper(folder: str) -> None:
+    sounds = [noise(0.5), noise(0.7, 1), noise(2.0, 2)]
+    model = WhisperModel(folder, device="cpu", cpu_threads=1)
+    settings = {"beam_size": 1, "temperature": 0.0}
+    answers = [model.transcribe(sound, **settings) for sound in sounds]
+    heard = [about.language if "".join(part.text for part in parts).strip() else None for parts, about in answers]
+    recognizer = FasterWhisperRecognizer(folder, device="cpu", beam_size=1, vad_filter=False)
+    stage = Transcribe(recognizer, heard_language_field="heard", language_field="language")
+    files = [wav(sound) for sound in sounds]
+    found = stage.process(rows_of(*files, language=[None, None, "de"])).to_arrow()
+    stage.teardown()
+    assert found["heard"].to_pylist() == [*heard[:2], None]  # none was heard where one was told
+    assert set(heard[:2]) & {"en", "de"}
+
+
 def test_silence_is_left_out_and_words_may_be_too(folder: str) -> None:
     recognizer = FasterWhisperRecognizer(folder, device="cpu", beam_size=1, words=False)
     stage = Transcribe(recognizer, language_field="language")
