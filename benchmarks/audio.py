@@ -19,7 +19,8 @@ PARTS = sorted(path.stem.removeprefix("audio_") for path in Path(__file__).paren
 #: Libraries whose versions are noted.
 LIBRARIES = (
     *("datasets", "jiwer", "lhotse", "librosa", "numba", "numpy", "onnxruntime", "pocketsphinx", "pyarrow"),
-    *("pyloudnorm", "rapidfuzz", "scipy", "silero-vad", "soundfile", "soxr", "speechmos", "torch", "webdataset"),
+    *("pyloudnorm", "rapidfuzz", "resemblyzer"),
+    *("scipy", "silero-vad", "soundfile", "soxr", "speechmos", "torch", "webdataset"),
 )
 
 
