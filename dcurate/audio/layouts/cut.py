@@ -22,15 +22,13 @@ from dcurate.core.extras import needed
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaError, MediaFault
+from dcurate.media.cuts import SOURCE, with_cut_names
 from dcurate.media.parts import parts_of, type_of_parts
-from dcurate.media.refs import BYTES, REF, Ref, has_segments, refs_of
-from dcurate.media.stage import with_columns
+from dcurate.media.refs import BYTES, REF, has_segments, refs_of
 
 Format = Literal["flac", "wav", "ogg"]
 Channels = Literal["keep", "mono"]
 
-#: Column that says what a file was cut out of.
-SOURCE = "source_ref"
 #: Columns of `AudioSignals` that the gain follows from.
 _LOUDNESS, _PEAK = "audio_loudness_lufs", "audio_true_peak_db"
 _SUBTYPES = {"flac": "PCM_", "wav": "PCM_", "ogg": "VORBIS"}
@@ -77,7 +75,7 @@ class CutAudio(SoundStage):
 
     Examples:
         >>> import numpy as np, soundfile
-        >>> from dcurate.media import ref_array
+        >>> from dcurate.media import Ref, ref_array
         >>> file = io.BytesIO()
         >>> soundfile.write(file, np.zeros(16000), 8000, format="WAV")
         >>> refs = ref_array([Ref("talk.wav", start_s=0.5, stop_s=1.25)])
@@ -166,25 +164,8 @@ class CutAudio(SoundStage):
         """The rows with their files; those whose sound cannot be cut go to quarantine."""
         cut = super().process(task)
         rows = cut.to_arrow()
-        has_refs = REF in rows.column_names
-        refs = refs_of(rows) if has_refs else [None] * rows.num_rows
-        named = rows["file_name"].to_pylist() if "file_name" in rows.column_names else [None] * rows.num_rows
-        names = [self._named(name, ref) for name, ref in zip(named, refs, strict=True)]
-        rows = with_columns(rows, pa.table({"file_name": pa.array(names, pa.string())}))
-        if has_refs:
-            kept = rows[REF]
-            rows = with_columns(rows.drop_columns([REF]), pa.table({SOURCE: kept}))
-        cut.data = rows
+        cut.data = with_cut_names(rows, [self.audio_format] * rows.num_rows, "sound")
         return cut
-
-    def _named(self, name: str | None, ref: Ref | None) -> str:
-        """The name of the file that is cut out."""
-        path = name or (ref.member or ref.path if ref is not None else "") or "sound"
-        stem = path[: -len(suffix) - 1] if "/" not in (suffix := path.rpartition(".")[2]) and "." in path else path
-        if ref is None or not ref.is_segment:
-            return f"{stem.rpartition('/')[2]}.{self.audio_format}"
-        stop = "" if ref.stop_s is None else f"{ref.stop_s:.6g}"
-        return f"{stem.rpartition('/')[2]}-{ref.start_s or 0:.6g}-{stop}.{self.audio_format}"
 
 
 class _Encoder:

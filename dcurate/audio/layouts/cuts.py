@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from dcurate.audio.layouts.nemo import ManifestSource
-from dcurate.audio.layouts.places import SAME_S, Place, ref_at, segment_at
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaFault
+from dcurate.media.places import SAME_S, Place, ref_at, segment_at
 from dcurate.media.refs import Ref
 
 #: Columns that say where the sound of a cut is.

@@ -12,17 +12,18 @@ import pyarrow as pa
 from dcurate.audio.headers.formats import is_enough, needs_tail, read_header
 from dcurate.audio.headers.header import AudioHeader
 from dcurate.audio.layouts.cuts import place_of
-from dcurate.audio.layouts.manifest_writer import full_path, is_same_time, means, row_refs, without_media
-from dcurate.audio.layouts.tars import recordings_of
+from dcurate.audio.layouts.manifest_writer import full_path, is_same_time, means
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.json_write import JsonForm, with_values
 from dcurate.io.jsonl_writer import JsonlWriter
 from dcurate.isolate.errors import MediaError, MediaFault
+from dcurate.media.contents import recordings_of
 from dcurate.media.faults import quarantined
 from dcurate.media.heads import File, heads
 from dcurate.media.refs import BYTES, REF, Ref, check_has_media
+from dcurate.media.rows import row_refs, without_media
 from dcurate.rows.hidden import HIDDEN
 from dcurate.rows.lines import LINE, is_as_read, parsed_line, storage_of, with_lines
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from dcurate.audio.layouts.places import SAME_S, SUB
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.jsonl_writer import JsonlWriter
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.refs import BYTES, REF, Ref, check_has_media, refs_of
-
-#: Columns of references and bytes, which are in no manifest.
-_MEDIA = (REF, BYTES)
+from dcurate.media.places import SAME_S, SUB
+from dcurate.media.refs import BYTES, Ref, check_has_media
+from dcurate.media.rows import MEDIA, without_media
 
 
 @dataclass
@@ -38,7 +36,7 @@ class ManifestWriter(JsonlWriter):
         super().__post_init__()
 
     def optional_inputs(self) -> list[str]:
-        return [*_MEDIA, *self.about]
+        return [*MEDIA, *self.about]
 
     def columns_read(self) -> list[str] | None:
         """Those that name the recording; others are written as rows have them in their lines."""
@@ -61,7 +59,7 @@ class ManifestWriter(JsonlWriter):
 
     def _chosen(self, table: pa.Table) -> pa.Table:
         chosen = super()._chosen(table)
-        for name in _MEDIA:
+        for name in MEDIA:
             if name in table.column_names and name not in chosen.column_names:
                 chosen = chosen.append_column(table.schema.field(name), table[name])
         return chosen
@@ -71,49 +69,6 @@ class ManifestWriter(JsonlWriter):
 
     def _lost(self, table: pa.Table) -> dict[str, int]:
         return super()._lost(without_media(table))
-
-
-def without_media(table: pa.Table) -> pa.Table:
-    """The table without its columns of references and bytes."""
-    return table.drop_columns([name for name in _MEDIA if name in table.column_names])
-
-
-def values_of(rows: pa.Table, name: str) -> list[Any]:
-    """The values of a column; None for each row without it."""
-    values: list[Any] = rows[name].to_pylist() if name in rows.column_names else [None] * rows.num_rows
-    return values
-
-
-def row_refs(rows: pa.Table) -> Sequence[Ref | None]:
-    """The reference of each row; None without."""
-    return refs_of(rows) if REF in rows.column_names else [None] * rows.num_rows
-
-
-def with_values(rows: pa.Table, columns: Mapping[str, tuple[pa.DataType, Sequence[Any]]]) -> pa.Table:
-    """The table with other values in columns, each given as its type and its values.
-
-    A column that is the same keeps its place, its type and what is known of it; one that it does not have is added only
-    where it has a value.
-
-    Examples:
-        >>> table = pa.table({"offset": pa.array([1], pa.int32())})
-        >>> with_values(table, {"offset": (pa.float64(), [1.0]), "duration": (pa.float64(), [None])}) is table
-        True
-    """
-    for name, (kind, values) in columns.items():
-        place = rows.schema.get_field_index(name)
-        if place < 0 and any(value is not None for value in values):
-            rows = rows.append_column(name, pa.array(values, kind))
-        elif place >= 0 and rows[name].to_pylist() != list(values):
-            rows = rows.set_column(place, name, _column(values, kind, rows.schema.field(place).type))
-    return rows
-
-
-def _column(values: Sequence[Any], kind: pa.DataType, before: pa.DataType) -> pa.Array:
-    """Values as a column; as text where it was text, as values of several types are read as that."""
-    if pa.types.is_string(before):
-        return pa.array([None if value is None else str(value) for value in values], before)
-    return pa.array(values, kind)
 
 
 def means(path: Any, ref: Ref) -> bool:

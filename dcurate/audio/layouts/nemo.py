@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 
-from dcurate.audio.layouts.places import Place, folder_of, looked_up, ref_at, segment_at, with_refs
 from dcurate.audio.layouts.shards import Shards, expanded
 from dcurate.core.batch import FileGroup, FilePart
 from dcurate.core.stage import RowNeeds
@@ -20,6 +19,7 @@ from dcurate.fs.paths import is_address
 from dcurate.io.files import is_names
 from dcurate.io.jsonl_reader import JsonlReader
 from dcurate.isolate.errors import MediaFault
+from dcurate.media.places import Place, folder_of, looked_up, ref_at, segment_at, with_refs
 from dcurate.media.refs import REF, Ref
 
 

@@ -16,19 +16,17 @@ from dcurate.audio.layouts.manifest_writer import (
     full_path,
     is_same_time,
     means,
-    row_refs,
-    values_of,
-    with_values,
-    without_media,
 )
-from dcurate.audio.layouts.tars import contents, recordings_of, write_tar
+from dcurate.audio.layouts.tars import write_tar
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.json_write import JsonForm
 from dcurate.isolate.errors import MediaFault
+from dcurate.media.contents import contents, recordings_of
 from dcurate.media.faults import quarantined
 from dcurate.media.refs import BYTES, Ref, check_has_media
+from dcurate.media.rows import row_refs, values_of, with_values, without_media
 
 _PATH, _OFFSET, _DURATION = "audio_filepath", "offset", "duration"
 

@@ -13,9 +13,7 @@ import pyarrow as pa
 from dcurate.audio.headers.header import AudioHeader
 from dcurate.audio.layouts.cuts import ABOUT, UNREFERRED, LhotseCutReader, parsed, times_of
 from dcurate.audio.layouts.cuts_writer import Cut, LhotseCutWriter, is_cut
-from dcurate.audio.layouts.manifest_writer import row_refs
-from dcurate.audio.layouts.places import Place, folder_of
-from dcurate.audio.layouts.tars import contents, write_tar
+from dcurate.audio.layouts.tars import write_tar
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.errors import PipelineError, listed
 from dcurate.fs.compression import ending_of, packing
@@ -24,8 +22,11 @@ from dcurate.io.files import JSONL, Format
 from dcurate.io.json_write import JsonForm
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.containers import LostPart, of_tar
+from dcurate.media.contents import contents
+from dcurate.media.places import Place, folder_of
 from dcurate.media.ranges import version_of
 from dcurate.media.refs import BYTES, Ref, fetch, ref_array
+from dcurate.media.rows import row_refs
 from dcurate.rows.lines import LINE, parsed_line
 
 #: Members that are no recordings: manifests of recordings, and marks of cuts without one.
