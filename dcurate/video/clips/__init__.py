@@ -1,0 +1,1 @@
+"""Clips cut out of videos: copied packet for packet, or exact to the frame."""
