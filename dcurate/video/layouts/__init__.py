@@ -1,0 +1,1 @@
+"""Layouts of films and clips on disk: read, and written."""
