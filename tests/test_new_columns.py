@@ -22,6 +22,7 @@ import dcurate.llm
 import dcurate.models
 import dcurate.text
 import dcurate.tokens
+import dcurate.video
 from dcurate import (
     CompositeStage,
     DocumentBatch,
@@ -122,6 +123,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "RemoveIds": [],
     "TokenShuffle": [],
     "TokenWriter": [],
+    "PoolFrames": [lambda: dcurate.video.PoolFrames({"score": "mean"})],
     "Transcribe": [lambda: dcurate.audio.Transcribe(dcurate.audio.PocketSphinxRecognizer())],
     "Tokenize": [lambda: dcurate.models.Tokenize("m")],
     "VisionExtract": [lambda: dcurate.documents.VisionExtract(**LLM)],
