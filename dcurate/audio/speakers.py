@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dcurate.audio.decode import Samples, Sound
-from dcurate.audio.segments import Part, parts_of, type_of_parts
 from dcurate.audio.speaker_clusters import Floats, SmallClusters, shares, voices_of
 from dcurate.audio.stage import Mono, SoundStage
 from dcurate.audio.voice_encoder import (
@@ -31,6 +30,7 @@ from dcurate.audio.voice_encoder import (
 from dcurate.core.stage import Spec, WorkerMetadata
 from dcurate.errors import PipelineError
 from dcurate.isolate.errors import MediaFault
+from dcurate.media.parts import Part, parts_of, type_of_parts
 
 #: A list of turns, in seconds.
 TURNS = pa.list_(

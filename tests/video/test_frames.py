@@ -109,6 +109,8 @@ def test_signals_of_images_are_pooled_over_each_film():
     source = DocumentBatch(data=pa.table({"n": [0, 1, 2], "bytes": films}))
     [pooled] = Pipeline("pool", stages=stages).run(InlineExecutor(), initial_tasks=[source], observers=[])
     [frames] = Pipeline("frames", stages=stages[:2]).run(InlineExecutor(), initial_tasks=[source], observers=[])
+    assert isinstance(frames, DocumentBatch)
+    assert isinstance(pooled, DocumentBatch)
     rows = frames.to_arrow().to_pylist()
     result = pooled.to_arrow().to_pylist()
     assert [row["n"] for row in result] == [0, 1, 2]
@@ -166,13 +168,13 @@ def test_nulls_do_not_count_and_vectors_are_pooled_by_coordinate():
 
 def test_wrong_settings_and_columns_are_refused():
     with pytest.raises(PipelineError, match="no reduction 'median'"):
-        PoolFrames({"score": "median"})
+        PoolFrames({"score": "median"})  # type: ignore[dict-item]
     with pytest.raises(PipelineError, match="must name columns"):
         PoolFrames({})
     with pytest.raises(PipelineError, match="no image_format 'jpg'"):
-        ExtractFrames(image_format="jpg")
+        ExtractFrames(image_format="jpg")  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="must be a FramePolicy"):
-        ExtractFrames(policy="first")
+        ExtractFrames(policy="first")  # type: ignore[arg-type]
     table = frame_rows((0, [0], 1)).append_column("word", pa.array(["x"]))
     with pytest.raises(DataError, match="holds string, not numbers"):
         PoolFrames({"word": "mean"}).process(DocumentBatch(data=table))
