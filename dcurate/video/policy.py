@@ -8,6 +8,8 @@ from typing import Any, Final, Literal, get_args
 from dcurate.errors import PipelineError, nearest
 
 Kind = Literal["all", "every", "per_second", "first", "middle", "last", "key"]
+#: The largest value.
+_MOST: Final = 1_000_000
 _WITH_VALUE: Final = ("every", "per_second")
 
 
@@ -44,8 +46,10 @@ class FramePolicy:
         if self.kind not in _WITH_VALUE:
             if self.value is not None:
                 raise PipelineError(f"FramePolicy({self.kind!r}) takes no value, but has {self.value!r}")
-        elif isinstance(self.value, bool) or not isinstance(self.value, int | float) or not 0 < self.value < 2**31:
-            raise PipelineError(f"FramePolicy({self.kind!r}): value={self.value!r} must be a number above zero")
+        elif isinstance(self.value, bool) or not isinstance(self.value, int | float) or not 0 < self.value <= _MOST:
+            raise PipelineError(
+                f"FramePolicy({self.kind!r}): value={self.value!r} must be above zero, and up to {_MOST:,}"
+            )
         elif self.kind == "every" and self.value != int(self.value):
             raise PipelineError(f"FramePolicy('every'): value={self.value!r} must be a whole number")
 

@@ -76,8 +76,7 @@ class FrameSelector(Generic[T]):
         chosen = []
         if self._held is not None and self._next_s < frame.time_s:
             chosen = self._chosen()
-            while self._next_s < frame.time_s:
-                self._step()
+            self._go_on(frame.time_s)
         self._held, self._is_due = frame, True
         return chosen
 
@@ -110,7 +109,12 @@ class FrameSelector(Generic[T]):
             return math.inf
         return (self.start_s + self._end_s) / 2 if self._kind == "middle" else self.start_s
 
-    def _step(self) -> None:
-        self._steps += 1
-        self._next_s = self.start_s + self._steps / self._value if self._kind == "per_second" else math.inf
-        self.is_done = math.isinf(self._next_s)
+    def _go_on(self, time_s: float) -> None:
+        """Go to the first time that is not before a time; times that jump take one step."""
+        if self._kind != "per_second":
+            self._next_s, self.is_done = math.inf, True
+            return
+        self._steps = max(self._steps + 1, math.floor((time_s - self.start_s) * self._value) - 1)
+        while (next_s := self.start_s + self._steps / self._value) < time_s:
+            self._steps += 1
+        self._next_s = next_s

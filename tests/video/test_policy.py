@@ -88,12 +88,19 @@ def test_frames_before_the_last_that_is_not_after_what_is_needed_do_not_matter(p
     assert chosen[0] + list(everything.rest()) == chosen[1] + list(needed.rest())
 
 
+def test_times_that_jump_and_high_rates_take_no_time():
+    selector = FrameSelector(FramePolicy("per_second", 1_000_000), 0.0, None, 1.0)
+    frames = [Frame(time_s, True) for time_s in (0.0, 1e-3, 2.0**30, 2.0**33, 2.0**40)]
+    chosen = [choice for frame in frames for choice in selector.offer(frame)]
+    assert chosen + list(selector.rest()) == frames
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
     [
         ("frist", None, "no kind 'frist'; did you mean 'first'"),
         ("first", 2, "takes no value"),
-        ("every", None, "must be a number above zero"),
+        ("every", None, "must be above zero"),
         ("every", 1.5, "must be a whole number"),
         ("per_second", 0, "above zero"),
         ("per_second", float("nan"), "above zero"),
