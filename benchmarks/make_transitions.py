@@ -22,7 +22,7 @@ from PIL import Image, ImageDraw
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from benchmarks.measure import machine, save, versions
-from benchmarks.shot_scores import Event, counts_of, scores_of
+from benchmarks.shot_scores import ShotEvent, counts_of, scores_of
 from dcurate.kernels.mixtures import Trees
 from dcurate.video.shots.gradual import HEIGHT, WIDTH, GradualDetector, GradualScan, features_of
 
@@ -43,11 +43,11 @@ SCENE = (640, 480)
 SHOTS = 6
 
 
-class Drawn(NamedTuple):
+class DrawnFilm(NamedTuple):
     """A video: small decoded frames, its events, and which frames are mixed."""
 
     frames: np.ndarray
-    events: list[Event]
+    events: list[ShotEvent]
     is_mixed: np.ndarray
 
 
@@ -119,14 +119,14 @@ def shot(random: np.random.Generator, count: int, size: tuple[int, int]) -> list
     return frames
 
 
-def joined(before: list[np.ndarray], after: list[np.ndarray], kind: str, random: np.random.Generator) -> Event:
+def joined(before: list[np.ndarray], after: list[np.ndarray], kind: str, random: np.random.Generator) -> ShotEvent:
     """Put a shot behind what there is already, with a transition; return where it is."""
     longest = min(len(before), len(after)) - 6
     count = min(int(random.integers(5, 36)), longest)
     end = len(before)
     if kind == "cut":
         before += after
-        return Event("cut", end, end)
+        return ShotEvent("cut", end, end)
     if kind == "fade":
         colour = 0.0 if random.random() < 0.8 else 255.0
         out, back = (min(int(random.integers(5, 20)), longest) for _ in range(2))
@@ -139,7 +139,7 @@ def joined(before: list[np.ndarray], after: list[np.ndarray], kind: str, random:
             part = (place + 1) / back
             after[place] = (after[place] * part + colour * (1 - part)).astype(np.uint8)
         before += after
-        return Event("fade", end - out, end + black + back)
+        return ShotEvent("fade", end - out, end + black + back)
     height, width = after[0].shape[:2]
     ramp = random.choice([-1, 1]) * np.arange(width)[None] if random.random() < 0.6 else np.arange(height)[:, None]
     ramp = np.broadcast_to((ramp - ramp.min()) / max(1, np.ptp(ramp)), (height, width))[..., None]
@@ -149,10 +149,10 @@ def joined(before: list[np.ndarray], after: list[np.ndarray], kind: str, random:
         mixed = before[end - count + place] * (1 - share) + after[place] * share
         before[end - count + place] = mixed.astype(np.uint8)
     before += after[count:]
-    return Event(kind, end - count, end)
+    return ShotEvent(kind, end - count, end)
 
 
-def video(seed: int) -> Drawn:
+def video(seed: int) -> DrawnFilm:
     """Draw, encode and decode a video."""
     random = np.random.default_rng(seed)
     size = SIZES[seed % len(SIZES)]
@@ -161,7 +161,7 @@ def video(seed: int) -> Drawn:
         seed % 5
     ]
     frames: list[np.ndarray] = shot(random, int(random.integers(40, 90)), size)
-    events: list[Event] = []
+    events: list[ShotEvent] = []
     for _ in range(SHOTS - 1):
         kind = str(random.choice(kinds))
         following = shot(random, int(random.integers(18, 90)), size)
@@ -172,7 +172,7 @@ def video(seed: int) -> Drawn:
     is_mixed = np.zeros(len(frames), bool)
     for event in events:
         is_mixed[event.start : event.stop] = True
-    return Drawn(coded(frames, rate, random), events, is_mixed)
+    return DrawnFilm(coded(frames, rate, random), events, is_mixed)
 
 
 def coded(frames: list[np.ndarray], rate: Fraction, random: np.random.Generator) -> np.ndarray:
@@ -197,7 +197,7 @@ def coded(frames: list[np.ndarray], rate: Fraction, random: np.random.Generator)
     return np.stack(small)
 
 
-def trained(videos: list[Drawn], seed: int) -> Trees:
+def trained(videos: list[DrawnFilm], seed: int) -> Trees:
     """Train trees."""
     features = np.concatenate([features_of(drawn.frames) for drawn in videos])
     labels = np.concatenate([drawn.is_mixed for drawn in videos])
@@ -228,10 +228,10 @@ def flattened(model: Any) -> Trees:
     )
 
 
-def measured(videos: list[Drawn], find: Callable[[np.ndarray], list[Any]]) -> dict[str, Any]:
+def measured(videos: list[DrawnFilm], find: Callable[[np.ndarray], list[Any]]) -> dict[str, Any]:
     """F1, precision and recall of the gradual transitions that a function finds."""
     gradual = [[event for event in drawn.events if event.kind != "cut"] for drawn in videos]
-    answers = [[Event("gradual", found.start, found.stop) for found in find(drawn.frames)] for drawn in videos]
+    answers = [[ShotEvent("gradual", found.start, found.stop) for found in find(drawn.frames)] for drawn in videos]
     return scores_of([counts_of(truth, answer, slack=2) for truth, answer in zip(gradual, answers, strict=True)])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 
-class Event(NamedTuple):
+class ShotEvent(NamedTuple):
     """A transition: its kind, the first mixed frame (or time) and the first one after it; equal at a cut."""
 
     kind: str
@@ -23,7 +23,7 @@ class Counts(NamedTuple):
     wrong: int
 
 
-def counts_of(truth: Sequence[Event], answers: Sequence[Event], slack: float) -> Counts:
+def counts_of(truth: Sequence[ShotEvent], answers: Sequence[ShotEvent], slack: float) -> Counts:
     """Match each transition of the truth with the nearest answer that overlaps it, each once.
 
     Args:

@@ -49,6 +49,7 @@ TAKES = {
     "ImageNearDuplicates": {"a number"},
     "Shuffle": {"a number"},
     "FindSpeech": {"a number"},
+    "FixedStrideClips": {"a number"},
     "Dnsmos": {"a number"},
 }
 

@@ -21,15 +21,19 @@ ADVICE = "give --trust, or trust=True in Python, if you trust this recipe as you
 
 #: What stages take besides objects whose class says `in_recipes`: plain values, and the recogniser of names.
 _HELPERS = (
+    "AdaptiveDetector",
     "AnswerCache",
     "Bands",
     "Benchmark",
+    "ClipLengths",
+    "ContentDetector",
     "EndpointRecognizer",
     "EventRules",
     "FasterWhisperRecognizer",
     "FileReading",
     "FramePolicy",
     "GenerationConfig",
+    "GradualDetector",
     "HuggingFaceRecognizer",
     "ImageClassifier",
     "ImageReading",
@@ -40,6 +44,8 @@ _HELPERS = (
     "Shingles",
     "SpacyRecognizer",
     "StageSpec",
+    "ThresholdDetector",
+    "TransNetV2Detector",
     "Transfer",
     "VideoReading",
 )

@@ -9,6 +9,16 @@ from .layouts.folder import VideoFolderWriter as VideoFolderWriter
 from .layouts.lerobot import LeRobotReader as LeRobotReader
 from .layouts.nemo_clips import NemoClipWriter as NemoClipWriter
 from .policy import FramePolicy as FramePolicy
+from .shots.clips import ClipRows as ClipRows
+from .shots.clips import FixedStrideClips as FixedStrideClips
+from .shots.clips import ShotClips as ShotClips
+from .shots.content import AdaptiveDetector as AdaptiveDetector
+from .shots.content import ContentDetector as ContentDetector
+from .shots.content import ThresholdDetector as ThresholdDetector
+from .shots.find import FindShots as FindShots
+from .shots.gradual import GradualDetector as GradualDetector
+from .shots.spans import ClipLengths as ClipLengths
+from .shots.transnet import TransNetV2Detector as TransNetV2Detector
 from .stage import VideoReading as VideoReading
 from .stage import VideoStage as VideoStage
 

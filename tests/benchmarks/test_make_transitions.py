@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from benchmarks.make_transitions import flattened, video
-from benchmarks.shot_scores import Event, counts_of, scores_of
+from benchmarks.shot_scores import ShotEvent, counts_of, scores_of
 from dcurate.video.shots.gradual import probabilities_of
 
 
@@ -26,8 +26,13 @@ def test_a_drawn_film_is_the_same_each_time_and_its_events_are_where_it_says() -
 
 
 def test_each_transition_is_matched_once_with_the_nearest_answer() -> None:
-    truth = [Event("cut", 10, 10), Event("dissolve", 20, 30)]
-    answers = [Event("cut", 11, 11), Event("cut", 12, 12), Event("gradual", 22, 28), Event("cut", 50, 50)]
+    truth = [ShotEvent("cut", 10, 10), ShotEvent("dissolve", 20, 30)]
+    answers = [
+        ShotEvent("cut", 11, 11),
+        ShotEvent("cut", 12, 12),
+        ShotEvent("gradual", 22, 28),
+        ShotEvent("cut", 50, 50),
+    ]
     scores = scores_of([counts_of(truth, answers, 2)])
     assert scores == {
         "f1": 0.6667,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dcurate.errors import PipelineError
 from dcurate.kernels.hsv import BRIGHTNESS, COLOURS, HUE, SATURATION, hsv_changes
-from dcurate.video.shots.transitions import Frames, PlainDetector, SmallSize, Transition, shots_between
+from dcurate.video.shots.transitions import Frames, ShotDetector, SmallSize, Transition, shots_between
 
 Scores = npt.NDArray[np.float64]
 
@@ -21,7 +22,7 @@ _LARGEST_RATIO, _NO_CHANGE = 255.0, 0.00001
 
 
 @dataclass(frozen=True)
-class ContentDetector(PlainDetector):
+class ContentDetector(ShotDetector):
     """Finds cuts by how much hue, saturation and brightness change: PySceneDetect's ``ContentDetector``.
 
     The score of a frame is the mean of the three mean differences to the frame before, of pixels on a scale of 8 bits.
@@ -52,7 +53,7 @@ class ContentDetector(PlainDetector):
     def frames(self) -> SmallSize:
         return SmallSize(side=SIDE)
 
-    def start(self) -> ColourScan:
+    def start(self, model: Any = None) -> ColourScan:
         return ColourScan(self)
 
     def cuts(self, changes: Scores, levels: Scores) -> list[int]:
@@ -61,7 +62,7 @@ class ContentDetector(PlainDetector):
 
 
 @dataclass(frozen=True)
-class AdaptiveDetector(PlainDetector):
+class AdaptiveDetector(ShotDetector):
     """Finds cuts by changes that are large beside those around them: PySceneDetect's ``AdaptiveDetector``.
 
     Fast movement changes many frames in a row, so it is not taken for cuts as easily as by `ContentDetector`.
@@ -97,7 +98,7 @@ class AdaptiveDetector(PlainDetector):
     def frames(self) -> SmallSize:
         return SmallSize(side=SIDE)
 
-    def start(self) -> ColourScan:
+    def start(self, model: Any = None) -> ColourScan:
         return ColourScan(self)
 
     def cuts(self, changes: Scores, levels: Scores) -> list[int]:
@@ -106,7 +107,7 @@ class AdaptiveDetector(PlainDetector):
 
 
 @dataclass(frozen=True)
-class ThresholdDetector(PlainDetector):
+class ThresholdDetector(ShotDetector):
     """Finds fades through black by the mean brightness of frames: PySceneDetect's ``ThresholdDetector``.
 
     A cut is between the frame at which brightness falls below the threshold and that at which it is above it again.
@@ -140,7 +141,7 @@ class ThresholdDetector(PlainDetector):
     def frames(self) -> SmallSize:
         return SmallSize(side=SIDE)
 
-    def start(self) -> ColourScan:
+    def start(self, model: Any = None) -> ColourScan:
         return ColourScan(self)
 
     def cuts(self, changes: Scores, levels: Scores) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from dcurate.errors import PipelineError
 from dcurate.kernels.mixtures import AROUND, FEATURES, Trees, mixture_features, votes
 from dcurate.video.shots.content import AdaptiveDetector, ContentDetector
 from dcurate.video.shots.spans import Span
-from dcurate.video.shots.transitions import Frames, PlainDetector, SmallSize, Transition, shots_between
+from dcurate.video.shots.transitions import Frames, ShotDetector, SmallSize, Transition, shots_between
 
 #: Height and width of frames.
 HEIGHT, WIDTH = 27, 48
@@ -47,7 +48,7 @@ def probabilities_of(features: Floats, trees: Trees) -> npt.NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class GradualDetector(PlainDetector):
+class GradualDetector(ShotDetector):
     """Finds dissolves, fades and wipes, and cuts by another detector.
 
     Each frame is compared with those 2, 4, 8 and 16 before and after it: how far it is a mixture of both, and how the
@@ -89,7 +90,7 @@ class GradualDetector(PlainDetector):
     def frames(self) -> SmallSize:
         return SmallSize(size=(WIDTH, HEIGHT), interpolation="AREA")
 
-    def start(self) -> GradualScan:
+    def start(self, model: Any = None) -> GradualScan:
         return GradualScan(self, bundled_trees())
 
 

