@@ -32,10 +32,11 @@ import zstandard
 from PIL import Image
 
 from dcurate import InlineExecutor, MediaReader, Pipeline
+from dcurate.groups.parts import Parts
 from dcurate.images import ImageNearDuplicates
-from dcurate.images.duplicates.fingerprint import BITS, Fingerprints, read_fingerprint
-from dcurate.images.duplicates.parts import Parts
+from dcurate.images.duplicates.fingerprint import Fingerprints, read_fingerprint
 from dcurate.images.hashes import hashes_of, thumbnail64
+from dcurate.kernels.structure import BITS
 from dcurate.media.image.pixels import MAX_PIXELS, decode
 
 #: Settings of dcurate, the default first, and thresholds of hashes.

@@ -1,6 +1,8 @@
 """Public names of `dcurate.video` and the modules that define them; `__init__.py` reads this file."""
 
 from .clips.stage import CutVideo as CutVideo
+from .duplicates.exact import VideoExactDuplicates as VideoExactDuplicates
+from .duplicates.near import VideoNearDuplicates as VideoNearDuplicates
 from .frames import ExtractFrames as ExtractFrames
 from .frames import PoolFrames as PoolFrames
 from .info import VideoInfo as VideoInfo

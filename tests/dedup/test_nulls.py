@@ -41,7 +41,9 @@ from dcurate.dedup import Shingles
 from dcurate.dedup.removal import CURATOR_DEDUP_ID_STR
 from dcurate.frames.hashes import rows_with_values
 from dcurate.images import ImageDecontaminate, ImageExactDuplicates, ImageNearDuplicates
+from dcurate.video import VideoExactDuplicates, VideoNearDuplicates
 from tests.audio.sounds import voice
+from tests.video.films import film
 
 TEXT = "some words that are long enough to have shingles, to be a paragraph, and to be cut out of a second text"
 OTHER = "a committee met on tuesday to discuss the budget of the coming year and adjourned without any decision at all"
@@ -82,6 +84,11 @@ STAGES: dict[str, tuple[Callable[[str], Any], bool]] = {
     "audio, samples": (lambda _: AudioExactDuplicates(), False),
     "audio, near": (lambda _: AudioNearDuplicates(), False),
     "audio, longest": (lambda _: AudioNearDuplicates(keep="longest", action="flag"), False),
+    "video, bytes": (lambda _: VideoExactDuplicates(by="bytes"), False),
+    "video, packets": (lambda _: VideoExactDuplicates(), False),
+    "video, frames": (lambda _: VideoExactDuplicates(by="frames"), False),
+    "video, near": (lambda _: VideoNearDuplicates(), False),
+    "video, longest": (lambda _: VideoNearDuplicates(keep="longest", action="flag"), False),
     "images, largest": (lambda _: ImageNearDuplicates(keep="largest", flips=True, action="flag"), False),
 }
 
@@ -100,6 +107,19 @@ def recording(seed: int) -> bytes:
     file = io.BytesIO()
     soundfile.write(file, voice(seed, 2.0), 16_000, format="WAV")
     return file.getvalue()
+
+
+@cache
+def moving(seed: int) -> bytes:
+    """A film of large squares that move."""
+    noise = np.random.default_rng(seed).integers(0, 255, (8, 32, 3), np.uint8)
+    wide = np.kron(noise, np.ones((20, 20, 1), np.uint8))
+    data: bytes = film(frames=30, pictures=lambda number: wide[:, 5 * number : 5 * number + 160])
+    return data
+
+
+#: The file of each text, by the first word of the name of a stage; a picture where it is not here.
+FILES: dict[str, Callable[[int], bytes]] = {"audio": recording, "video": moving}
 
 
 def table(texts: list[str | None], kind: pa.DataType, file: Callable[[int], bytes] = picture) -> pa.Table:
@@ -133,7 +153,7 @@ def expected(texts: list[str | None], empty: bool) -> list[int]:
 @pytest.mark.parametrize("name", STAGES)
 def test_a_row_of_null_is_kept_by_every_stage(name: str, rows: str, kind: str, tmp_path: Path) -> None:
     make, empty = STAGES[name]
-    whole = table(ROWS[rows], TYPES[kind], recording if name.startswith("audio") else picture)
+    whole = table(ROWS[rows], TYPES[kind], FILES.get(name.partition(",")[0], picture))
     batches = [DocumentBatch(data=whole.slice(at, 3), key=BatchKey(f"b{at}")) for at in range(0, whole.num_rows, 3)]
     run = Pipeline("nulls", stages=[make(str(tmp_path))]).run(InlineExecutor(), batches, observers=[])
     left = run.to_arrow()

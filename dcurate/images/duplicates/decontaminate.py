@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from dcurate.errors import PipelineError
 from dcurate.groups.decontaminate import Action, BenchmarkFiles, ClosestFiles, FileDecontaminate
-from dcurate.images.duplicates.fingerprint import BITS, FINGERPRINT, SIZE, Fingerprints
+from dcurate.images.duplicates.fingerprint import FINGERPRINT, SIZE, Fingerprints
 from dcurate.images.duplicates.reading import FingerprintStage
 from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity
 from dcurate.images.reading import ImageReading
 from dcurate.kernels.layout import Ints
+from dcurate.kernels.structure import BITS
 from dcurate.media.stage import FileStage
 
 

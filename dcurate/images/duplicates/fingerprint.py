@@ -14,23 +14,17 @@ import pyarrow as pa
 import xxhash
 from PIL import Image
 
+from dcurate.kernels.structure import BITS, GRID, structure_hash
 from dcurate.media.image.pixels import Pixels, decode
 
 #: Column of fingerprints.
 FINGERPRINT = "_dcurate_fingerprint"
-#: Bits of the hash.
-BITS = 128
 #: Side of the thumbnail in gray, and of that in colours.
 SIDE, COLOURS = 32, 8
 
-_GRID = 64
 _EDGE = 0.03
 #: Pixels of the shorter side that are decoded.
 _SHORT_SIDE = 128
-_FREQUENCIES = 16
-#: A frequency counts from this share of the mean on: what is weaker is noise, and so is what is weaker than 8 levels.
-_SHARE, _LEAST = 0.4, 8.0
-_SCALE = 2**12
 
 Grays = npt.NDArray[np.uint8]
 
@@ -94,41 +88,6 @@ class Fingerprints(NamedTuple):
         return contents
 
 
-def _waves() -> npt.NDArray[np.int64]:
-    frequency, place = np.arange(1, _FREQUENCIES + 1)[:, None], np.arange(_GRID)[None, :]
-    exact = np.sqrt(2 / _GRID) * np.cos(np.pi * frequency * (2 * place + 1) / (2 * _GRID))
-    rounded: npt.NDArray[np.int64] = np.round(exact * _SCALE).astype(np.int64)  # gives the same bits on every machine
-    return rounded
-
-
-def _lowest() -> npt.NDArray[np.int64]:
-    """The places of the lowest frequencies, the lowest first."""
-    down, across = np.divmod(np.arange(_FREQUENCIES**2), _FREQUENCIES)
-    order: npt.NDArray[np.int64] = np.lexsort((down, (down - across) ** 2, down + across))
-    return order[:BITS]
-
-
-_COSINES, _LOWEST = _waves(), _lowest()
-
-
-def structure_hash(gray: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """The hash of 64 x 64 levels of gray: which of the 128 lowest frequencies of their cosine transform are strong.
-
-    A bit is set where a frequency is above 0.4 of the root mean square of all, and 8 levels. So what is weak gives
-    zeros rather than noise: pictures of one colour have the hash 0.
-
-    Args:
-        gray: array of shape (64, 64), whole numbers from 0 to 255.
-
-    Examples:
-        >>> structure_hash(np.full((64, 64), 200)).tolist()
-        [0, 0]
-    """
-    waves = (_COSINES @ gray.astype(np.int64) @ _COSINES.T).ravel()[_LOWEST] / float(_SCALE**2)
-    least = max(_LEAST, _SHARE * float(np.sqrt(np.square(waves).sum() / BITS)))
-    return np.packbits(waves > least, bitorder="little").view("<u8").astype(np.uint64)
-
-
 def fingerprint_of(pixels: Pixels, width: int | None = None, height: int | None = None) -> bytes:
     """The fingerprint of a picture.
 
@@ -143,7 +102,7 @@ def fingerprint_of(pixels: Pixels, width: int | None = None, height: int | None 
     """
     rows, columns = pixels.shape[:2]
     box = (columns * _EDGE, rows * _EDGE, columns * (1 - _EDGE), rows * (1 - _EDGE))
-    cells = np.asarray(Image.fromarray(pixels).resize((_GRID, _GRID), Image.Resampling.BOX, box), np.int64)
+    cells = np.asarray(Image.fromarray(pixels).resize((GRID, GRID), Image.Resampling.BOX, box), np.int64)
     red, green, blue = cells[..., 0], cells[..., 1], cells[..., 2]
     light = 299 * red + 587 * green + 114 * blue  # in thousandths
     gray = (light + 500) // 1000
@@ -152,7 +111,7 @@ def fingerprint_of(pixels: Pixels, width: int | None = None, height: int | None 
     fingerprint["width"], fingerprint["height"] = width or columns, height or rows
     fingerprint["gray"] = (_smoothed(_smoothed(gray).T).T + 32) // 64
     for place, (plane, unit) in enumerate(((blue, 1.772), (red, 1.402))):
-        apart = _sums(1000 * plane - light, COLOURS) / (1000 * (_GRID // COLOURS) ** 2 * unit)
+        apart = _sums(1000 * plane - light, COLOURS) / (1000 * (GRID // COLOURS) ** 2 * unit)
         fingerprint["colours"][place] = np.clip(np.rint(apart), -128, 127)
     return fingerprint.tobytes()
 

@@ -9,38 +9,32 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.stage import ProcessingStage, Spec, Stage
+from dcurate.core.stage import Spec, Stage
 from dcurate.errors import PipelineError, nearest
-from dcurate.frames.columns import numbers, only, rows_at, table_of, with_values
-from dcurate.frames.document import DocumentBatch
+from dcurate.frames.columns import only, rows_at, with_values
 from dcurate.frames.hashes import rows_with_values
 from dcurate.groups.clusters import Groups
 from dcurate.groups.components import Edges
 from dcurate.groups.keep import Keep, keep_of
-from dcurate.groups.labels import LEFT, RIGHT
+from dcurate.groups.near_hashes import MIRRORED, FindNearHashes, hash_entries
 from dcurate.groups.near_stage import EntryWriter, NearDuplicateStage
-from dcurate.groups.pairs import CONTENT, KEY, ROW
+from dcurate.groups.parts import Parts
 from dcurate.groups.resolve import Action, check_action
 from dcurate.groups.verify import Comparison, NearDuplicates
-from dcurate.images.duplicates.fingerprint import BITS, FINGERPRINT, Fingerprints
+from dcurate.images.duplicates.fingerprint import FINGERPRINT, Fingerprints
 from dcurate.images.duplicates.groups import ImageClustering, guarded
-from dcurate.images.duplicates.parts import HashPairs, Parts
 from dcurate.images.duplicates.reading import FingerprintStage
 from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity
 from dcurate.images.reading import LIBRARIES, ImageReading
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.stars import Similarities
+from dcurate.kernels.structure import BITS
 from dcurate.media.refs import check_has_media
-from dcurate.shuffle.keys import scale_keys
-from dcurate.shuffle.ranges import FILE
-from dcurate.shuffle.spill import read_row_offsets
 
 REASON = "near_duplicate_image"
 
 #: How candidates are verified.
 Verify = Literal["thumbnail", "none"]
-
-_GROUP, _WORDS = "group", ("hash_0", "hash_1")
 
 
 @dataclass(frozen=True)
@@ -260,57 +254,6 @@ class KeyWriter(EntryWriter):
         hashes, contents = prints.hashes, prints.contents
         if self.flips:
             hashes = np.concatenate([hashes, prints.mirrored])
-            rows = np.concatenate([rows, rows + _MIRRORED])
+            rows = np.concatenate([rows, rows + MIRRORED])
             contents = np.concatenate([contents, ~contents])
-        keys_per_hash = self.cut.keys_each
-        columns: dict[str, npt.NDArray[Any]] = {
-            KEY: self.cut.keys(hashes).ravel(),
-            ROW: np.repeat(rows, keys_per_hash).astype(np.uint32),
-            CONTENT: np.repeat(contents, keys_per_hash),
-            _GROUP: np.tile(np.arange(keys_per_hash, dtype=np.uint16), len(hashes)),
-        }
-        return table_of(columns | {name: np.repeat(hashes[:, word], keys_per_hash) for word, name in enumerate(_WORDS)})
-
-
-#: Added to the row of a mirror image.
-_MIRRORED = 2**31
-
-
-@dataclass
-class FindNearHashes(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Pairs the pictures whose hashes are within the distance, of the keys of one range.
-
-    Args:
-        cut: how hashes are cut.
-        first: pictures of smaller numbers were seen before, and are not paired with each other.
-    """
-
-    url: str
-    options: dict[str, Any]
-    cut: Parts
-    first: int = 0
-    name: str = "find_near_hashes"
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = task.to_arrow()
-        row_offsets = read_row_offsets(self.url, self.options)
-        rows = numbers(table, ROW).astype(np.int64)
-        pictures = row_offsets[numbers(table, FILE)] + rows % _MIRRORED
-        pairs = self._pairs(table, pictures, rows >= _MIRRORED)
-        new = pairs.right >= self.first
-        left, right = pairs.left[new], pairs.right[new]
-        result = task.with_data(table_of({KEY: scale_keys(left, int(row_offsets[-1])), LEFT: left, RIGHT: right}))
-        result.found = {"large buckets": pairs.short} if pairs.short else {}
-        return result
-
-    def _pairs(self, table: Any, pictures: Ints, mirrored: npt.NDArray[np.bool_]) -> HashPairs:
-        hashes = np.stack([numbers(table, name) for name in _WORDS], axis=1)
-        pairs = self.cut.pairs_of(
-            numbers(table, KEY), hashes, numbers(table, CONTENT), 2 * pictures + mirrored, numbers(table, _GROUP)
-        )
-        wanted = (pairs.left % 2 + pairs.right % 2 < 2) & (pairs.left // 2 != pairs.right // 2)
-        left, right = pairs.left[wanted] // 2, pairs.right[wanted] // 2
-        return HashPairs(np.minimum(left, right), np.maximum(left, right), pairs.short, pairs.compared)
+        return hash_entries(self.cut, hashes, rows, contents)

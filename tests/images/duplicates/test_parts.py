@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from dcurate import PipelineError
 from dcurate.groups.components import Edges, components
-from dcurate.images.duplicates.fingerprint import Fingerprints, structure_hash
+from dcurate.groups.parts import Hashes, Parts
+from dcurate.images.duplicates.fingerprint import Fingerprints
 from dcurate.images.duplicates.groups import guarded
-from dcurate.images.duplicates.parts import Hashes, Parts
 from dcurate.images.duplicates.thumbnails import ThumbnailSimilarity
 from dcurate.kernels.hamming import FOLLOWERS, LEADERS, MOST_COMPARED, MOST_CONTENTS
+from dcurate.kernels.structure import structure_hash
 
 
 def near_hashes(seed: int, bits: int, number: int, most: int) -> Hashes:

@@ -1,0 +1,1 @@
+"""Films that repeat others."""
