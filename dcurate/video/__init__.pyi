@@ -1,5 +1,6 @@
 """Public names of `dcurate.video` and the modules that define them; `__init__.py` reads this file."""
 
+from .captions import CaptionWindows as CaptionWindows
 from .clips.stage import CutVideo as CutVideo
 from .duplicates.exact import VideoExactDuplicates as VideoExactDuplicates
 from .duplicates.near import VideoNearDuplicates as VideoNearDuplicates

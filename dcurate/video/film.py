@@ -132,6 +132,13 @@ class Film:
         self._rewind()
         return max((float(end * self.stream.time_base) for end in ends), default=0.0) - self.start_s
 
+    @cached_property
+    def packet_times_s(self) -> list[float]:
+        """Times of all packets of pictures, in the order of the file, in seconds; all are read, and none decoded."""
+        times = [max(self._time(packet, 0.0), 0.0) for packet in self.packets()]
+        self._rewind()
+        return times
+
     @property
     def frame_s(self) -> float:
         """Seconds of a frame, by the header."""

@@ -107,10 +107,8 @@ def test_signals_of_images_are_pooled_over_each_film():
         PoolFrames({"image_brightness": "mean", "image_contrast": "min"}),
     ]
     source = DocumentBatch(data=pa.table({"n": [0, 1, 2], "bytes": films}))
-    [pooled] = Pipeline("pool", stages=stages).run(InlineExecutor(), initial_tasks=[source], observers=[])
-    [frames] = Pipeline("frames", stages=stages[:2]).run(InlineExecutor(), initial_tasks=[source], observers=[])
-    assert isinstance(frames, DocumentBatch)
-    assert isinstance(pooled, DocumentBatch)
+    pooled = Pipeline("pool", stages=stages).run(InlineExecutor(), initial_tasks=[source], observers=[])
+    frames = Pipeline("frames", stages=stages[:2]).run(InlineExecutor(), initial_tasks=[source], observers=[])
     rows = frames.to_arrow().to_pylist()
     result = pooled.to_arrow().to_pylist()
     assert [row["n"] for row in result] == [0, 1, 2]
