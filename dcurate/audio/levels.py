@@ -91,11 +91,10 @@ class Levels:
         count = channels.shape[1]
         ends = self._grid.ends(count)
         frames = np.empty((len(channels), len(ends) + 1, 2))
-        for samples, totals, sums in zip(channels, self._totals, frames, strict=True):
-            sound.measure(samples, samples.view(np.int32), ends, totals, sums)
-        for samples, totals, tops in zip(channels, self._totals, self._tops, strict=True):
-            for top, side, place in zip(tops, (1, -1), (HIGH, LOW), strict=True):
-                if top[0] < side * totals[place] or top[0] == side * (samples.max() if side > 0 else samples.min()):
+        for samples, totals, sums, tops in zip(channels, self._totals, frames, self._tops, strict=True):
+            high, low = sound.measure(samples, samples.view(np.int32), ends, totals, sums)
+            for top, side, most in zip(tops, (1, -1), (high, -low), strict=True):
+                if most >= top[0]:
                     sound.flat_tops(samples, top, side)
                 else:
                     top[2] = 0
@@ -131,8 +130,7 @@ class Levels:
         self._silent += int(lengths[powers < self._silence].sum())
         powers = powers[powers > 0]
         places = ((10 * np.log10(powers) - _LOWEST_DB) / _STEP_DB).astype(np.int64).clip(0, _LEVELS - 1)
-        self._counts += np.bincount(places, minlength=_LEVELS)
-        self._powers += np.bincount(places, powers, minlength=_LEVELS)
+        sound.tally(powers, places, self._counts, self._powers)
 
     def peak(self) -> float:
         """Return the level of the largest sample, in dB of full scale; -120 or more."""

@@ -46,8 +46,8 @@ _SCALE = _f32(2.0**-23)
 
 
 @njit(**OPTIONS)
-def measure(channel: Channel, bits: npt.NDArray[np.int32], ends: Ints, totals: Values, frames: Values) -> None:
-    """Add up samples of a channel.
+def measure(channel: Channel, bits: npt.NDArray[np.int32], ends: Ints, totals: Values, frames: Values) -> Scalar:
+    """Add up samples of a channel; return the highest and the lowest of these samples.
 
     Args:
         channel: samples, of less than 1e15.
@@ -60,7 +60,7 @@ def measure(channel: Channel, bits: npt.NDArray[np.int32], ends: Ints, totals: V
     squares, sums, sizes = _blank(), _blank(), _blank()
     high, low, products = _blank(), _blank(), _blank()
     full, zeros, exponents = np.empty(_LANES, np.int32), np.empty(_LANES, np.int32), np.empty(_LANES, np.int32)
-    high[:], low[:] = _f32(totals[HIGH]), _f32(totals[LOW])
+    high[:], low[:] = _f32(-np.inf), _f32(np.inf)
     start = 0
     for frame in range(len(frames)):
         stop = ends[frame] if frame < len(ends) else len(channel)
@@ -109,8 +109,26 @@ def measure(channel: Channel, bits: npt.NDArray[np.int32], ends: Ints, totals: V
         start = stop
         totals[SQUARES] += frames[frame, 0]
         totals[SUM] += frames[frame, 1]
+    most, least = -np.inf, np.inf
     for lane in range(_LANES):
-        totals[HIGH], totals[LOW] = max(totals[HIGH], _f64(high[lane])), min(totals[LOW], _f64(low[lane]))
+        most, least = max(most, _f64(high[lane])), min(least, _f64(low[lane]))
+    totals[HIGH], totals[LOW] = max(totals[HIGH], most), min(totals[LOW], least)
+    return most, least
+
+
+@njit(**OPTIONS)
+def tally(powers: Values, places: Ints, counts: Ints, sums: Values) -> None:
+    """Count numbers by place, and add them up.
+
+    Args:
+        powers: numbers.
+        places: the place of each.
+        counts: how many numbers each place has; added to.
+        sums: the sum of the numbers of each place; added to.
+    """
+    for number, place in enumerate(places):
+        counts[place] += 1
+        sums[place] += powers[number]
 
 
 @njit(**ALLOCATING)
