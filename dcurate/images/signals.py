@@ -15,12 +15,12 @@ from dcurate.core.stage import NodeInfo, WorkerMetadata
 from dcurate.images.hashes import COSINES
 from dcurate.images.qr import qr_share
 from dcurate.images.reading import LIBRARIES, ImageReading
-from dcurate.images.text_share import text_share
 from dcurate.isolate.sandbox import ChildAnswer
 from dcurate.kernels.pictures import HASH_BYTES, MEASURED, measure
 from dcurate.media.image.headers import Header
 from dcurate.media.image.pixels import Picture
 from dcurate.media.ocr.files import model_files
+from dcurate.media.ocr.share import text_share
 from dcurate.media.stage import FileStage
 
 #: Shorter side that pictures are reduced to, at least: signals and pixel hashes are of pictures of this size.

@@ -22,6 +22,7 @@ from .shots.find import FindShots as FindShots
 from .shots.gradual import GradualDetector as GradualDetector
 from .shots.spans import ClipLengths as ClipLengths
 from .shots.transnet import TransNetV2Detector as TransNetV2Detector
+from .signals import VideoSignals as VideoSignals
 from .stage import VideoReading as VideoReading
 from .stage import VideoStage as VideoStage
 

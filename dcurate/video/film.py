@@ -31,6 +31,8 @@ _GAP_S = 20.0
 _WAITING = 2**25
 #: Frames after which `Film.chosen` says that it goes on.
 _PROGRESS = 16
+#: FFmpeg's AV_CODEC_FLAG2_EXPORT_MVS.
+_EXPORT_MOTION = 1 << 28
 #: A film that ends so many seconds before its header says was cut.
 _CUT_S = 0.5
 
@@ -95,6 +97,7 @@ class Film:
     damaged: int = field(default=0, init=False)
     #: Whether the film ends before its header says, as far as it was read.
     truncated: bool = field(default=False, init=False)
+    _keeps_motion: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._av = needed("av", _PURPOSE, "video")
@@ -107,9 +110,19 @@ class Film:
         except MediaError as error:
             raise (_without_format(head) or error) from error
         self.stream = picture_of(self.container)
+        self._prepare()
+        self._check_size(self.stream.codec_context.width, self.stream.codec_context.height)
+
+    def export_motion(self) -> None:
+        """Let frames carry the motion vectors of their codec, where it has some; call it before any is decoded."""
+        self._keeps_motion = True
+        self._prepare()
+
+    def _prepare(self) -> None:
         context = self.stream.codec_context
         context.thread_count, self.stream.thread_type = 1, "NONE"
-        self._check_size(context.width, context.height)
+        if self._keeps_motion:
+            context.flags2 |= _EXPORT_MOTION
 
     @cached_property
     def start_s(self) -> float:
@@ -291,7 +304,7 @@ class Film:
         self.source.seek(0)
         self.container = open_av(self.source, _PURPOSE, _DEMUXERS)
         self.stream = picture_of(self.container)
-        self.stream.codec_context.thread_count, self.stream.thread_type = 1, "NONE"
+        self._prepare()
         self.truncated = False
 
     def _check_size(self, width: int, height: int) -> None:

@@ -21,5 +21,9 @@ from .speech_rules import speech_full_band as speech_full_band
 from .speech_rules import speech_nemo as speech_nemo
 from .speech_rules import speech_nemo_wer as speech_nemo_wer
 from .speech_rules import speech_quality as speech_quality
+from .video_rules import video_nemo as video_nemo
+from .video_rules import video_openvid as video_openvid
+from .video_rules import video_panda as video_panda
+from .video_rules import video_quality as video_quality
 
 __all__: list[str]

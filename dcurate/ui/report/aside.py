@@ -1,4 +1,4 @@
-"""Files that a run set aside, with a picture: small, or of the first page of a PDF, or of a waveform with its sound."""
+"""Files that a run set aside, with a picture: small, or of the first page of a PDF, a waveform, or frames of a film."""
 
 from __future__ import annotations
 
@@ -15,34 +15,38 @@ if TYPE_CHECKING:
 else:  # what it imports is heavy, and few runs read files
     pictures = lazy("dcurate.media.set_aside")
 
-#: Stages whose rows refer to PDFs, to pictures, and to recordings.
+#: Stages whose rows refer to PDFs, to pictures, to recordings, and to films.
 _PDFS = frozenset(("PdfExtract", "PdfReader", "NeedsOcr"))
 _PICTURES = frozenset(("ImageInfo", "ImageSignals"))
 _SOUNDS = frozenset(("AudioInfo", "AudioSignals", "Dnsmos", "FindSpeech", "SegmentRows"))
-#: How the first page of a PDF, a picture and a recording are drawn: a function for a sandbox, the libraries it needs,
-#: and whether it is told which segment; and the types of what it gives.
+_FILMS = frozenset(("VideoInfo", "VideoSignals"))
+#: How the first page of a PDF, a picture, a recording and a film are drawn: a function for a sandbox, the libraries it
+#: needs, and whether it is told which segment; and the types of what it gives.
 _PAGE = ("dcurate.documents.pictures:page_picture", ("pypdfium2", "PIL"))
 _PICTURE = ("dcurate.images.thumbnails:thumbnail", ("simplejpeg", "PIL"))
 _SOUND = ("dcurate.audio.excerpts:excerpt", ("soundfile", "soxr"), True)
+_FRAMES = ("dcurate.video.sheet:sheet", ("av", "PIL"), True)
 _JPEG, _SVG, _FLAC = "image/jpeg", "image/svg+xml", "audio/flac"
 
 
 def files_set_aside(
     report: RunReport, about: Mapping[str, Any], storage_options: Mapping[str, Any] | None = None
 ) -> Sequence[PictureCard]:
-    """Return some of the PDFs, pictures or recordings that a run set aside; none where it read none.
+    """Return some of the PDFs, films, pictures or recordings that a run set aside; none where it read none.
 
     Args:
         about: the manifest of the run.
         storage_options: for fsspec, for the folders of rejected rows.
     """
     kinds = {stage.get("kind") for stage in about.get("stages") or ()}
-    if not kinds & (_PDFS | _PICTURES | _SOUNDS):
+    if not kinds & (_PDFS | _FILMS | _PICTURES | _SOUNDS):
         return ()
     folders: list[str | None] = [report.rejected_path, report.quarantine_path]
     if kinds & _PDFS:
         kind, draw = _JPEG, pictures.Draw(*_PAGE)
         folders.reverse()  # other files that are in quarantine can seldom be drawn
+    elif kinds & _FILMS:
+        kind, draw = _JPEG, pictures.Draw(*_FRAMES)
     else:
         kind, draw = (_JPEG, pictures.Draw(*_PICTURE)) if kinds & _PICTURES else (_SVG, pictures.Draw(*_SOUND))
     files = pictures.set_aside(folders, storage_options, draw)
