@@ -13,26 +13,35 @@ import dcurate
 from dcurate.cli.group import cli, debug_option
 from dcurate.engine.config import WITHOUT_WORKERS
 from dcurate.errors import DataError
-from dcurate.recipe import SAMPLE, SAMPLE_FILES, SAMPLE_PICTURES, load_recipe
+from dcurate.recipe import SAMPLE, SAMPLE_FILES, SAMPLE_PICTURES, SAMPLE_RECORDINGS, load_recipe
 
 
 @cli.command(short_help="Write a sample of documents.")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--small", is_flag=True, help="Write 30 short documents in three files, as the how-tos use.")
+@click.option("--recordings", is_flag=True, help="Write eight short recordings, as the tutorial on speech uses.")
 @debug_option
-def sample(*, folder: Path, small: bool) -> None:
+def sample(*, folder: Path, small: bool, recordings: bool) -> None:
     """Write the bundled sample of documents, as JSON Lines, into the folder DIR.
 
     It has 1,115 documents in ten files, some of them compressed, copies, nearly copies, and malformed lines.
     """
-    files = small_sample() if small else {path.name: path.read_bytes() for path in sorted(SAMPLE.glob("part-*"))}
+    if small and recordings:
+        raise click.UsageError("--small and --recordings are two samples; give one of them")
+    bundled = sorted(SAMPLE_RECORDINGS.iterdir() if recordings else SAMPLE.glob("part-*"))
+    files = small_sample() if small else {path.name: path.read_bytes() for path in bundled}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.name not in files or path.is_dir() or path.read_bytes() != files[path.name]:
             raise DataError(f"{str(folder)!r} holds {path.name!r}, which is not of the sample; name an empty folder")
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    about = "30 documents" if small else f"1,115 documents, whose sources and licences are in {SAMPLE / 'README.md'}"
+    if recordings:
+        about = "8 recordings, under CC BY-SA 3.0; README.md says whose they are"
+    elif small:
+        about = "30 documents"
+    else:
+        about = f"1,115 documents, whose sources and licences are in {SAMPLE / 'README.md'}"
     click.echo(f"{len(files)} files in {folder}: {about}")
 
 
@@ -70,6 +79,8 @@ def run_on_sample(recipe: str, params: Mapping[str, Any], folder: str, trust: bo
         places["input"] = str(SAMPLE_FILES)
     elif isinstance(reader, dcurate.WebDatasetReader):
         places["input"] = str(SAMPLE_PICTURES)
+    elif isinstance(reader, dcurate.MediaReader):
+        places["input"] = str(SAMPLE_RECORDINGS)
     loaded = load_recipe(recipe, {**places, **params}, trust=trust)
     settings = {name: value for name, value in loaded.executor.items() if name in WITHOUT_WORKERS}
     loaded.pipeline.run(dcurate.InlineExecutor(settings), observers=[], examples=False)

@@ -28,6 +28,8 @@ SAMPLE = BUNDLED / "sample"
 SAMPLE_FILES = BUNDLED / "documents"
 #: The bundled sample of pictures: a shard of WebDataset.
 SAMPLE_PICTURES = BUNDLED / "pictures"
+#: The bundled sample of recordings.
+SAMPLE_RECORDINGS = BUNDLED / "recordings"
 
 #: Names of files of rows, which are taken for recipes by mistake.
 _DATA = re.compile(r"\.(jsonl|ndjson|parquet|csv|tsv|warc|wet|arc|tar|pdf)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dcurate import DataError, InlineExecutor, JsonlReader, Pipeline
+from dcurate import DataError, DocumentBatch, InlineExecutor, JsonlReader, MediaReader, Pipeline
+from dcurate.audio import AudioInfo
 from dcurate.cli import cli
 from dcurate.cli.samples import small_sample
-from dcurate.recipe import SAMPLE
+from dcurate.recipe import SAMPLE, SAMPLE_RECORDINGS
 
 
 def written(*arguments: str) -> str:
@@ -33,6 +34,30 @@ def test_the_small_sample_may_be_written_again(tmp_path: Path) -> None:
     for _ in range(2):
         assert "3 files" in written(str(tmp_path), "--small")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == small_sample()
+
+
+def test_the_recordings_are_written_as_they_are_with_their_licence(tmp_path: Path) -> None:
+    assert "9 files" in written(str(tmp_path), "--recordings")
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert files == {path.name: path.read_bytes() for path in SAMPLE_RECORDINGS.iterdir()}
+    assert sum(map(len, files.values())) <= 300_000
+    about = files["README.md"].decode()
+    assert "CC BY-SA 3.0" in about
+    assert "Allison Smith" in about
+    reader = MediaReader(str(tmp_path), kinds=["audio"])
+    result = Pipeline("p", stages=[reader, AudioInfo()]).run(InlineExecutor(), observers=[])
+    assert result.report.stages[1].rows_out == 7
+    assert result.report.stages[1].faulty == {"not a recording: HTML or XML": 1}
+    [batch] = result
+    assert isinstance(batch, DocumentBatch)
+    assert all(f"`{name}`" in about for name in batch.to_arrow()["file_name"].to_pylist())
+
+
+def test_two_samples_at_once_are_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["sample", str(tmp_path / "new"), "--small", "--recordings"])
+    assert result.exit_code == 2
+    assert "--small and --recordings are two samples; give one of them" in result.output
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("name", ["mine.txt", "part-0.jsonl"])
