@@ -28,7 +28,7 @@ _NOISE = 0.5
 Floats = npt.NDArray[np.float64]
 
 
-class Changes:
+class FrameChanges:
     """What changes from frame to frame of a clip: brightness alone, reduced to 160 pixels along the longer side.
 
     Args:

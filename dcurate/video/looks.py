@@ -13,7 +13,7 @@ from dcurate.isolate.child import Answer
 from dcurate.kernels.pictures import MEASURED, measure
 from dcurate.media.ocr.share import text_share
 from dcurate.video import changes, motion
-from dcurate.video.changes import Changes
+from dcurate.video.changes import FrameChanges
 from dcurate.video.film import FilmFrame, Pixels
 from dcurate.video.motion import MotionRate, VectorMotion
 from dcurate.video.policy import FramePolicy
@@ -41,7 +41,7 @@ class SignalsWatcher:
 
     def __init__(self, clip: WatchedClip, options: Mapping[str, Any]) -> None:
         self.policy = FramePolicy(*options["frames"])
-        self._changes = Changes(clip.film.frame_s)
+        self._changes = FrameChanges(clip.film.frame_s)
         self._motion = None if options["motion"] is None else VectorMotion(clip, MotionRate(*options["motion"]))
         self._start_s, self._rate = clip.start_s, options["looks"]
         self._looked, self._next_s = list[npt.NDArray[np.float64]](), -math.inf
