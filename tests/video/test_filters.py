@@ -119,7 +119,7 @@ def test_a_rule_without_its_column_names_the_stage_to_add(measured):
 
 def test_the_page_of_a_run_shows_frames_of_what_was_dropped(folder, tmp_path):
     stages = [MediaReader(str(folder)), VideoInfo(), VideoSignals(), ScoreFilter(list(video_quality()), name="quality")]
-    pipeline = Pipeline("films", stages=[*stages, ParquetWriter(str(tmp_path / "out"))])
+    pipeline = Pipeline("films", stages=[*stages, ParquetWriter(str(tmp_path / "out"))])  # type: ignore[list-item]
     pipeline.run(InlineExecutor(), rejected=str(tmp_path / "rejected"), observers=[])
     assert pq.read_table(tmp_path / "out")["file_name"].to_pylist() == ["good.mkv"]
     page = Path(f"{tmp_path}/out.dcurate/report.html").read_text()
