@@ -35,6 +35,10 @@ _PROGRESS = 16
 _EXPORT_MOTION = 1 << 28
 #: A film that ends so many seconds before its header says was cut.
 _CUT_S = 0.5
+#: First bytes of pictures, which FFmpeg would take for films of a frame.
+_PICTURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"BM": "BMP", b"II*\0": "TIFF", b"MM\0*": "TIFF"}
+#: Codecs of films that may refresh their pictures without key frames; their decoders tell which frames are whole.
+_REFRESHED = ("h264", "hevc")
 
 
 @dataclass
@@ -95,6 +99,8 @@ class Film:
     stream: Any = field(init=False)
     #: Packets that could not be decoded.
     damaged: int = field(default=0, init=False)
+    #: Packets before the first key frame, which are not decoded: what they refer to is missing.
+    skipped: int = field(default=0, init=False)
     #: Whether the film ends before its header says, as far as it was read.
     truncated: bool = field(default=False, init=False)
     _keeps_motion: bool = field(default=False, init=False)
@@ -110,8 +116,8 @@ class Film:
         except MediaError as error:
             raise (_without_format(head) or error) from error
         self.stream = picture_of(self.container)
-        self._prepare()
         self._check_size(self.stream.codec_context.width, self.stream.codec_context.height)
+        self._prepare()
 
     def export_motion(self) -> None:
         """Let frames carry the motion vectors of their codec, where it has some; call it before any is decoded."""
@@ -119,8 +125,10 @@ class Film:
         self._prepare()
 
     def _prepare(self) -> None:
+        """Decode on one thread, and no frame that is too large, whatever size the container tells."""
         context = self.stream.codec_context
         context.thread_count, self.stream.thread_type = 1, "NONE"
+        context.options = {**context.options, "max_pixels": str(self.max_pixels)}
         if self._keeps_motion:
             context.flags2 |= _EXPORT_MOTION
 
@@ -132,9 +140,10 @@ class Film:
     @cached_property
     def promised_s(self) -> float | None:
         """Duration by the header, in seconds."""
-        if self.container.duration is not None and self.container.duration > 0:
-            return float(self.container.duration / 1e6)
-        return None
+        seconds = (self.container.duration or 0) / 1e6
+        if self.container.format.name.startswith("matroska"):
+            seconds -= max(self.start_s, 0.0)  # there the header tells the end, by the clock of the container
+        return seconds if seconds > 0 else None
 
     @cached_property
     def duration_s(self) -> float:
@@ -195,6 +204,8 @@ class Film:
 
     def _check_any(self, selectors: Sequence[FrameSelector[FilmFrame]]) -> None:
         """Refuse a film of which nothing can be decoded; a clip behind its end is another matter."""
+        if self.skipped and not self.damaged:
+            raise MediaError("no key frame", f"{self.skipped} frames, of which none can be decoded by itself")
         if self.damaged or min(selector.start_s for selector in selectors) <= self.frame_s:
             raise MediaError("damaged" if self.damaged or self.truncated else "no pictures", "no frame can be decoded")
 
@@ -238,7 +249,7 @@ class Film:
         waiting: list[Any] = []
         size = 0
         is_waiting, only_keys = True, all(selector.only_keys for selector in selectors)
-        for packet in self.packets():
+        for packet in self._from_key_frame():
             needed_s = min(selector.needed_s for selector in selectors)
             if only_keys and not packet.is_keyframe:
                 continue
@@ -257,6 +268,16 @@ class Film:
                 yield from waiting
                 waiting, size, is_waiting = [], 0, False
         yield from waiting
+
+    def _from_key_frame(self) -> Iterator[Any]:
+        """Yield the packets from the first key frame on."""
+        has_key = self.stream.codec_context.name in _REFRESHED
+        for packet in self.packets():
+            has_key |= packet.is_keyframe
+            if has_key:
+                yield packet
+            else:
+                self.skipped += 1
 
     def _decoded(self, packet: Any) -> list[Any]:
         try:
@@ -305,7 +326,7 @@ class Film:
         self.container = open_av(self.source, _PURPOSE, _DEMUXERS)
         self.stream = picture_of(self.container)
         self._prepare()
-        self.truncated = False
+        self.truncated, self.skipped = False, 0
 
     def _check_size(self, width: int, height: int) -> None:
         if width * height > self.max_pixels:
@@ -335,5 +356,8 @@ def tracks(container: Any, kinds: Iterable[str]) -> list[Any]:
 
 def _without_format(head: bytes) -> MediaError | None:
     """Say what a file is that FFmpeg does not read, if its first bytes tell."""
+    for begin, name in _PICTURES.items():
+        if head.startswith(begin):
+            return MediaError(f"not a film: {name}")
     kind = described(head)
     return None if kind == "unknown format" else MediaError(f"not a film: {kind}")

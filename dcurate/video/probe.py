@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -69,22 +70,23 @@ def _packets(film: Film) -> Generator[Answer | None, None, Packets]:
     base, start_s = film.stream.time_base, film.start_s
     entries = film.stream.index_entries
     if len(entries) and len(entries) == film.stream.frames and film.container.format.name.startswith(("mov", "avi")):
-        indexed = [(entry.timestamp, entry.flags & 1, entry.pos + entry.size) for entry in entries]
-        times, keys = [time for time, _, _ in indexed], [time for time, key, _ in indexed if key]
-        truncated = max(end for _, _, end in indexed) > film.container.size
-        shift = times[0] - (film.stream.start_time or 0)  # decoding times begin earlier
-        times, keys = [time - shift for time in times], [time - shift for time in keys]
+        numbers = (number for entry in entries for number in (entry.timestamp, entry.flags & 1, entry.pos + entry.size))
+        index = np.fromiter(numbers, np.int64, 3 * len(entries)).reshape(-1, 3)
+        truncated = bool(index[:, 2].max() > film.container.size)
+        index[:, 0] -= index[0, 0] - (film.stream.start_time or 0)  # decoding times begin earlier
+        ticks_of: tuple[Any, Any] = index[:, 0], index[index[:, 1] == 1, 0]
     else:
-        times, keys = [], []
+        times, keys = ticks_of = array("q"), array("q")
         for count, packet in enumerate(film.packets(), 1):
             ticks = packet.pts if packet.pts is not None else packet.dts
             if ticks is not None:
                 times.append(ticks)
-                keys += [ticks] if packet.is_keyframe else []
+                if packet.is_keyframe:
+                    keys.append(ticks)
             if count % _PROGRESS == 0:
                 yield None
         truncated = film.truncated or film.is_cut(max(times, default=0) * float(base) - start_s)
-    seconds = [np.sort(np.array(ticks, np.float64)) * float(base) - start_s for ticks in (times, keys)]
+    seconds = [np.sort(np.array(ticks, np.float64)) * float(base) - start_s for ticks in ticks_of]
     return Packets(seconds[0], seconds[1], truncated)
 
 

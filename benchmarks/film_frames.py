@@ -1,0 +1,68 @@
+"""A stage that decodes every frame of films and tells what it saw of them. For `benchmarks.video_poison`."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from zlib import crc32
+
+import pyarrow as pa
+
+from dcurate.isolate.child import Answer
+from dcurate.isolate.sandbox import ChildAnswer
+from dcurate.video import FramePolicy, VideoStage
+from dcurate.video.film import FilmFrame
+from dcurate.video.watch import WatchedClip, watching
+
+
+class FrameWatcher:
+    """Counts frames and sums up their pixels."""
+
+    policy = FramePolicy("all")
+
+    def __init__(self, clip: WatchedClip, options: Mapping[str, Any]) -> None:
+        self._frames, self._sum = 0, 0
+
+    def see(self, frame: FilmFrame) -> None:
+        self._frames += 1
+        self._sum = crc32(frame.pixels().tobytes(), self._sum)
+
+    def end(self) -> Answer:
+        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+        return {"frames": self._frames, "checksum": self._sum, "peak_mb": peak_mb}, []
+
+
+watch = watching(FrameWatcher)
+
+
+@dataclass
+class CountFrames(VideoStage):
+    """Decode all frames; add how many there are, and a checksum of their pixels.
+
+    Args:
+        peak: whether to add the most memory that the child process held until then, in MB.
+    """
+
+    name: str = "count_frames"
+    peak: bool = False
+
+    kinds: ClassVar[Mapping[str, pa.DataType]] = {
+        "frames": pa.int64(),
+        "checksum": pa.int64(),
+        "truncated": pa.bool_(),
+        "damaged": pa.int64(),
+        "peak_mb": pa.float64(),
+    }
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        return {name: kind for name, kind in self.kinds.items() if self.peak or name != "peak_mb"}
+
+    @property
+    def function(self) -> str:
+        return f"{__name__}:watch"
+
+    def row(self, answer: ChildAnswer) -> Sequence[Any]:
+        return [answer.value[name] for name in self.columns]
