@@ -25,29 +25,29 @@ LIBRARIES = ("av", "numba", "numpy", "onnxruntime", "opencv-python-headless", "p
 
 def parts() -> dict[str, Part]:
     """The function of each part, by name."""
-    found: dict[str, Part] = {}
+    functions: dict[str, Part] = {}
     for name in MODULES:
         module = importlib.import_module(f"benchmarks.{name}")
-        found |= vars(module).get("PARTS") or {name.removeprefix("video_"): module.run}
-    return found
+        functions |= vars(module).get("PARTS") or {name.removeprefix("video_"): module.run}
+    return functions
 
 
 def main() -> None:
-    there = parts()
+    functions = parts()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input", type=Path, required=True, help="the folder with the data")
     parser.add_argument("--json", type=Path, help="where the figures go")
-    parser.add_argument("--only", default=",".join(there), help="parts, with commas")
-    given = parser.parse_args()
-    wanted = given.only.split(",")
-    if unknown := set(wanted) - set(there):
-        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(there)}")
+    parser.add_argument("--only", default=",".join(functions), help="parts, with commas")
+    arguments = parser.parse_args()
+    wanted = arguments.only.split(",")
+    if unknown := set(wanted) - set(functions):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(functions)}")
     figures: dict[str, Any] = {"machine": machine(), "versions": versions("dcurate", *LIBRARIES), "seconds": {}}
     for part in wanted:
         begin = time.perf_counter()
-        figures[part] = there[part](given.input)
+        figures[part] = functions[part](arguments.input)
         figures["seconds"][part] = round(time.perf_counter() - begin, 1)
-        save(given.json, figures)
+        save(arguments.json, figures)
     for part in wanted:
         print(f"{part}: " + ", ".join(f"{name} {value}" for name, value in figures[part].items()))
 
