@@ -277,9 +277,9 @@ def piece_turns(
         voices: those of the speakers, of unit length: shape (speakers, size).
 
     Examples:
-        >>> embeddings = np.repeat(np.eye(2, dtype=np.float32), [6, 6], axis=0)
+        >>> embeddings = np.repeat(np.array([[1.0, 0.0], [0.28, 0.96]], np.float32), [6, 6], axis=0)
         >>> list(piece_turns(90_000, embeddings, np.eye(2)))
-        [(0, 44800, 0, False), (44800, 90000, 1, False)]
+        [(0, 51200, 0, False), (51200, 90000, 1, False)]
     """
     similar, share = shares(embeddings, voices)
     middles = (window_starts(-(-samples // HOP)) + WINDOW // 2) * HOP
