@@ -1,4 +1,7 @@
-"""The sound of MP4, M4A, Matroska, WebM, AVI and MPEG-TS files, decoded by PyAV behind the interface of soundfile."""
+"""The sound of MP4, M4A, Matroska, WebM, AVI and MPEG-TS files, decoded by PyAV behind the interface of soundfile.
+
+Times count from the start of the container, as those of its pictures: a track that begins later begins with silence.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,10 @@ def open_container(source: BinaryIO) -> Any:
         container.close()
         raise MediaError("no sound", "the file has no sound track")
     return _Track(needed("av", "decoding sound", "video"), container)
+
+
+#: Seconds of silence before a track, at most: times of damaged files may jump by years.
+_MOST_SILENCE_S = 3600.0
 
 
 class _Track:
@@ -55,8 +62,12 @@ class _Track:
 
     def _decoded(self) -> Iterator[npt.NDArray[np.float32]]:
         even = self._av.AudioResampler(format="fltp", layout=self._layout, rate=self.samplerate)
+        is_first = True
         try:
             for frame in self._container.decode(audio=0):
+                if is_first:
+                    yield np.zeros((self._silence(frame), self.channels), np.float32)
+                    is_first = False
                 for piece in even.resample(frame):
                     yield np.ascontiguousarray(piece.to_ndarray().T)
             for piece in even.resample(None):
@@ -65,3 +76,10 @@ class _Track:
             if isinstance(error, self._av.error.ExitError):
                 raise
             return  # damage ends the sound, as the end of the file does
+
+    def _silence(self, frame: Any) -> int:
+        """Samples between the start of the container and the first frame of sound."""
+        if frame.pts is None:
+            return 0
+        seconds = float(frame.pts * frame.time_base) - (self._container.start_time or 0) / 1e6
+        return round(seconds * self.samplerate) if 0 < seconds <= _MOST_SILENCE_S else 0
