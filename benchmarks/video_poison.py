@@ -1,7 +1,7 @@
 """Damaged, hostile and odd films: what becomes of each, and of the memory. Part ``poison`` of ``benchmarks.video``.
 
-The films are the broken ones of ``videos.tar``, those of `benchmarks.hostile_films`, and one of a million frames, in
-two containers. Each is probed, and all its frames are decoded.
+The films are the broken ones of ``videos.tar``, those of `dcurate_testing.hostile_films`, and one of a million frames,
+in two containers. Each is probed, and all its frames are decoded.
 
 ``right``: films that are as their truth expects: ``decode``: decoded whole, with the frames of the truth where it tells
 them; ``partial``: decoded and marked as cut, or in quarantine with a reason; ``error``: in quarantine, with a reason;
@@ -20,12 +20,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from benchmarks.film_frames import CountFrames
-from benchmarks.hostile_films import HOSTILE, FilmKind, hostile_film, many
 from benchmarks.measure import CommandError, job, measure
 from dcurate import InlineExecutor, MediaReader, ParquetWriter, Pipeline
 from dcurate.core.pipeline import AnyStage
 from dcurate.video import VideoInfo
+from dcurate_testing.film_frames import CountFrames
+from dcurate_testing.hostile_films import HOSTILE, FilmKind, hostile_film, is_right, many
 
 #: Frames of the film with many.
 MANY = 1_000_000
@@ -80,26 +80,3 @@ def looked_at(folder: str) -> dict[str, Any]:
                 record = json.loads(line)
                 looked[record["file_name"]] = record["_dcurate_reason"]
     return looked
-
-
-def is_right(truth: Mapping[str, Any], looked: Any) -> bool:
-    """Whether a film was treated as its truth expects.
-
-    Args:
-        truth: what is expected.
-        looked: frames and whether it is cut, or a reason; None if nothing is known of it.
-
-    Examples:
-        >>> is_right({"expect": "decode", "frames": 9}, {"frames": 8, "truncated": False})
-        False
-        >>> is_right({"expect": "error"}, "damaged"), is_right({"expect": "error"}, None)
-        (True, False)
-    """
-    expect, frames = truth["expect"], truth.get("frames")
-    if looked is None:
-        return False
-    if isinstance(looked, str):
-        return expect != "decode"
-    if expect == "decode":
-        return not looked["truncated"] and frames in (None, looked["frames"])
-    return expect == "bounded" or (expect == "partial" and bool(looked["truncated"]))

@@ -5,11 +5,10 @@ import random
 import pyarrow as pa
 import pytest
 
-from benchmarks.film_frames import CountFrames
-from benchmarks.hostile_films import HOSTILE, FilmKind, hostile_film, many
-from benchmarks.video_poison import is_right
 from dcurate import DocumentBatch
 from dcurate.video import VideoInfo, VideoReading
+from dcurate_testing.film_frames import CountFrames
+from dcurate_testing.hostile_films import HOSTILE, FilmKind, hostile_film, is_right, many
 from tests.video.films import film
 
 pytestmark = pytest.mark.program

@@ -6,7 +6,7 @@ Each is made of a few frames of 64 x 48 pixels. `HOSTILE` says what a good reade
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -243,3 +243,26 @@ HOSTILE: dict[str, HostileFilm] = {
     "sound alone": HostileFilm(sound_only, "error", None),
     "cover alone": HostileFilm(lambda: sound_only(still("jpeg")), "error", None),
 }
+
+
+def is_right(truth: Mapping[str, Any], looked: Any) -> bool:
+    """Whether a film was treated as its truth expects.
+
+    Args:
+        truth: what is expected.
+        looked: frames and whether it is cut, or a reason; None if nothing is known of it.
+
+    Examples:
+        >>> is_right({"expect": "decode", "frames": 9}, {"frames": 8, "truncated": False})
+        False
+        >>> is_right({"expect": "error"}, "damaged"), is_right({"expect": "error"}, None)
+        (True, False)
+    """
+    expect, frames = truth["expect"], truth.get("frames")
+    if looked is None:
+        return False
+    if isinstance(looked, str):
+        return expect != "decode"
+    if expect == "decode":
+        return not looked["truncated"] and frames in (None, looked["frames"])
+    return expect == "bounded" or (expect == "partial" and bool(looked["truncated"]))
