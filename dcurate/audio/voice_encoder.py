@@ -91,7 +91,7 @@ def powers(samples: Floats) -> Floats:
 
 
 def window_starts(frames: int) -> npt.NDArray[np.int64]:
-    """Return the first frames of the windows of so many frames: each 0.4 s behind the last, and one at the end.
+    """Return the first frames of the windows of a number of frames: each 0.4 s behind the last, and one at the end.
 
     Examples:
         >>> window_starts(250).tolist()

@@ -48,7 +48,7 @@ _IOV = 64
 _NEARLY_ALL = 0.75
 #: Bytes of the longest read.
 _MOST_READ = 2**20
-#: All reads of a served file may take as many times its size, and so many bytes more.
+#: Limit of all reads of a served file: a multiple of its size, and bytes on top.
 _READ_FACTOR, _READ_MORE = 64, 2**26
 _NO_MEMORY = (b"bad_alloc", b"out of memory", b"cannot allocate", b"memory exhausted")
 

@@ -25,7 +25,7 @@ MAX_PIXELS = 2**26
 #: FFmpeg's names of the formats that are read.
 _DEMUXERS = f"{DEMUXERS},flv,ogg,mpeg,asf,mpegvideo,h264,hevc,ivf,gif"
 _PURPOSE = "decoding films"
-#: A gap of so many seconds is skipped by a seek, a shorter one by reading packets.
+#: Seconds of a gap from which on it is skipped by a seek; a shorter one is skipped by reading packets.
 _GAP_S = 20.0
 #: Bytes of packets that wait for a decision whether they are decoded.
 _WAITING = 2**25
@@ -33,7 +33,7 @@ _WAITING = 2**25
 _PROGRESS = 16
 #: FFmpeg's AV_CODEC_FLAG2_EXPORT_MVS.
 _EXPORT_MOTION = 1 << 28
-#: A film that ends so many seconds before its header says was cut.
+#: Seconds before the end in its header from which on a film counts as cut.
 _CUT_S = 0.5
 #: First bytes of pictures, which FFmpeg would take for films of a frame.
 _PICTURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"BM": "BMP", b"II*\0": "TIFF", b"MM\0*": "TIFF"}

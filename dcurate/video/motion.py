@@ -39,7 +39,7 @@ class VectorMotion:
     measured, at most ``max(10, round(fps * whole seconds * ratio))`` of them.
 
     Args:
-        clip: the clip; its film is told to keep vectors.
+        clip: the clip; its film keeps motion vectors.
         rate: which frames are measured.
     """
 

@@ -95,7 +95,7 @@ def made_of(value: Any) -> Any:
 
 
 def is_missing(kind: type[Any]) -> bool:
-    """Whether a class stands for one that is not here, and says so when it is called."""
+    """Whether a class is a placeholder for a missing one, which raises when it is called."""
     return type(kind).__name__ == "Missing"
 
 

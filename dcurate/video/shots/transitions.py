@@ -68,7 +68,7 @@ class SmallSize(NamedTuple):
 
     @property
     def request(self) -> dict[str, Any]:
-        """What a child process is told, as JSON holds it."""
+        """The settings for the child process, as JSON."""
         return {"side": self.side, "size": list(self.size) if self.size else None, "interpolation": self.interpolation}
 
 

@@ -65,7 +65,7 @@ class SelectBestPredictionStage(AudioStage):
         return [], [self.output_key, self.source_key, self.skip_me_key, self.agreement_wer_key, self.notes_key]
 
     def process(self, task: AudioTask) -> AudioTask:
-        """Add the text that is chosen; the mark is taken off where that mends the row."""
+        """Add the text that is chosen; remove the mark where that repairs the row."""
         row = task.data
         row.pop(self.agreement_wer_key, None)
         text, source, remark, mark = self._choice(row)
