@@ -16,18 +16,28 @@ from dcurate.isolate.errors import MediaError
 from dcurate.media.av_containers import open_av
 
 
-def open_container(source: BinaryIO) -> Any:
-    """Open the first sound track of a container.
+def open_container(source: BinaryIO, stream: int | None = None) -> Any:
+    """Open a sound track of a container.
+
+    Args:
+        source: the open file.
+        stream: number of the track among all of the container; None for the first with sound.
 
     Raises:
         MediaError: there is no sound, or it cannot be read.
         ResourceError: PyAV is not installed.
     """
     container = open_av(source, "decoding the sound of MP4, Matroska and AVI files")
-    if not container.streams.audio:
+    tracks = [track for track in container.streams.audio if stream is None or track.index == stream]
+    if not tracks:
         container.close()
-        raise MediaError("no sound", "the file has no sound track")
-    return _Track(needed("av", "decoding sound", "video"), container)
+        raise MediaError("no sound", "the file has no sound track" if stream is None else no_track(stream))
+    return _Track(needed("av", "decoding sound", "video"), container, tracks[0])
+
+
+def no_track(stream: int) -> str:
+    """What is wrong with a file of which no track with sound has a number."""
+    return f"track {stream} of the file is none with sound"
 
 
 #: Seconds of silence before a track, at most: times of damaged files may jump by years.
@@ -39,9 +49,8 @@ class _Track:
 
     format, subtype = "AV", "AV"
 
-    def __init__(self, av: Any, container: Any) -> None:
-        self._av, self._container = av, container
-        stream = container.streams.audio[0]
+    def __init__(self, av: Any, container: Any, stream: Any) -> None:
+        self._av, self._container, self._stream = av, container, stream
         self._layout, self.samplerate = stream.layout.name, int(stream.rate or 0)
         self.channels = len(stream.layout.channels)
         if not self.samplerate or not self.channels:
@@ -64,7 +73,7 @@ class _Track:
         even = self._av.AudioResampler(format="fltp", layout=self._layout, rate=self.samplerate)
         is_first = True
         try:
-            for frame in self._container.decode(audio=0):
+            for frame in self._container.decode(self._stream):
                 if is_first:
                     yield np.zeros((self._silence(frame), self.channels), np.float32)
                     is_first = False

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.audio.containers import open_container
+from dcurate.audio.containers import no_track, open_container
 from dcurate.audio.headers.formats import read_header
 from dcurate.audio.headers.ogg import LAST, ends_early
 from dcurate.audio.headers.riff import place_of_no_size
@@ -47,6 +47,7 @@ class Sound:
 
     Args:
         source: the open file.
+        stream: number of the track of a film that is heard; None for the first with sound.
 
     Raises:
         MediaError: not a recording, or a damaged one, or in a format that cannot be decoded.
@@ -63,9 +64,10 @@ class Sound:
     """
 
     source: BinaryIO
+    stream: int | None = None
 
     #: Whether the file ends, or is damaged, before the end that its header gives; known after it was decoded.
-    truncated: bool = False
+    truncated: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._decoder = self._open()
@@ -214,6 +216,8 @@ class Sound:
         self.source.seek(0)
         try:
             decoder = library.SoundFile(self.source)
+            if self.stream:
+                raise MediaError("no sound", no_track(self.stream))
             if not decoder.frames and decoder.format in _WAV:
                 place = place_of_no_size(_head(self.source))
                 self.source.seek(0)
@@ -225,7 +229,7 @@ class Sound:
             head = _head(self.source)
             self.source.seek(0)
             if is_av_container(head.data):
-                return open_container(self.source)
+                return open_container(self.source, self.stream)
             read_header(head)  # which may know better what is wrong
             raise MediaError("damaged", str(error).rpartition(": ")[2]) from error
 

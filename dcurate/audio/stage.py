@@ -16,7 +16,7 @@ from dcurate.core.extras import needed
 from dcurate.io.partition import parse_bytes
 from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.heads import File
-from dcurate.media.refs import has_segments, refs_of
+from dcurate.media.refs import has_segments, refs_of, track_of
 from dcurate.media.stage import FileStage
 from dcurate.media.streams import open_files
 
@@ -137,7 +137,7 @@ class SoundStage(FileStage):
                 yield numbers, file
                 continue
             try:
-                sound: Sound | MediaFault = Sound(file)
+                sound: Sound | MediaFault = Sound(file, track_of(rows, numbers))
             except MediaError as error:
                 sound = error.fault
             yield numbers, sound

@@ -12,7 +12,7 @@ from dcurate.media.refs import BYTES, REF, Ref, fetched
 
 
 def recordings_of(refs: Sequence[Ref | None], has_bytes: Sequence[bool]) -> list[int]:
-    """The row at which the recording of each row comes first: rows that are segments of one recording have one.
+    """The row at which the recording of each row comes first: rows that are segments or tracks of one file have one.
 
     Args:
         refs: reference of each row.
@@ -24,7 +24,7 @@ def recordings_of(refs: Sequence[Ref | None], has_bytes: Sequence[bool]) -> list
     """
     first: dict[Ref, int] = {}
     return [
-        row if ref is None or here else first.setdefault(ref.whole, row)
+        row if ref is None or here else first.setdefault(ref.file, row)
         for row, (ref, here) in enumerate(zip(refs, has_bytes, strict=True))
     ]
 

@@ -30,6 +30,8 @@ def cut_name(name: str | None, ref: Ref | None, suffix: str, default: str) -> st
     path = name or (ref.member or ref.path if ref is not None else "") or default
     stem = path[: -len(ending) - 1] if "/" not in (ending := path.rpartition(".")[2]) and "." in path else path
     stem = stem.rpartition("/")[2]
+    if ref is not None and ref.stream is not None:
+        stem += f"-track{ref.stream}"
     if ref is None or not ref.is_segment:
         return f"{stem}.{suffix}"
     stop = "" if ref.stop_s is None else f"{ref.stop_s:.6g}"

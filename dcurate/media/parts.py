@@ -16,7 +16,7 @@ from dcurate.frames.columns import column_of, python_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
-from dcurate.media.refs import BYTES, REF, ref_array, refs_of
+from dcurate.media.refs import BYTES, REF, has_tracks, ref_array, refs_of
 from dcurate.media.stage import with_columns
 from dcurate.rows import columns_listed
 
@@ -68,7 +68,7 @@ def part_rows(task: DocumentBatch, fields: PartFields, stage: str, reason: str) 
         for part in parts
     ]
     added = {
-        "media_ref": ref_array(views, segments=True),
+        "media_ref": ref_array(views, segments=True, tracks=has_tracks(table)),
         fields.part: pa.array([part for parts in lists for part in parts], kind),
         fields.number: pa.array([number for parts in lists for number in range(len(parts))], pa.int64()),
     }

@@ -113,13 +113,15 @@ def looked_up(places: Sequence[Place], options: Mapping[str, Any] | None) -> lis
     opened: dict[str, tuple[Any, str, Version | None]] = {}
     known: dict[Ref, Place] = {}
     for place in places:
-        if isinstance(place, Ref) and place.whole not in known:
-            known[place.whole] = _looked_up(place.whole, opened, options or {})
-    return [_at_times(known[place.whole], place) if isinstance(place, Ref) else place for place in places]
+        if isinstance(place, Ref) and place.file not in known:
+            known[place.file] = _looked_up(place.file, opened, options or {})
+    return [_at_times(known[place.file], place) if isinstance(place, Ref) else place for place in places]
 
 
 def _at_times(known: Place, place: Ref) -> Place:
-    return known._replace(start_s=place.start_s, stop_s=place.stop_s) if isinstance(known, Ref) else known
+    if not isinstance(known, Ref):
+        return known
+    return known._replace(start_s=place.start_s, stop_s=place.stop_s, stream=place.stream)
 
 
 def _looked_up(

@@ -23,7 +23,7 @@ from dcurate.media.faults import FAULT, quarantined
 from dcurate.media.members import content_of, is_sequential
 from dcurate.media.names import container_of
 from dcurate.media.ranges import CACHE, Place, from_store, from_stream, version_of
-from dcurate.media.reference import MEDIA_REF, SEGMENT_REF, Ref, type_of_values
+from dcurate.media.reference import MEDIA_REF, SEGMENT_REF, TRACK_REF, Ref, type_of_values
 from dcurate.rows import columns_listed
 
 __all__ = [
@@ -60,19 +60,26 @@ _AROUND = 2**20
 _UNKNOWN = 2**20
 
 
-def ref_array(refs: Sequence[Ref | None], *, segments: bool = False) -> pa.Array:
-    """Return references as a column. It has fields for `start_s` and `stop_s` only where a reference has them.
+def ref_array(refs: Sequence[Ref | None], *, segments: bool = False, tracks: bool = False) -> pa.Array:
+    """Return references as a column. It has fields for `start_s`, `stop_s` and `stream` only where a reference does.
 
     Args:
         refs: reference of each row, or None for a row without a file.
-        segments: whether the column has these fields in any case, so that all batches of a stage have one type.
+        segments: whether the column has those for times in any case, so that all batches of a stage have one type.
+        tracks: whether it has all of them.
 
     Examples:
         >>> ref_array([Ref("a.png"), None]).type == MEDIA_REF
         True
     """
     values = [None if ref is None else ref.value for ref in refs]
-    return pa.array(values, SEGMENT_REF if segments else type_of_values(values))
+    return pa.array(values, _least_type(type_of_values(values), segments, tracks))
+
+
+def _least_type(kind: pa.StructType, segments: bool, tracks: bool) -> pa.StructType:
+    if tracks or kind == TRACK_REF:
+        return TRACK_REF
+    return SEGMENT_REF if segments else kind
 
 
 def refs_of(rows: pa.Table) -> list[Ref | None]:
@@ -103,9 +110,10 @@ def refs_of(rows: pa.Table) -> list[Ref | None]:
 
 
 def _segment(values: Mapping[str, Any]) -> Ref:
-    """A reference of which a reader may have made whole numbers of the seconds."""
+    """A reference of which a reader may have made whole numbers of the seconds, or a float of the stream."""
     seconds = {name: None if (time := values.get(name)) is None else float(time) for name in ("start_s", "stop_s")}
-    return Ref(**{**values, **seconds})
+    stream = values.get("stream")
+    return Ref(**{**values, **seconds, "stream": None if stream is None else int(stream)})
 
 
 def with_columns(rows: pa.Table, columns: Mapping[str, tuple[str, Sequence[Any]]]) -> pa.Table:
@@ -131,6 +139,22 @@ def has_segments(rows: pa.Table) -> bool:
     """Whether the references of rows may be to segments."""
     kind = rows.schema.field(REF).type if REF in rows.column_names else None
     return kind is not None and pa.types.is_struct(kind) and kind.get_field_index("start_s") >= 0
+
+
+def has_tracks(rows: pa.Table) -> bool:
+    """Whether the references of rows may be to tracks."""
+    return has_segments(rows) and rows.schema.field(REF).type.get_field_index("stream") >= 0
+
+
+def track_of(rows: pa.Table, numbers: Sequence[int]) -> int | None:
+    """The number of the track that rows of one file mean, as `open_files` gives them; None for no track in particular.
+
+    Examples:
+        >>> track_of(pa.table({"media_ref": ref_array([Ref("a.mp4"), Ref("a.mp4", stream=2)])}), [1])
+        2
+    """
+    ref = refs_of(rows.select([REF]).slice(numbers[0], 1))[0] if has_tracks(rows) else None
+    return None if ref is None else ref.stream
 
 
 def fetch(
@@ -245,7 +269,7 @@ def _fetched(refs: Sequence[Ref | None], limit: int, options: Mapping[str, Any])
         if ref is not None:
             by_path[ref.path].append(row)
     for path, rows in by_path.items():
-        wanted = [ref.whole for ref in (refs[row] for row in rows) if ref is not None]
+        wanted = [ref.file for ref in (refs[row] for row in rows) if ref is not None]
         for row, data in zip(rows, _of_file(path, wanted, limit, options), strict=True):
             contents[row] = data
     return contents

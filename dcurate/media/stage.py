@@ -18,7 +18,7 @@ from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.isolate.sandbox import ChildAnswer, Sandbox
 from dcurate.media.faults import quarantined
 from dcurate.media.heads import File, heads
-from dcurate.media.refs import LARGEST_FILE, NO_REFERENCE, check_has_media, fetched, has_segments, refs_of
+from dcurate.media.refs import LARGEST_FILE, NO_REFERENCE, Ref, check_has_media, fetched, has_segments, refs_of
 
 
 @dataclass(frozen=True)
@@ -269,10 +269,16 @@ class FileStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         for files in self._fetched(rows):
             refs = refs_of(rows.slice(start, len(files))) if has_segments(rows) else [None] * len(files)
             yield [
-                file._replace(start_s=ref.start_s, stop_s=ref.stop_s) if ref and isinstance(file, File) else file
+                self._of_ref(file, ref) if ref and isinstance(file, File) else file
                 for file, ref in zip(files, refs, strict=True)
             ]
             start += len(files)
+
+    def _of_ref(self, file: File, ref: Ref) -> File | MediaFault:
+        """The file with the segment that a row means; one of its tracks is nothing that the whole file can tell."""
+        if ref.stream is not None:
+            return MediaFault("a track", f"the row means track {ref.stream} of a film; {self.name} reads whole files")
+        return file._replace(start_s=ref.start_s, stop_s=ref.stop_s)
 
     def _fetched(self, rows: pa.Table) -> Iterator[list[File | MediaFault]]:
         limit, options = parse_bytes(self.reading.max_file_bytes), self.reading.storage_options

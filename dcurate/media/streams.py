@@ -25,7 +25,7 @@ _BLOCK = 2**20
 
 
 class OpenFile(NamedTuple):
-    """A file, and the rows that refer to it or to segments of it.
+    """A file, and the rows that refer to it or to segments of it, or else to one of its tracks.
 
     Args:
         rows: numbers of the rows, in order.
@@ -41,7 +41,7 @@ class OpenFile(NamedTuple):
 def open_files(
     rows: pa.Table, *, limit: int = LARGEST_FILE, storage_options: Mapping[str, Any] | None = None
 ) -> Iterator[OpenFile]:
-    """Yield each file that rows refer to once, open for reading, with the numbers of its rows.
+    """Yield each file that rows refer to once, open for reading, with the numbers of its rows; once for each track.
 
     Files above 4 MiB in a folder or a plain tar archive are read in ranges; others are fetched whole, about 64 MiB at a
     time. The order is not that of the rows.

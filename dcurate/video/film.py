@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, BinaryIO
@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from dcurate.core.extras import needed
 from dcurate.isolate.errors import MediaError
-from dcurate.media.av_containers import DEMUXERS, open_av
-from dcurate.media.names import described
+from dcurate.video.containers import open_film, picture_of
 from dcurate.video.selection import FrameSelector
 
 #: Pixels of uint8, of shape (height, width, 3), red first.
@@ -22,9 +21,6 @@ Pixels = npt.NDArray[np.uint8]
 
 #: Pixels of the largest frame that is decoded: 8192 x 8192.
 MAX_PIXELS = 2**26
-#: FFmpeg's names of the formats that are read.
-_DEMUXERS = f"{DEMUXERS},flv,ogg,mpeg,asf,mpegvideo,h264,hevc,ivf,gif"
-_PURPOSE = "decoding films"
 #: Seconds of a gap from which on it is skipped by a seek; a shorter one is skipped by reading packets.
 _GAP_S = 20.0
 #: Bytes of packets that wait for a decision whether they are decoded.
@@ -35,8 +31,6 @@ _PROGRESS = 16
 _EXPORT_MOTION = 1 << 28
 #: Seconds before the end in its header from which on a film counts as cut.
 _CUT_S = 0.5
-#: First bytes of pictures, which FFmpeg would take for films of a frame.
-_PICTURES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG": "PNG", b"BM": "BMP", b"II*\0": "TIFF", b"MM\0*": "TIFF"}
 #: Codecs of films that may refresh their pictures without key frames; their decoders tell which frames are whole.
 _REFRESHED = ("h264", "hevc")
 
@@ -81,13 +75,14 @@ class FilmFrame:
 
 @dataclass
 class Film:
-    """An open film: the first picture track of a container that is not a cover.
+    """An open film: a picture track of a container, the first that is not a cover unless one is named.
 
     Times are in seconds from the start of the container, so that the tracks of a file have one clock.
 
     Args:
         source: the open file.
         max_pixels: pixels of the largest frame that is decoded.
+        track: number of the track among all of the container; None for the first with pictures.
 
     Raises:
         MediaError: not a film, or damaged, or without pictures, or with larger ones.
@@ -95,6 +90,7 @@ class Film:
 
     source: BinaryIO
     max_pixels: int = MAX_PIXELS
+    track: int | None = None
     container: Any = field(init=False)
     stream: Any = field(init=False)
     #: Packets that could not be decoded.
@@ -106,16 +102,9 @@ class Film:
     _keeps_motion: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._av = needed("av", _PURPOSE, "video")
-        head = self.source.read(4096)
-        self.source.seek(0)
-        if not head:
-            raise MediaError("empty", "the file has no bytes")
-        try:
-            self.container = open_av(self.source, _PURPOSE, _DEMUXERS)
-        except MediaError as error:
-            raise (_without_format(head) or error) from error
-        self.stream = picture_of(self.container)
+        self._av = needed("av", "decoding films", "video")
+        self.container = open_film(self.source)
+        self.stream = picture_of(self.container, self.track)
         self._check_size(self.stream.codec_context.width, self.stream.codec_context.height)
         self._prepare()
 
@@ -323,41 +312,11 @@ class Film:
         """Open the container again: not every demuxer can go back to its start."""
         self.container.close()
         self.source.seek(0)
-        self.container = open_av(self.source, _PURPOSE, _DEMUXERS)
-        self.stream = picture_of(self.container)
+        self.container = open_film(self.source)
+        self.stream = picture_of(self.container, self.track)
         self._prepare()
         self.truncated, self.skipped = False, 0
 
     def _check_size(self, width: int, height: int) -> None:
         if width * height > self.max_pixels:
             raise MediaError("too many pixels", f"{width} x {height}, more than {self.max_pixels:,}")
-
-
-def picture_of(container: Any) -> Any:
-    """Return the first track of pictures that is not a cover.
-
-    Raises:
-        MediaError: there is none, or its codec is unknown.
-    """
-    attached = 0x0400  # AV_DISPOSITION_ATTACHED_PIC
-    streams = [stream for stream in container.streams.video if not int(stream.disposition) & attached]
-    if not streams:
-        raise MediaError("no pictures", "the file has no track of pictures")
-    if streams[0].codec_context is None:
-        raise MediaError("unsupported codec", "the codec of its pictures is not known, or its header is cut")
-    return streams[0]
-
-
-def tracks(container: Any, kinds: Iterable[str]) -> list[Any]:
-    """Return the tracks of kinds, such as ``"audio"``, in the order of the file."""
-    wanted = set(kinds)
-    return [stream for stream in container.streams if stream.type in wanted]
-
-
-def _without_format(head: bytes) -> MediaError | None:
-    """Say what a file is that FFmpeg does not read, if its first bytes tell."""
-    for begin, name in _PICTURES.items():
-        if head.startswith(begin):
-            return MediaError(f"not a film: {name}")
-    kind = described(head)
-    return None if kind == "unknown format" else MediaError(f"not a film: {kind}")

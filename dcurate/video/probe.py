@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from dcurate.isolate.child import Answer
 from dcurate.isolate.errors import MediaError
-from dcurate.video.film import MAX_PIXELS, Film, tracks
+from dcurate.video.containers import tracks
+from dcurate.video.film import MAX_PIXELS, Film
 from dcurate.video.policy import FramePolicy
 from dcurate.video.selection import FrameSelector
 
@@ -39,7 +40,7 @@ class Packets:
 
 def probe(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Answer | None]:
     """Yield what the container says of each clip."""
-    film = Film(source, options.get("max_pixels", MAX_PIXELS))
+    film = Film(source, options.get("max_pixels", MAX_PIXELS), request.get("track"))
     container, stream = film.container, film.stream
     context = stream.codec_context
     sound, subtitles = tracks(container, ["audio"]), tracks(container, ["subtitle"])
@@ -55,7 +56,7 @@ def probe(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, An
         "subtitles": len(subtitles),
     }
     packets = yield from _packets(film)
-    values.update(_of_first_frame(source, film.max_pixels))
+    values.update(_of_first_frame(source, film))
     for number, (start_s, stop_s) in enumerate(request["clips"]):
         try:
             timing = _timing(film, packets, start_s, stop_s)
@@ -123,10 +124,10 @@ def _between(times: npt.NDArray[np.float64], start_s: float, stop_s: float) -> n
     return times[np.searchsorted(times, start_s) : np.searchsorted(times, stop_s)]
 
 
-def _of_first_frame(source: BinaryIO, max_pixels: int) -> dict[str, Any]:
+def _of_first_frame(source: BinaryIO, film: Film) -> dict[str, Any]:
     """What FFmpeg tells of frames rather than of the container."""
     source.seek(0)
-    film = Film(source, max_pixels)
+    film = Film(source, film.max_pixels, film.track)
     first = FrameSelector[Any](FramePolicy("first"), 0.0, None, 1.0)
     for chosen in film.chosen([first]):
         if chosen is not None:

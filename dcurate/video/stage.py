@@ -12,7 +12,7 @@ from dcurate.errors import PipelineError
 from dcurate.io.partition import parse_bytes
 from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.isolate.sandbox import ChildAnswer, ChildDiedError
-from dcurate.media.refs import has_segments, refs_of
+from dcurate.media.refs import has_segments, refs_of, track_of
 from dcurate.media.stage import FileReading, FileStage
 from dcurate.media.streams import open_files
 
@@ -60,7 +60,7 @@ class Collector(Protocol):
 class VideoStage(FileStage):
     """Look at the pictures of each film or clip, and add columns; the base of stages over films.
 
-    A row refers to a film, or by the times of its `media_ref` to a clip of it. Each film is decoded once for all its
+    A row refers to a film, or by its `media_ref` to a clip or a track of it. Each film is decoded once for all its
     clips in a batch, whatever frames they want, in a child process that reads the file through this one. A row whose
     film cannot be decoded goes to quarantine with the reason, such as ``not a film: HTML or XML``, ``damaged``, ``no
     pictures``, ``too many pixels`` or ``timed out``; so does a clip that begins behind the end, ``bad segment``. What
@@ -134,34 +134,40 @@ class VideoStage(FileStage):
                 answers[row] = fault
             if clips:
                 assert not isinstance(file, MediaFault)
-                for row, answer in zip(clips, self.watched(file, size, list(clips.values())), strict=True):
+                watched = self.watched(file, size, list(clips.values()), track_of(rows, numbers))
+                for row, answer in zip(clips, watched, strict=True):
                     answers[row] = answer
         return answers
 
-    def watched(self, file: BinaryIO, size: int, clips: Sequence[tuple[float, float | None]]) -> list[Any]:
+    def watched(
+        self, file: BinaryIO, size: int, clips: Sequence[tuple[float, float | None]], track: int | None = None
+    ) -> list[Any]:
         """Return the values of the columns for each clip of a film, or its fault.
 
         Args:
             file: the open file.
             size: size of it in bytes.
             clips: start and end of each clip, in seconds.
+            track: number of the track that is meant; None for the first that suits.
         """
+        request = {"clips": clips} if track is None else {"clips": clips, "track": track}
         try:
-            return self._watched(file, size, clips)
+            return self._watched(file, size, request)
         except ChildDiedError:  # which may have had other causes than the film
             try:
-                return self._watched(file, size, clips)
+                return self._watched(file, size, request)
             except ChildDiedError as error:
                 return [error.fault] * len(clips)
 
-    def _watched(self, file: BinaryIO, size: int, clips: Sequence[tuple[float, float | None]]) -> list[Any]:
+    def _watched(self, file: BinaryIO, size: int, request: Mapping[str, Any]) -> list[Any]:
+        clips = request["clips"]
         if self._sandbox is None:
             self.setup()
         assert self._sandbox is not None
         collectors = [self.collector() for _ in clips]
         answers: list[Any] = [MediaFault("crashed: bad answer", "no answer for the clip")] * len(clips)
         try:
-            for answer in self._sandbox.stream(file, size, {"clips": clips}):
+            for answer in self._sandbox.stream(file, size, request):
                 number = answer.value.get("clip")
                 if not isinstance(number, int) or not 0 <= number < len(clips):
                     continue

@@ -50,7 +50,7 @@ def watching(
     """
 
     def watch(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Answer | None]:
-        film = Film(source, options.get("max_pixels", MAX_PIXELS))
+        film = Film(source, options.get("max_pixels", MAX_PIXELS), request.get("track"))
         clips = [WatchedClip(film, start_s, stop_s) for start_s, stop_s in request["clips"]]
         yield from _watched(film, clips, [make(clip, options) for clip in clips])
 

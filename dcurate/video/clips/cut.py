@@ -21,14 +21,15 @@ def cut(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, Any]
 
     Args:
         source: the open file.
-        request: ``clips``, the start and end of each in seconds; the end is None for that of the film.
+        request: ``clips``, the start and end of each in seconds; the end is None for that of the film;
+            ``track``, the number of the track of which alone clips are cut, if it is there.
         options: ``cut``, ``"remux"`` or ``"exact"``; ``fallback``, the codec where the film's has no encoder;
             ``max_clip_bytes`` and ``max_pixels``.
 
     Raises:
         MediaError: it is not a film.
     """
-    footage = Footage(source, options.get("max_pixels", MAX_PIXELS))
+    footage = Footage(source, options.get("max_pixels", MAX_PIXELS), request.get("track"))
     for number, (start_s, stop_s) in enumerate(request["clips"]):
         try:
             clip = yield from cut_one(Stretch.of(footage, start_s, stop_s, options["max_clip_bytes"]), options)

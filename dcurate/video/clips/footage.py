@@ -11,7 +11,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from dcurate.core.extras import needed
 from dcurate.isolate.errors import MediaError
-from dcurate.video.film import MAX_PIXELS, Film, tracks
+from dcurate.video.containers import tracks
+from dcurate.video.film import MAX_PIXELS, Film
 
 #: Seconds that packets of sound may lie before those of the picture of the same time in a file.
 _INTERLEAVING = 1
@@ -51,6 +52,7 @@ class Footage:
     Args:
         file: the open file.
         max_pixels: pixels of the largest frame.
+        track: number of the track that is copied alone; None for the first of pictures, and all of other kinds.
 
     Raises:
         MediaError: it is not a film, or has no picture.
@@ -58,6 +60,7 @@ class Footage:
 
     file: BinaryIO
     max_pixels: int = MAX_PIXELS
+    track: int | None = None
     film: Film = field(init=False)
     others: list[Any] = field(init=False)
     _target: int | None = field(default=None, init=False)
@@ -69,10 +72,9 @@ class Footage:
 
     def _open(self) -> None:
         self.file.seek(0)
-        self.film = Film(self.file, self.max_pixels)
-        self.others = [
-            stream for stream in tracks(self.film.container, ("audio", "subtitle")) if stream.codec_context is not None
-        ]
+        self.film = Film(self.file, self.max_pixels, self.track)
+        others = tracks(self.film.container, ("audio", "subtitle")) if self.track is None else []
+        self.others = [stream for stream in others if stream.codec_context is not None]
 
     @property
     def picture(self) -> Any:

@@ -21,7 +21,7 @@ _PROGRESS = 1_000
 
 def hash_packets(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Answer | None]:
     """Yield a hash of the packets of pictures of each clip, their codec and their size; nothing is decoded."""
-    film = Film(source, options.get("max_pixels", MAX_PIXELS))
+    film = Film(source, options.get("max_pixels", MAX_PIXELS), request.get("track"))
     context = film.stream.codec_context
     seed = f"{context.codec.canonical_name} {context.width}x{context.height}".encode()
     spans = [(start_s, math.inf if stop_s is None else stop_s) for start_s, stop_s in request["clips"]]
