@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,24 +9,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from dcurate.audio.layouts.subtitles import FORMATS, TextSegment, decoded
+from dcurate.audio.layouts.subtitles import FORMATS
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.columns import values
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.files import is_names
 from dcurate.isolate.errors import MediaFault
+from dcurate.media.beside import beside, texts_of_refs
+from dcurate.media.cues import TextSegment
 from dcurate.media.faults import quarantined
-from dcurate.media.names import sample_of
-from dcurate.media.refs import REF, Ref, fetch, ref_array, refs_of
+from dcurate.media.refs import REF, refs_of
 from dcurate.media.stage import with_columns
 
 #: The type of a column of segments.
 SEGMENTS = pa.list_(
     pa.struct([("start_s", pa.float64()), ("stop_s", pa.float64()), ("text", pa.string()), ("speaker", pa.string())])
 )
-#: Bytes of the largest text that is read.
-_LARGEST = 2**26
 
 
 @dataclass
@@ -49,6 +47,7 @@ class SideTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
     Examples:
         >>> import tempfile
         >>> from pathlib import Path
+        >>> from dcurate.media.refs import Ref, ref_array
         >>> folder = tempfile.TemporaryDirectory()
         >>> _ = Path(folder.name, "a.txt").write_text("hello")
         >>> rows = pa.table({"media_ref": ref_array([Ref(f"{folder.name}/a.wav"), Ref(f"{folder.name}/b.wav")])})
@@ -90,19 +89,15 @@ class SideTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
         unread = Counter[str]()
         columns: dict[str, pa.Array] = {}
         for suffix in self.suffixes:
-            beside = [None if ref is None else _beside(ref, suffix) for ref in refs]
-            wanted = list(dict.fromkeys(ref for ref in beside if ref is not None))
-            table = pa.table({REF: ref_array(wanted)})
-            answers = fetch(table, limit=_LARGEST, storage_options=self.storage_options) if wanted else []
-            texts = dict(zip(wanted, answers, strict=True))
-            column = [None if ref is None else texts[ref] for ref in beside]
+            wanted = [None if ref is None else beside(ref, suffix) for ref in refs]
+            column = texts_of_refs(wanted, self.storage_options)
             unread.update(
                 f"texts beside recordings were not read ({answer.reason})"
                 for answer in column
                 if isinstance(answer, MediaFault) and answer.reason != "missing"
             )
-            values_of_column = [decoded(answer) if isinstance(answer, bytes) else None for answer in column]
-            columns[suffix.lower()] = pa.array(values_of_column, pa.string())
+            texts = [answer if isinstance(answer, str) else None for answer in column]
+            columns[suffix.lower()] = pa.array(texts, pa.string())
         return replace(task.with_data(with_columns(rows, pa.table(columns))), found=dict(unread))
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
@@ -111,23 +106,17 @@ class SideTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [*super().remarks({kind: count for kind, count in found.items() if kind.startswith("replaced ")}), *own]
 
 
-def _beside(ref: Ref, suffix: str) -> Ref:
-    """The text beside a recording."""
-    if ref.member is not None:
-        return Ref(ref.path, f"{sample_of(ref.member)[0]}.{suffix}")
-    return Ref(f"{os.path.splitext(ref.path)[0]}.{suffix}")
-
-
 @dataclass
 class ParseSegments(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Make a list of segments ``{start_s, stop_s, text, speaker}`` of a text with times.
 
     Times are in seconds; ``text`` and ``speaker`` are null where the text does not say. Formats: ``"srt"``; ``"vtt"``,
-    with the speaker of ``<v NAME>``; ``"rttm"``, turns without texts; ``"textgrid"`` of Praat, long or short, with the
-    tier's name as the speaker, without empty intervals; ``"json"``, a list of objects with ``start`` and ``end``,
-    ``stop`` or ``duration``, or an object with such a list as ``segments``. Segments are in the order of the text, and
-    may overlap. A row goes to quarantine whose text is not of the format (``bad srt``), or has a segment that begins
-    before 0 or ends before it begins. Null stays null.
+    with the speaker of ``<v NAME>``; ``"ass"`` and ``"ssa"``, with that of the field ``Name``; ``"rttm"``, turns
+    without texts; ``"textgrid"`` of Praat, long or short, with the tier's name as the speaker, without empty intervals;
+    ``"json"``, a list of objects with ``start`` and ``end``, ``stop`` or ``duration``, or an object with such a list as
+    ``segments``. Segments are in the order of the text, and may overlap. A row goes to quarantine whose text is not of
+    the format (``bad srt``), or has a segment that begins before 0, ends before it begins, or has a time that is none.
+    Null stays null.
 
     Args:
         text_field: column with the text.

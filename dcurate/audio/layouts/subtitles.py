@@ -1,74 +1,37 @@
-"""Texts with times that lie beside recordings: TextGrid, RTTM, SRT, WebVTT and JSON as segments."""
+"""Texts with times that lie beside recordings: TextGrid, RTTM, SRT, WebVTT, ASS and JSON as segments."""
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
-_TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
-_CUE = re.compile(rf"\s*{_TIME}[ \t]*-->[ \t]*{_TIME}")
-_VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s([^<>]+)>")
-_TAG = re.compile(r"<[^<>]*>")
+from dcurate.media.cues import FORMATS as SUBTITLES
+from dcurate.media.cues import TextSegment
+
 _TOKEN = re.compile(r'"(?:[^"]|"")*"|[^\s"]+')
 #: Segments of a file, at most.
 _MOST = 1_000_000
 
 
-class TextSegment(NamedTuple):
-    """A text with its times.
+def segments_of_subtitles(content: str, text_format: str) -> list[TextSegment]:
+    r"""Return the subtitles of a file, as `dcurate.media.cues` reads them.
 
     Args:
-        start_s: where it begins, in seconds.
-        stop_s: where it ends, in seconds.
-        text: what is said; None where that is not known.
-        speaker: who says it; None where that is not known.
-    """
-
-    start_s: float
-    stop_s: float
-    text: str | None = None
-    speaker: str | None = None
-
-
-def segments_of_srt(content: str) -> list[TextSegment]:
-    r"""Return the subtitles of an SRT file; lines of one are joined by a space.
+        content: text of the file.
+        text_format: ``"ass"``, ``"srt"``, ``"ssa"`` or ``"vtt"``.
 
     Raises:
-        ValueError: it has text but no subtitle, or one that ends before it begins.
+        ValueError: it is none, or one begins before 0, ends before it begins, or has a time that is none.
 
     Examples:
-        >>> segments_of_srt("1\n00:00:01,500 --> 00:00:02,000\nGood\nday.\n")
+        >>> segments_of_subtitles("1\n00:00:01,500 --> 00:00:02,000\nGood\nday.\n", "srt")
         [TextSegment(start_s=1.5, stop_s=2.0, text='Good day.', speaker=None)]
     """
-    segments = [_checked(start, stop, _TAG.sub("", " ".join(lines))) for start, stop, lines in _cues(content)]
-    if not segments and content.strip():
-        raise ValueError("it has no line of times such as 00:00:01,500 --> 00:00:02,000")
-    return segments
-
-
-def segments_of_vtt(content: str) -> list[TextSegment]:
-    r"""Return the cues of a WebVTT file, without their tags; the speaker is that of ``<v NAME>``.
-
-    Raises:
-        ValueError: it does not begin with ``WEBVTT``, or a cue ends before it begins.
-
-    Examples:
-        >>> segments_of_vtt("WEBVTT\n\n00:01.500 --> 00:02.000 align:start\n<v Ann>Good <i>day</i> &amp; night\n")
-        [TextSegment(start_s=1.5, stop_s=2.0, text='Good day & night', speaker='Ann')]
-    """
-    if not content.startswith("WEBVTT"):
-        raise ValueError("it does not begin with WEBVTT")
-    segments = []
-    for start, stop, lines in _cues(content):
-        text = " ".join(lines)
-        voice = _VOICE.search(text)
-        speaker = html.unescape(voice[1].strip()) if voice else None
-        segments.append(_checked(start, stop, html.unescape(_TAG.sub("", text)), speaker))
-    return segments
+    return [_checked(*cue) for cue in SUBTITLES[text_format](content)]
 
 
 def segments_of_rttm(content: str) -> list[TextSegment]:
@@ -138,47 +101,11 @@ def segments_of_json(content: str) -> list[TextSegment]:
 
 #: The formats, and their functions.
 FORMATS: Mapping[str, Callable[[str], list[TextSegment]]] = {
+    **{name: partial(segments_of_subtitles, text_format=name) for name in SUBTITLES},
     "json": segments_of_json,
     "rttm": segments_of_rttm,
-    "srt": segments_of_srt,
     "textgrid": segments_of_textgrid,
-    "vtt": segments_of_vtt,
 }
-
-
-def decoded(data: bytes) -> str:
-    r"""Return the text of a file, in UTF-8, or in UTF-16 if its first bytes say so; other bytes become U+FFFD.
-
-    Examples:
-        >>> decoded("é".encode("utf-16")), decoded(b"\xef\xbb\xbfa"), decoded(b"a\xff")
-        ('é', 'a', 'a\ufffd')
-    """
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", "replace")
-    return data.decode("utf-8", "replace").removeprefix("\ufeff")
-
-
-def _cues(content: str) -> Iterator[tuple[float, float, list[str]]]:
-    """The times and lines of subtitles."""
-    times: tuple[float, float] | None = None
-    lines: list[str] = []
-    for line in [*content.splitlines(), ""]:
-        match = _CUE.match(line)
-        if match is not None:
-            if times is not None:
-                yield *times, lines[:-1] if lines and lines[-1].isdecimal() else lines
-            times, lines = (_clock(match.groups()[:4]), _clock(match.groups()[4:])), []
-        elif line.strip():
-            lines.append(line.strip())
-        elif times is not None:
-            yield *times, lines
-            times = None
-
-
-def _clock(parts: tuple[str | None, ...]) -> float:
-    hours, minutes, seconds, fraction = parts
-    whole = int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
-    return whole + float(f"0.{fraction}")
 
 
 def _tier(tokens: Iterator[str]) -> Iterator[TextSegment]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from dcurate import DocumentBatch, MediaReader, PipelineError
 from dcurate.audio import ParseSegments, SideTexts
-from dcurate.audio.layouts.subtitles import FORMATS, TextSegment
+from dcurate.audio.layouts.subtitles import FORMATS
+from dcurate.media.cues import TextSegment
 from dcurate.testing import check_stage
 from tests.audio.layouts.test_nemo import run
 from tests.media.archives import tar_of
