@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcurate.core.stage import ProcessingStage, Spec
-from dcurate.errors import PipelineError
+from dcurate.errors import DataError, PipelineError
 from dcurate.frames.document import DocumentBatch
 from dcurate.isolate.errors import MediaError, MediaFault
 from dcurate.media.faults import quarantined
@@ -139,9 +140,11 @@ class SegmentRows(ProcessingStage[DocumentBatch, DocumentBatch]):
         segments_field: the column of segments, as in `DropOverlappingSegments`; it is not in the new rows.
         segment_field: the new column of segments.
         number_field: the new column of their numbers, from 0.
+        text_field: a new column of the ``text`` of segments, for rules of text; None for none.
         name: name of the stage.
 
     Raises:
+        DataError: segments have no ``text`` for `text_field`.
         PipelineError: rows have no column `media_ref`; the column ``bytes`` alone cannot say what part of it is meant.
 
     Examples:
@@ -156,13 +159,15 @@ class SegmentRows(ProcessingStage[DocumentBatch, DocumentBatch]):
     segments_field: str = "segments"
     segment_field: str = "segment"
     number_field: str = "segment_number"
+    text_field: str | None = None
     name: str = "segment_rows"
 
     def inputs(self) -> Spec:
         return ["data"], ["media_ref", self.segments_field]
 
     def outputs(self) -> Spec:
-        return ["data"], [self.segment_field, self.number_field]
+        made = [self.segment_field, self.number_field]
+        return ["data"], made if self.text_field is None else [*made, self.text_field]
 
     def check_columns(self, columns: Sequence[str]) -> None:
         super().check_columns(columns)
@@ -171,7 +176,16 @@ class SegmentRows(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(DocumentBatch.given(task).to_arrow().column_names)
         fields = PartFields(self.segments_field, self.segment_field, self.number_field)
-        return part_rows(task, fields, self.name, "no segments")
+        rows = part_rows(task, fields, self.name, "no segments")
+        if self.text_field is None:
+            return rows
+        segments = rows.to_arrow()[self.segment_field].combine_chunks()
+        if segments.type.get_field_index("text") < 0:
+            raise DataError(
+                f"{self.name}: segments in {self.segments_field!r} have no field 'text'; leave out text_field="
+            )
+        texts = pa.table({self.text_field: pc.struct_field(segments, "text")})
+        return replace(rows.with_data(with_columns(rows.to_arrow(), texts)), rejections=rows.rejections)
 
 
 def each(rows: Sequence[Any], function: Callable[[list[Part]], Any]) -> list[Any]:

@@ -199,27 +199,44 @@ class CheckedCues:
         good = [cue for reason, cue in zip(reasons, cues, strict=True) if reason is None]
         self._cues = sorted(good, key=lambda cue: (cue.start_s, cue.stop_s))
         self._starts = [cue.start_s for cue in self._cues]
-        #: The latest end up to each cue: it only grows, so that a clip finds its first cue without a look at all.
         self._ends = list(accumulate((cue.stop_s for cue in self._cues), max))
+        #: A binary tree of the latest ends: node n has the nodes 2 n and 2 n + 1, and the cues are its leaves.
+        self._size = 1 << max(len(good) - 1, 0).bit_length()
+        leaves = [cue.stop_s for cue in self._cues]
+        self._latest = [-math.inf] * self._size + leaves + [-math.inf] * (self._size - len(leaves))
+        for node in range(self._size - 1, 0, -1):
+            self._latest[node] = max(self._latest[2 * node : 2 * node + 2])
 
     def between(self, start_s: float, stop_s: float | None) -> list[dict[str, Any]]:
         """Return the cues of a clip, in seconds from its start and cut to it; all cues as they are without a clip."""
         last = len(self._cues) if stop_s is None else bisect_left(self._starts, stop_s)
         parts = []
-        for number in range(bisect_left(self._ends, start_s), last):
+        for number in self._ending_after(start_s, last):
             cue = self._cues[number]
-            if cue.stop_s > start_s:
-                end = cue.stop_s if stop_s is None else min(cue.stop_s, stop_s)
-                parts.append(
-                    {
-                        "start": round(max(cue.start_s - start_s, 0.0), 6),
-                        "end": round(end - start_s, 6),
-                        "text": cue.text,
-                        "speaker": cue.speaker,
-                        "overlaps": number > 0 and cue.start_s < self._ends[number - 1],
-                    }
-                )
+            end = cue.stop_s if stop_s is None else min(cue.stop_s, stop_s)
+            parts.append(
+                {
+                    "start": round(max(cue.start_s - start_s, 0.0), 6),
+                    "end": round(end - start_s, 6),
+                    "text": cue.text,
+                    "speaker": cue.speaker,
+                    "overlaps": number > 0 and cue.start_s < self._ends[number - 1],
+                }
+            )
         return parts
+
+    def _ending_after(self, start_s: float, last: int) -> Iterator[int]:
+        """Yield the numbers, below one, of the cues that end after a time, without a look at all others."""
+        nodes = [1]
+        while nodes:
+            node = nodes.pop()
+            if self._latest[node] > start_s:
+                if node < self._size:
+                    nodes += (2 * node + 1, 2 * node)
+                elif node - self._size < last:
+                    yield node - self._size
+                else:
+                    return
 
 
 def _cues(content: str) -> Iterator[tuple[float, float, list[str]]]:

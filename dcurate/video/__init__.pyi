@@ -25,5 +25,7 @@ from .shots.transnet import TransNetV2Detector as TransNetV2Detector
 from .signals import VideoSignals as VideoSignals
 from .stage import VideoReading as VideoReading
 from .stage import VideoStage as VideoStage
+from .subtitles import Subtitles as Subtitles
+from .track_rows import TrackRows as TrackRows
 
 __all__: list[str]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, BinaryIO
 
+from dcurate.core.extras import needed
 from dcurate.isolate.errors import MediaError
 from dcurate.media.av_containers import DEMUXERS, open_av
 from dcurate.media.names import described
@@ -76,3 +77,21 @@ def _without_format(head: bytes) -> MediaError | None:
             return MediaError(f"not a film: {name}")
     kind = described(head)
     return None if kind == "unknown format" else MediaError(f"not a film: {kind}")
+
+
+def packets(container: Any, streams: Sequence[Any]) -> Generator[Any, None, bool]:
+    """Yield the packets of tracks in the order of the file; none is decoded.
+
+    Returns:
+        Whether the file ended as it should; False where damage ended it.
+    """
+    errors = needed("av", "reading films", "video").error
+    try:
+        for packet in container.demux(*streams) if streams else ():
+            if packet.size:
+                yield packet
+    except errors.ExitError:
+        raise
+    except (errors.FFmpegError, ValueError):
+        return False
+    return True

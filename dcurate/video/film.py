@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dcurate.core.extras import needed
 from dcurate.isolate.errors import MediaError
-from dcurate.video.containers import open_film, picture_of
+from dcurate.video.containers import open_film, packets, picture_of
 from dcurate.video.selection import FrameSelector
 
 #: Pixels of uint8, of shape (height, width, 3), red first.
@@ -158,13 +158,7 @@ class Film:
 
     def packets(self) -> Iterator[Any]:
         """Yield the packets of pictures; damage ends them."""
-        try:
-            for packet in self.container.demux(self.stream):
-                if packet.size:
-                    yield packet
-        except self._av.error.ExitError:
-            raise
-        except (self._av.error.FFmpegError, ValueError):
+        if not (yield from packets(self.container, [self.stream])):
             self.truncated = True
 
     def chosen(self, selectors: Sequence[FrameSelector[FilmFrame]]) -> Iterator[tuple[int, FilmFrame] | None]:
