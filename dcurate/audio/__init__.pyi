@@ -10,6 +10,7 @@ from .events import EventRules as EventRules
 from .events import SoundEvents as SoundEvents
 from .faster_whisper_recognizer import FasterWhisperRecognizer as FasterWhisperRecognizer
 from .hallucinations import Hallucinations as Hallucinations
+from .heard_language import FilterByHeardLanguage as FilterByHeardLanguage
 from .info import AudioInfo as AudioInfo
 from .layouts.cut import CutAudio as CutAudio
 from .layouts.cuts import LhotseCutReader as LhotseCutReader

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from dcurate.audio.languages import language_code
 from dcurate.audio.recognizers import RATE, Recognition, SoundWindow, Transcript, check_limits, pcm, word_of
 from dcurate.core.stage import WorkerMetadata
 from dcurate.endpoints.batch_client import BatchClient, Outcome
@@ -27,6 +28,8 @@ class EndpointRecognizer:
     Each window is sent as a WAV file of 16-bit samples, at 16,000 a second. The client sends several at once, repeats
     what failed, and keeps its limits of requests: with limits, the stage runs in one slot. A window without an answer
     sends its row to quarantine with the reason, such as ``rate limit`` or ``timeout``; after 20 in a row the run ends.
+    Where the language that was heard is asked for, the answer must be ``verbose_json``, whatever `words` says; the
+    endpoint may give a code or an English name.
 
     Args:
         client: client of the endpoint.
@@ -79,7 +82,10 @@ class _LoadedEndpoint:
 
     def transcribe(self, windows: Sequence[SoundWindow]) -> list[Transcript | MediaFault]:
         model, words = self._settings.model, self._settings.words
-        requests = [SpeechRequest(_wav(window.samples), model, window.language, words) for window in windows]
+        requests = [
+            SpeechRequest(_wav(window.samples), model, window.language, words, window.wants_language)
+            for window in windows
+        ]
         return [_transcript(outcome) for outcome in self._client.ask(requests)]
 
     def close(self) -> None:
@@ -89,11 +95,12 @@ class _LoadedEndpoint:
 def _transcript(outcome: Outcome) -> Transcript | MediaFault:
     if not isinstance(outcome, Answer):
         return MediaFault(outcome.reason if outcome else "not transcribed", str(outcome))
-    text, *words = outcome.texts
+    text, words, name = (*outcome.texts, "", "")[:3]
+    language = language_code(name) if text.strip() else None
     if not words:
-        return Transcript(text)
-    found = [word_of(word["word"], word["start"], word["end"], None) for word in orjson.loads(words[0])]
-    return Transcript(text, found)
+        return Transcript(text, None, language)
+    found = [word_of(word["word"], word["start"], word["end"], None) for word in orjson.loads(words)]
+    return Transcript(text, found, language)
 
 
 def _wav(samples: npt.NDArray[np.float32]) -> bytes:

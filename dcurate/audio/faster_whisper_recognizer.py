@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dcurate.audio.languages import language_code
 from dcurate.audio.recognizers import Recognition, SoundWindow, Transcript, check_limits, word_of
 from dcurate.core.extras import needed
 from dcurate.core.stage import WorkerMetadata
@@ -108,7 +109,7 @@ class _LoadedFasterWhisper:
         )
         found = list(segments)
         text = "".join(segment.text for segment in found).strip()
-        language = about.language if text and window.language is None else None
+        language = language_code(about.language) if text and window.language is None else None
         if not self._settings.words:
             return Transcript(text, None, language)
         words = [

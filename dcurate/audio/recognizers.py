@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.audio.languages import language_code
 from dcurate.core.extras import needed
 from dcurate.core.stage import WorkerMetadata
 from dcurate.errors import PipelineError
@@ -33,6 +34,7 @@ class SoundWindow(NamedTuple):
     Args:
         samples: one channel at 16,000 samples a second, float32.
         language: the language that the row names; None if it does not.
+        wants_language: whether the language that is heard is asked for; finding it may take time.
 
     Examples:
         >>> SoundWindow(np.zeros(16_000, np.float32), "en").language
@@ -41,6 +43,7 @@ class SoundWindow(NamedTuple):
 
     samples: npt.NDArray[np.float32]
     language: str | None = None
+    wants_language: bool = False
 
 
 class Transcript(NamedTuple):
@@ -129,7 +132,8 @@ class HuggingFaceRecognizer:
     """A model of transformers: sequence to sequence, such as Whisper, or CTC, such as Wav2Vec2 (extra ``models``).
 
     Models of CTC give words with times. Their batches have windows of one length, so that a result does not depend on
-    padding, and with it on the batch.
+    padding, and with it on the batch. Whisper of several languages says which language it heard: the likeliest first
+    token of its decoder. Only where that is asked for, the encoder runs once more for it.
 
     Args:
         model: id at the Hugging Face hub, or folder that ``save_pretrained`` wrote, with its processor.
@@ -192,7 +196,7 @@ class _LoadedTransformers:
         with devices.threads(self._cpus), devices.without_gradients(None):
             for places in _alike(windows, by_length=self._is_ctc):
                 batch = [_padded(windows[place].samples) for place in places]
-                made = self._of_ctc(batch) if self._is_ctc else self._generated(batch, windows[places[0]].language)
+                made = self._of_ctc(batch) if self._is_ctc else self._generated(batch, windows[places[0]])
                 found.update(zip(places, made, strict=True))
         return [found[place] for place in range(len(windows))]
 
@@ -220,13 +224,28 @@ class _LoadedTransformers:
             for text, words in zip(decoded["text"], decoded["word_offsets"], strict=True)
         ]
 
-    def _generated(self, batch: list[npt.NDArray[np.float32]], language: str | None) -> list[Transcript]:
+    def _generated(self, batch: list[npt.NDArray[np.float32]], like: SoundWindow) -> list[Transcript]:
         settings = {"do_sample": False, "num_beams": 1, **self._settings.generate_kwargs}
-        if language:
-            settings["language"] = language
+        if like.language:
+            settings["language"] = like.language
         features = self._features(batch)
-        tokens = self._model.generate(**features.to(self._model.dtype), **settings)
-        return [Transcript(text) for text in self._processor.batch_decode(tokens, skip_special_tokens=True)]
+        features = features.to(self._model.dtype)
+        tokens = self._model.generate(**features, **settings)
+        texts = self._processor.batch_decode(tokens, skip_special_tokens=True)
+        languages = self._heard(features) if like.wants_language and "language" not in settings else [None] * len(texts)
+        return [
+            Transcript(text, None, language if text.strip() else None)
+            for text, language in zip(texts, languages, strict=True)
+        ]
+
+    def _heard(self, features: Any) -> list[str | None]:
+        """The language of each window of a batch; None if the model knows one only, or several unnamed ones."""
+        tokens = getattr(self._model.generation_config, "lang_to_id", None)
+        if not tokens:
+            return [None] * len(features["input_features"])
+        names = {number: token.strip("<|>") for token, number in tokens.items()}
+        heard = self._model.detect_language(input_features=features["input_features"])
+        return [language_code(names[number]) for number in heard.tolist()]
 
 
 @dataclass(frozen=True)

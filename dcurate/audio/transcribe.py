@@ -50,8 +50,8 @@ class Transcribe(SoundStage):
     segment, and a ``confidence`` where the recogniser has one; null where it gives no words.
 
     With `heard_language_field`, the language of most of the text, as the recogniser heard it, is a column, too: of
-    `FasterWhisperRecognizer`; null for others, and where the row named a language. `LanguageId` gives the language of
-    the text itself, to compare.
+    `FasterWhisperRecognizer`, of Whisper in `HuggingFaceRecognizer`, and of an `EndpointRecognizer` that says it; null
+    for others, and where the row named a language. `FilterByHeardLanguage` drops texts in another language.
 
     A row that cannot be decoded, or whose sound makes the recogniser fail, goes to quarantine: ``not transcribed``, or
     the reason of the endpoint.
@@ -174,9 +174,12 @@ class Transcribe(SoundStage):
             for segment in passes(segments):
                 try:
                     for start, window in self._windows(sound, segment, splits[segment.row]):
-                        yield _RowWindow(segment.row, start, SoundWindow(window, languages[segment.row]))
+                        yield _RowWindow(segment.row, start, self._window(window, languages[segment.row]))
                 except MediaError as error:
                     faults[segment.row] = error.fault
+
+    def _window(self, samples: npt.NDArray[np.float32], language: str | None) -> SoundWindow:
+        return SoundWindow(samples, language, self.heard_language_field is not None and not language)
 
     def _windows(
         self, sound: Sound, segment: Segment, parts: Sequence[Part] | None

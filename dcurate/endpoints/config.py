@@ -183,12 +183,14 @@ class SpeechRequest:
         model: its name, as the endpoint knows it.
         language: the language, ISO 639-1; None if the model finds it out.
         words: whether words and their times are asked for.
+        says_language: whether the language that was heard is asked for.
     """
 
     audio: bytes
     model: str
     language: str | None = None
     words: bool = True
+    says_language: bool = False
 
     #: Sound has no tokens that are known before, and the temperature is 0.
     most: ClassVar[float] = 0.0
@@ -200,13 +202,14 @@ class SpeechRequest:
         """A key that is the same for the same sound and settings, in any process."""
         sound = hashlib.blake2b(self.audio, digest_size=20).hexdigest()
         asked = ["transcriptions", self.model, self.language, self.words, sound]
+        asked += ["says_language"] if self.says_language else []
         return hashlib.blake2b(encoded(asked), digest_size=20).digest()
 
     def form(self) -> tuple[bytes, str]:
         """The body of the request and its type, the same for the same request."""
         fields = {"model": self.model, "temperature": "0"}
         fields |= {"language": self.language} if self.language else {}
-        fields["response_format"] = "verbose_json" if self.words else "json"
+        fields["response_format"] = "verbose_json" if self.words or self.says_language else "json"
         fields |= {"timestamp_granularities[]": "word"} if self.words else {}
         boundary = f"dcurate-{self.key.hex()}"
         names = [f'name="{name}"\r\n\r\n{value}' for name, value in fields.items()]

@@ -195,7 +195,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
     async def _transcribed(self, request: SpeechRequest) -> Answer:
         body, kind = request.form()
         response = await self._post("/audio/transcriptions", body, request.model, content_type=kind)
-        answer = transcription(response, self._where(request.model))
+        answer = transcription(response, self._where(request.model), says_language=request.says_language)
         return replace(answer, texts=tuple(without_values(text, self._secrets()) for text in answer.texts))
 
     async def models(self) -> list[str] | None:

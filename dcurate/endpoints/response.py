@@ -132,12 +132,14 @@ def token_count(response: Mapping[str, Any], name: str) -> int:
     return int(count) if isinstance(count, int | float) and 0 <= count <= _MOST_TOKENS else 0
 
 
-def transcription(response: Mapping[str, Any], where: str) -> Answer:
-    """Read an answer of ``/audio/transcriptions``: its text, and its words as JSON if it has any.
+def transcription(response: Mapping[str, Any], where: str, *, says_language: bool = False) -> Answer:
+    """Read an answer of ``/audio/transcriptions``: its text, its words as JSON if it has any, and the language.
 
     Args:
         response: body of the response, ``json`` or ``verbose_json``.
         where: description of the request, the beginning of errors.
+        says_language: whether the language is asked for: it is the third text then, empty if the answer has none, and
+            the second is empty if it has no words.
 
     Raises:
         RequestError: it has no text, or words without times.
@@ -145,16 +147,22 @@ def transcription(response: Mapping[str, Any], where: str) -> Answer:
     Examples:
         >>> transcription({"text": "hi", "words": [{"word": "hi", "start": 0, "end": 0.5}]}, "model 'm'").texts
         ('hi', '[{"word":"hi","start":0.0,"end":0.5}]')
+        >>> transcription({"text": "hi", "language": "english"}, "model 'm'", says_language=True).texts
+        ('hi', '', 'english')
     """
     text, words = response.get("text"), response.get("words")
     if not isinstance(text, str):
         raise RequestError(f"{where}: the answer has no text", "empty answer", again=True)
     usage = response.get("usage")
     tokens = token_count(response, "input_tokens") if isinstance(usage, dict) else 0
-    if words is None:
-        return Answer((text,), tokens)
-    kept = [_spoken(word, where) for word in words] if isinstance(words, list) else [_spoken(None, where)]
-    return Answer((text, orjson.dumps(kept).decode()), tokens)
+    timed = ""
+    if words is not None:
+        kept = [_spoken(word, where) for word in words] if isinstance(words, list) else [_spoken(None, where)]
+        timed = orjson.dumps(kept).decode()
+    if says_language:
+        language = response.get("language")
+        return Answer((text, timed, language if isinstance(language, str) else ""), tokens)
+    return Answer((text, timed) if timed else (text,), tokens)
 
 
 def _spoken(word: Any, where: str) -> dict[str, Any]:

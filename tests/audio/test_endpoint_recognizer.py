@@ -7,7 +7,7 @@ import io
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class SpeechServer:
     seen: Counter[str] = field(default_factory=Counter)
     forms: list[dict[str, str]] = field(default_factory=list)
     url: str = ""
+    languages: tuple[Any, ...] = ()
 
     async def transcribe(self, request: web.Request) -> web.Response:
         form = await request.post()
@@ -52,7 +53,9 @@ class SpeechServer:
             return web.json_response({"error": {"message": "not now"}} if status != 200 else {"txt": ""}, status=status)
         times = [{"word": word, "start": n, "end": n + 1} for n, word in enumerate(words)]
         verbose = form["response_format"] == "verbose_json"
-        return web.json_response({"text": text, **({"words": times} if verbose else {})})
+        language = {"language": self.languages[len(words) % len(self.languages)]} if verbose and self.languages else {}
+        timed = {"words": times} if verbose and "timestamp_granularities[]" in form else {}
+        return web.json_response({"text": text, **timed, **language})
 
 
 @pytest.fixture
@@ -140,6 +143,22 @@ def test_a_model_without_words_gives_text(server: SpeechServer) -> None:
     found = transcribed(made, rows_of(wav(level(1)))).to_arrow()
     assert (found["pred_text"].to_pylist(), found["words"].to_pylist()) == (["1"], [None])
     assert server.forms == [{"model": "gpt", "temperature": "0", "response_format": "json"}]
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_the_language_that_the_model_heard_is_a_code(server: SpeechServer, tmp_path: Path, words: bool) -> None:
+    server.languages = ("english", "de-AT", 7)
+    batch = rows_of(*(wav(level(*range(1, count + 1))) for count in (1, 2, 3, 1)), language=[None, None, None, "en"])
+    for _ in range(2):  # the second time from the store of answers
+        made = stage(server, cache=str(tmp_path / "answers"))
+        made.recognizer = replace(made.recognizer, words=words)  # type: ignore[type-var]
+        made.heard_language_field, made.language_field = "heard", "language"
+        found = transcribed(made, batch).to_arrow()
+        assert found["heard"].to_pylist() == ["de", None, "en", None]
+        assert [row is not None for row in found["words"].to_pylist()] == [words] * 4
+    assert sum(server.seen.values()) == 4
+    plain = stage(server, cache=str(tmp_path / "answers"))
+    assert transcribed(plain, batch).to_arrow()["pred_text"].equals(found["pred_text"])
 
 
 def test_a_wrong_key_ends_the_run(server: SpeechServer) -> None:

@@ -243,6 +243,44 @@ def test_a_model_that_is_sequence_to_sequence_gives_text(whisper: str) -> None:
     assert [rejection.reason for rejection in wrong.rejections] == ["not transcribed"]
 
 
+def hears_two_languages(folder: str, sounds: list[Floats]) -> tuple[str, list[str]]:
+    """A Whisper to which the first two sounds are in English and in German, and what it hears in each."""
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    model = transformers.AutoModelForSpeechSeq2Seq.from_pretrained(folder).eval()
+    start, english, german = processor.tokenizer.convert_tokens_to_ids(["<|startoftranscript|>", "<|en|>", "<|de|>"])
+    features = processor(sounds, sampling_rate=16_000, return_tensors="pt").input_features
+    with torch.inference_mode():
+        first = torch.full((len(sounds), 1), start)
+        states = model.model(features, decoder_input_ids=first).last_hidden_state[:, 0]
+        apart, middle = states[0] - states[1], (states[0] + states[1]) / 2
+        apart -= (apart @ middle) / (middle @ middle) * middle
+        words = model.get_input_embeddings().weight
+        words[english] = words[german] + apart / apart.norm() * 100
+        logits = model(features, decoder_input_ids=first).logits[:, 0]
+    model.save_pretrained(changed := folder + "-changed")
+    processor.save_pretrained(changed)
+    return changed, ["en" if row[english] > row[german] else "de" for row in logits]
+
+
+def test_the_language_that_was_heard_is_the_likeliest_first_token_of_the_decoder(whisper: str) -> None:
+    sounds = [noise(1.0), level(3, 1), noise(2.0, 2), noise(3.0, 1)]
+    changed, expected = hears_two_languages(whisper, sounds)
+    assert expected[:2] == ["en", "de"]
+    recognizer = HuggingFaceRecognizer(changed, generate_kwargs={"max_new_tokens": 5})
+    batch = rows_of(*map(wav, sounds), language=[None, None, None, "de"])
+    plain = Transcribe(recognizer, language_field="language").process(batch).to_arrow()
+    found = Transcribe(recognizer, language_field="language", heard_language_field="heard").process(batch).to_arrow()
+    assert found["heard"].to_pylist() == [*expected[:3], None]
+    assert found.drop_columns(["heard"]).equals(plain)
+    told = HuggingFaceRecognizer(changed, generate_kwargs={"max_new_tokens": 5, "language": "en"})
+    assert Transcribe(told, heard_language_field="heard").process(batch).to_arrow()["heard"].to_pylist() == [None] * 4
+
+
+def test_a_recogniser_that_hears_no_language_says_none(wav2vec2: str) -> None:
+    stage = Transcribe(HuggingFaceRecognizer(wav2vec2), heard_language_field="heard")
+    assert stage.process(rows_of(wav(noise(0.7)))).to_arrow()["heard"].to_pylist() == [None]
+
+
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     stage = Transcribe(HuggingFaceRecognizer(str(tmp_path)))
     with pytest.raises(DataError, match="is missing"):
