@@ -123,6 +123,8 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "RemoveIds": [],
     "TokenShuffle": [],
     "TokenWriter": [],
+    "Squim": [lambda: dcurate.audio.Squim("m.pt")],
+    "Utmos": [lambda: dcurate.audio.Utmos("m.pt")],
     "PoolFrames": [lambda: dcurate.video.PoolFrames({"score": "mean"})],
     "Transcribe": [lambda: dcurate.audio.Transcribe(dcurate.audio.PocketSphinxRecognizer())],
     "Tokenize": [lambda: dcurate.models.Tokenize("m")],

@@ -43,9 +43,11 @@ from .speakers import FindSpeakers as FindSpeakers
 from .speech import FindSpeech as FindSpeech
 from .splits import JoinSplits as JoinSplits
 from .splits import SplitAtPauses as SplitAtPauses
+from .squim import Squim as Squim
 from .stage import SoundStage as SoundStage
 from .transcribe import Transcribe as Transcribe
 from .transcripts import ErrorRates as ErrorRates
+from .utmos import Utmos as Utmos
 from .utterances import WordsToUtterances as WordsToUtterances
 from .windows import SelectWindows as SelectWindows
 from .windows import SpeechWindows as SpeechWindows
