@@ -7,7 +7,6 @@ a process of its own: ``peak_rss_mb`` is the most memory that this process held,
 
 from __future__ import annotations
 
-import resource
 import tempfile
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import soundfile
 
-from benchmarks.measure import job, measure
+from benchmarks.measure import job, measure, peak_mb
 from dcurate import DocumentBatch
 from dcurate.audio import AudioSignals
 from dcurate.media.refs import Ref, ref_array
@@ -46,16 +45,12 @@ def measured(path: str) -> dict[str, float]:
     """Measure a recording in this process."""
     stage = AudioSignals()
     stage.setup_on_node()
-    started, begin = _peak_mb(), time.process_time()
+    started, begin = peak_mb(), time.process_time()
     rows = stage.process(DocumentBatch(data=pa.table({"media_ref": ref_array([Ref(path)])}))).to_arrow().to_pylist()
     cpu_s = time.process_time() - begin
     return {
         "decoded_hours": rows[0]["audio_decoded_s"] / 3600,
         "started_mb": round(started, 1),
-        "peak_rss_mb": round(_peak_mb(), 1),
+        "peak_rss_mb": round(peak_mb(), 1),
         "seconds_per_cpu_s": round(rows[0]["audio_decoded_s"] / cpu_s, 1),
     }
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import io
 import json
-import resource
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -25,7 +24,7 @@ import psutil
 import pyarrow.parquet as pq
 import zstandard
 
-from benchmarks.measure import CommandError, job, measure
+from benchmarks.measure import CommandError, job, measure, peak_mb
 from dcurate import InlineExecutor, MediaReader, ParquetWriter, Pipeline
 from dcurate.audio import AudioInfo, AudioSignals, FindSpeech
 from dcurate.core.pipeline import AnyStage
@@ -80,7 +79,7 @@ def looked_at_many(archive: str, times: int) -> float:
         stages: list[AnyStage] = [MediaReader(folder, files_per_partition=1), AudioSignals()]
         for _ in Pipeline("memory", stages=stages).stream(InlineExecutor(), observers=[]):
             pass
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    return peak_mb()
 
 
 def many(folder: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ the most memory it held, with Python, Torch and all libraries; ``started_mb`` th
 from __future__ import annotations
 
 import io
+import json
 import tempfile
 import time
 from collections import defaultdict
@@ -34,7 +35,7 @@ import soundfile
 import soxr
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks.measure import job, measure
+from benchmarks.measure import job, measure, peak_mb
 from dcurate import DocumentBatch
 from dcurate.audio import FindSpeakers, FindSpeech
 from dcurate.media.refs import Ref, ref_array
@@ -81,8 +82,10 @@ def run(folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "long.flac"
         samples, turns = conversation(voices, 1)
-        speech = _write(path, samples)
-        found["long"] = {"hours": HOURS, **measure(job(f"{__name__}:long", path=str(path), segments=speech)).result}
+        speech = Path(place) / "speech.json"
+        speech.write_text(json.dumps(_write(path, samples)))
+        hear = job(f"{__name__}:long", path=str(path), speech=str(speech))
+        found["long"] = {"hours": HOURS, **measure(hear).result}
     return found
 
 
@@ -200,25 +203,20 @@ def _write(path: Path, samples: np.ndarray) -> list[dict[str, float]]:
     return segments
 
 
-def long(path: str, segments: list[dict[str, float]]) -> dict[str, float]:
-    """Hear a long recording in this process."""
+def long(path: str, speech: str) -> dict[str, float]:
+    """Hear a long recording in this process; its segments of speech are in a file."""
+    segments = json.loads(Path(speech).read_text())
     stage = FindSpeakers()
     stage.setup()
-    started, begin = _peak_mb(), time.process_time()
+    started, begin = peak_mb(), time.process_time()
     rows = pa.table({"media_ref": ref_array([Ref(path)]), "segments": [segments]})
     answer = stage.process(DocumentBatch(data=rows)).to_arrow().to_pylist()[0]
-    speech = sum(part["end"] - part["start"] for part in segments)
+    spoken_s = sum(part["end"] - part["start"] for part in segments)
     return {
-        "hours_of_speech": round(speech / 3600, 2),
+        "hours_of_speech": round(spoken_s / 3600, 2),
         "turns": len(answer["turns"]),
         "speakers": answer["speakers"],
         "started_mb": round(started, 1),
-        "peak_rss_mb": round(_peak_mb(), 1),
-        "seconds_of_speech_per_cpu_s": round(speech / (time.process_time() - begin), 1),
+        "peak_rss_mb": round(peak_mb(), 1),
+        "seconds_of_speech_per_cpu_s": round(spoken_s / (time.process_time() - begin), 1),
     }
-
-
-def _peak_mb() -> float:
-    """The most memory of this process since it began its program, unlike ``ru_maxrss``, which counts what forked it."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM"))

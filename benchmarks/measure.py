@@ -181,6 +181,12 @@ def _wait_for_orphans(patience: float, others: set[int]) -> None:
         time.sleep(0.02)
 
 
+def peak_mb() -> float:
+    """The most memory of this process since it began its program, in MB; ``ru_maxrss`` may be that of its parent."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 / MB for line in lines if line.startswith("VmHWM"))
+
+
 def job(function: str, **arguments: Any) -> list[str]:
     """The command that calls a function in a fresh Python and prints what it returns as JSON.
 
