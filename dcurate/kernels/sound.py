@@ -309,8 +309,8 @@ def spectra(frames: npt.NDArray[np.float32], powers: Values, sums: Values) -> No
             bins, below which 85 % of its magnitudes are; added to.
     """
     count = len(powers)
-    power, size, work = np.empty(count, np.float32), np.empty(count, np.float32), np.empty(count, np.float32)
-    parts = np.empty(count // _LANES, np.float32)
+    power, size, parts = np.empty(count, np.float32), np.empty(count, np.float32), np.empty(count // _LANES, np.float32)
+    lanes, exponents = np.empty((2, _LANES), np.float32), np.empty(_LANES, np.int32)
     raw = power.view(np.int32)
     for frame in range(len(frames)):
         line = frames[frame]
@@ -324,7 +324,7 @@ def spectra(frames: npt.NDArray[np.float32], powers: Values, sums: Values) -> No
         sums[1] += _rolled(size, parts)
         for place in range(count):
             power[place] = max(power[place], _f32(_LEAST))
-        sums[0] += _flatness(power, raw, work)
+        sums[0] += _flatness(power, raw, lanes, exponents)
 
 
 @njit(**INLINE)
@@ -357,24 +357,33 @@ def _rolled(size: Channel, parts: Channel) -> Scalar:
 
 
 @njit(**INLINE)
-def _flatness(power: Channel, raw: npt.NDArray[np.int32], work: Channel) -> Scalar:
-    """The geometric mean of values above 0, by their arithmetic mean; `raw` is the values' memory, `work` is room."""
-    last, exponent = len(power) - 1, _i32(0)
-    for place in range(last + 1):
-        exponent = _i32(exponent + _i32(raw[place] >> _EXPONENT))
-    for place in range(last + 1):
-        work[place] = _f32(1.0) + _f32(_i32(raw[place] & _MANTISSA)) * _SCALE
-    half = last
-    while half > _LANES:
-        half //= 2
-        first, second = work[:half], work[half : 2 * half]
-        for place in range(half):
-            first[place] *= second[place]
-    product = _f64(work[last])
-    for place in range(half):
-        product *= _f64(work[place])
-    total = _f64(power[last])
-    for first_place in range(0, last, _LANES):
-        total += _f64(_sum16(power, first_place))
-    mean = (np.log(product) + (_i64(exponent) - _BIAS * (last + 1)) * np.log(2.0)) / (last + 1)
+def _product16(values: Channel) -> Scalar:
+    """The product of 16 values below 2^16."""
+    first = (values[0] * values[1]) * (values[2] * values[3])
+    second = (values[4] * values[5]) * (values[6] * values[7])
+    third = (values[8] * values[9]) * (values[10] * values[11])
+    fourth = (values[12] * values[13]) * (values[14] * values[15])
+    return (_f64(first) * _f64(second)) * (_f64(third) * _f64(fourth))
+
+
+@njit(**INLINE)
+def _flatness(power: Channel, raw: npt.NDArray[np.int32], lanes: Channel, exponents: npt.NDArray[np.int32]) -> Scalar:
+    """The geometric mean of values above 0, by their arithmetic mean.
+
+    `raw` is the memory of the values; `lanes`, of two rows, and `exponents` are room.
+    """
+    last, products, sums = len(power) - 1, lanes[0], lanes[1]
+    products[:], sums[:], exponents[:] = _f32(1.0), _f32(0.0), _i32(0)
+    for first in range(0, last, _LANES):
+        values, bits = power[first : first + _LANES], raw[first : first + _LANES]
+        for lane in range(_LANES):
+            products[lane] *= _f32(1.0) + _f32(_i32(bits[lane] & _MANTISSA)) * _SCALE
+            exponents[lane] += _i32(bits[lane] >> _EXPONENT)
+            sums[lane] += values[lane]
+    product = _product16(products) * _f64(_f32(1.0) + _f32(_i32(raw[last] & _MANTISSA)) * _SCALE)
+    exponent = _i64(raw[last] >> _EXPONENT)
+    for lane in range(_LANES):
+        exponent += exponents[lane]
+    total = _f64(_sum16(sums, 0)) + _f64(power[last])
+    mean = (np.log(product) + (exponent - _BIAS * (last + 1)) * np.log(2.0)) / (last + 1)
     return np.exp(mean) * (last + 1) / total
