@@ -52,8 +52,9 @@ class NemoManifestWriter(ManifestWriter):
         storage_options: for fsspec.
         separate_by: a column; rows of each of its values go to a folder of their own.
         path_form: ``"as read"`` leaves paths as they are where they mean the recording: relative ones are then still
-            relative to the folder of the manifest that was read; ``"full"`` writes all paths in full. A member of an
-            archive is written in full as ``/data/shard.tar/a.wav``.
+            relative to the folder of the manifest that was read. Give `NemoManifestReader` that folder as `root` to
+            read what was written elsewhere. ``"full"`` writes all paths in full. A member of an archive is written in
+            full as ``/data/shard.tar/a.wav``.
         duration_field: column with the duration in seconds of rows without ``duration``, as `AudioInfo` makes it.
 
     Raises:
