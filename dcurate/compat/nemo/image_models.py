@@ -20,13 +20,17 @@ from dcurate.models.vision import stage as vision
 _log = logging.getLogger("dcurate.compat.nemo")
 
 
-def _gpus(share: float) -> Resources:
-    """The resources of a stage: a share of a GPU where there is one."""
+def has_gpu() -> bool:
+    """Whether Torch is here, and sees a GPU."""
     try:
-        has_gpu = bool(devices.torch_for("image").cuda.is_available())
+        return bool(devices.torch_for("image").cuda.is_available())
     except Exception:  # Torch is not installed: setup says so
-        has_gpu = False
-    return Resources(gpus=share) if has_gpu else Resources()
+        return False
+
+
+def gpu_share(share: float) -> Resources:
+    """Return the resources of a stage: a share of a GPU where there is one."""
+    return Resources(gpus=share) if has_gpu() else Resources()
 
 
 @dataclass
@@ -53,7 +57,7 @@ class ImageEmbeddingStage(ProcessingStage[ImageBatch, ImageBatch]):
     _own: Any = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self.resources = _gpus(self.num_gpus_per_worker)
+        self.resources = gpu_share(self.num_gpus_per_worker)
 
     def inputs(self) -> Spec:
         return ["data"], []

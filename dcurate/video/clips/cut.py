@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from dcurate.isolate.child import Answer
 from dcurate.isolate.errors import MediaError
-from dcurate.video.clips.exact import exact
+from dcurate.video.clips.exact import encoded, exact
 from dcurate.video.clips.footage import Footage
 from dcurate.video.clips.remux import CutClip, Stretch, remux
 from dcurate.video.film import MAX_PIXELS
@@ -23,8 +23,8 @@ def cut(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, Any]
         source: the open file.
         request: ``clips``, the start and end of each in seconds; the end is None for that of the film;
             ``track``, the number of the track of which alone clips are cut, if it is there.
-        options: ``cut``, ``"remux"`` or ``"exact"``; ``fallback``, the codec where the film's has no encoder;
-            ``max_clip_bytes`` and ``max_pixels``.
+        options: ``cut``, ``"remux"``, ``"exact"`` or ``"encode"``, for all frames; ``fallback``, the codec where the
+            film's has no encoder, or all frames are encoded; ``max_clip_bytes`` and ``max_pixels``.
 
     Raises:
         MediaError: it is not a film.
@@ -52,4 +52,6 @@ def cut_one(stretch: Stretch, options: Mapping[str, Any]) -> Generator[None, Non
     """
     if options["cut"] == "remux":
         return (yield from remux(stretch))
+    if options["cut"] == "encode":
+        return (yield from encoded(stretch, options["fallback"]))
     return (yield from exact(stretch, options["fallback"]))

@@ -35,6 +35,7 @@ class Head:
         times: times of the frames that were encoded.
         copied: times and digests of frames that are copied, up to the second key frame among them.
         following: time of the first frame behind the clip.
+        webm_first: whether WebM is preferred for what it holds.
     """
 
     stretch: Stretch
@@ -45,6 +46,7 @@ class Head:
     times: list[int] = field(default_factory=list)
     copied: list[tuple[int, bytes]] = field(default_factory=list)
     following: int | None = None
+    webm_first: bool = True
 
     def decode(self, packet: Any) -> None:
         """Decode a packet of the picture; None for the last frames."""
@@ -103,6 +105,20 @@ def exact(stretch: Stretch, fallback: Codec = "vp9") -> Generator[None, None, Cu
         return clip
     stretch.forget()
     return (yield from _encoded(Head(stretch, [footage.codec, fallback, *_FALLBACKS]), key))
+
+
+def encoded(stretch: Stretch, codec: Codec) -> Generator[None, None, CutClip]:
+    """Return a clip of exactly the frames that begin in it, all of them encoded; as MP4, where that holds its sound.
+
+    Args:
+        stretch: film, start and end of the clip.
+        codec: codec of the clip.
+
+    Raises:
+        MediaError: as `exact`.
+    """
+    head = Head(stretch, [codec], webm_first=False)
+    return (yield from _encoded(head, stretch.footage.key_before(stretch.start)))
 
 
 def _cut(stretch: Stretch, head: Head, key: int) -> Generator[None, None, CutClip | None]:
@@ -194,7 +210,7 @@ def _of_encoder(head: Head, packets: list[Muxed]) -> CutClip:
     stop = last * tick + footage.frame_s if head.following is None else head.following * tick
     packets[-1] = packets[-1]._replace(duration=max(1, round(stop / tick) - last))
     is_same = codec == footage.codec
-    form = format_of(codec, footage.others)
+    form = format_of(codec, footage.others, webm_first=head.webm_first)
     track = ClipTrack(footage.picture if is_same else encoder.template, packets, start, stop, tick=tick)
     track.extradata = configuration(codec, packets[0].data)
     track.matrix = None if is_same else head.matrix

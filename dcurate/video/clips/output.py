@@ -77,21 +77,20 @@ class ClipTrack:
         self.tick = self.tick or Fraction(self.stream.time_base)
 
 
-def format_of(picture: str, streams: Sequence[Any]) -> str:
+def format_of(picture: str, streams: Sequence[Any], *, webm_first: bool = True) -> str:
     """Return the format for a clip: the first of MP4, MOV, WebM and Matroska that holds all of its codecs.
-
-    WebM comes first for VP8 and VP9.
 
     Args:
         picture: codec of the picture, such as ``"h264"``.
         streams: other streams.
+        webm_first: whether WebM comes first for VP8 and VP9.
     """
     codecs = [(stream.type, stream.codec_context.codec.canonical_name) for stream in streams]
 
     def holds(kinds: tuple[set[str], set[str], set[str]]) -> bool:
         return picture in kinds[0] and all(codec in kinds[1 if kind == "audio" else 2] for kind, codec in codecs)
 
-    if picture in ("vp8", "vp9") and holds(_WEBM):
+    if webm_first and picture in ("vp8", "vp9") and holds(_WEBM):
         return "webm"
     forms = (("mp4", _MP4), ("mov", _MOV), ("webm", _WEBM))
     return next((form for form, kinds in forms if holds(kinds)), "matroska")
