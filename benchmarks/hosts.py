@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import json
 import os
 import select
@@ -167,13 +168,14 @@ class Hosts:
 
     Args:
         specs: the hosts.
+        modules: modules that each process imports before it is ready, as a run is not to wait for that.
 
     Raises:
         RuntimeError: when entered: a process ended, or did not come up in time.
     """
 
-    def __init__(self, specs: Sequence[HostSpec]) -> None:
-        self.specs = tuple(specs)
+    def __init__(self, specs: Sequence[HostSpec], modules: Sequence[str] = ()) -> None:
+        self.specs, self.modules = tuple(specs), tuple(modules)
         self._stack = ExitStack()
         self.processes: list[subprocess.Popen[str]] = []
 
@@ -183,7 +185,7 @@ class Hosts:
             for spec in self.specs:
                 for first in range(0, spec.workers, PER_PROCESS):
                     whose = ("--spec", json.dumps(asdict(spec)), "--part", str(first), str(first + PER_PROCESS))
-                    self._start(stack, "--scheduler", self.address, *whose, wait=False)
+                    self._start(stack, "--scheduler", self.address, *whose, "--import", *self.modules, wait=False)
             for process in self.processes[1:]:
                 _first_line(process)
             self._stack = stack.pop_all()
@@ -263,7 +265,10 @@ def main() -> None:
     parser.add_argument("--scheduler", metavar="ADDRESS")
     parser.add_argument("--spec", type=json.loads, help="fields of HostSpec as JSON")
     parser.add_argument("--part", type=int, nargs=2, default=(0, None), help="of its workers those from one to another")
+    parser.add_argument("--import", nargs="*", default=(), dest="modules", metavar="MODULE", help="to import first")
     options = parser.parse_args()
+    for module in options.modules:
+        importlib.import_module(module)
     dask.config.set(SETTINGS)
     if options.serve:
         running: Any = _run_scheduler()

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from benchmarks.hosts import WORKER_MEMORY, HostSpec
 from benchmarks.sleeping import CallDurations, OperatorWork, Sleeping, SleepingSource
@@ -96,6 +96,9 @@ class Scenario:
     hosts: tuple[tuple[int, int, float], ...]
     phases: tuple[Phase, ...]
     splits: int = 8
+
+    #: Modules that the stages need, which hosts import first.
+    modules: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

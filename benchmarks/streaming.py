@@ -102,7 +102,7 @@ def run(scenario: Scenario, scale: float, splits: int, num_workers: int | None =
         pipeline = scenario.pipeline(splits, scale, folder, num_workers)
         with ExitStack() as stack:
             stack.enter_context(nothing_remembered())
-            hosts = stack.enter_context(Hosts(scenario.host_specs()))
+            hosts = stack.enter_context(Hosts(scenario.host_specs(), scenario.modules))
             cluster = stack.enter_context(AttachedCluster(hosts.address))
             executor = DaskExecutor({"memory_share": scenario.memory_share()}, cluster)
             cpu, everything = _cpu(hosts), busy_cpu()

@@ -94,6 +94,11 @@ class Timeline:
         """When the last call ended."""
         return max(call.end for slot in self.slots for call in slot.calls)
 
+    @property
+    def places(self) -> range:
+        """The places of the operators."""
+        return range(len(self.scenario.steps))
+
     # Slots over time
 
     def counts(self) -> list[tuple[float, list[int]]]:
@@ -113,11 +118,14 @@ class Timeline:
         return [counts for time, counts in self.counts() if time <= moment][-1]
 
     def right_from(self, phase: int) -> float | None:
-        """When every operator first had the slots for nearly the optimum of a phase."""
+        """When every operator that had work left first had the slots for nearly the optimum of a phase."""
         since, wanted = self.begin_of(phase), RIGHT * self.scenario.phases[phase].rate
         course = [(since, self.counts_at(since))] + [one for one in self.counts() if one[0] > since]
+        over = [max((call.end for call in self.calls_of(place)), default=since) for place in self.places]
+        drained = self.drained
         for moment, counts in course:
-            if min(self.scenario.rate_of(counts, phase)) >= wanted:
+            rates = self.scenario.rate_of(counts, phase)
+            if moment <= drained and min(rates[place] for place in self.places if moment <= over[place]) >= wanted:
                 return moment
         return None
 
@@ -194,7 +202,9 @@ class Timeline:
             busy[slot.operator] += slot.busy(window)
         phase, steps = self.scenario.phases[-1], self.scenario.steps
         rates, shares = {}, {}
-        for places in self.fused or [(place,) for place in range(len(steps))]:
+        for places in self.fused or [(place,) for place in self.places]:
+            if not any(busy[place] for place in places):
+                continue  # what had nothing left to do, such as a source that has listed all
             name = "+".join(steps[place].name for place in places)
             slots = sum(lived[place] for place in places) / len(places) / length
             rates[name] = slots / sum(phase.seconds[place] * steps[place].fanout for place in places)

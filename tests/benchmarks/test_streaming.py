@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -107,6 +108,24 @@ def _two(*more: SlotSpan) -> Timeline:
 def test_counts_are_right_when_the_last_slot_that_is_needed_is_ready() -> None:
     assert _two().counts() == [(0.0, [0, 0]), (0.0, [1, 0]), (4.0, [1, 1]), (5.0, [1, 2])]
     assert _two().right_from(0) == 5.0
+
+
+#: The same, with a source that is quick.
+EMBEDS = replace(TWO, phases=(Phase(1.0, (0.5, 2.0), (1, 2), 1.0),))
+
+
+def test_an_operator_that_has_done_all_its_work_needs_no_slots() -> None:
+    early = _slot(0, 0.0, 0.0, [float(begin) for begin in range(4)], 1.0, left=4.5)
+    late = [_slot(1, 1.0, ready, [float(begin) for begin in range(10, 24, 2)], 2.0) for ready in (4.0, 9.0)]
+    timeline = Timeline(EMBEDS, 1.0, (early, *late), 0.0, 20)
+    assert timeline.right_from(0) == 9.0
+    assert timeline.busy_share((10.0, 20.0)) == ("embed", 1.0)
+
+
+def test_counts_that_are_right_only_while_the_last_batches_leave_are_never_right() -> None:
+    reads = _slot(0, 0.0, 0.0, [0.0, 1.0], 1.0)
+    embeds = [_slot(1, 1.0, ready, begins, 2.0) for ready, begins in ((2.0, [2.0, 4.0, 6.0, 8.0]), (9.0, [9.0]))]
+    assert Timeline(EMBEDS, 1.0, (reads, *embeds), 0.0, 2).right_from(0) is None
 
 
 def test_slots_without_a_pause_at_the_right_counts_give_the_optimum_and_are_always_busy() -> None:
