@@ -103,3 +103,68 @@ class TimesWatcher:
 
 
 watch = watching(TimesWatcher)
+
+
+#: What encoders of subtitles want to know before the first of them.
+_ASS_HEAD = b"""[Script Info]
+ScriptType: v4.00+
+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize, PrimaryColour, SecondaryColour, OutlineColour, BackColour, Bold, Italic, Underline, \
+StrikeOut, ScaleX, ScaleY, Spacing, Angle, BorderStyle, Outline, Shadow, Alignment, MarginL, MarginR, MarginV, Encoding
+Style: Default,Arial,16,&Hffffff,&Hffffff,&H0,&H0,0,0,0,0,100,100,0,0,1,1,0,2,10,10,10,0
+
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+"""
+
+
+def payload(codec, number, text, speaker=""):
+    """The bytes of a packet of subtitles."""
+    data = text.encode()
+    if codec == "mov_text":
+        return len(data).to_bytes(2, "big") + data
+    return f"{number},0,Default,{speaker},0,0,0,,".encode() + data if codec == "ass" else data
+
+
+def with_tracks(films, subtitles=(), tones=(), container="matroska"):
+    """One container with the pictures of films, tones and subtitles, in this order.
+
+    Args:
+        films: the bytes of films, of each of which a track is made.
+        subtitles: of each track: codec, cues as (start_s, stop_s, text, speaker or ""), and maybe language and
+            disposition.
+        tones: amplitude and start in seconds of each track of a second of sound, in FLAC.
+    """
+    file = io.BytesIO()
+    sources = [av.open(io.BytesIO(data)) for data in films]
+    queue = []
+    with av.open(file, "w", format=container, options={"fflags": "bitexact"}) as sink:
+        for source in sources:
+            stream = sink.add_stream_from_template(source.streams.video[0])
+            queue += [(float(p.dts * p.time_base), p, stream) for p in source.demux(video=0) if p.size]
+        for amplitude, start_s in tones:
+            tone = sink.add_stream("flac", rate=8000, layout="mono")
+            samples = np.full((1, 8000), round(amplitude * 32767), np.int16)
+            piece = av.AudioFrame.from_ndarray(samples, format="s16", layout="mono")
+            piece.sample_rate, piece.pts, piece.time_base = 8000, round(start_s * 8000), Fraction(1, 8000)
+            queue += [(float(p.pts * p.time_base), p, tone) for p in [*tone.encode(piece), *tone.encode(None)]]
+        for codec, cues, *about in subtitles:
+            texts = sink.add_stream(codec)
+            texts.time_base = texts.codec_context.time_base = Fraction(1, 1000)
+            texts.codec_context.subtitle_header = _ASS_HEAD
+            if about:
+                texts.metadata["language"] = about[0]
+            if len(about) > 1:
+                texts.disposition = av.stream.Disposition(about[1])
+            for number, (start_s, stop_s, text, *speaker) in enumerate(cues):
+                packet = av.Packet(payload(codec, number, text, *speaker))
+                packet.pts = packet.dts = round(start_s * 1000)
+                packet.duration, packet.time_base = round((stop_s - start_s) * 1000), Fraction(1, 1000)
+                queue.append((start_s, packet, texts))
+        for _, packet, stream in sorted(queue, key=lambda item: item[0]):
+            packet.stream = stream
+            sink.mux(packet)
+    for source in sources:
+        source.close()
+    return file.getvalue()
