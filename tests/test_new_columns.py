@@ -123,6 +123,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "RemoveIds": [],
     "TokenShuffle": [],
     "TokenWriter": [],
+    "DescribeImages": [lambda: dcurate.models.DescribeImages("m", "Say.")],
     "Squim": [lambda: dcurate.audio.Squim("m.pt")],
     "Utmos": [lambda: dcurate.audio.Utmos("m.pt")],
     "PoolFrames": [lambda: dcurate.video.PoolFrames({"score": "mean"})],
