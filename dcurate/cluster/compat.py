@@ -33,6 +33,7 @@ from distributed.comm.registry import get_backend
 from distributed.core import error_message
 from distributed.deploy import Cluster as DaskCluster
 from distributed.diagnostics import nvml
+from distributed.protocol.pickle import dumps
 from distributed.worker_state_machine import CancelComputeEvent, TaskState, UnpauseEvent
 from distributed.worker_state_machine import WorkerState as WorkerStateMachine
 from tornado.ioloop import IOLoop
@@ -271,6 +272,23 @@ def forget_topic(scheduler: Scheduler, topic: str, client: str) -> None:
     topics = scheduler._broker._topics
     if topic in topics and topics[topic].subscribers <= {client}:
         del topics[topic]
+
+
+async def run_on_worker(scheduler: Scheduler, worker: str, function: Callable[..., Any], *arguments: Any) -> str:
+    """Call a function on one worker, as `Client.run` does; return what it raised, as text, empty if it returned.
+
+    Raises:
+        OSError: the worker is gone.
+    """
+    call = {"op": "run", "function": dumps(function), "args": dumps(arguments)}
+    answer = (await scheduler.broadcast(msg=call, workers=[worker])).get(worker)
+    failed = isinstance(answer, dict) and answer.get("status") == "error"
+    return str(answer.get("exception_text") or answer.get("text") or answer) if failed else ""
+
+
+async def call_rpc(scheduler: Any, name: str, **arguments: Any) -> Any:
+    """Call what `handle_rpc` serves, by the connections that a worker or client has to its scheduler."""
+    return await getattr(scheduler, name)(**arguments)
 
 
 def last_status(scheduler: Scheduler, worker: str) -> str:

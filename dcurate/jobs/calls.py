@@ -1,0 +1,69 @@
+"""Call the board of jobs of a scheduler, by a connection that lasts for one call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from distributed import Security
+from distributed.comm import connect
+from distributed.core import send_recv
+
+from dcurate.cluster.probe import check_answers, shown
+from dcurate.errors import PipelineError, RunError
+
+#: The name of the remote call that the board serves.
+CALL = "dcurate_jobs"
+#: Seconds that a call may take, beside the time that it waits at the board.
+CALL_S = 10.0
+
+
+class BoardError(Exception):
+    """The board cannot be reached, or there is none."""
+
+
+def ask_board(address: str, verb: str, /, *, call_s: float = CALL_S, **arguments: Any) -> dict[str, Any]:
+    """Call the board of jobs.
+
+    Args:
+        address: address of the scheduler.
+        verb: name of the call.
+        call_s: longest duration of the call, in seconds.
+        arguments: plain values.
+
+    Raises:
+        PipelineError: the board refuses.
+        BoardError: nothing answers, or there is no board.
+    """
+    try:
+        answer = asyncio.run(asyncio.wait_for(_call(address, call_s, {"verb": verb, **arguments}), call_s))
+    except Exception as error:  # Dask raises what the scheduler raised, such as that it knows no such call
+        raise BoardError(f"{type(error).__name__}: {error}") from error
+    if "refused" in answer:
+        raise PipelineError(answer["refused"])
+    return answer
+
+
+async def _call(address: str, seconds: float, message: dict[str, Any]) -> dict[str, Any]:
+    comm = await connect(address, timeout=seconds, **Security().get_connection_args("client"))
+    try:
+        return dict(await send_recv(comm, op=CALL, **message))
+    finally:
+        await comm.close()
+
+
+def ask_for_person(address: str, verb: str, /, **arguments: Any) -> dict[str, Any]:
+    """Call the board as `ask_board` does, with sentences for a person.
+
+    Raises:
+        RunError: no scheduler answers, or it has no board of jobs.
+        PipelineError: the board refuses.
+    """
+    try:
+        return ask_board(address, verb, **arguments)
+    except BoardError as error:
+        check_answers(address, CALL_S)
+        raise RunError(
+            f"the scheduler at {shown(address)!r} has no jobs; submit one with: dcurate submit RECIPE --scheduler "
+            f"{shown(address)}"
+        ) from error
