@@ -3,6 +3,7 @@
 A worker (``dask worker ADDRESS --preload dcurate.preload [OPTIONS]``) sets its info; what no option specifies is
 detected. A scheduler (``dask scheduler --preload dcurate.preload``) has its page ``/curation`` and its metrics of runs
 at once, and not only from the first run on. It loads what runs need then, too, instead of while it serves workers.
+With ``--jobs-folder FOLDER`` it keeps its jobs there, for when it is started again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import click
 from distributed import Scheduler, Worker
@@ -18,6 +19,8 @@ from distributed import Scheduler, Worker
 from dcurate.cluster.worker_info import WorkerOverrides, detect, names, set_worker_info
 from dcurate.core.slot_gpus import SIMULATED
 from dcurate.errors import ResourceError
+from dcurate.jobs.board import PLUGIN as JOBS
+from dcurate.jobs.board import JobBoard
 from dcurate.ui.scheduler_store import PLUGIN, SchedulerStore
 
 T = TypeVar("T")
@@ -52,7 +55,9 @@ class _CheckedCommand(click.Command):
         return remaining
 
 
-def _overrides(host_name: str | None, simulate_gpus: tuple[str, ...] | None, **more: Any) -> WorkerOverrides:
+def _overrides(
+    host_name: str | None, simulate_gpus: tuple[str, ...] | None, jobs_folder: str | None = None, **more: Any
+) -> WorkerOverrides:
     return WorkerOverrides(host=host_name, simulated_gpus=simulate_gpus, **more)
 
 
@@ -62,13 +67,19 @@ def _overrides(host_name: str | None, simulate_gpus: tuple[str, ...] | None, **m
 @click.option("--kind", help="What workers of this sort are called: 'cpu' (no GPUs), 'gpu', or any other label.")
 @click.option("--simulate-gpus", callback=_checked(names), help="GPUs that are not there, its own first, such as 0,1.")
 @click.option("--simulated-gpu-memory-gb", callback=_checked(_amount), help="Memory of each of these, in GB.")
+@click.option("--jobs-folder", help="Folder in which a scheduler keeps its jobs; only its user may read it.")
 def dask_setup(server: Worker | Scheduler, **options: Any) -> Awaitable[None] | None:
     """Called by Dask in each process as it starts, with the options behind ``--preload dcurate.preload``."""
     if isinstance(server, Scheduler):
         importlib.import_module("dcurate.engine.dask.scheduler_plugin")
-        return cast(Awaitable[None], server.register_scheduler_plugin(SchedulerStore(), PLUGIN, idempotent=True))
+        return _set_up_scheduler(server, options["jobs_folder"])
     overrides = _overrides(**options).over(WorkerOverrides.in_environment(os.environ))
     if overrides.simulated_gpus is not None:
         os.environ[SIMULATED] = ",".join(overrides.simulated_gpus)  # for the sandboxes, too
     set_worker_info(server, detect(server, overrides))
     return None
+
+
+async def _set_up_scheduler(scheduler: Scheduler, jobs_folder: str | None) -> None:
+    await scheduler.register_scheduler_plugin(SchedulerStore(), PLUGIN, idempotent=True)
+    await scheduler.register_scheduler_plugin(JobBoard(jobs_folder), JOBS, idempotent=True)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from distributed import Scheduler
+from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from dcurate.cluster import compat
@@ -402,6 +402,19 @@ class JobBoard(SchedulerPlugin):
             known = [*self.entries, *(entry.record.name for entry in self.entries.values())]
             raise PipelineError(f"there is no job {job!r}{nearest(job, known[-20:]) or '; none was submitted here'}")
         return named[-1]
+
+
+def install_board(scheduler: str) -> None:
+    """Install the board of jobs on a scheduler that has none.
+
+    Args:
+        scheduler: its address.
+
+    Raises:
+        OSError: nothing answers.
+    """
+    with Client(scheduler, timeout=LEASE_S, set_as_default=False) as client:
+        client.register_plugin(JobBoard(), name=PLUGIN)
 
 
 _NO_WORKERS = "the cluster has no workers that take work"

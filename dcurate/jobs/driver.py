@@ -25,6 +25,7 @@ from dcurate.cluster.attach import AttachedCluster
 from dcurate.errors import DcurateError, RunError
 from dcurate.events import Event, RunStarted
 from dcurate.jobs.archive import JobArchive
+from dcurate.jobs.board import install_board
 from dcurate.jobs.calls import BoardError, ask_board
 from dcurate.jobs.load import Loaded, load
 from dcurate.jobs.log_pump import LogPump
@@ -147,6 +148,8 @@ class Driver:
         while time.monotonic() < end and not self._over.is_set():
             if self._renew():
                 return self.boot != boot
+            with suppress(Exception):  # of any library that connects: the next attempt tells
+                install_board(self.scheduler)
             time.sleep(1.0)
         raise RunError(f"no scheduler came back at {self.scheduler!r} within {PATIENCE_S / 60:.0f} minutes")
 
@@ -168,8 +171,7 @@ class Driver:
             except BoardError:
                 self.pump.give_back(lines)
                 return False
-            finally:
-                self._archive_lines(lines)
+            self._archive_lines(lines)
             self.boot = answer["boot"]
             self._obey(answer["order"])
         return True
