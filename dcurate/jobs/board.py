@@ -98,7 +98,7 @@ class Entry:
         return {"record": self.record.to_dict(), "spec": dict(self.spec), **kept}
 
 
-class JobBoard(SchedulerPlugin):
+class JobBoard(SchedulerPlugin):  # type: ignore[misc]
     """Keep jobs, start their drivers, and serve the calls of drivers and of people.
 
     Args:

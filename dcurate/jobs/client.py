@@ -149,7 +149,7 @@ def submit(
         payload = cloudpickle.dumps(pipeline)
     except Exception as error:  # of an object of the user
         raise PipelineError(f"pipeline {pipeline.name!r} cannot be pickled: {error}") from error
-    options = {"executor": dict(config or {}), "resume": resume, "rejected": rejected}
+    options: dict[str, Any] = {"executor": dict(config or {}), "resume": resume, "rejected": rejected}
     return submit_spec(JobSpec("pickle", pipeline.name, payload, **options), cluster, name)
 
 

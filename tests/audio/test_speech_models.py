@@ -73,8 +73,8 @@ def scored(stage: SpeechModelStage, *recordings: bytes) -> list[tuple[Any, ...]]
 
 def test_scores_are_those_of_torchaudio_and_of_utmos_pytorch(files) -> None:
     recordings = [wav(sound) for sound in sounds()]
-    for found, expected in zip(scored(Squim(files[Squim]), *recordings), SQUIM, strict=True):
-        assert found == pytest.approx(expected, abs=2e-5)
+    for scores, reference in zip(scored(Squim(files[Squim]), *recordings), SQUIM, strict=True):
+        assert scores == pytest.approx(reference, abs=2e-5)
     assert [score for (score,) in scored(Utmos(files[Utmos]), *recordings)] == pytest.approx(UTMOS, abs=2e-5)
 
 

@@ -357,6 +357,7 @@ def test_every_public_name_is_decided():
         ),
         *("compare_runs", "CorpusProfile", "DaskExecutor", "DataError", "DcurateError", "dedup_report", "deduplicate"),
         *("DedupReport", "DedupReportTable", "DocumentBatch", "ElasticCluster", "ExactDeduplicationWorkflow"),
+        *("Job", "JobRecord", "jobs_on", "LogLine", "submit"),
         *("fetch", "File", "MediaError", "MediaFault", "Recognizer", "Ref", "ref_array", "SoundWindow", "Transcript"),
         *(
             "FileGroup",

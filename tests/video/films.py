@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from fractions import Fraction
+from typing import Any
 
 import av
 import numpy as np
@@ -138,17 +139,17 @@ def with_tracks(films, subtitles=(), tones=(), container="matroska"):
     """
     file = io.BytesIO()
     sources = [av.open(io.BytesIO(data)) for data in films]
-    queue = []
+    queue: list[tuple[float, Any, Any]] = []
     with av.open(file, "w", format=container, options={"fflags": "bitexact"}) as sink:
         for source in sources:
             stream = sink.add_stream_from_template(source.streams.video[0])
-            queue += [(float(p.dts * p.time_base), p, stream) for p in source.demux(video=0) if p.size]
+            queue += [(float((p.dts or 0) * p.time_base), p, stream) for p in source.demux(video=0) if p.size]
         for amplitude, start_s in tones:
             tone = sink.add_stream("flac", rate=8000, layout="mono")
             samples = np.full((1, 8000), round(amplitude * 32767), np.int16)
             piece = av.AudioFrame.from_ndarray(samples, format="s16", layout="mono")
             piece.sample_rate, piece.pts, piece.time_base = 8000, round(start_s * 8000), Fraction(1, 8000)
-            queue += [(float(p.pts * p.time_base), p, tone) for p in [*tone.encode(piece), *tone.encode(None)]]
+            queue += [(float((p.pts or 0) * p.time_base), p, tone) for p in [*tone.encode(piece), *tone.encode(None)]]
         for codec, cues, *about in subtitles:
             texts = sink.add_stream(codec)
             texts.time_base = texts.codec_context.time_base = Fraction(1, 1000)

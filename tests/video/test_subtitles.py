@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dcurate import DocumentBatch, InlineExecutor, MediaReader, Pipeline, PipelineError, ScoreFilter
 from dcurate.audio import CutAudio, SegmentRows
+from dcurate.core.stage import Stage
 from dcurate.media import Ref, ref_array
 from dcurate.text import WordCountFilter
 from dcurate.video import CutVideo, Subtitles, VideoInfo
@@ -216,13 +217,14 @@ def test_cues_become_files_of_sound_and_pictures(tmp_path):
     cues = [(0.3, 0.8, "Too short."), (0.9, 1.25, "These are enough words."), (1.3, 1.7, "So are these, are they?")]
     (folder / "a.mkv").write_bytes(with_tracks([FILM], [("subrip", cues)], [(0.5, 1.0)]))
     (folder / "b.mkv").write_bytes(with_tracks([FILM], [], [(0.5, 0.0)]))
-    begin = [
+    begin: list[Stage] = [
         MediaReader(str(folder)),
         Subtitles(),
         SegmentRows("cues", text_field="text"),
         ScoreFilter(WordCountFilter(min_words=3)),
     ]
     [batch] = Pipeline("cues", stages=[*begin, CutAudio(audio_format="wav")]).run(InlineExecutor(), observers=[])
+    assert isinstance(batch, DocumentBatch)
     rows = batch.to_arrow().to_pylist()
     assert [row["text"] for row in rows] == [text for *_, text in cues[1:]]
     lengths = [soundfile.info(io.BytesIO(row["bytes"])).frames for row in rows]
@@ -230,6 +232,7 @@ def test_cues_become_files_of_sound_and_pictures(tmp_path):
     assert lengths == [2800, 3200]
     assert sounding == [2000, 3200]  # it begins at 1 s
     [batch] = Pipeline("clips", stages=[*begin, CutVideo(), VideoInfo()]).run(InlineExecutor(), observers=[])
+    assert isinstance(batch, DocumentBatch)
     assert batch.to_arrow()["video_frames"].to_pylist() == [9, 10]
 
 

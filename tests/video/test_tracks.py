@@ -9,6 +9,7 @@ import soundfile
 
 from dcurate import DocumentBatch, InlineExecutor, MediaReader, Pipeline, PipelineError
 from dcurate.audio import AudioInfo, AudioSignals, CutAudio
+from dcurate.core.stage import Stage
 from dcurate.media import Ref, ref_array
 from dcurate.testing import check_stage
 from dcurate.video import CutVideo, Subtitles, TrackRows, VideoInfo, VideoSignals
@@ -196,6 +197,7 @@ def test_they_are_stages(tmp_path):
 
 def test_readers_find_films_whose_tracks_become_rows(tmp_path):
     (tmp_path / "a.mkv").write_bytes(with_tracks([film(pictures=picture)], [("subrip", CUES)]))
-    stages = [MediaReader(str(tmp_path)), TrackRows(kinds=["subtitle"]), Subtitles()]
+    stages: list[Stage] = [MediaReader(str(tmp_path)), TrackRows(kinds=["subtitle"]), Subtitles()]
     [batch] = Pipeline("tracks", stages=stages).run(InlineExecutor(), observers=[])
+    assert isinstance(batch, DocumentBatch)
     assert batch.to_arrow()["transcript"].to_pylist() == ["Good day. And night."]

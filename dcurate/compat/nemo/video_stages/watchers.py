@@ -13,8 +13,9 @@ from PIL import Image
 from dcurate.compat.nemo.video_stages.sampling import sample_closest
 from dcurate.isolate.child import Answer
 from dcurate.isolate.errors import MediaError
+from dcurate.video.containers import tracks
 from dcurate.video.encoding import FrameBudget
-from dcurate.video.film import MAX_PIXELS, Film, FilmFrame, tracks
+from dcurate.video.film import MAX_PIXELS, Film, FilmFrame
 from dcurate.video.motion import MotionRate, VectorMotion
 from dcurate.video.policy import FramePolicy
 from dcurate.video.watch import WatchedClip, watching
