@@ -154,7 +154,7 @@ class Subtitles(VideoStage):
         return {"language": self.language}
 
     def collector(self) -> Collector:
-        return _Cues()
+        return _CueCollector()
 
     def watched(
         self, file: BinaryIO, size: int, clips: Sequence[tuple[float, float | None]], track: int | None = None
@@ -227,7 +227,7 @@ class Subtitles(VideoStage):
 
 
 @dataclass
-class _Cues:
+class _CueCollector:
     """Collects the cues of a film."""
 
     cues: list[TextSegment] = field(default_factory=list)

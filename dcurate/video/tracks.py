@@ -21,7 +21,7 @@ _PROGRESS, _PART, _MOST = 10_000, 1_000, 1_000_000
 _DEFAULT, _FORCED = 0x1, 0x40
 
 
-class Words(NamedTuple):
+class SpokenWords(NamedTuple):
     """The words of a packet of subtitles, and who says them."""
 
     text: str
@@ -32,7 +32,7 @@ def list_tracks(source: BinaryIO, request: Mapping[str, Any], options: Mapping[s
     """Yield the tracks of a film for each clip, or only the one that is asked for."""
     container = open_film(source)
     wanted = [stream for stream in container.streams if request.get("track") in (None, stream.index)]
-    spans = Spans(container, [stream for stream in wanted if stream.type in ("video", "audio", "subtitle")])
+    spans = TrackTimes(container, [stream for stream in wanted if stream.type in ("video", "audio", "subtitle")])
     for count, packet in enumerate(packets(container, spans.unread), 1):
         spans.see(packet)
         if count % _PROGRESS == 0:
@@ -55,8 +55,8 @@ def read_cues(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str
     """
     container = open_film(source)
     stream = _chosen(container, request.get("track"), options.get("language"))
-    spans = Spans(container, [track for track in tracks(container, ["video", "audio"]) if not is_cover(track)])
-    cues = None if stream is None or subtitle_kind(stream) != "text" else _Cues(stream, spans.origin_s)
+    spans = TrackTimes(container, [track for track in tracks(container, ["video", "audio"]) if not is_cover(track)])
+    cues = None if stream is None or subtitle_kind(stream) != "text" else _CueReader(stream, spans.origin_s)
     read = spans.unread if cues is None else [cues.stream, *spans.unread]
     for count, packet in enumerate(packets(container, read), 1):
         if cues is not None and packet.stream_index == cues.stream.index:
@@ -70,7 +70,7 @@ def read_cues(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str
     yield {"clip": 0, "cues": remaining, "end_s": spans.end_s, "track": about, "last": True}, []
 
 
-class Spans:
+class TrackTimes:
     """First and last times of tracks: by the index of MP4 and QuickTime, otherwise by the packets, which are read.
 
     Args:
@@ -166,7 +166,7 @@ def _order(stream: Any) -> tuple[bool, bool, bool, int]:
     return subtitle_kind(stream) != "text", bool(flags & _FORCED), not flags & _DEFAULT, stream.index
 
 
-class _Cues:
+class _CueReader:
     """Reads the packets of a track of text: start, end, words and speaker of each cue.
 
     Args:
@@ -204,26 +204,26 @@ class _Cues:
         return round(float(ticks * self._base) - self._origin_s, 6)
 
 
-def _of_mov_text(data: bytes) -> Words | None:
+def _of_mov_text(data: bytes) -> SpokenWords | None:
     size = int.from_bytes(data[:2], "big")
-    return Words(" ".join(decoded(data[2 : 2 + size]).split())) if size else None  # an empty one is a pause
+    return SpokenWords(" ".join(decoded(data[2 : 2 + size]).split())) if size else None  # an empty one is a pause
 
 
-def _of_srt(data: bytes) -> Words:
-    return Words(plain_srt(decoded(data)))
+def _of_srt(data: bytes) -> SpokenWords:
+    return SpokenWords(plain_srt(decoded(data)))
 
 
-def _of_ass(data: bytes) -> Words:
+def _of_ass(data: bytes) -> SpokenWords:
     fields = decoded(data).split(",", 8)
-    return Words(plain_ass(fields[-1]), fields[3].strip() or None if len(fields) == 9 else None)
+    return SpokenWords(plain_ass(fields[-1]), fields[3].strip() or None if len(fields) == 9 else None)
 
 
-def _of_vtt(data: bytes) -> Words:
-    return Words(*plain_vtt(decoded(data)))
+def _of_vtt(data: bytes) -> SpokenWords:
+    return SpokenWords(*plain_vtt(decoded(data)))
 
 
 #: The codecs that are read, by FFmpeg's names.
-_READ: Mapping[str, Callable[[bytes], Words | None]] = {
+_READ: Mapping[str, Callable[[bytes], SpokenWords | None]] = {
     "ass": _of_ass,
     "mov_text": _of_mov_text,
     "ssa": _of_ass,

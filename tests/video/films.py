@@ -142,14 +142,17 @@ def with_tracks(films, subtitles=(), tones=(), container="matroska"):
     queue: list[tuple[float, Any, Any]] = []
     with av.open(file, "w", format=container, options={"fflags": "bitexact"}) as sink:
         for source in sources:
-            stream = sink.add_stream_from_template(source.streams.video[0])
-            queue += [(float((p.dts or 0) * p.time_base), p, stream) for p in source.demux(video=0) if p.size]
+            pictures = sink.add_stream_from_template(source.streams.video[0])
+            for found in source.demux(video=0):
+                if found.size:
+                    queue.append((float((found.dts or 0) * found.time_base), found, pictures))
         for amplitude, start_s in tones:
             tone = sink.add_stream("flac", rate=8000, layout="mono")
             samples = np.full((1, 8000), round(amplitude * 32767), np.int16)
             piece = av.AudioFrame.from_ndarray(samples, format="s16", layout="mono")
             piece.sample_rate, piece.pts, piece.time_base = 8000, round(start_s * 8000), Fraction(1, 8000)
-            queue += [(float((p.pts or 0) * p.time_base), p, tone) for p in [*tone.encode(piece), *tone.encode(None)]]
+            for made in [*tone.encode(piece), *tone.encode(None)]:
+                queue.append((float((made.pts or 0) * made.time_base), made, tone))
         for codec, cues, *about in subtitles:
             texts = sink.add_stream(codec)
             texts.time_base = texts.codec_context.time_base = Fraction(1, 1000)
@@ -163,9 +166,9 @@ def with_tracks(films, subtitles=(), tones=(), container="matroska"):
                 packet.pts = packet.dts = round(start_s * 1000)
                 packet.duration, packet.time_base = round((stop_s - start_s) * 1000), Fraction(1, 1000)
                 queue.append((start_s, packet, texts))
-        for _, packet, stream in sorted(queue, key=lambda item: item[0]):
-            packet.stream = stream
-            sink.mux(packet)
+        for _, muxed, stream in sorted(queue, key=lambda item: item[0]):
+            muxed.stream = stream
+            sink.mux(muxed)
     for source in sources:
         source.close()
     return file.getvalue()
