@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,20 +14,19 @@ import xxhash
 from dcurate.audio.decode import Sound
 from dcurate.audio.duplicates.prints import FINGERPRINT, Alignment, Fingerprint, Landmarks
 from dcurate.audio.stage import SoundStage
-from dcurate.core.stage import Spec, Stage
-from dcurate.errors import PipelineError, nearest
-from dcurate.frames.columns import only, rows_at, table_of, with_values
+from dcurate.core.stage import Stage
+from dcurate.errors import PipelineError
+from dcurate.frames.columns import only, rows_at, table_of
 from dcurate.frames.hashes import rows_with_values
 from dcurate.groups.clusters import Clustering
 from dcurate.groups.keep import Keep, keep_of
-from dcurate.groups.near_stage import EntryWriter, NearDuplicateStage
+from dcurate.groups.near_files import NearFileDuplicates, NearFiles, PrintEntryWriter
 from dcurate.groups.pairs import CONTENT, KEY, ROW, FindPairs
-from dcurate.groups.resolve import Action, check_action
-from dcurate.groups.verify import Comparison, NearDuplicates
+from dcurate.groups.resolve import Action
+from dcurate.groups.verify import Comparison
 from dcurate.kernels.landmarks import band_keys
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.permutations import Permutations
-from dcurate.media.refs import check_has_media
 from dcurate.media.stage import FileReading
 
 REASON = "near_duplicate_audio"
@@ -65,7 +64,7 @@ class LongestSound(Keep):
 
 
 @dataclass
-class AudioNearDuplicates(NearDuplicateStage):
+class AudioNearDuplicates(NearFileDuplicates):
     """Keep one recording of each group with the same sound, over a whole dataset.
 
     Each recording or segment is decoded once, for a fingerprint of up to 8 KiB: 1,024 landmarks, each of three peaks of
@@ -115,45 +114,22 @@ class AudioNearDuplicates(NearDuplicateStage):
     name: str = "audio_near_duplicates"
 
     entries_name: ClassVar[str] = "bands"
+    column: ClassVar[str] = FINGERPRINT
+    readers: ClassVar[str] = SoundStage.readers
+    libraries: ClassVar[Mapping[str, str]] = {"soundfile": "audio", "soxr": "audio"}
 
     def __post_init__(self) -> None:
-        check_action(self.name, self.action)
-        if self.clustering not in get_args(Clustering):
-            hint = nearest(str(self.clustering), get_args(Clustering))
-            raise PipelineError(f"{self.name}: no clustering {self.clustering!r}{hint}")
-        if not isinstance(self.threshold, int | float) or not 0 < self.threshold <= 1:
-            raise PipelineError(f"{self.name}: threshold={self.threshold!r} must be a number above 0 and at most 1")
+        super().__post_init__()
         if type(self.num_bands) is not int or not 1 <= self.num_bands <= 4096:
             raise PipelineError(f"{self.name}: num_bands={self.num_bands!r} must be a whole number from 1 to 4096")
-        _ = self.chosen
 
     @property
     def chosen(self) -> Keep:
         return LongestSound() if self.keep == "longest" else keep_of(self.keep, self.name)
 
     @property
-    def compared(self) -> str:
-        return FINGERPRINT
-
-    @property
     def parameters(self) -> dict[str, Any]:
         return {"hash": "landmarks of three peaks", "num_bands": self.num_bands}
-
-    def inputs(self) -> Spec:
-        return [], [name for name in self.needed() if name != FINGERPRINT]
-
-    def columns_read(self) -> None:
-        """None: files are looked up in whatever columns say where they are."""
-
-    def check_columns(self, columns: Sequence[str]) -> None:
-        super().check_columns(columns)
-        check_has_media(columns, self.name, SoundStage.readers)
-
-    def requires(self) -> dict[str, str]:
-        return {"soundfile": "audio", "soxr": "audio"}
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "reading": self.reading.limits}
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         writer = LandmarkWriter(url, num_bands=self.num_bands, **self.for_writer(options))
@@ -169,23 +145,11 @@ class AudioNearDuplicates(NearDuplicateStage):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearRecordings(NearDuplicates):
+class NearRecordings(NearFiles):
     """The settings of `AudioNearDuplicates`."""
 
     reason: ClassVar[str] = REASON
-
-    least: float
-
-    @property
-    def compared(self) -> list[str]:
-        return [FINGERPRINT]
-
-    @property
-    def threshold(self) -> float:
-        return self.least
-
-    def with_features(self, made: Any, table: Any) -> Any:
-        return with_values(made, FINGERPRINT, table, FINGERPRINT)
+    column: ClassVar[str] = FINGERPRINT
 
     def comparison(self, table: Any, order: Ints) -> Comparison:
         return Alignment.of(rows_at(only(table, [FINGERPRINT]), order)[FINGERPRINT])
@@ -199,7 +163,7 @@ class RowPrints(NamedTuple):
 
 
 @dataclass
-class LandmarkWriter(EntryWriter):
+class LandmarkWriter(PrintEntryWriter):
     """Writes rows, and beside them the keys of the bands of each recording.
 
     Args:
@@ -210,15 +174,10 @@ class LandmarkWriter(EntryWriter):
     name: str = "landmark_writer"
 
     folder: ClassVar[str] = "bands/"
-
-    def inputs(self) -> Spec:
-        return [], [FINGERPRINT]
+    column: ClassVar[str] = FINGERPRINT
 
     def read(self, table: Any) -> RowPrints:
         return RowPrints(table[FINGERPRINT].drop_null().to_pylist(), rows_with_values(table, [FINGERPRINT]))
-
-    def with_features(self, known: Any, table: Any, compared: RowPrints) -> Any:
-        return with_values(known, FINGERPRINT, table, FINGERPRINT)
 
     def entries(self, compared: RowPrints) -> Any:
         """A row for each band of each recording: its key, the row of the recording, and a hash of its fingerprint."""

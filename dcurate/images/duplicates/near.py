@@ -9,18 +9,18 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.stage import Spec, Stage
+from dcurate.core.stage import Stage
 from dcurate.errors import PipelineError, nearest
-from dcurate.frames.columns import only, rows_at, with_values
+from dcurate.frames.columns import only, rows_at
 from dcurate.frames.hashes import rows_with_values
 from dcurate.groups.clusters import Groups
 from dcurate.groups.components import Edges
 from dcurate.groups.keep import Keep, keep_of
+from dcurate.groups.near_files import NearFileDuplicates, NearFiles, PrintEntryWriter
 from dcurate.groups.near_hashes import MIRRORED, FindNearHashes, hash_entries
-from dcurate.groups.near_stage import EntryWriter, NearDuplicateStage
 from dcurate.groups.parts import Parts
-from dcurate.groups.resolve import Action, check_action
-from dcurate.groups.verify import Comparison, NearDuplicates
+from dcurate.groups.resolve import Action
+from dcurate.groups.verify import Comparison
 from dcurate.images.duplicates.fingerprint import FINGERPRINT, Fingerprints
 from dcurate.images.duplicates.groups import ImageClustering, guarded
 from dcurate.images.duplicates.reading import FingerprintStage
@@ -29,7 +29,6 @@ from dcurate.images.reading import LIBRARIES, ImageReading
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.stars import Similarities
 from dcurate.kernels.structure import BITS
-from dcurate.media.refs import check_has_media
 
 REASON = "near_duplicate_image"
 
@@ -51,7 +50,7 @@ class Largest(Keep):
 
 
 @dataclass
-class ImageNearDuplicates(NearDuplicateStage):
+class ImageNearDuplicates(NearFileDuplicates):
     """Keep one image of each group that shows the same picture, over a whole dataset.
 
     Each picture is decoded once, at a reduced scale, for a fingerprint of 1,192 bytes: a hash of 128 bits, and a
@@ -109,18 +108,18 @@ class ImageNearDuplicates(NearDuplicateStage):
     name: str = "image_near_duplicates"
 
     entries_name: ClassVar[str] = "keys"
+    column: ClassVar[str] = FINGERPRINT
+    clusterings: ClassVar[Sequence[str]] = get_args(ImageClustering)
+    libraries: ClassVar[Mapping[str, str]] = LIBRARIES
 
     def __post_init__(self) -> None:
-        check_action(self.name, self.action)
-        for setting, known in (("verify", Verify), ("clustering", ImageClustering)):
-            value = getattr(self, setting)
-            if value not in get_args(known):
-                raise PipelineError(f"{self.name}: no {setting} {value!r}{nearest(str(value), get_args(known))}")
-        if not 0 < self.threshold <= 1:
-            raise PipelineError(f"{self.name}: threshold={self.threshold!r} must lie above 0 and at most at 1")
+        if self.verify not in get_args(Verify):
+            hint = nearest(str(self.verify), get_args(Verify))
+            raise PipelineError(f"{self.name}: no verify {self.verify!r}{hint}")
         if self.keep == "longest":
             raise PipelineError(f'{self.name}: keep="longest" is for texts; use "largest" for the most pixels')
-        _ = self.parts_of_hashes, self.chosen
+        super().__post_init__()
+        _ = self.parts_of_hashes
 
     @property
     def parts_of_hashes(self) -> Parts:
@@ -132,10 +131,6 @@ class ImageNearDuplicates(NearDuplicateStage):
         return Largest() if self.keep == "largest" else keep_of(self.keep, self.name)
 
     @property
-    def compared(self) -> str:
-        return FINGERPRINT
-
-    @property
     def parameters(self) -> dict[str, Any]:
         return {
             "hash": f"structure {BITS}",
@@ -143,22 +138,6 @@ class ImageNearDuplicates(NearDuplicateStage):
             "together": self.together,
             "flips": self.flips,
         }
-
-    def inputs(self) -> Spec:
-        return [], [name for name in self.needed() if name != FINGERPRINT]
-
-    def columns_read(self) -> None:
-        """None: files are looked up in whatever columns say where they are."""
-
-    def check_columns(self, columns: Sequence[str]) -> None:
-        super().check_columns(columns)
-        check_has_media(columns, self.name)
-
-    def requires(self) -> dict[str, str]:
-        return LIBRARIES
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "reading": self.reading.limits}
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         writer = KeyWriter(url, cut=self.parts_of_hashes, flips=self.flips, **self.for_writer(options))
@@ -181,26 +160,19 @@ class ImageNearDuplicates(NearDuplicateStage):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearImages(NearDuplicates):
+class NearImages(NearFiles):
     """The settings of `ImageNearDuplicates`."""
 
     reason: ClassVar[str] = REASON
+    column: ClassVar[str] = FINGERPRINT
 
-    least: float
     verify: Verify
     flips: bool
     guard: bool
 
     @property
-    def compared(self) -> list[str]:
-        return [FINGERPRINT]
-
-    @property
     def threshold(self) -> float:
         return self.least if self.verify == "thumbnail" else 0.0
-
-    def with_features(self, made: Any, table: Any) -> Any:
-        return with_values(made, FINGERPRINT, table, FINGERPRINT)
 
     def comparison(self, table: Any, order: Ints) -> Comparison:
         prints = Fingerprints.of(rows_at(only(table, [FINGERPRINT]), order)[FINGERPRINT])
@@ -222,7 +194,7 @@ class PrintsInRows(NamedTuple):
 
 
 @dataclass
-class KeyWriter(EntryWriter):
+class KeyWriter(PrintEntryWriter):
     """Writes rows, and beside them the keys of the hash of each picture.
 
     Args:
@@ -235,15 +207,10 @@ class KeyWriter(EntryWriter):
     name: str = "key_writer"
 
     folder: ClassVar[str] = "keys/"
-
-    def inputs(self) -> Spec:
-        return [], [FINGERPRINT]
+    column: ClassVar[str] = FINGERPRINT
 
     def read(self, table: Any) -> PrintsInRows:
         return PrintsInRows(Fingerprints.of(table[FINGERPRINT]), rows_with_values(table, [FINGERPRINT]))
-
-    def with_features(self, known: Any, table: Any, compared: PrintsInRows) -> Any:
-        return with_values(known, FINGERPRINT, table, FINGERPRINT)
 
     def entries(self, compared: PrintsInRows) -> Any:
         """A row for each key of each hash: its number among them, the row and content of the picture, and the hash.

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from dcurate.core.stage import Spec, Stage
-from dcurate.errors import PipelineError, nearest
-from dcurate.frames.columns import only, rows_at, with_values
+from dcurate.core.stage import Stage
+from dcurate.frames.columns import only, rows_at
 from dcurate.frames.hashes import rows_with_values
 from dcurate.groups.clusters import Clustering
 from dcurate.groups.keep import Keep, keep_of
+from dcurate.groups.near_files import NearFileDuplicates, NearFiles, PrintEntryWriter
 from dcurate.groups.near_hashes import FindNearHashes, hash_entries
-from dcurate.groups.near_stage import EntryWriter, NearDuplicateStage
 from dcurate.groups.parts import Parts
-from dcurate.groups.resolve import Action, check_action
-from dcurate.groups.verify import Comparison, NearDuplicates
+from dcurate.groups.resolve import Action
+from dcurate.groups.verify import Comparison
 from dcurate.isolate.sandbox import ChildAnswer
 from dcurate.kernels.frame_sequences import align_frames
 from dcurate.kernels.layout import Ints
 from dcurate.kernels.structure import BITS
-from dcurate.media.refs import check_has_media
 from dcurate.media.stage import FileReading
 from dcurate.video.duplicates.prints import FINGERPRINT, FilmPrint
 from dcurate.video.stage import VideoReading, VideoStage
@@ -64,7 +62,7 @@ class LongestFilm(Keep):
 
 
 @dataclass
-class VideoNearDuplicates(NearDuplicateStage):
+class VideoNearDuplicates(NearFileDuplicates):
     """Keep one film or clip of each group that shows the same, over a whole dataset.
 
     Each film or clip is decoded once, for a fingerprint of 20 bytes a frame: hashes of 128 bits of two frames a second,
@@ -116,15 +114,12 @@ class VideoNearDuplicates(NearDuplicateStage):
     name: str = "video_near_duplicates"
 
     entries_name: ClassVar[str] = "keys"
+    column: ClassVar[str] = FINGERPRINT
+    libraries: ClassVar[Mapping[str, str]] = {"av": "video", "PIL": "video"}
 
     def __post_init__(self) -> None:
-        check_action(self.name, self.action)
-        if self.clustering not in get_args(Clustering):
-            hint = nearest(str(self.clustering), get_args(Clustering))
-            raise PipelineError(f"{self.name}: no clustering {self.clustering!r}{hint}")
-        if not isinstance(self.threshold, int | float) or not 0 < self.threshold <= 1:
-            raise PipelineError(f"{self.name}: threshold={self.threshold!r} must be a number above 0 and at most 1")
-        _ = self.parts_of_hashes, self.chosen
+        super().__post_init__()
+        _ = self.parts_of_hashes
 
     @property
     def parts_of_hashes(self) -> Parts:
@@ -136,28 +131,8 @@ class VideoNearDuplicates(NearDuplicateStage):
         return LongestFilm() if self.keep == "longest" else keep_of(self.keep, self.name)
 
     @property
-    def compared(self) -> str:
-        return FINGERPRINT
-
-    @property
     def parameters(self) -> dict[str, Any]:
         return {"hash": f"frames {BITS}", "max_distance": self.max_distance, "together": self.together}
-
-    def inputs(self) -> Spec:
-        return [], [name for name in self.needed() if name != FINGERPRINT]
-
-    def columns_read(self) -> None:
-        """None: files are looked up in whatever columns say where they are."""
-
-    def check_columns(self, columns: Sequence[str]) -> None:
-        super().check_columns(columns)
-        check_has_media(columns, self.name)
-
-    def requires(self) -> dict[str, str]:
-        return {"av": "video", "PIL": "video"}
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "reading": self.reading.limits}
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         writer = FrameKeyWriter(url, cut=self.parts_of_hashes, **self.for_writer(options))
@@ -173,23 +148,11 @@ class VideoNearDuplicates(NearDuplicateStage):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearFilms(NearDuplicates):
+class NearFilms(NearFiles):
     """The settings of `VideoNearDuplicates`."""
 
     reason: ClassVar[str] = REASON
-
-    least: float
-
-    @property
-    def compared(self) -> list[str]:
-        return [FINGERPRINT]
-
-    @property
-    def threshold(self) -> float:
-        return self.least
-
-    def with_features(self, made: Any, table: Any) -> Any:
-        return with_values(made, FINGERPRINT, table, FINGERPRINT)
+    column: ClassVar[str] = FINGERPRINT
 
     def comparison(self, table: Any, order: Ints) -> Comparison:
         column = rows_at(only(table, [FINGERPRINT]), order)[FINGERPRINT]
@@ -230,7 +193,7 @@ class FilmPrintsInRows(NamedTuple):
 
 
 @dataclass
-class FrameKeyWriter(EntryWriter):
+class FrameKeyWriter(PrintEntryWriter):
     """Writes rows, and beside them the keys of the hashes of frames, each hash of a film once.
 
     Args:
@@ -241,15 +204,10 @@ class FrameKeyWriter(EntryWriter):
     name: str = "frame_key_writer"
 
     folder: ClassVar[str] = "keys/"
-
-    def inputs(self) -> Spec:
-        return [], [FINGERPRINT]
+    column: ClassVar[str] = FINGERPRINT
 
     def read(self, table: Any) -> FilmPrintsInRows:
         return FilmPrintsInRows(table[FINGERPRINT].drop_null().to_pylist(), rows_with_values(table, [FINGERPRINT]))
-
-    def with_features(self, known: Any, table: Any, compared: FilmPrintsInRows) -> Any:
-        return with_values(known, FINGERPRINT, table, FINGERPRINT)
 
     def entries(self, compared: FilmPrintsInRows) -> Any:
         """A row for each key of each hash of each film; the content of a film is a hash of its fingerprint."""
