@@ -2,9 +2,9 @@
 
     python -m benchmarks.nemo_suite --repo CHECKOUT --json FILE
 
-CHECKOUT is a clone of NeMo Curator. Its tests of text, pictures, recordings, interleaved documents and of what all
-stages share are copied to a temporary folder and run without its package: `dcurate.compat.nemo.install()` answers its
-imports.
+CHECKOUT is a clone of NeMo Curator. Its tests of text, pictures, recordings, videos, interleaved documents and of what
+all stages share are copied to a temporary folder and run without its package: `dcurate.compat.nemo.install()` answers
+its imports.
 `nemo_suite.toml` says which folders are run and which items do not count, with the reason. Every other item must pass.
 Its tests import loguru, which has to be installed. With `--only`, the figures of the other folders stay in FILE.
 """

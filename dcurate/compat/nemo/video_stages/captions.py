@@ -186,7 +186,6 @@ class PreviewStage(VideoTaskStage):
     num_cpus_per_worker: float = 4.0
     compression_level: int = 6
     quality: int = 50
-    name: str = "PreviewStage"
     _looker: FilmLooker | None = field(default=None, init=False, repr=False, compare=False)
 
     def inputs(self) -> Spec:
