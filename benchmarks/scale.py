@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from benchmarks.measure import MB, called, machine, save, table, versions
-from benchmarks.simulated import Job, SimulatedOperator, job_of
+from benchmarks.simulated import SimulatedJob, SimulatedOperator, job_of
 from benchmarks.simulation import Simulation, SimulationResult
 from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit
 
@@ -42,14 +42,14 @@ SCENARIOS = (
 )
 
 
-def cluster(hosts: int, splits: int) -> Job:
+def cluster(hosts: int, splits: int) -> SimulatedJob:
     """The pipeline on hosts of 96 CPUs and 8 GPUs each."""
     stages = tuple(
         SimulatedOperator(SchedulingUnit(name, cpus=cpus, gpus=gpus, seconds=seconds), cv, setup_s)
         for name, cpus, gpus, seconds, cv, setup_s in OPERATORS
     )
     gpus = tuple(Gpu(f"gpu{number}", 80e9) for number in range(8))
-    return Job(stages, tuple(Host(f"host-{number}", 96.0, gpus) for number in range(hosts)), splits)
+    return SimulatedJob(stages, tuple(Host(f"host-{number}", 96.0, gpus) for number in range(hosts)), splits)
 
 
 def at_scale(hosts: int, partitions: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class SimulatedOperator:
 
 
 @dataclass(frozen=True)
-class Job:
+class SimulatedJob:
     """What is simulated.
 
     Args:
@@ -57,7 +57,7 @@ class Job:
         assert solution is not None, "the job does not fit"
         return solution.throughput
 
-    def in_time(self, scale: float) -> Job:
+    def in_time(self, scale: float) -> SimulatedJob:
         """The job with all durations and set-ups multiplied."""
         stages = (
             replace(
@@ -71,7 +71,7 @@ class Job:
         return replace(self, stages=tuple(stages))
 
 
-def job_of(scenario: Mapping[str, Any], **settings: Any) -> Job:
+def job_of(scenario: Mapping[str, Any], **settings: Any) -> SimulatedJob:
     """A job from a scenario as written in ``scenarios.json``."""
     later = scenario["phases"][1]["seconds_per_task"] if "phases" in scenario else {}
     stages = tuple(
@@ -88,7 +88,7 @@ def job_of(scenario: Mapping[str, Any], **settings: Any) -> Job:
         Host(f"host-{number}", float(one["cpus"]), _gpus(one["gpus"], one["gpu_memory_gb"] * 1e9))
         for number, one in enumerate(scenario["nodes"])
     )
-    return Job(stages, hosts, **{"splits": scenario["num_tasks"], **settings})
+    return SimulatedJob(stages, hosts, **{"splits": scenario["num_tasks"], **settings})
 
 
 def _gpus(number: int, memory: float) -> tuple[Gpu, ...]:

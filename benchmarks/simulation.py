@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.simulated import Job, SimulatedOperator
+from benchmarks.simulated import SimulatedJob, SimulatedOperator
 from dcurate import Resources
 from dcurate.engine.allocate.allocation import Allocation, SlotLocation, count_slots, throughput
 from dcurate.engine.allocate.decide import Decision
@@ -121,7 +121,7 @@ class Simulation:
     """
 
     def __init__(
-        self, job: Job, priors: Mapping[str, float] | None = None, watch: Callable[[], float] = lambda: 0.0
+        self, job: SimulatedJob, priors: Mapping[str, float] | None = None, watch: Callable[[], float] = lambda: 0.0
     ) -> None:
         self.job = job
         self.order = random.Random(job.seed)

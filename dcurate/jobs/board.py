@@ -41,7 +41,7 @@ _log = logging.getLogger("dcurate.jobs")
 
 
 @dataclass
-class Entry:
+class JobEntry:
     """A job on the board.
 
     Attributes:
@@ -116,10 +116,10 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
         """Start on a scheduler (called by Dask)."""
         self.scheduler = scheduler
         self.boot = secrets.token_hex(8)
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, JobEntry] = {}
         self.files = JobFiles(self.folder)
         for values in self.files.load():
-            entry = Entry(JobRecord.from_dict(values.pop("record")), **values)
+            entry = JobEntry(JobRecord.from_dict(values.pop("record")), **values)
             self.entries[entry.record.id] = entry
         self._verbs: dict[str, Callable[..., Any]] = {
             name.removeprefix("on_"): getattr(self, name) for name in dir(self) if name.startswith("on_")
@@ -156,7 +156,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
                 f"job {namesake.id} of {namesake.owner} has the name {new.name!r} and is {namesake.state}; give "
                 f"another --name, or end it with: dcurate stop {namesake.id}"
             )
-        entry = self.entries[new.id] = Entry(new, spec)
+        entry = self.entries[new.id] = JobEntry(new, spec)
         entry.note(f"submitted by {new.owner}: {new.title}")
         self._save(entry)
         _log.info("job %s (%s) was submitted by %s", new.id, new.name, new.owner)
@@ -233,7 +233,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
         if entry is not None and (entry.token != token or not entry.record.is_live):
             return {"order": "over"}
         if entry is None:
-            entry = self.entries[job.id] = Entry(replace(job, state="running", why=""), spec, token)
+            entry = self.entries[job.id] = JobEntry(replace(job, state="running", why=""), spec, token)
             entry.note("the scheduler was started again; the driver brought its job back")
         entry.begun, entry.signed = entry.begun or begun, time.monotonic()
         self._save(entry)
@@ -290,7 +290,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
                 except Exception:  # no job harms another
                     _log.exception("job %s", entry.record.id)
 
-    def _check(self, entry: Entry) -> None:
+    def _check(self, entry: JobEntry) -> None:
         """Start a driver for a job that waits, and take a job from a driver that is gone."""
         if entry.record.state == "waiting":
             if entry.order:
@@ -305,7 +305,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
                 f"its driver {entry.record.driver or 'on ' + entry.worker} has given no sign for {silent_s:.0f} s",
             )
 
-    def _over(self, entry: Entry, why: str) -> None:
+    def _over(self, entry: JobEntry, why: str) -> None:
         """End the turn of a driver, and let another take the job over unless that has failed too often."""
         entry.note(why, "WARNING")
         _log.warning("job %s: %s", entry.record.id, why)
@@ -319,7 +319,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
         else:
             self._change(entry, state="waiting", why=f"{why}; another takes over")
 
-    def _fence(self, entry: Entry) -> None:
+    def _fence(self, entry: JobEntry) -> None:
         """Take from a driver what it holds on the cluster, and end its process if it lives."""
         token, entry.token, client, entry.client = entry.token, "", entry.client, ""
         if client in self.scheduler.clients:
@@ -329,13 +329,13 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
             call = compat.run_on_worker(self.scheduler, entry.worker, end_driver, int(process), entry.record.id)
             entry.starting = asyncio.create_task(self._forget_start(entry, call))
 
-    async def _forget_start(self, entry: Entry, call: Any) -> None:
+    async def _forget_start(self, entry: JobEntry, call: Any) -> None:
         """Wait for a call, and let the next driver start."""
         with suppress(OSError, TimeoutError):
             await asyncio.wait_for(call, LEASE_S)
         entry.starting = None
 
-    async def _start(self, entry: Entry) -> None:
+    async def _start(self, entry: JobEntry) -> None:
         """Start a driver on the host of a worker."""
         try:
             worker = self._host_for(entry)
@@ -357,7 +357,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
             if entry.starting is asyncio.current_task():
                 entry.starting = None
 
-    def _host_for(self, entry: Entry) -> str | None:
+    def _host_for(self, entry: JobEntry) -> str | None:
         """The worker with the fewest drivers, not one that was tried just now if there are others."""
         now = time.monotonic()
         running = [state.address for state in self.scheduler.running]
@@ -365,7 +365,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
         drivers = [other.worker for other in self._live() if other.token]
         return min(fresh or running, key=lambda worker: (drivers.count(worker), worker), default=None)
 
-    def _end(self, entry: Entry, state: str, code: int, why: str) -> None:
+    def _end(self, entry: JobEntry, state: str, code: int, why: str) -> None:
         """End a job."""
         self._change(entry, state=state, exit_code=code, why=why, ended=time.time())
         entry.note(f"{state}{f': {why}' if why else ''}", "INFO" if state == "done" else "ERROR")
@@ -378,18 +378,18 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
             del self.entries[other.record.id]
             self.files.remove(other.record.id)
 
-    def _change(self, entry: Entry, **values: Any) -> None:
+    def _change(self, entry: JobEntry, **values: Any) -> None:
         entry.record = replace(entry.record, **values)
         self._save(entry)
         entry.wake()
 
-    def _save(self, entry: Entry) -> None:
+    def _save(self, entry: JobEntry) -> None:
         self.files.save(entry.record.id, entry.to_dict())
 
-    def _live(self) -> list[Entry]:
+    def _live(self) -> list[JobEntry]:
         return [entry for entry in self.entries.values() if entry.record.is_live]
 
-    def _entry(self, job: str) -> Entry:
+    def _entry(self, job: str) -> JobEntry:
         """The job of an id, or the newest one of a name.
 
         Raises:

@@ -140,6 +140,12 @@ def submit(
         PipelineError: the pipeline has no writer or cannot be sent, a setting is wrong, or the name is taken.
         ResourceError: the cluster has other versions of dcurate or Dask.
         RunError: no scheduler answers.
+
+    Examples:
+        >>> from dcurate import JsonlReader, JsonlWriter, Pipeline
+        >>> pipeline = Pipeline("monday", stages=[JsonlReader("in"), JsonlWriter("out")])
+        >>> submit(pipeline, "tcp://10.0.0.1:8786").wait().state  # doctest: +SKIP
+        'done'
     """
     if not isinstance(pipeline, PipelineDefinition):
         raise PipelineError(f"pipeline={shown(pipeline)} is not a dcurate.Pipeline")
@@ -196,6 +202,10 @@ def jobs_on(scheduler: str) -> list[JobRecord]:
 
     Raises:
         RunError: no scheduler answers.
+
+    Examples:
+        >>> [job.name for job in jobs_on("tcp://10.0.0.1:8786")]  # doctest: +SKIP
+        ['monday']
     """
     try:
         return [JobRecord.from_dict(job) for job in ask_for_person(scheduler, "list")["jobs"]]

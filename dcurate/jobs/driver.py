@@ -27,7 +27,7 @@ from dcurate.events import Event, RunStarted
 from dcurate.jobs.archive import JobArchive
 from dcurate.jobs.board import install_board
 from dcurate.jobs.calls import BoardError, ask_board
-from dcurate.jobs.load import Loaded, load
+from dcurate.jobs.load import LoadedJob, load
 from dcurate.jobs.log_pump import LogPump
 from dcurate.jobs.records import JobRecord, JobSpec, LogLine
 from dcurate.redaction import legible
@@ -113,7 +113,7 @@ class Driver:
             while not self._renew() and time.monotonic() < end:
                 time.sleep(RENEW_S)
 
-    def _run_to_end(self, loaded: Loaded) -> None:
+    def _run_to_end(self, loaded: LoadedJob) -> None:
         """Run the pipeline, again from where it was when a scheduler that was gone is back."""
         resume = self.spec.resume or self.begun
         while True:

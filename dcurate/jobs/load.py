@@ -23,7 +23,7 @@ from dcurate.run import Pipeline
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedJob:
     """A pipeline that is ready to run.
 
     Attributes:
@@ -39,7 +39,7 @@ class Loaded:
     output: Directory
 
 
-def load(spec: JobSpec, folder: Path) -> Loaded:
+def load(spec: JobSpec, folder: Path) -> LoadedJob:
     """Make the pipeline of a spec.
 
     Args:
@@ -66,7 +66,7 @@ def load(spec: JobSpec, folder: Path) -> Loaded:
             f"the output {output.url!r} begins in {spec.folder!r}, which is not on {socket.gethostname()}; give its "
             "whole path, which all hosts share"
         )
-    return Loaded(pipeline, executor, rejected, output)
+    return LoadedJob(pipeline, executor, rejected, output)
 
 
 def _enter(folder: str) -> None:

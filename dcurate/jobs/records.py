@@ -76,6 +76,10 @@ class JobRecord:
         splits: source splits of the present round; None until they are listed. ``splits_done`` have been finished.
         rows_in: rows read, and ``rows_out`` rows written, of the present round.
         exit_code: 0 done, 1 failed, 143 stopped; None while it goes on.
+
+    Examples:
+        >>> JobRecord("7f3a90c1", "monday", "alice@host", "recipe.yaml").is_live
+        True
     """
 
     id: str
@@ -122,6 +126,10 @@ class LogLine(NamedTuple):
         source: ``driver``, or the address of the worker.
         level: a level of Python's logging, such as ``WARNING``; ``OUT`` for what the program prints.
         text: the line, without secrets.
+
+    Examples:
+        >>> LogLine(1795926539.2, "driver", "OUT", "9 of 10 splits").text
+        '9 of 10 splits'
     """
 
     time: float

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.scale import at_scale, cluster, in_scenario
-from benchmarks.simulated import Job, SimulatedOperator, job_of
+from benchmarks.simulated import SimulatedJob, SimulatedOperator, job_of
 from benchmarks.simulation import Simulation
 from dcurate.engine.allocate.allocation import Gpu, Host, SchedulingUnit, count_slots
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.program
 ROOT = Path(__file__).parents[2]
 
 
-def some_job(splits: int = 400, **later: float) -> Job:
+def some_job(splits: int = 400, **later: float) -> SimulatedJob:
     stages = (
         SimulatedOperator(SchedulingUnit("read", seconds=0.2, weight=1.0), cv=0.3),
         SimulatedOperator(SchedulingUnit("split", seconds=0.1, weight=1.0)),
@@ -28,7 +28,7 @@ def some_job(splits: int = 400, **later: float) -> Job:
         ),
         SimulatedOperator(SchedulingUnit("write", seconds=0.1, weight=1.5)),
     )
-    return Job(stages, (Host("a", 24.0, tuple(Gpu(f"g{number}") for number in range(4))),), splits)
+    return SimulatedJob(stages, (Host("a", 24.0, tuple(Gpu(f"g{number}") for number in range(4))),), splits)
 
 
 def test_every_item_passes_every_operator_once() -> None:

@@ -103,6 +103,7 @@ def test_a_member_is_found_with_any_part_of_its_range_missing(name: str, folder:
         member=st.none() | st.sampled_from([*BODIES, "none", ""]),
         offset=st.none() | st.integers(0, 3000),
         size=st.none() | st.integers(1, 3000),
+        stream=st.none() | st.integers(0, 3),
     )
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
