@@ -18,7 +18,6 @@ from dcurate.cli.recipes import overrides
 from dcurate.errors import PipelineError
 from dcurate.jobs.archive import archived_jobs, archived_lines
 from dcurate.jobs.client import Job, jobs_on, submit_spec
-from dcurate.jobs.load import output_of
 from dcurate.jobs.records import JobRecord, JobSpec, LogLine
 from dcurate.recipe import load_recipe
 from dcurate.runs.text import many, seconds_text
@@ -91,7 +90,6 @@ def submit(
         raise click.UsageError(f"name the pipeline in the script: {what}:PIPELINE")
     else:
         recipe = load_recipe(what, params, trust=trust)
-        output_of(recipe.pipeline)
         spec = JobSpec("recipe", recipe.source.name, recipe.source.read_bytes(), **options)
     job = submit_spec(spec, address, name or Path(spec.title).stem)
     if as_json:
