@@ -106,7 +106,7 @@ class ClipBatches(ProcessingStage[DocumentBatch, DocumentBatch]):
     def is_fanout_stage(self) -> bool:
         return True
 
-    def process(self, task: DocumentBatch) -> list[DocumentBatch]:  # type: ignore[override]
+    def process(self, task: DocumentBatch) -> list[DocumentBatch]:
         table = task.to_arrow()
         first = np.flatnonzero(table["frame_number"].to_numpy() == 0)
         stops = [*first[1:].tolist(), table.num_rows]

@@ -125,7 +125,7 @@ class FilmScenario(Scenario):
             for name, model in self.models
         ]
         client = AsyncOpenAIClient(1, base_url=self.url, api_key="none")
-        stages = [
+        stages: list[Any] = [
             LoggedReader(self.films, files_per_partition=1, limit=splits),
             LoggedShots(),
             LoggedClips(whole_shots),

@@ -79,7 +79,10 @@ def test_every_clip_goes_through_all_stages_and_is_captioned(tmp_path: Path) -> 
     with served() as endpoint:
         scenario = FilmScenario("s", (), (), (), films=str(tmp_path / "films"), models=models, url=endpoint.url)
         pipeline = scenario.pipeline(2, 0.0, str(tmp_path / "diaries"))
-        rows = [row for batch in pipeline.run(InlineExecutor(), observers=[]) for row in batch.to_arrow().to_pylist()]
+        rows = []
+        for batch in pipeline.run(InlineExecutor(), observers=[]):
+            assert isinstance(batch, DocumentBatch)
+            rows += batch.to_arrow().to_pylist()
         assert endpoint.seen.paid == len(rows)
     assert len(rows) == 2 * 3
     assert all(len(row["embed_scene"]) == len(row["embed_look"]) == 32 and row["caption"] for row in rows)
