@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -15,12 +15,17 @@ from rich.text import Text
 
 from dcurate.cli.group import MODES, cli, console, debug_option, trust_option
 from dcurate.cli.recipes import overrides
+from dcurate.core.lazy import lazy
 from dcurate.errors import PipelineError
 from dcurate.jobs.archive import archived_jobs, archived_lines
-from dcurate.jobs.client import Job, jobs_on, submit_spec
 from dcurate.jobs.records import JobRecord, JobSpec, LogLine
 from dcurate.recipe import load_recipe
 from dcurate.runs.text import many, seconds_text
+
+if TYPE_CHECKING:
+    from dcurate.jobs import client as clients
+else:  # it imports Dask, and other commands need none of it
+    clients = lazy("dcurate.jobs.client")
 
 #: Exit codes of ``wait`` for a job that was stopped, and for one that goes on when the time is over.
 STOPPED, GOES_ON = 143, 124
@@ -91,7 +96,7 @@ def submit(
     else:
         recipe = load_recipe(what, params, trust=trust)
         spec = JobSpec("recipe", recipe.source.name, recipe.source.read_bytes(), **options)
-    job = submit_spec(spec, address, name or Path(spec.title).stem)
+    job = clients.submit_spec(spec, address, name or Path(spec.title).stem)
     if as_json:
         click.echo(json.dumps({"job": job.id, "scheduler": job.scheduler}))
     else:
@@ -109,7 +114,7 @@ def submit(
 @debug_option
 def list_jobs(*, output: str | None, scheduler: str | None, all_jobs: bool, as_json: bool) -> None:
     """List the jobs of a cluster: who, what, how far; or those that wrote to OUTPUT, without a cluster."""
-    jobs = archived_jobs(output) if output is not None else jobs_on(_address(scheduler))
+    jobs = archived_jobs(output) if output is not None else clients.jobs_on(_address(scheduler))
     if as_json:
         click.echo(json.dumps([job.to_dict() for job in jobs]))
         return
@@ -139,7 +144,7 @@ def logs(*, job: str, scheduler: str | None, follow: bool, output: str | None, a
     if output is not None:
         _show(archived_lines(output, job), as_json)
     else:
-        _show(Job(_address(scheduler), job).logs(follow), as_json)
+        _show(clients.Job(_address(scheduler), job).logs(follow), as_json)
 
 
 @cli.command(short_help="Stop a job.")
@@ -149,7 +154,7 @@ def logs(*, job: str, scheduler: str | None, follow: bool, output: str | None, a
 @debug_option
 def stop(*, job: str, scheduler: str | None, as_json: bool) -> None:
     """Stop a JOB, and free its slots. What is finished stays, and 'dcurate resume' goes on from there."""
-    target = Job(_address(scheduler), job)
+    target = clients.Job(_address(scheduler), job)
     target.stop()
     _tell(target.wait(60.0), as_json)
 
@@ -161,7 +166,7 @@ def stop(*, job: str, scheduler: str | None, as_json: bool) -> None:
 @debug_option
 def resume(*, job: str, scheduler: str | None, as_json: bool) -> None:
     """Resume a JOB that failed or was stopped, from what is finished."""
-    _tell(Job(_address(scheduler), job).resume(), as_json)
+    _tell(clients.Job(_address(scheduler), job).resume(), as_json)
 
 
 @cli.command(short_help="Wait until a job has ended.")
@@ -172,7 +177,7 @@ def resume(*, job: str, scheduler: str | None, as_json: bool) -> None:
 @debug_option
 def wait(*, job: str, scheduler: str | None, timeout: float | None, as_json: bool) -> None:
     """Wait until a JOB has ended. Exit codes: 0 done, 1 failed, 143 stopped, 124 it goes on when the time is over."""
-    record = Job(_address(scheduler), job).wait(timeout)
+    record = clients.Job(_address(scheduler), job).wait(timeout)
     _tell(record, as_json)
     _exit_with(record)
 
@@ -186,7 +191,7 @@ def wait(*, job: str, scheduler: str | None, timeout: float | None, as_json: boo
 def describe(*, job: str, scheduler: str | None, output: str | None, as_json: bool) -> None:
     """Show how a JOB stands: who, what, how far, why it waits, where its output is."""
     if output is None:
-        _tell(Job(_address(scheduler), job).describe(), as_json)
+        _tell(clients.Job(_address(scheduler), job).describe(), as_json)
         return
     records = [record for record in archived_jobs(output) if job in (record.id, record.name)]
     if not records:
