@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from distributed import Client
 
 from dcurate import AttachedCluster, DaskExecutor, JsonlReader, LocalCluster, Pipeline, RunError, StageError
 from dcurate.core.pipeline import AnyStage
+from dcurate.events import Event, SlotsChanged
 from tests.conftest import ROOT, process, scheduler_and_workers
 from tests.engine.test_faults_rows import Heard, ids, write_rows
 from tests.engine.worker.failing import EndsInSetUp
@@ -87,6 +89,40 @@ def test_workers_killed_in_any_phase_cost_no_row(
     assert len(killer.killed) >= times
     assert ids(tmp_path / "out") == list(range(ROWS))
     assert sum(type(event).__name__ == "WorkerLost" for event in heard) >= 1
+
+
+class KillsInTurn(Heard):
+    """Kills each of two workers as soon as both have a slot of the last operator, and no other operator has one."""
+
+    def __init__(self, workers: Mapping[str, int]) -> None:
+        super().__init__()
+        self.workers, self.killed = dict(workers), 0
+        self._slots: dict[str, int] = {}
+
+    def on_event(self, event: Event) -> None:
+        super().on_event(event)
+        if isinstance(event, SlotsChanged):
+            self._slots[event.operator] = event.total
+        if self.workers and [slots for _, slots in sorted(self._slots.items())] == [0, 2]:
+            _, pid = self.workers.popitem()
+            self._slots.clear()
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_lost_results_of_an_operator_that_has_ended_are_made_again(mode: str, tmp_path: Path, marks: Path) -> None:
+    """The reader has read all, and has no slot any more, when the workers die that hold what it has read."""
+    stages: list[AnyStage] = [
+        JsonlReader(write_rows(tmp_path / "in", files=48, rows=ROWS // 48, bad=())),
+        Slow(str(marks), seconds=0.5).with_(batch_size=2),  # another number of batches: an operator of its own
+    ]
+    with LocalCluster(n_workers=2, gpus=False) as cluster:
+        killing = KillsInTurn(cluster.client.run(os.getpid))
+        executor = DaskExecutor({"execution_mode": mode}, cluster)
+        result = Pipeline("kills", stages=stages).run(executor, observers=[killing])
+    assert not killing.workers
+    assert sorted(number for batch in result for number in batch.to_arrow()["id"].to_pylist()) == list(range(ROWS))
 
 
 @pytest.mark.timeout(120)

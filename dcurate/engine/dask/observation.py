@@ -52,6 +52,7 @@ class Observation:
         operators: copies of their records.
         exhausted: whether the driver has taken all splits of the source.
         elapsed: seconds of the longest running call, by operator.
+        under_way: number of tasks that have a worker or want one, by operator.
         recycled_at: when a worker process of an operator was last recycled.
         kinds: kinds of workers that can be started.
         starting: number of workers that have not registered yet.
@@ -66,6 +67,7 @@ class Observation:
     operators: Sequence[OperatorRecord]
     exhausted: bool
     elapsed: Mapping[str, float]
+    under_way: Mapping[str, int]
     recycled_at: Mapping[str, float]
     kinds: Mapping[str, Shape]
     starting: int
@@ -90,7 +92,7 @@ def run_view(config: RunConfig, seen: Observation) -> RunView:
             record.request,
             wanted[name],
             ready[name],
-            **_measurements(record.statistics, seen.elapsed.get(name, 0.0)),
+            **_measurements(record.statistics, seen.elapsed.get(name, 0.0), seen.under_way.get(name, 0)),
             first_sample_at=record.first_sample_at,
             shifted_at=record.shifted_at,
             setup_s=record.setup.seconds,
@@ -115,11 +117,14 @@ def run_view(config: RunConfig, seen: Observation) -> RunView:
     )
 
 
-def _measurements(statistics: Mapping[str, Any] | None, elapsed_s: float) -> dict[str, Any]:
+def _measurements(statistics: Mapping[str, Any] | None, elapsed_s: float, under_way: int) -> dict[str, Any]:
     """The measurements of an operator, as an `OperatorView` has them; none if the driver has reported none.
+
+    An operator that has ended for the driver works again while Dask makes results again that were lost with a worker.
 
     Args:
         elapsed_s: seconds of its longest running call.
+        under_way: number of its tasks that have a worker or want one.
     """
     if statistics is None:
         return {}
@@ -127,7 +132,9 @@ def _measurements(statistics: Mapping[str, Any] | None, elapsed_s: float) -> dic
     values = {name: statistics[name] for name in names if name in statistics}
     batches_per_call = max(1.0, statistics["running"] / max(1, statistics["calls"]))
     values["elapsed_s"] = elapsed_s / batches_per_call
-    return values | {"outputs_per_input": statistics["ratio"], "finished": statistics["ended"]}
+    if statistics["ended"]:
+        values["waiting"] = under_way
+    return values | {"outputs_per_input": statistics["ratio"], "finished": statistics["ended"] and not under_way}
 
 
 def host_samples(workers: Iterable[tuple[WorkerState, Any]]) -> list[dict[str, Any]]:

@@ -72,6 +72,11 @@ class OperatorRecord:
     shifts: int = 0
     shifted_at: float | None = None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the driver has nothing for it to do, now or later."""
+        return self.statistics is not None and bool(self.statistics["ended"])
+
     def measured(self, statistics: Mapping[str, Any], now: float) -> None:
         """Add what the driver reports."""
         self.statistics = statistics

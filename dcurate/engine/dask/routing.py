@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -48,6 +49,12 @@ class TaskRouter:
     def is_of_run(self, key: Any) -> bool:
         """Whether a task runs an operator of the run or splits one of its results."""
         return self.operator_of(key) is not None or self._is_part(key)
+
+    def under_way(self) -> Counter[str]:
+        """Return how many tasks have a worker or want one, by operator."""
+        processing = (operator for operator, _ in self._processing.values())
+        unrunnable = map(self.operator_of, compat.unrunnable_keys(self.scheduler))
+        return Counter(operator for operator in (*processing, *unrunnable) if operator is not None)
 
     def route(self, keys: Sequence[Any]) -> None:
         """Choose workers for new tasks, before the scheduler does."""

@@ -182,6 +182,9 @@ class SlotManager(SchedulerPlugin):
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """Update the router. Dask calls it after each change of a task's state."""
         self.router.on_transition(key, finish)
+        operator = self.router.operator_of(key)
+        if operator is not None and finish in ("no-worker", "memory") and self.operators[operator].ended:
+            self._due.set()  # a lost result is to be made again, or was
 
     async def close(self) -> None:
         """Stop. Dask calls it when the scheduler closes."""
@@ -340,6 +343,7 @@ class SlotManager(SchedulerPlugin):
             operators=[record.copied() for record in self.operators.values()],
             exhausted=self._exhausted,
             elapsed=elapsed,
+            under_way=self.router.under_way(),
             recycled_at=self.recycler.recycled_at,
             kinds=offered_shapes(scheduler),
             starting=len(scheduler.workers) - len(workers),
