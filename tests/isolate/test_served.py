@@ -1,5 +1,9 @@
 import io
+import os
+import signal
+import time
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -62,3 +66,46 @@ def test_a_caller_that_stops_early_leaves_a_sandbox_that_works(sandbox):
         assert answer.blobs == [b"\0"]
         break
     assert len(asked(sandbox, {"do": "read", "ranges": [(0, 1)] * 5})) == 5
+
+
+class NeverRead(io.BytesIO):
+    """A file of which a read never ends, as that of a file system that does not answer; says that it has begun."""
+
+    def __init__(self, begun):
+        super().__init__(DATA)
+        self.begun = begun
+
+    def read(self, size=-1):
+        os.write(self.begun, b"!")
+        time.sleep(600)
+
+
+def use(sandbox, state, begun):
+    """Bring a sandbox to a state, say so, and stay there."""
+    source = NeverRead(begun) if state == "waiting for bytes" else io.BytesIO(DATA)
+    request = {"do": "spin" if state == "busy" else "read", "ranges": [(0, 1)]}
+    for _ in sandbox.stream(source, len(DATA), request):
+        os.write(begun, b"!")
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("state", ["idle", "busy", "waiting for bytes"])
+def test_all_processes_of_a_sandbox_end_with_the_process_that_is_killed(state):
+    reading, begun = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            use(Sandbox(ANSWER, serves_files=True, timeout_s=600.0), state, begun)
+        finally:
+            os._exit(1)
+    os.close(begun)
+    try:
+        assert os.read(reading, 1) == b"!"
+        family = psutil.Process(pid).children(recursive=True)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(reading)
+    assert len(family) == 2  # the template, and the child
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
