@@ -43,6 +43,8 @@ _PIPE = 2**20
 _READ = 2**18
 #: Seconds between two looks at a child that is about to reach a limit.
 _LEAST_WAIT_S = 0.01
+#: Seconds after an answer in which a child gives no sign of progress.
+_QUIET_S = 0.05
 _IOV = 64
 #: A child that was killed at more than this share of its memory limit ran out of memory.
 _NEARLY_ALL = 0.75
@@ -111,6 +113,7 @@ class Sandbox:
                 "recycle_items": recycle_items,
                 "recycle_growth_bytes": RECYCLE_GROWTH_BYTES,
                 "serves_files": serves_files,
+                "quiet_s": min(_QUIET_S, timeout_s / 10),
             }
         )
         self._function, self._timeout_s, self._memory = function, timeout_s, memory_bytes

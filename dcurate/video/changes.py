@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.core.extras import needed
 from dcurate.kernels.frames import COMPARED, compare
-from dcurate.video.film import FilmFrame
+from dcurate.video.film import FilmFrame, reformatter
 
 #: Pixels of the longer side of the frames that are compared.
 SIDE = 160
@@ -36,8 +35,7 @@ class FrameChanges:
     """
 
     def __init__(self, frame_s: float) -> None:
-        reformatting: Any = needed("av.video.reformatter", "decoding films", "video")
-        self._reformatter = reformatting.VideoReformatter()
+        self._reformatter = reformatter()
         self._frame_s = frame_s
         self._times, self._compared = array("d"), array("d")
         self._found = np.empty(len(COMPARED))

@@ -35,7 +35,7 @@ _CUT_S = 0.5
 _REFRESHED = ("h264", "hevc")
 
 
-@dataclass
+@dataclass(slots=True)
 class FilmFrame:
     """A frame of a film.
 
@@ -43,11 +43,13 @@ class FilmFrame:
         time_s: time at which it is shown, in seconds from the start of the film.
         is_key: whether it is a key frame.
         picture: the frame as PyAV holds it, not turned upright.
+        reformatter: PyAV's ``VideoReformatter``, one for all frames of a film: what it prepares for a size is kept.
     """
 
     time_s: float
     is_key: bool
     picture: Any
+    reformatter: Any
 
     @property
     def is_sideways(self) -> bool:
@@ -69,7 +71,8 @@ class FilmFrame:
         """
         turned = (height, width) if self.is_sideways else (width, height)
         is_scaled = (turned[0] or self.picture.width) < self.picture.width
-        scaled = self.picture.reformat(*turned, format="rgb24", interpolation="AREA" if is_scaled else "BICUBIC")
+        way = "AREA" if is_scaled else "BICUBIC"
+        scaled = self.reformatter.reformat(self.picture, *turned, format="rgb24", interpolation=way, threads=1)
         return np.ascontiguousarray(np.rot90(scaled.to_ndarray(), self.picture.rotation // 90))
 
 
@@ -100,12 +103,14 @@ class Film:
     #: Whether the film ends before its header says, as far as it was read.
     truncated: bool = field(default=False, init=False)
     _keeps_motion: bool = field(default=False, init=False)
+    _reformatter: Any = field(init=False)
 
     def __post_init__(self) -> None:
         self._av = needed("av", "decoding films", "video")
         self.container = open_film(self.source)
         self.stream = picture_of(self.container, self.track)
         self._check_size(self.stream.codec_context.width, self.stream.codec_context.height)
+        self._reformatter = reformatter()
         self._prepare()
 
     def export_motion(self) -> None:
@@ -150,7 +155,7 @@ class Film:
         self._rewind()
         return times
 
-    @property
+    @cached_property
     def frame_s(self) -> float:
         """Seconds of a frame, by the header."""
         rate = self.stream.average_rate or self.stream.guessed_rate
@@ -199,16 +204,18 @@ class Film:
         for packet in self._needed_packets(selectors):
             packet_s = self._time(packet, packet_s)
             for picture in self._decoded(packet):
-                time_s = max(self._picture_time(picture, last_s), last_s)  # times that jump back stand still
-                self._check_size(picture.width, picture.height)
-                last_s = time_s
-                yield FilmFrame(time_s, bool(picture.key_frame), picture)
+                last_s = max(self._picture_time(picture, last_s), last_s)  # times that jump back stand still
+                yield self._frame(picture, last_s)
             if all(selector.is_done for selector in selectors):
                 return
         for picture in self._decoded(None):
             last_s = max(self._picture_time(picture, last_s), last_s)
-            yield FilmFrame(last_s, bool(picture.key_frame), picture)
+            yield self._frame(picture, last_s)
         self.truncated |= self.is_cut(max(last_s, packet_s))
+
+    def _frame(self, picture: Any, time_s: float) -> FilmFrame:
+        self._check_size(picture.width, picture.height)
+        return FilmFrame(time_s, bool(picture.key_frame), picture, self._reformatter)
 
     def is_cut(self, last_s: float) -> bool:
         """Whether the header promises pictures after the last frame. Only that of the container may tell it.
@@ -233,7 +240,7 @@ class Film:
         size = 0
         is_waiting, only_keys = True, all(selector.only_keys for selector in selectors)
         for packet in self._from_key_frame():
-            needed_s = min(selector.needed_s for selector in selectors)
+            needed_s = min([selector.needed_s for selector in selectors])
             if only_keys and not packet.is_keyframe:
                 continue
             dts_s = self._dts(packet)
@@ -273,18 +280,29 @@ class Film:
             self.damaged += 1
             return []
 
+    @cached_property
+    def _base(self) -> tuple[int, int]:
+        """Numerator and denominator of the time base: whole numbers, as fractions are slow, and floats not exact."""
+        base = self.stream.time_base
+        return base.numerator, base.denominator
+
+    def _seconds(self, ticks: int) -> float:
+        numerator, denominator = self._base
+        return ticks * numerator / denominator - self.start_s
+
     def _time(self, packet: Any, default: float) -> float:
         ticks = packet.pts if packet.pts is not None else packet.dts
-        return default if ticks is None else float(ticks * self.stream.time_base) - self.start_s
+        return default if ticks is None else self._seconds(ticks)
 
     def _dts(self, packet: Any) -> float:
-        return math.inf if packet.dts is None else float(packet.dts * self.stream.time_base) - self.start_s
+        ticks = packet.dts
+        return math.inf if ticks is None else self._seconds(ticks)
 
     def _picture_time(self, picture: Any, last_s: float) -> float:
         ticks = picture.pts if picture.pts is not None else picture.dts
         if ticks is None:
             return 0.0 if math.isinf(last_s) else last_s + self.frame_s
-        return float(ticks * (picture.time_base or self.stream.time_base)) - self.start_s
+        return self._seconds(ticks)  # PyAV gives pictures the time base of their packets
 
     def _seek(self, time_s: float) -> None:
         """Go to the key frame before a time, or to the start where it is close or a seek goes wrong."""
@@ -314,3 +332,9 @@ class Film:
     def _check_size(self, width: int, height: int) -> None:
         if width * height > self.max_pixels:
             raise MediaError("too many pixels", f"{width} x {height}, more than {self.max_pixels:,}")
+
+
+def reformatter() -> Any:
+    """Return PyAV's converter of frames. What it prepares for a size is kept: use one for all frames of a size."""
+    reformatting: Any = needed("av.video.reformatter", "decoding films", "video")
+    return reformatting.VideoReformatter()

@@ -50,7 +50,7 @@ def test_what_never_ends_is_ended(sandbox, request_):
 
 
 def test_the_limit_of_time_holds_from_one_sign_of_progress_to_the_next(sandbox):
-    assert [answer.value for answer in asked(sandbox, {"do": "progress", "times": 5})][-1] == {"n": 2}
+    assert [answer.value for answer in asked(sandbox, {"do": "progress", "times": 5, "cpu_s": 0.3})][-1] == {"n": 2}
 
 
 def test_an_error_of_the_function_is_the_fault_of_the_file_and_the_child_goes_on(sandbox):
@@ -109,3 +109,16 @@ def test_all_processes_of_a_sandbox_end_with_the_process_that_is_killed(state):
     assert len(family) == 2  # the template, and the child
     _, alive = psutil.wait_procs(family, timeout=10)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize(("timeout_s", "quiet_s"), [(5.0, 0.05), (0.05, 0.005)])
+def test_signs_of_progress_come_often_enough_and_not_for_each_step(timeout_s, quiet_s):
+    """They hold the limit of time open, however short it is, and wake this process seldom."""
+    with Sandbox(ANSWER, serves_files=True, timeout_s=timeout_s) as sandbox:
+        asked(sandbox, {"do": "read", "ranges": []})
+        began_s = time.monotonic()
+        answers = [answer.value for answer in asked(sandbox, {"do": "progress", "times": 500, "cpu_s": 0.0004})]
+        took_s = time.monotonic() - began_s
+    assert answers[-1] == {"n": 2}
+    assert 3 <= len(answers) <= took_s / quiet_s + 2
+    assert len(answers) < 500

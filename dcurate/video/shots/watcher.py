@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dcurate.core.extras import needed
 from dcurate.isolate.child import Answer
-from dcurate.video.film import FilmFrame
+from dcurate.video.film import FilmFrame, reformatter
 from dcurate.video.policy import FramePolicy
 from dcurate.video.shots.transitions import longest_side
 from dcurate.video.watch import WatchedClip, watching
@@ -31,8 +30,7 @@ class SmallFrames:
 
     def __init__(self, clip: WatchedClip, options: Mapping[str, Any]) -> None:
         self._clip, self._options = clip, options
-        # One of all frames, as a frame's own would be made anew for each: that took most of the time.
-        self._reformatter = needed("av", "finding shots", "video").video.reformatter.VideoReformatter()
+        self._reformatter = reformatter()
         self._size: tuple[int, int] | None = None
         self._times: list[float] = []
         self._frames: list[bytes] = []
