@@ -21,6 +21,8 @@ from dcurate.video.shots.find import SHOT
 from dcurate.video.shots.spans import ClipLengths, clip_spans, fixed_spans
 
 _NO_RATE = "no frame rate"
+#: Seconds by which a frame may be before its time at equal steps: containers round times to milliseconds.
+_ROUNDING_S = 0.001
 
 
 @dataclass
@@ -28,7 +30,8 @@ class ShotClips(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Add clips within shots: divided where they are too long, cropped, and not too short.
 
     With the defaults, and shots by `TransNetV2Detector`, the frames are those of NeMo Curator's
-    ``TransNetV2ClipExtractionStage``. Times between start and end of a shot are those of equal steps between frames. A
+    ``TransNetV2ClipExtractionStage``. Times between start and end of a shot are those of equal steps between frames,
+    less a millisecond, as Matroska and WebM round the times of frames to milliseconds: no clip begins a frame late. A
     row whose shots have no frames a second goes to quarantine.
 
     Args:
@@ -48,7 +51,7 @@ class ShotClips(ProcessingStage[DocumentBatch, DocumentBatch]):
         >>> batch = DocumentBatch(data=pa.table({"shots": [[shot]], "shots_fps": [30.0]}))
         >>> clips = ShotClips().process(batch).to_arrow()["clips"][0].as_py()
         >>> [(clip["start"], clip["end"]) for clip in clips]
-        [(0.5, 9.5), (10.5, 19.5), (20.5, 24.5)]
+        [(0.499, 9.499), (10.499, 19.499), (20.499, 24.499)]
     """
 
     lengths: ClipLengths = field(default_factory=ClipLengths)
@@ -177,14 +180,16 @@ class ClipRows(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Make a row of each clip: a view of the film, of which nothing is cut or decoded.
 
     `media_ref` then refers to the clip by ``start_s`` and ``stop_s``; where it was one already, times count from its
-    start. The clip itself is in the column ``clip``, its number in ``clip_number``; other columns are repeated. A row
-    without clips is dropped as ``no clips``.
+    start. The clip itself is in the column ``clip``, its number in ``clip_number``; other columns are repeated, but for
+    the shots and transitions of the film, which would make rows grow with the number of clips. A row without clips is
+    dropped as ``no clips``.
 
     Args:
         clips_field: the column of clips, as `ShotClips` and `FixedStrideClips` make it, or of shots; it is not in the
             new rows.
         clip_field: the new column of clips.
         number_field: the new column of their numbers, from 0.
+        film_fields: columns that are not in the new rows, because they are lists of the whole film.
         name: name of the stage.
 
     Raises:
@@ -202,7 +207,12 @@ class ClipRows(ProcessingStage[DocumentBatch, DocumentBatch]):
     clips_field: str = "clips"
     clip_field: str = "clip"
     number_field: str = "clip_number"
+    film_fields: Sequence[str] = ("shots", "transitions")
     name: str = "clip_rows"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.film_fields, str):
+            raise PipelineError(f"stage {self.name!r}: film_fields={self.film_fields!r} must be a list of names")
 
     def inputs(self) -> Spec:
         return ["data"], ["media_ref", self.clips_field]
@@ -210,9 +220,15 @@ class ClipRows(ProcessingStage[DocumentBatch, DocumentBatch]):
     def outputs(self) -> Spec:
         return ["data"], [self.clip_field, self.number_field]
 
+    def dropped_columns(self) -> list[str]:
+        return [self.clips_field, *self.film_fields]
+
     def process(self, task: DocumentBatch) -> DocumentBatch:
         self.check_columns(DocumentBatch.given(task).to_arrow().column_names)
-        return part_rows(task, PartFields(self.clips_field, self.clip_field, self.number_field), self.name, "no clips")
+        rows = part_rows(task, PartFields(self.clips_field, self.clip_field, self.number_field), self.name, "no clips")
+        table = rows.to_arrow()
+        gone = [name for name in self.film_fields if name in table.column_names]
+        return replace(rows.with_data(table.drop_columns(gone)), rejections=rows.rejections)
 
 
 def check_limit(stage: str, limit: int) -> None:
@@ -238,11 +254,17 @@ def checked_rate(rate: float | None) -> float:
 
 def _between(shot: Part, first: int, stop: int) -> Part:
     """A clip within a shot, with times between those of its ends."""
-    frames = shot["end_frame"] - shot["start_frame"]
-    step = (shot["end"] - shot["start"]) / frames
-    start_s = shot["start"] + (first - shot["start_frame"]) * step
-    end_s = shot["end"] if stop == shot["end_frame"] else shot["start"] + (stop - shot["start_frame"]) * step
-    return {"start": round(start_s, 6), "end": round(end_s, 6), "start_frame": first, "end_frame": stop}
+    step = (shot["end"] - shot["start"]) / (shot["end_frame"] - shot["start_frame"])
+    early_s = min(_ROUNDING_S, step / 4)
+
+    def time_s(frame: int) -> float:
+        if frame == shot["start_frame"]:
+            return float(shot["start"])
+        if frame == shot["end_frame"]:
+            return float(shot["end"])
+        return round(shot["start"] + (frame - shot["start_frame"]) * step - early_s, 6)
+
+    return {"start": time_s(first), "end": time_s(stop), "start_frame": first, "end_frame": stop}
 
 
 def _with_clips(task: DocumentBatch, answers: Sequence[Any], name: str, stage: str) -> DocumentBatch:

@@ -23,7 +23,7 @@ from dcurate.video import (
 from dcurate.video.film import Film
 from dcurate.video.policy import FramePolicy
 from dcurate.video.selection import FrameSelector
-from tests.video.films import KINDS, film
+from tests.video.films import KINDS, film, picture
 
 pytestmark = pytest.mark.program
 
@@ -137,8 +137,8 @@ SHOTS = pa.table(
 def test_clips_of_shots_are_divided_cropped_and_long_enough():
     clips = ShotClips().process(DocumentBatch(data=SHOTS)).to_arrow()["clips"].to_pylist()
     assert [[(clip["start"], clip["end"]) for clip in row] for row in clips] == [
-        [(0.5, 9.5), (10.5, 19.5), (20.5, 24.5)],
-        [(0.5, 4.5)],
+        [(0.499, 9.499), (10.499, 19.499), (20.499, 24.499)],
+        [(0.499, 4.499)],
         [],
     ]
     assert frames_of(clips[0]) == [(15, 285), (315, 585), (615, 735)]
@@ -175,7 +175,7 @@ def test_clips_become_rows_of_references():
     clips = ShotClips().process(DocumentBatch(data=SHOTS.append_column("media_ref", ref_array([Ref("a.mp4")] * 3))))
     rows = ClipRows().process(clips)
     spans = [(row["media_ref"]["start_s"], row["media_ref"]["stop_s"]) for row in rows.to_arrow().to_pylist()]
-    assert spans == [(0.5, 9.5), (10.5, 19.5), (20.5, 24.5), (0.5, 4.5)]
+    assert spans == [(0.499, 9.499), (10.499, 19.499), (20.499, 24.499), (0.499, 4.499)]
     assert rows.to_arrow()["clip_number"].to_pylist() == [0, 1, 2, 0]
     assert [(rejection.reason, rejection.rows) for rejection in rows.rejections] == [("no clips", 1)]
 
@@ -193,3 +193,35 @@ def test_clips_become_rows_of_references():
 def test_wrong_settings_are_refused(make):
     with pytest.raises(PipelineError, match="must be"):
         make()
+
+
+def test_rows_of_clips_do_not_grow_with_the_number_of_clips():
+    film_of = {name: [[]] for name in ("transitions", "clips")}
+    film_of |= {"shots": [[{"start": 0.0, "end": 1.0}] * 1_000], "other": ["kept"]}
+    clips = [[{"start": float(number), "end": number + 1.0} for number in range(1_000)]]
+    table = pa.table({**film_of, "clips": clips, "media_ref": ref_array([Ref("a.mp4")])})
+    rows = ClipRows().process(DocumentBatch(data=table)).to_arrow()
+    assert rows.column_names == ["other", "media_ref", "clip", "clip_number"]
+    assert rows.num_rows == 1_000
+    kept = ClipRows(film_fields=()).process(DocumentBatch(data=table.slice(0, 1))).to_arrow()
+    assert {"shots", "transitions"} <= set(kept.column_names)
+
+
+@pytest.mark.parametrize("kind", ["mpeg4", "vp9"])
+def test_clips_within_a_shot_have_their_frames_where_the_container_rounds_times(kind, tmp_path):
+    (tmp_path / "a").write_bytes(film(kind, frames=100, rate=12, pictures=picture))
+    find = FindShots(ThresholdDetector())
+    rows = find.process(DocumentBatch(data=pa.table({"media_ref": ref_array([Ref(str(tmp_path / "a"))])})))
+    find.teardown()
+    lengths = ClipLengths(min_length_s=0.3, max_length_s=0.6, crop_s=0.1)
+    clips = ClipRows().process(ShotClips(lengths).process(rows)).to_arrow().to_pylist()
+    assert len(clips) > 10
+    with (tmp_path / "a").open("rb") as file:
+        selectors = [
+            FrameSelector(FramePolicy(), clip["media_ref"]["start_s"], clip["media_ref"]["stop_s"], 8.4)
+            for clip in clips
+        ]
+        seen = [[] for _ in clips]
+        for number, frame in filter(None, Film(file).chosen(selectors)):
+            seen[number].append(round(frame.time_s * 12))
+    assert seen == [list(range(clip["clip"]["start_frame"], clip["clip"]["end_frame"])) for clip in clips]
