@@ -13,22 +13,25 @@ import dcurate
 from dcurate.cli.group import cli, debug_option
 from dcurate.engine.config import WITHOUT_WORKERS
 from dcurate.errors import DataError
-from dcurate.recipe import SAMPLE, SAMPLE_FILES, SAMPLE_PICTURES, SAMPLE_RECORDINGS, load_recipe
+from dcurate.recipe import SAMPLE, SAMPLE_FILES, SAMPLE_FILMS, SAMPLE_PICTURES, SAMPLE_RECORDINGS, load_recipe
 
 
 @cli.command(short_help="Write a sample of documents.")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--small", is_flag=True, help="Write 30 short documents in three files, as the how-tos use.")
 @click.option("--recordings", is_flag=True, help="Write eight short recordings, as the tutorial on speech uses.")
+@click.option("--films", is_flag=True, help="Write seven short films, as the tutorial on video uses.")
 @debug_option
-def sample(*, folder: Path, small: bool, recordings: bool) -> None:
+def sample(*, folder: Path, small: bool, recordings: bool, films: bool) -> None:
     """Write the bundled sample of documents, as JSON Lines, into the folder DIR.
 
     It has 1,115 documents in ten files, some of them compressed, copies, nearly copies, and malformed lines.
     """
-    if small and recordings:
-        raise click.UsageError("--small and --recordings are two samples; give one of them")
-    bundled = sorted(SAMPLE_RECORDINGS.iterdir() if recordings else SAMPLE.glob("part-*"))
+    chosen = {"--small": small, "--recordings": recordings, "--films": films}
+    if len(given := [option for option, is_given in chosen.items() if is_given]) > 1:
+        raise click.UsageError(f"{' and '.join(given)} are different samples; give one of them")
+    folders = {"--recordings": SAMPLE_RECORDINGS, "--films": SAMPLE_FILMS}
+    bundled = sorted(folders[given[0]].iterdir() if recordings or films else SAMPLE.glob("part-*"))
     files = small_sample() if small else {path.name: path.read_bytes() for path in bundled}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.name not in files or path.is_dir() or path.read_bytes() != files[path.name]:
@@ -38,6 +41,8 @@ def sample(*, folder: Path, small: bool, recordings: bool) -> None:
         (folder / name).write_bytes(content)
     if recordings:
         about = "8 recordings, under CC BY-SA 3.0; README.md says whose they are"
+    elif films:
+        about = "7 films, drawn by a program, under Apache-2.0; README.md says what they show"
     elif small:
         about = "30 documents"
     else:
@@ -80,7 +85,7 @@ def run_on_sample(recipe: str, params: Mapping[str, Any], folder: str, trust: bo
     elif isinstance(reader, dcurate.WebDatasetReader):
         places["input"] = str(SAMPLE_PICTURES)
     elif isinstance(reader, dcurate.MediaReader):
-        places["input"] = str(SAMPLE_RECORDINGS)
+        places["input"] = str(SAMPLE_FILMS if reader.kinds == ["video"] else SAMPLE_RECORDINGS)
     loaded = load_recipe(recipe, {**places, **params}, trust=trust)
     settings = {name: value for name, value in loaded.executor.items() if name in WITHOUT_WORKERS}
     loaded.pipeline.run(dcurate.InlineExecutor(settings), observers=[], examples=False)

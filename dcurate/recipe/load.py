@@ -30,6 +30,8 @@ SAMPLE_FILES = BUNDLED / "documents"
 SAMPLE_PICTURES = BUNDLED / "pictures"
 #: The bundled sample of recordings.
 SAMPLE_RECORDINGS = BUNDLED / "recordings"
+#: The bundled sample of films.
+SAMPLE_FILMS = BUNDLED / "films"
 
 #: Names of files of rows, which are taken for recipes by mistake.
 _DATA = re.compile(r"\.(jsonl|ndjson|parquet|csv|tsv|warc|wet|arc|tar|pdf)(\.(gz|bz2|xz|zst))?$", re.IGNORECASE)

@@ -22,7 +22,7 @@ def test_recipes_are_left_out_and_named_that_need_a_param_or_a_package_that_is_n
     done = [line.partition(":")[0] for line in result.stdout.splitlines() if ": compiled in" in line]
     left_out = [line.partition(":")[0] for line in result.stdout.splitlines() if ": left out" in line]
     assert sorted(done + left_out) == sorted(one.name for one in bundled_recipes())
-    assert left_out == ["images", "nemo-code", "pretrain", "speech-emilia", "speech-granary"]
+    assert left_out == ["images", "nemo-code", "pretrain", "speech-emilia", "speech-granary", "video-openvid"]
     assert "dcurate compile nemo-code --set tokenizer=VALUE" in result.stdout
     assert "pip install 'dcurate[images]'" in result.stdout
 
@@ -35,10 +35,10 @@ def test_a_recipe_that_needs_a_param_is_refused_with_the_command_that_gives_it()
     assert result.exit_code != 0
 
 
-@pytest.mark.parametrize(("recipe", "given"), [("images", {}), ("pdf", {"timeout_s": 600})])
+@pytest.mark.parametrize(("recipe", "given"), [("images", {}), ("pdf", {"timeout_s": 600}), ("video-openvid", {})])
 def test_a_recipe_that_reads_no_documents_runs_on_files_of_its_own_kind(recipe, given, tmp_path):
     run_on_sample(recipe, given, str(tmp_path), trust=False)
-    assert [path for path in (tmp_path / "out").iterdir() if path.is_file()], "rows came through all stages"
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()], "rows came through all stages"
 
 
 def test_a_folder_without_shards_is_refused_with_each_ending_once(tmp_path):

@@ -11,7 +11,8 @@ from dcurate import DataError, DocumentBatch, InlineExecutor, JsonlReader, Media
 from dcurate.audio import AudioInfo
 from dcurate.cli import cli
 from dcurate.cli.samples import small_sample
-from dcurate.recipe import SAMPLE, SAMPLE_RECORDINGS
+from dcurate.recipe import SAMPLE, SAMPLE_FILMS, SAMPLE_RECORDINGS
+from dcurate.video import VideoInfo
 
 
 def written(*arguments: str) -> str:
@@ -53,10 +54,29 @@ def test_the_recordings_are_written_as_they_are_with_their_licence(tmp_path: Pat
     assert all(f"`{name}`" in about for name in batch.to_arrow()["file_name"].to_pylist())
 
 
+def test_the_films_are_written_as_they_are_with_their_licence(tmp_path: Path) -> None:
+    assert "8 files" in written(str(tmp_path), "--films")
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert files == {path.name: path.read_bytes() for path in SAMPLE_FILMS.iterdir()}
+    assert sum(map(len, files.values())) <= 400_000
+    about = files["README.md"].decode()
+    assert "Apache-2.0" in about
+    result = Pipeline("p", stages=[MediaReader(str(tmp_path), kinds=["video"]), VideoInfo()]).run(
+        InlineExecutor(), observers=[]
+    )
+    assert result.report.stages[1].rows_out == 6
+    assert result.report.stages[1].faulty == {"not a film: HTML or XML": 1}
+    [batch] = result
+    assert isinstance(batch, DocumentBatch)
+    rows = batch.to_arrow().to_pylist()
+    assert all(f"`{row['file_name']}`" in about for row in rows)
+    assert [row["file_name"] for row in rows if row["video_truncated"]] == ["cut-off.mkv"]
+
+
 def test_two_samples_at_once_are_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["sample", str(tmp_path / "new"), "--small", "--recordings"])
     assert result.exit_code == 2
-    assert "--small and --recordings are two samples; give one of them" in result.output
+    assert "--small and --recordings are different samples; give one of them" in result.output
     assert not (tmp_path / "new").exists()
 
 

@@ -109,6 +109,7 @@ def test_published_limits():
     batch, names = DocumentBatch(data=rows), rows["name"].to_pylist()
     assert kept(batch, video_nemo()) == [name for name in names if name not in ("still", "patch")]
     assert kept(batch, video_openvid()) == [name for name in names if name != "small"]
+    assert kept(batch, video_openvid(min_side=511)) == names
     assert kept(batch, video_panda()) == [name for name in names if name not in ("short", "cut")]
 
 

@@ -25,19 +25,22 @@ def video_nemo() -> Filters:
     )
 
 
-def video_openvid() -> Filters:
+def video_openvid(min_side: int = 512) -> Filters:
     """OpenVid-1M's limit that needs no model: frames of at least 512 x 512 pixels.
 
     From Nan et al., "OpenVid-1M" (2024, arXiv:2407.02371). Its other rules are shares of a data set (such as the best
     fifth by aesthetic score), and need models: of aesthetics, of optical flow and of clarity.
+
+    Args:
+        min_side: pixels of the width and of the height, at least.
 
     Examples:
         >>> [(rule.name, rule.min_value) for rule in video_openvid()]
         [('video_width', 512), ('video_height', 512)]
     """
     return (
-        NumberRangeFilter("video_width", min_value=512, made_by=_INFO),
-        NumberRangeFilter("video_height", min_value=512, made_by=_INFO),
+        NumberRangeFilter("video_width", min_value=min_side, made_by=_INFO),
+        NumberRangeFilter("video_height", min_value=min_side, made_by=_INFO),
     )
 
 
