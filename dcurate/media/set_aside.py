@@ -55,7 +55,7 @@ class SetAside:
     """A file that a run set aside.
 
     Attributes:
-        name: of the file, and of the member of its archive.
+        name: of the file and of the member of its archive, with the times of a segment.
         stage: that took it out, and its ``reason``.
         detail: what else is known.
         picture: it, or its first page; empty if it cannot be drawn.
@@ -132,8 +132,21 @@ def _words(document: SetAside) -> tuple[str, str, str, str]:
 
 
 def _named(row: Mapping[str, Any]) -> str:
+    """The name of a file, with its archive and, of a segment, the times.
+
+    Examples:
+        >>> _named({REF: {"path": "in/films.tar", "member": "a.mp4", "start_s": 4.498999, "stop_s": 61.0}})
+        'a.mp4 in films.tar, 4.5 to 61 s'
+        >>> _named({REF: {"path": "in/a.mp4", "stop_s": None}})
+        'a.mp4'
+    """
     ref = row[REF]
-    return " in ".join(filter(None, (ref.get("member"), ref["path"].rpartition("/")[2])))
+    name = " in ".join(filter(None, (ref.get("member"), ref["path"].rpartition("/")[2])))
+    start_s, stop_s = ref.get("start_s"), ref.get("stop_s")
+    if start_s is None and stop_s is None:
+        return name
+    until = "s to the end" if stop_s is None else f"to {round(stop_s, 2):g} s"
+    return f"{name}, {round(start_s or 0, 2):g} {until}"
 
 
 def _rows(folder: str, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -16,12 +16,14 @@ from dcurate.video.selection import FrameSelector
 
 #: Frames beside each other and rows of a sheet, and pixels between them.
 _COLUMNS, _ROWS, _GAP = 3, 2, 2
+#: The colour of frames that cannot be decoded.
+_MISSING = (200, 200, 200)
 
 
 def sheet(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     """Draw six frames of a film as one picture; called in a `dcurate.isolate.sandbox.Sandbox`.
 
-    The frames are those in the middle of each sixth of the film or clip. The place of what cannot be decoded is empty.
+    The frames are those in the middle of each sixth of the film or clip. The place of what cannot be decoded is grey.
 
     Args:
         data: start and end of the clip in seconds, two float64 of 8 bytes, where an end that is not known is NaN; and
@@ -49,10 +51,16 @@ def sheet(data: bytes, options: Mapping[str, Any]) -> tuple[dict[str, Any], list
         if chosen is None:
             continue
         place, frame = chosen
-        if picture is None:
+        if picture is None:  # grey, so that frames that are missing are not taken for white ones
             size = _size(frame.size, int(options["side"]))
             whole = _COLUMNS * (size[0] + _GAP) - _GAP, _ROWS * (size[1] + _GAP) - _GAP
-            picture = imaging.new("RGB", whole, "white")
+            picture = imaging.new("RGB", whole, _MISSING)
+            for line in range(1, _COLUMNS):
+                left = line * (size[0] + _GAP) - _GAP
+                picture.paste("white", (left, 0, left + _GAP, whole[1]))
+            for line in range(1, _ROWS):
+                top = line * (size[1] + _GAP) - _GAP
+                picture.paste("white", (0, top, whole[0], top + _GAP))
         corner = place % _COLUMNS * (size[0] + _GAP), place // _COLUMNS * (size[1] + _GAP)
         picture.paste(imaging.fromarray(frame.pixels(*size)), corner)
     if picture is None:

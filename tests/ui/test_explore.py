@@ -287,6 +287,21 @@ def test_every_view_fits_a_phone(server, browser, view):
     assert outside(browser) == []
 
 
+def test_a_column_of_true_and_false_is_shown(tmp_path, browser):
+    (tmp_path / "in.jsonl").write_text(
+        '{"text": "a", "whole": true, "share": 0.12345}\n{"text": "b", "whole": false}\n'
+    )
+    stages: list[Any] = [dcurate.JsonlReader(str(tmp_path / "in.jsonl")), dcurate.ParquetWriter(str(tmp_path / "out"))]
+    dcurate.Pipeline("look", stages=stages).run(dcurate.InlineExecutor(), observers=[])
+    (tmp_path / "index").mkdir()
+    corpus = load_corpus(dcurate.runs.RunPlaces(str(tmp_path / "out")), tmp_path / "index")
+    with ExploreServer(corpus) as server:
+        browser.open(server.address)
+        browser.wait("document.querySelectorAll('article').length == 2")
+        assert "true" in browser.text("article")
+        assert browser.text("#trouble") == ""
+
+
 def test_a_person_searches_compares_and_marks(server, browser):
     browser.open(server.address)
     browser.wait("document.querySelectorAll('article').length == 6")

@@ -154,6 +154,14 @@ def test_a_sheet_is_of_the_clip_and_bounded(start_s, stop_s, seen):
     assert middles == pytest.approx([40 * number for number in seen], abs=6)
 
 
+def test_frames_that_are_missing_are_grey_and_not_white():
+    data = film("mkv", frames=150, pictures=lambda n: np.full((96, 160, 3), 255, np.uint8))
+    _, [jpeg] = sheet(struct.pack("<2d", 0.0, float("nan")) + data[: len(data) * 3 // 5], {"side": 300})
+    picture = Image.open(io.BytesIO(jpeg)).convert("L")
+    places = [picture.getpixel((50 + 100 * (place % 3), 30 + 61 * (place // 3))) for place in range(6)]
+    assert places == pytest.approx([255, 255, 255, 255, 200, 200], abs=6)
+
+
 def test_a_sheet_of_an_upright_film_fits():
     data = film("avi", frames=20, pictures=lambda n: photo(n, 160, 96))
     sizes, _ = sheet(struct.pack("<2d", 0.0, float("nan")) + data, {"side": 300})

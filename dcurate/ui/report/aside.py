@@ -19,7 +19,9 @@ else:  # what it imports is heavy, and few runs read files
 _PDFS = frozenset(("PdfExtract", "PdfReader", "NeedsOcr"))
 _PICTURES = frozenset(("ImageInfo", "ImageSignals"))
 _SOUNDS = frozenset(("AudioInfo", "AudioSignals", "Dnsmos", "FindSpeech", "SegmentRows"))
-_FILMS = frozenset(("VideoInfo", "VideoSignals"))
+_FILMS = frozenset(
+    ("CutVideo", "FindShots", "VideoExactDuplicates", "VideoInfo", "VideoNearDuplicates", "VideoSignals")
+)
 #: How the first page of a PDF, a picture, a recording and a film are drawn: a function for a sandbox, the libraries it
 #: needs, and whether it is told which segment; and the types of what it gives.
 _PAGE = ("dcurate.documents.pictures:page_picture", ("pypdfium2", "PIL"))

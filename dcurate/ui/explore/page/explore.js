@@ -1,7 +1,7 @@
 "use strict";
 // Documents are shown with textContent alone: nothing in them is read as markup.
 const $ = (id) => document.getElementById(id);
-const number = (value) => value == null ? "" : Math.abs(value) >= 1e6 || Number.isInteger(value) ? value.toLocaleString("en-US", {maximumFractionDigits: 0}) : String(+value.toPrecision(4));
+const number = (value) => value == null ? "" : typeof value === "boolean" ? String(value) : Math.abs(value) >= 1e6 || Number.isInteger(value) ? value.toLocaleString("en-US", {maximumFractionDigits: 0}) : String(+value.toPrecision(4));
 const state = {view: "documents", outcome: "", stage: "", reason: "", words: "", ranges: {}, sort: "", descending: false, page: 0};
 let summary;
 
