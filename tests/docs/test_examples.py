@@ -49,9 +49,10 @@ def samples(page: str) -> list[list[str]]:
     [['sample', 'input', '--small']]
     """
     found = [arguments for arguments in commands(page) if arguments[0] == "sample"]
-    reads = re.search(r"[\"']input\b", examples(page))
-    before = page.split("\n")[: examples(page)[: reads.start()].count("\n")] if reads else []
-    assert not found or "dcurate sample" in "\n".join(before), "the sample comes after what reads it"
+    for _, folder, *_ in found:
+        reads = re.search(rf"[\"']{folder}\b", examples(page))
+        before = page.split("\n")[: examples(page)[: reads.start()].count("\n")] if reads else []
+        assert f"dcurate sample {folder}" in "\n".join(before), "the sample comes after what reads it"
     return found
 
 
