@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from functools import lru_cache
@@ -28,6 +29,8 @@ _SAMPLE = re.compile(r"((?:.*/)?[^/.]+)\.([^/]*)")
 #: A backslash that would be taken for one of an escape, and escapes.
 _ESCAPE, _ESCAPED = re.compile(r"\\(?=x(?:5c|[89a-f][0-9a-f]))"), re.compile(rb"\\x(5c|[89a-f][0-9a-f])")
 _DRIVE = re.compile(r"[A-Za-z]:")
+#: First bytes of a file by which it is said to be text.
+_TEXT = 512
 
 
 @lru_cache(maxsize=1024)
@@ -165,9 +168,19 @@ def described(head: bytes) -> str:
     r"""What a file is by its first bytes, for the fault of a file that is not of the format that a stage reads.
 
     Examples:
-        >>> [described(head) for head in (b"<!DOCTYPE html>", b"%PDF-1.7", b"PK\x03\x04", b"RIFF")]
-        ['HTML or XML', 'PDF', 'zip', 'unknown format']
+        >>> [described(head) for head in (b"<!DOCTYPE html>", b"%PDF-1.7", b"PK\x03\x04", b"Not found.", b"RIFF\0")]
+        ['HTML or XML', 'PDF', 'zip', 'text', 'unknown format']
     """
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     known = {b"<": "HTML or XML", b"%PDF": "PDF", b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"%!PS": "PostScript"}
-    return next((name for mark, name in known.items() if start.startswith(mark)), "unknown format")
+    named = next((name for mark, name in known.items() if start.startswith(mark)), None)
+    return named or ("text" if _is_text(head[:_TEXT]) else "unknown format")
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether bytes are UTF-8 without control characters; a character may be cut at the end."""
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return bool(text) and all(letter.isprintable() or letter in "\t\r\n\ufeff" for letter in text)

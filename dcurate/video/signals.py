@@ -100,6 +100,8 @@ class VideoSignals(VideoStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.frames, FramePolicy):
+            raise PipelineError(f"{self.name}: frames={self.frames!r} must be a FramePolicy(...)")
         for name in ("looks", "motion_fps", "motion_ratio"):
             value = getattr(self, name)
             is_out = name == "motion_fps" and value is None

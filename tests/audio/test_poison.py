@@ -73,7 +73,7 @@ POISONS: dict[str, tuple[bytes, str]] = {
     "empty.wav": (b"", "empty"),
     "riff_only.wav": (b"RIFF", "truncated"),
     "html.wav": (b"<html>404</html>", "not a recording: HTML or XML"),
-    "text.wav": (b"words, and not a sound " * 50, "not a recording: unknown format"),
+    "text.wav": (b"words, and not a sound " * 50, "not a recording: text"),
     "random.mp3": (np.random.default_rng(1).bytes(8_000), "not a recording: unknown format"),
     "zeros.flac": (bytes(9_000), "not a recording: unknown format"),
     "nan.wav": (spoilt(float("nan")), "not a number"),

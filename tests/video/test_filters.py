@@ -113,6 +113,11 @@ def test_published_limits():
     assert kept(batch, video_panda()) == [name for name in names if name not in ("short", "cut")]
 
 
+def test_frames_that_are_no_policy_are_refused():
+    with pytest.raises(PipelineError, match=r"frames='key' must be a FramePolicy"):
+        VideoSignals(frames="key")  # type: ignore[arg-type]
+
+
 def test_a_rule_without_its_column_names_the_stage_to_add(measured):
     with pytest.raises(PipelineError, match=r"'video_width'.*add VideoInfo\(\)"):
         ScoreFilter(list(video_openvid())).process(measured)

@@ -121,11 +121,12 @@ def test_a_film_in_an_archive_is_read_by_reference(tmp_path):
 def test_bad_films_go_to_quarantine_and_good_ones_stay():
     good = film(frames=50)
     data = [good, b"", b"<html>", good[: len(good) // 2], bytes(range(256)) * 50, film("vp9", frames=40)[:-1500], good]
-    batch = looked({"n": list(range(7)), "bytes": data})
+    data.append("no film, but words – ".encode() * 90)
+    batch = looked({"n": list(range(8)), "bytes": data})
     assert batch.to_arrow()["n"].to_pylist() == [0, 5, 6]
     assert batch.to_arrow()["truncated"].to_pylist() == [False, True, False]
     reasons = {number: rejection.reason for rejection in batch.rejections for number in rejection.data["n"].to_pylist()}
-    assert reasons == {1: "empty", 2: "not a film: HTML or XML", 3: "damaged", 4: "damaged"}
+    assert reasons == {1: "empty", 2: "not a film: HTML or XML", 3: "damaged", 4: "damaged", 7: "not a film: text"}
 
 
 def test_a_clip_behind_the_end_and_an_impossible_clip_are_faults(tmp_path):
