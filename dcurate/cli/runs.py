@@ -205,6 +205,7 @@ def explore(
                 click.launch(server.address)
             with suppress(KeyboardInterrupt):
                 server.wait()
+        corpus.pictures.close()
 
 
 @cli.command("publish", short_help="Publish an output as a data set at the Hugging Face Hub.")

@@ -7,6 +7,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -94,26 +95,53 @@ def set_aside(folders: Sequence[str | None], storage_options: Mapping[str, Any] 
             reasons[which] += 1
             chosen.append(row)
     documents = [
-        SetAside(_named(row), row.get("_dcurate_stage", ""), row.get("_dcurate_reason", ""), row.get(FAULT) or "")
+        SetAside(
+            named(Ref(**row[REF])), row.get("_dcurate_stage", ""), row.get("_dcurate_reason", ""), row.get(FAULT) or ""
+        )
         for row in chosen
     ]
     return _drawn(documents, [Ref(**row[REF]) for row in chosen], draw)[:MOST] if documents else []
+
+
+class Drawer:
+    """Draws files in a child process, until it is closed.
+
+    Args:
+        draw: how a file is drawn.
+    """
+
+    def __init__(self, draw: Draw) -> None:
+        self._segments, self._can = draw.segments, not missing(draw.libraries)
+        self._sandbox = Sandbox(draw.function, {"side": SIDE}, timeout_s=_TIMEOUT_S, memory_bytes=2**29)
+
+    def draw(self, ref: Ref) -> ChildAnswer | None:
+        """Return the picture of a file; None if it cannot be fetched or drawn."""
+        if not self._can:
+            return None
+        try:
+            data = fetch(pa.table({REF: ref_array([ref])}), limit=_LARGEST)[0]
+            if not isinstance(data, bytes):
+                return None
+            answer = self._sandbox.call(_with_times(data, ref) if self._segments else data, _TIMEOUT_S)
+        except DcurateError:  # a page is written without it
+            return None
+        return answer if isinstance(answer, ChildAnswer) else None
+
+    def close(self) -> None:
+        """End the child process."""
+        self._sandbox.close()
 
 
 def _drawn(documents: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAside]:
     if missing(draw.libraries):
         return documents
     until, shown = time.monotonic() + _ALL_S, list[SetAside]()
-    with Sandbox(draw.function, {"side": SIDE}, timeout_s=_TIMEOUT_S, memory_bytes=2**29) as sandbox:
+    with closing(Drawer(draw)) as drawer:
         for document, ref in zip(documents, refs, strict=True):
             answer, picture = None, SetAside(*_words(document))
             if time.monotonic() < until and not document.reason.startswith(_DANGEROUS):
-                try:
-                    data = fetch(pa.table({REF: ref_array([ref])}), limit=_LARGEST)[0]
-                    answer = sandbox.call(_given(data, ref, draw), _TIMEOUT_S) if isinstance(data, bytes) else None
-                except DcurateError:  # the report of a run is written without it
-                    answer = None
-            if isinstance(answer, ChildAnswer):
+                answer = drawer.draw(ref)
+            if answer is not None:
                 value = answer.value
                 sizes = int(value["width"]), int(value["height"])
                 picture = SetAside(*_words(document), answer.blobs[0], *sizes, *answer.blobs[1:])
@@ -121,9 +149,7 @@ def _drawn(documents: list[SetAside], refs: list[Ref], draw: Draw) -> list[SetAs
     return sorted(shown, key=lambda document: not document.picture)
 
 
-def _given(data: bytes, ref: Ref, draw: Draw) -> bytes:
-    if not draw.segments:
-        return data
+def _with_times(data: bytes, ref: Ref) -> bytes:
     return struct.pack("<2d", ref.start_s or 0.0, math.nan if ref.stop_s is None else ref.stop_s) + data
 
 
@@ -131,22 +157,20 @@ def _words(document: SetAside) -> tuple[str, str, str, str]:
     return document.name, document.stage, document.reason, document.detail
 
 
-def _named(row: Mapping[str, Any]) -> str:
+def named(ref: Ref) -> str:
     """The name of a file, with its archive and, of a segment, the times.
 
     Examples:
-        >>> _named({REF: {"path": "in/films.tar", "member": "a.mp4", "start_s": 4.498999, "stop_s": 61.0}})
+        >>> named(Ref("in/films.tar", "a.mp4", start_s=4.498999, stop_s=61.0))
         'a.mp4 in films.tar, 4.5 to 61 s'
-        >>> _named({REF: {"path": "in/a.mp4", "stop_s": None}})
+        >>> named(Ref("in/a.mp4"))
         'a.mp4'
     """
-    ref = row[REF]
-    name = " in ".join(filter(None, (ref.get("member"), ref["path"].rpartition("/")[2])))
-    start_s, stop_s = ref.get("start_s"), ref.get("stop_s")
-    if start_s is None and stop_s is None:
+    name = " in ".join(filter(None, (ref.member, ref.path.rpartition("/")[2])))
+    if ref.start_s is None and ref.stop_s is None:
         return name
-    until = "s to the end" if stop_s is None else f"to {round(stop_s, 2):g} s"
-    return f"{name}, {round(start_s or 0, 2):g} {until}"
+    until = "s to the end" if ref.stop_s is None else f"to {round(ref.stop_s, 2):g} s"
+    return f"{name}, {round(ref.start_s or 0, 2):g} {until}"
 
 
 def _rows(folder: str, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -159,13 +183,14 @@ def _rows(folder: str, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 with store.open(name, "rb") as file:
                     lines = file.read(_BYTES).split(b"\n")[:-1]
                 for line in lines:
-                    if b'"media_ref"' in line and _is_ref((row := orjson.loads(line)).get(REF)):
+                    if b'"media_ref"' in line and ref_of((row := orjson.loads(line)).get(REF)) is not None:
                         yield row
     except (DcurateError, ValueError):
         return
 
 
-def _is_ref(value: Any) -> bool:
+def ref_of(value: Any) -> Ref | None:
+    """The reference that a value of JSON is; None if it is none."""
     if not isinstance(value, dict) or not set(MEDIA_REF.names) <= set(value) <= set(Ref._fields):
-        return False
-    return isinstance(value["path"], str)
+        return None
+    return Ref(**value) if isinstance(value["path"], str) else None

@@ -20,8 +20,10 @@ import dcurate
 import dcurate.runs
 import dcurate.text
 from dcurate import DataError, PipelineError
+from dcurate.recipe import SAMPLE_FILMS
 from dcurate.ui.explore.corpus import ExploredCorpus, Query, load_corpus
 from dcurate.ui.explore.server import ExploreServer
+from dcurate.video import ClipRows, FixedStrideClips, VideoInfo, VideoSignals
 from dcurate_testing.legibility import PHONE, outside
 
 MARKUP = "<img src=x onerror=\"document.title='hacked'\"> one two three four five"
@@ -285,6 +287,47 @@ def test_every_view_fits_a_phone(server, browser, view):
     browser.wait(f"document.querySelector('nav [data-view={view}]').hasAttribute('aria-current')")
     assert browser.value("document.documentElement.scrollWidth") == PHONE[0]
     assert outside(browser) == []
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExploredCorpus]:
+    """Of a run on the bundled films, as clips of two seconds."""
+    root = tmp_path_factory.mktemp("films")
+    stages: list[Any] = [
+        dcurate.MediaReader(str(SAMPLE_FILMS), kinds=["video"]),
+        VideoInfo(),
+        FixedStrideClips(clip_len_s=2, clip_stride_s=2),
+        ClipRows(),
+        VideoSignals(),
+        dcurate.ScoreFilter(dcurate.text.NumberRangeFilter("video_frozen", max_value=0.8)),
+        dcurate.ParquetWriter(f"{root}/out"),
+    ]
+    dcurate.Pipeline("look", stages=stages).run(dcurate.InlineExecutor(), rejected=f"{root}/rejected", observers=[])
+    (root / "index").mkdir()
+    corpus = load_corpus(dcurate.runs.RunPlaces(f"{root}/out"), root / "index")
+    yield corpus
+    corpus.pictures.close()
+
+
+def test_films_are_shown_by_their_frames(films, browser):
+    rows = {row["file"]: row for row in films.page(Query())["documents"]}
+    frames = films.picture(rows["title.mp4, 0 to 2 s"]["n"])
+    assert frames.startswith("data:image/jpeg;base64,/9j/")
+    assert films.picture(rows["title.mp4, 0 to 2 s"]["n"]) == frames
+    assert films.picture(rows["valley.mp4, 4 to 6 s"]["n"]) != films.picture(rows["valley.mp4, 0 to 2 s"]["n"])
+    assert films.picture(rows["missing.mp4"]["n"]) == ""
+    with ExploreServer(films) as server:
+        browser.open(server.address)
+        browser.wait("document.querySelectorAll('article figure img').length >= 1")
+        assert browser.value("document.querySelector('article figure img').naturalWidth") > 200
+        assert browser.text("article h3") == "title.mp4, 0 to 2 s"
+        assert browser.text("#trouble") == ""
+
+
+def test_documents_without_files_have_no_pictures(corpus):
+    assert {row["file"] for row in corpus.page(Query())["documents"]} == {""}
+    with pytest.raises(PipelineError, match="refers to no file of a kind that can be drawn"):
+        corpus.picture(0)
 
 
 def test_a_column_of_true_and_false_is_shown(tmp_path, browser):

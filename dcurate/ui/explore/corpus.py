@@ -28,6 +28,7 @@ from dcurate.io.rejections import REASON, SCORE, STAGE
 from dcurate.io.rows import is_readable, rows_in
 from dcurate.runs.inspect import RunPlaces
 from dcurate.runs.load import RecordedRun, read_run
+from dcurate.ui.explore.pictures import FilePictures
 
 #: Documents of a page, documents that are read at most unless another number is given, and groups of a page.
 PAGE, MOST, GROUPS = 25, 1_000_000, 50
@@ -158,6 +159,7 @@ class ExploredCorpus:
         self.marks = UserMarks(Directory(places.at(places.root).records, places.storage_options))
         self.marks.load()
         self.numbers = {(_SCORE if name == SCORE else name): values for name, values in index.numbers.items()}
+        self.pictures = FilePictures(run.about)
         self._matches = lru_cache(8)(_Matches)
         self._groups: list[dict[str, Any]] | None = None
 
@@ -205,6 +207,7 @@ class ExploredCorpus:
             **fate._asdict(),
             "place": f"{document['file']}, row {document['row']}",
             "score": score,
+            "file": self.pictures.name(values),
             "numbers": {name: value for name, value in values.items() if isinstance(value, int | float)},
             "values": values if characters > SHOWN else {},
             "text": document["text"][:characters] if characters > SHOWN else _around(document["text"], words),
@@ -221,6 +224,14 @@ class ExploredCorpus:
         if not 0 <= number < len(self.index):
             raise PipelineError(f"there is no document {number}; there are {len(self.index):,}")
         return self.shown(number, WHOLE)
+
+    def picture(self, number: int) -> str:
+        """The picture of the file that a document refers to, as a ``data:`` address; empty if it cannot be drawn.
+
+        Raises:
+            PipelineError: there is no document of this number, or it refers to no file.
+        """
+        return self.pictures.picture(self.whole(number)["values"])
 
     def threshold(self, stage: str, column: str, low: float, high: float) -> dict[str, Any]:
         """What a rule would do with other thresholds, by the scores that are known; no text is read.

@@ -206,6 +206,7 @@ _ANSWERS: dict[str, Callable[[ExploredCorpus, Mapping[str, Any]], Any]] = {
     "/api/summary": lambda corpus, parameters: corpus.summary(),
     "/api/documents": lambda corpus, parameters: corpus.page(_query(parameters), _whole_number(parameters, "page")),
     "/api/document": lambda corpus, parameters: corpus.whole(_whole_number(parameters, "n")),
+    "/api/picture": lambda corpus, parameters: corpus.picture(_whole_number(parameters, "n")),
     "/api/threshold": _threshold,
     "/api/groups": lambda corpus, parameters: corpus.groups(_whole_number(parameters, "page")),
     "/api/group": lambda corpus, parameters: corpus.group(str(parameters.get("kept", ""))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcurate.core.lazy import lazy
 from dcurate.core.report import RunReport
@@ -31,6 +31,34 @@ _FRAMES = ("dcurate.video.sheet:sheet", ("av", "PIL"), True)
 _JPEG, _SVG, _FLAC = "image/jpeg", "image/svg+xml", "audio/flac"
 
 
+class Drawing(NamedTuple):
+    """How the files of a run are drawn.
+
+    Args:
+        kind: the type of the pictures.
+        draw: function and libraries, a `dcurate.media.set_aside.Draw`.
+    """
+
+    kind: str
+    draw: Any
+
+
+def drawing_of(about: Mapping[str, Any]) -> Drawing | None:
+    """Return how the files of a run are drawn; None where it read none that can be.
+
+    Args:
+        about: the manifest of the run.
+    """
+    kinds = {stage.get("kind") for stage in about.get("stages") or ()}
+    if kinds & _PDFS:
+        return Drawing(_JPEG, pictures.Draw(*_PAGE))
+    if kinds & _FILMS:
+        return Drawing(_JPEG, pictures.Draw(*_FRAMES))
+    if kinds & _PICTURES:
+        return Drawing(_JPEG, pictures.Draw(*_PICTURE))
+    return Drawing(_SVG, pictures.Draw(*_SOUND)) if kinds & _SOUNDS else None
+
+
 def files_set_aside(
     report: RunReport, about: Mapping[str, Any], storage_options: Mapping[str, Any] | None = None
 ) -> Sequence[PictureCard]:
@@ -40,24 +68,19 @@ def files_set_aside(
         about: the manifest of the run.
         storage_options: for fsspec, for the folders of rejected rows.
     """
-    kinds = {stage.get("kind") for stage in about.get("stages") or ()}
-    if not kinds & (_PDFS | _FILMS | _PICTURES | _SOUNDS):
+    drawing = drawing_of(about)
+    if drawing is None:
         return ()
     folders: list[str | None] = [report.rejected_path, report.quarantine_path]
-    if kinds & _PDFS:
-        kind, draw = _JPEG, pictures.Draw(*_PAGE)
+    if drawing.draw.function == _PAGE[0]:
         folders.reverse()  # other files that are in quarantine can seldom be drawn
-    elif kinds & _FILMS:
-        kind, draw = _JPEG, pictures.Draw(*_FRAMES)
-    else:
-        kind, draw = (_JPEG, pictures.Draw(*_PICTURE)) if kinds & _PICTURES else (_SVG, pictures.Draw(*_SOUND))
-    files = pictures.set_aside(folders, storage_options, draw)
+    files = pictures.set_aside(folders, storage_options, drawing.draw)
     return [
         PictureCard(
             file.name,
             f"{file.stage}: {file.reason}",
             file.detail.partition("\n")[0],
-            _address(kind, file.picture),
+            _address(drawing.kind, file.picture),
             file.width,
             file.height,
             _address(_FLAC, file.sound),

@@ -65,11 +65,31 @@ function tools(one, ...more) {
   return box;
 }
 
+// The server draws one file after the other, in the order in which they come into view.
+const seen = new IntersectionObserver((entries) => entries.filter((entry) => entry.isIntersecting).forEach(async ({target}) => {
+  seen.unobserve(target);
+  try {
+    const address = await ask("/api/picture", {n: target.dataset.n});
+    if (address) target.prepend(make("img", {src: address, alt: ""})); else target.classList.add("none");
+  } catch (error) { target.classList.add("none"); }
+}), {rootMargin: "300px"});
+
+// A document without an id has the place of its row as that, which says less than the name of its file.
+function title(one) { return one.file && one.id === one.place ? one.file : one.id; }
+
+function pictured(one) {
+  if (!one.file) return null;
+  const figure = make("figure", {"data-n": one.n}, title(one) === one.file ? null : make("figcaption", {}, one.file));
+  seen.observe(figure);
+  return figure;
+}
+
 function card(one, words = "") {
   const scores = Object.entries(one.numbers || {}).map(([name, value]) => `${name} ${number(value)}`);
   if (one.score != null) scores.unshift(`score ${typeof one.score === "number" ? number(one.score) : JSON.stringify(one.score)}`);
   return make("article", {class: one.outcome},
-    make("header", {}, make("h3", {}, one.id), make("span", {class: "fate"}, fateOf(one)), make("span", {class: "place"}, one.place)),
+    make("header", {}, make("h3", {}, title(one)), make("span", {class: "fate"}, fateOf(one)), make("span", {class: "place"}, one.place)),
+    pictured(one),
     highlighted(one.text, words),
     scores.length ? make("p", {class: "score"}, scores.join(" · ")) : null,
     tools(one, make("button", {onclick: () => whole(one.n)}, `All ${number(one.characters)} characters`)));
@@ -79,8 +99,8 @@ async function whole(n) {
   try {
     const one = await ask("/api/document", {n});
     const rows = Object.entries(one.values).map(([name, value]) => make("tr", {}, make("th", {}, name), make("td", {}, typeof value === "string" ? value : JSON.stringify(value))));
-    $("whole").replaceChildren(make("button", {onclick: () => $("whole").close()}, "Close"), make("h3", {}, one.id),
-      make("p", {}, make("span", {class: "fate"}, fateOf(one)), ` · ${one.place}`), highlighted(one.text, state.words),
+    $("whole").replaceChildren(make("button", {onclick: () => $("whole").close()}, "Close"), make("h3", {}, title(one)),
+      make("p", {}, make("span", {class: "fate"}, fateOf(one)), ` · ${one.place}`), pictured(one) || "", highlighted(one.text, state.words),
       one.characters > one.text.length ? make("p", {class: "count"}, `the first ${number(one.text.length)} of ${number(one.characters)} characters`) : null,
       make("table", {}, ...rows), tools(one));
     $("whole").showModal();
