@@ -14,7 +14,16 @@ import psutil
 import pytest
 from distributed import Client
 
-from dcurate import AttachedCluster, DaskExecutor, JsonlReader, LocalCluster, Pipeline, RunError, StageError
+from dcurate import (
+    AttachedCluster,
+    DaskExecutor,
+    DocumentBatch,
+    JsonlReader,
+    LocalCluster,
+    Pipeline,
+    RunError,
+    StageError,
+)
 from dcurate.core.pipeline import AnyStage
 from dcurate.events import Event, SlotsChanged
 from tests.conftest import ROOT, process, scheduler_and_workers
@@ -122,7 +131,11 @@ def test_lost_results_of_an_operator_that_has_ended_are_made_again(mode: str, tm
         executor = DaskExecutor({"execution_mode": mode}, cluster)
         result = Pipeline("kills", stages=stages).run(executor, observers=[killing])
     assert not killing.workers
-    assert sorted(number for batch in result for number in batch.to_arrow()["id"].to_pylist()) == list(range(ROWS))
+    numbers: list[int] = []
+    for batch in result:
+        assert isinstance(batch, DocumentBatch)
+        numbers += batch.to_arrow()["id"].to_pylist()
+    assert sorted(numbers) == list(range(ROWS))
 
 
 @pytest.mark.timeout(120)

@@ -6,10 +6,16 @@ import base64
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dcurate.core.lazy import lazy
 from dcurate.errors import PipelineError
-from dcurate.ui.report.aside import Drawing, drawing_of, pictures
+from dcurate.ui.report.aside import Drawing, drawing_of
+
+if TYPE_CHECKING:
+    from dcurate.media import set_aside as pictures
+else:  # what it imports is heavy
+    pictures = lazy("dcurate.media.set_aside")
 
 #: Pictures that are remembered, of some 10 kB each.
 _REMEMBERED = 500

@@ -254,7 +254,7 @@ def checked_rate(rate: float | None) -> float:
 
 def _between(shot: Part, first: int, stop: int) -> Part:
     """A clip within a shot, with times between those of its ends."""
-    step = (shot["end"] - shot["start"]) / (shot["end_frame"] - shot["start_frame"])
+    step: float = (shot["end"] - shot["start"]) / (shot["end_frame"] - shot["start_frame"])
     early_s = min(_ROUNDING_S, step / 4)
 
     def time_s(frame: int) -> float:
@@ -262,7 +262,7 @@ def _between(shot: Part, first: int, stop: int) -> Part:
             return float(shot["start"])
         if frame == shot["end_frame"]:
             return float(shot["end"])
-        return round(shot["start"] + (frame - shot["start_frame"]) * step - early_s, 6)
+        return float(round(shot["start"] + (frame - shot["start_frame"]) * step - early_s, 6))
 
     return {"start": time_s(first), "end": time_s(stop), "start_frame": first, "end_frame": stop}
 

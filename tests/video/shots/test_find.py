@@ -196,7 +196,7 @@ def test_wrong_settings_are_refused(make):
 
 
 def test_rows_of_clips_do_not_grow_with_the_number_of_clips():
-    film_of = {name: [[]] for name in ("transitions", "clips")}
+    film_of: dict[str, list[object]] = {name: [[]] for name in ("transitions", "clips")}
     film_of |= {"shots": [[{"start": 0.0, "end": 1.0}] * 1_000], "other": ["kept"]}
     clips = [[{"start": float(number), "end": number + 1.0} for number in range(1_000)]]
     table = pa.table({**film_of, "clips": clips, "media_ref": ref_array([Ref("a.mp4")])})
