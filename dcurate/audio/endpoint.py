@@ -99,8 +99,8 @@ def _transcript(outcome: Outcome) -> Transcript | MediaFault:
     language = language_code(name) if text.strip() else None
     if not words:
         return Transcript(text, None, language)
-    found = [word_of(word["word"], word["start"], word["end"], None) for word in orjson.loads(words)]
-    return Transcript(text, found, language)
+    heard_words = [word_of(word["word"], word["start"], word["end"], None) for word in orjson.loads(words)]
+    return Transcript(text, heard_words, language)
 
 
 def _wav(samples: npt.NDArray[np.float32]) -> bytes:

@@ -180,10 +180,10 @@ def part_of(weights: Weights, prefix: str) -> dict[str, Any]:
         >>> part_of({"a.x": 1, "a.y": 2, "b.x": 3}, "a.")
         {'x': 1, 'y': 2}
     """
-    found = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
-    if not found:
+    own_weights = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+    if not own_weights:
         raise KeyError(prefix)
-    return found
+    return own_weights
 
 
 class WindowListener:

@@ -182,14 +182,14 @@ def wait(*, job: str, scheduler: str | None, timeout: float | None, as_json: boo
     _exit_with(record)
 
 
-@cli.command(short_help="Show how a job stands.")
+@cli.command(short_help="Show the state of a job.")
 @click.argument("job")
 @_scheduler
 @click.option("--output", metavar="PATH", help="Read it from the records of this output, without a cluster.")
 @_json
 @debug_option
 def describe(*, job: str, scheduler: str | None, output: str | None, as_json: bool) -> None:
-    """Show how a JOB stands: who, what, how far, why it waits, where its output is."""
+    """Show the state of a JOB: owner, progress, why it waits, output."""
     if output is None:
         _tell(clients.Job(_address(scheduler), job).describe(), as_json)
         return

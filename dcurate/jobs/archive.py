@@ -40,7 +40,7 @@ class JobArchive:
     _written: float = 0.0
 
     def write_record(self, record: JobRecord) -> None:
-        """Write how the job stands."""
+        """Write the state of the job."""
         self._write(f"{_JOBS}/{self.job}/job.json", json.dumps(record.to_dict()).encode())
 
     def write_lines(self, lines: Iterable[LogLine], *, now: bool = False) -> None:

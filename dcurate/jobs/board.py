@@ -45,9 +45,9 @@ class JobEntry:
     """A job on the board.
 
     Attributes:
-        record: how it stands.
+        record: state of the job.
         spec: what it runs, as plain values; empty once it cannot be resumed.
-        token: what the present driver shows; one with another token is told that it is over.
+        token: password of the present driver; one with another token must end.
         begun: whether a driver has prepared the output, so that the next one resumes.
         order: ``stop`` once somebody has asked for it.
         deaths: drivers that died in a row without progress.
@@ -134,13 +134,11 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
     async def answer(self, verb: str, **arguments: Any) -> dict[str, Any]:
         """Answer a call; what is refused comes back as a sentence."""
         arguments.pop("comm", None)
+        if verb not in self._verbs:
+            return {"refused": f"the scheduler has another dcurate, without {verb!r}; install the same version on both"}
         try:
             answer = self._verbs[verb](**arguments)
             answer = await answer if asyncio.iscoroutine(answer) else answer
-        except KeyError as error:
-            return {
-                "refused": f"the scheduler's dcurate knows no call {error}; install the same version here and there"
-            }
         except PipelineError as error:
             return {"refused": str(error)}
         return {"boot": self.boot, **answer}
@@ -240,7 +238,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
         return {"order": entry.order}
 
     def on_renew(self, job: str, token: str, lines: list[list[Any]], sign: dict[str, Any]) -> dict[str, Any]:
-        """Take a sign of life of a driver, with what it has to tell; give it its orders."""
+        """Take a sign of life of a driver, with its log and progress; return its orders."""
         client, begun, progress = sign["client"], sign["begun"], sign["progress"]
         entry = self.entries.get(job)
         if entry is None:
@@ -267,12 +265,12 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
             return {"order": "over"}
         if state in ENDED:
             self._end(entry, state, code, why)
-        else:
-            self._over(entry, why)
+        else:  # a host that ends with notice is no fault of the job
+            self._over(entry, why, counts=False)
         return {"order": ""}
 
     def on_lost(self, job: str, token: str, code: int, text: str) -> dict[str, Any]:
-        """Take word from a worker that the process of a driver has ended."""
+        """Take the report of a worker that the process of a driver has ended."""
         entry = self.entries.get(job)
         if entry is not None and entry.token == token and entry.record.is_live:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
@@ -305,12 +303,18 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
                 f"its driver {entry.record.driver or 'on ' + entry.worker} has given no sign for {silent_s:.0f} s",
             )
 
-    def _over(self, entry: JobEntry, why: str) -> None:
-        """End the turn of a driver, and let another take the job over unless that has failed too often."""
+    def _over(self, entry: JobEntry, why: str, *, counts: bool = True) -> None:
+        """End the turn of a driver, and let another take the job over unless too many have died.
+
+        Args:
+            entry: the job.
+            why: reason, for the log.
+            counts: whether the driver died.
+        """
         entry.note(why, "WARNING")
         _log.warning("job %s: %s", entry.record.id, why)
         self._fence(entry)
-        entry.deaths += 1
+        entry.deaths += counts
         entry.avoided[entry.worker] = time.monotonic() + AVOID_S
         if entry.order:
             self._end(entry, "stopped", 143, "stopped")

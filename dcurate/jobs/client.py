@@ -44,20 +44,20 @@ class Job:
     id: str
 
     def describe(self) -> JobRecord:
-        """Return how the job stands.
+        """Return the state of the job.
 
         Raises:
             RunError: no scheduler answers.
-            PipelineError: there is no such job.
+            PipelineError: the job is unknown.
         """
         return JobRecord.from_dict(ask_for_person(self.scheduler, "get", job=self.id)["job"])
 
     def wait(self, timeout_s: float | None = None) -> JobRecord:
-        """Wait until the job has ended, and return how it stands; also after ``timeout_s`` seconds.
+        """Wait until the job has ended, and return its state; also after ``timeout_s`` seconds.
 
         Raises:
             RunError: no scheduler answers.
-            PipelineError: there is no such job.
+            PipelineError: the job is unknown.
         """
         end = None if timeout_s is None else time.monotonic() + timeout_s
         record = self.describe()
@@ -75,7 +75,7 @@ class Job:
 
         Raises:
             RunError: no scheduler answers.
-            PipelineError: there is no such job.
+            PipelineError: the job is unknown.
         """
         after = 0
         while True:
@@ -95,7 +95,7 @@ class Job:
 
         Raises:
             RunError: no scheduler answers.
-            PipelineError: there is no such job.
+            PipelineError: the job is unknown.
         """
         answer = ask_for_person(self.scheduler, "stop", job=self.id, who=owner_here())
         return JobRecord.from_dict(answer["job"])
@@ -105,7 +105,7 @@ class Job:
 
         Raises:
             RunError: no scheduler answers.
-            PipelineError: there is no such job, it goes on, or it is done.
+            PipelineError: the job is unknown, goes on, or is done.
         """
         answer = ask_for_person(self.scheduler, "resume", job=self.id, who=owner_here())
         return JobRecord.from_dict(answer["job"])

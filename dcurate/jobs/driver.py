@@ -1,4 +1,4 @@
-"""The driver of a job: a process beside a worker that runs the pipeline, and tells the board how it goes."""
+"""The driver of a job: a process beside a worker that runs the pipeline, and reports to the board."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from dcurate.ui.progress import Progress, progress_line
 RENEW_S, PROGRESS_S = 0.25, 10.0
 #: Lines that one sign takes along.
 LINES = 2000
-#: How long a driver that was told to stop may take before it ends itself, in seconds.
+#: Seconds that a driver has to stop before it ends itself.
 STOP_S = 30.0
-#: How long a driver waits for a scheduler that is gone, in seconds; how long one looks for it at a time.
+#: Seconds that a driver waits for a scheduler that is gone, and that one call may take.
 PATIENCE_S, CALL_S = 1800.0, 5.0
 #: Exit codes: the turn is over, as another driver has the job or it waits for one.
 OVER, HANDED_BACK = 4, 5
@@ -148,7 +148,7 @@ class Driver:
         while time.monotonic() < end and not self._over.is_set():
             if self._renew():
                 return self.boot != boot
-            with suppress(Exception):  # of any library that connects: the next attempt tells
+            with suppress(Exception):  # of any library that connects; the next attempt shows it
                 install_board(self.scheduler)
             time.sleep(1.0)
         raise RunError(f"no scheduler came back at {self.scheduler!r} within {PATIENCE_S / 60:.0f} minutes")
@@ -158,7 +158,7 @@ class Driver:
             self._renew()
 
     def _renew(self) -> bool:
-        """Give the board a sign and what there is to tell; obey its order. Return whether it answered."""
+        """Send the board a sign of life with the log, and obey its order. Return whether it answered."""
         with self._sending:
             lines = self.pump.take(LINES)
             try:
@@ -200,9 +200,9 @@ class Driver:
 
     def _archive_lines(self, lines: list[LogLine], *, now: bool = False) -> None:
         if self.archive is not None:
-            told = self.archive.error
+            failed_before = bool(self.archive.error)
             self.archive.write_lines(lines, now=now)
-            if self.archive.error and not told:
+            if self.archive.error and not failed_before:
                 self.pump.put([f"the log is not kept beside the output: {self.archive.error}"], "WARNING")
 
     def _obey(self, order: str) -> None:
@@ -231,7 +231,7 @@ class Driver:
         timer.start()
 
     def _finish(self, code: int, state: str, why: str) -> int:
-        """Tell the board and the records of the output how it ended."""
+        """Report the end to the board and to the records of the output."""
         self._over.set()
         time.sleep(0.05)  # for what was printed last to be read
         with self._sending:

@@ -20,7 +20,7 @@ from dcurate.redaction import redacted
 
 #: The module that is the driver; its arguments are the id of the job and the number of the attempt.
 DRIVER = "dcurate.jobs.driver"
-#: Characters of what a driver printed before it could send its log, of which the end is told.
+#: Last characters that are reported of what a driver printed before it could send its log.
 _LAST = 2000
 
 

@@ -1,4 +1,4 @@
-"""What a job is: what it runs, how it stands, and the lines of its log. Plain values that travel as dicts."""
+"""Values of a job that travel as dicts: its pipeline, its state, and the lines of its log."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class JobRecord:
-    """How a job stands.
+    """State of a job.
 
     Attributes:
         id: eight hexadecimal digits.

@@ -39,7 +39,7 @@ class JobFiles:
         return sorted(jobs, key=lambda values: values["record"]["submitted"])
 
     def save(self, job: str, values: dict[str, Any]) -> None:
-        """Write a job; a disk that is full costs no job, and is told once."""
+        """Write a job; a full disk costs no job, and is logged once."""
         if self.folder is None:
             return
         spec = dict(values["spec"])

@@ -142,8 +142,8 @@ class Subtitles(VideoStage):
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
-        own = {self.prefix + name: kind for name, kind in _COLUMNS.items()}
-        return {self.cues_field: pa.list_(CUE), self.transcript_field: pa.string(), **own}
+        kinds = {self.prefix + name: kind for name, kind in _COLUMNS.items()}
+        return {self.cues_field: pa.list_(CUE), self.transcript_field: pa.string(), **kinds}
 
     @property
     def function(self) -> str:
@@ -164,8 +164,8 @@ class Subtitles(VideoStage):
         return [found if isinstance(found, MediaFault) else replace(found, clip=clip) for clip in clips]
 
     def answers(self, rows: pa.Table) -> list[Any]:
-        found = self._with_files(super().answers(rows), row_refs(rows))
-        return [answer if isinstance(answer, MediaFault) else self._values(answer) for answer in found]
+        answers = self._with_files(super().answers(rows), row_refs(rows))
+        return [answer if isinstance(answer, MediaFault) else self._values(answer) for answer in answers]
 
     def _with_files(self, found: list[Any], refs: Sequence[Ref | None]) -> list[Any]:
         """Read the files beside films that have no track of text."""

@@ -37,9 +37,9 @@ def list_tracks(source: BinaryIO, request: Mapping[str, Any], options: Mapping[s
         spans.see(packet)
         if count % _PROGRESS == 0:
             yield None
-    found = [{**described(stream), **spans.times(stream)} for stream in wanted]
+    tracks = [{**described(stream), **spans.times(stream)} for stream in wanted]
     for number in range(len(request["clips"])):
-        yield {"clip": number, "tracks": found, "last": True}, []
+        yield {"clip": number, "tracks": tracks, "last": True}, []
 
 
 def read_cues(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Answer | None]:

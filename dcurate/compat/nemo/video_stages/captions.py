@@ -307,12 +307,12 @@ class CaptionGenerationStage(AsksCaptions, VideoTaskStage):
                     clip.errors[f"window-{number}"] = f"no_{self.model_variant}_input"
                 else:
                     asked.append((clip, number, window))
-        given = [window.llm_inputs.pop(self.model_variant) for *_, window in asked]
-        answers = self.texts_of([_about(one["prompt"], one["frames"]) for one in given])
+        windows = [window.llm_inputs.pop(self.model_variant) for *_, window in asked]
+        answers = self.texts_of([_about(window["prompt"], window["frames"]) for window in windows])
         if self.generate_stage2_caption:
             refine = _STAGE2 if self.stage2_prompt_text is None else self.stage2_prompt_text
             again = [number for number, (text, _) in enumerate(answers) if text]
-            refined = self.texts_of([_about(refine + answers[n][0], given[n]["frames"]) for n in again])
+            refined = self.texts_of([_about(refine + answers[n][0], windows[n]["frames"]) for n in again])
             for number, answer in zip(again, refined, strict=True):
                 answers[number] = answer
         for (clip, number, window), (text, error) in zip(asked, answers, strict=True):

@@ -89,20 +89,20 @@ def measuring_motion(fps: float, ratio: float) -> FilmLooker:
 
 def taking_frames(policy: str, fps: float, size: tuple[int, int] | None) -> FrameLooker:
     """Return the stage that gives frames as arrays."""
-    given = {"policy": policy, "fps": fps, "size": size, "max_bytes": MOST_BYTES}
-    return FrameLooker(looks_with=f"{_WATCHERS}:watch_frames", given=given)
+    options = {"policy": policy, "fps": fps, "size": size, "max_bytes": MOST_BYTES}
+    return FrameLooker(looks_with=f"{_WATCHERS}:watch_frames", given=options)
 
 
 def taking_small_frames(width: int, height: int) -> FrameLooker:
     """Return the stage that gives all frames of films as arrays, made small as `TransNetV2Detector` has them."""
-    given = {"size": [width, height], "interpolation": "BICUBIC"}
-    return FrameLooker(looks_with="dcurate.video.shots.watcher:watch", given=given)
+    options = {"size": [width, height], "interpolation": "BICUBIC"}
+    return FrameLooker(looks_with="dcurate.video.shots.watcher:watch", given=options)
 
 
 def making_previews(fps: float, height: int, quality: int, method: int) -> FilmLooker:
     """Return the stage that makes animated WebP files."""
-    given = {"fps": fps, "height": height, "quality": quality, "method": method, "max_bytes": 2**28}
-    return FilmLooker(looks_with=f"{_WATCHERS}:watch_preview", given=given)
+    options = {"fps": fps, "height": height, "quality": quality, "method": method, "max_bytes": 2**28}
+    return FilmLooker(looks_with=f"{_WATCHERS}:watch_preview", given=options)
 
 
 @dataclass

@@ -221,8 +221,8 @@ class ClipFrameExtractionStage(VideoTaskStage):
         for policy in self.extraction_policies:
             for rate in decoded:
                 films = [clip.buffer for clip in with_file if clip.buffer is not None]
-                found = zip(list(with_file), looked_at(self._of(policy, rate), films), strict=True)
-                for clip, answer in found:
+                answers = zip(list(with_file), looked_at(self._of(policy, rate), films), strict=True)
+                for clip, answer in answers:
                     if isinstance(answer, MediaFault):
                         _log.error("Error extracting frames for clip %s: %s", clip.uuid, said(answer))
                         clip.errors["frame_extraction"] = "video_decode_failed"

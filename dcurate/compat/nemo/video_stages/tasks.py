@@ -114,8 +114,8 @@ def about_clip(metadata: Any, buffer: bytes) -> dict[str, Any]:
         buffer: the file.
     """
     names = {"width": "width", "height": "height", "framerate": "fps", "num_frames": "num_frames"}
-    found = {name: getattr(metadata, source) for name, source in names.items()}
-    return {**found, "video_codec": metadata.video_codec, "num_bytes": len(buffer)}
+    properties = {name: getattr(metadata, source) for name, source in names.items()}
+    return {**properties, "video_codec": metadata.video_codec, "num_bytes": len(buffer)}
 
 
 @dataclass

@@ -39,7 +39,7 @@ def probe(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, An
     else:
         raise MediaError("no duration", "the container has none")
     sounds = [sound.codec_context.codec.canonical_name for sound in tracks(film.container, ("audio",))]
-    found = {
+    properties = {
         "height": context.height,
         "width": context.width,
         "fps": float(stream.average_rate),
@@ -51,7 +51,7 @@ def probe(source: BinaryIO, request: Mapping[str, Any], options: Mapping[str, An
         "bit_rate_k": int(context.bit_rate / 1024) if context.bit_rate else _BIT_RATE_K,
     }
     for number in range(len(request["clips"])):
-        yield {"found": found, "clip": number, "last": True}, []
+        yield {"found": properties, "clip": number, "last": True}, []
 
 
 class MotionWatcher:

@@ -218,13 +218,13 @@ class ClipWriterStage(VideoTaskStage):
         return document
 
     def _window(self, window: Any) -> dict[str, Any]:
-        found = {"start_frame": window.start_frame, "end_frame": window.end_frame}
+        record = {"start_frame": window.start_frame, "end_frame": window.end_frame}
         for models, captions, suffix in (
             (self.caption_models, window.caption, "caption"),
             (self.enhanced_caption_models, window.enhanced_caption, "enhanced_caption"),
         ):
-            found |= {f"{model}_{suffix}": captions[model] for model in models or [] if model in captions}
-        return found
+            record |= {f"{model}_{suffix}": captions[model] for model in models or [] if model in captions}
+        return record
 
     def _embeddings(self, video: Video) -> None:
         """Write the embeddings of all clips in one file."""
