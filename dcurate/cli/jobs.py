@@ -142,7 +142,7 @@ def list_jobs(*, output: str | None, scheduler: str | None, all_jobs: bool, as_j
 def logs(*, job: str, scheduler: str | None, follow: bool, output: str | None, as_json: bool) -> None:
     """Show the log of a JOB: what its driver and its workers print and log."""
     if output is not None:
-        _show(archived_lines(output, job), as_json)
+        _show(archived_lines(output, _archived(output, job).id), as_json)
     else:
         _show(clients.Job(_address(scheduler), job).logs(follow), as_json)
 
@@ -192,11 +192,20 @@ def describe(*, job: str, scheduler: str | None, output: str | None, as_json: bo
     """Show the state of a JOB: owner, progress, why it waits, output."""
     if output is None:
         _tell(clients.Job(_address(scheduler), job).describe(), as_json)
-        return
+    else:
+        _tell(_archived(output, job), as_json)
+
+
+def _archived(output: str, job: str) -> JobRecord:
+    """The newest job of an id or a name that wrote to an output.
+
+    Raises:
+        PipelineError: no such job did.
+    """
     records = [record for record in archived_jobs(output) if job in (record.id, record.name)]
     if not records:
         raise PipelineError(f"no job {job!r} wrote to {output!r}; list them with: dcurate jobs {output}")
-    _tell(records[0], as_json)
+    return records[0]
 
 
 def _address(scheduler: str | None) -> str:

@@ -271,6 +271,9 @@ def test_the_command_line_submits_lists_describes_and_stops(cluster: Hosts, sour
     assert "splits" in printed
     code, printed, _ = dcurate_command("jobs", str(tmp_path / "out"), "--json")
     assert [entry["state"] for entry in json.loads(printed)] == ["stopped"]
+    for command in ("logs", "describe"):
+        code, _, error = dcurate_command(command, "no-such", "--output", str(tmp_path / "out"))
+        assert (code, "no job 'no-such' wrote to" in error) == (2, True)
     code, _, error = dcurate_command("logs", "no-such")
     assert (code, "there is no job 'no-such'" in error) == (2, True)
 
