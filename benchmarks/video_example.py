@@ -145,7 +145,7 @@ class FilmScenario(Scenario):
 
 @contextmanager
 def filmed(folder: Path, copies: int) -> Iterator[tuple[str, int]]:
-    """A folder with the films whose shots are known, so many times, and how many there are of each."""
+    """A folder with copies of the films whose shots are known, and the number of films."""
     truth = map(json.loads, (folder / "videos-truth.jsonl").read_text().splitlines())
     names = {film["file"] for film in truth if film.get("shots") and "near_of" not in film}
     with tempfile.TemporaryDirectory(prefix="dcurate-films-") as place:

@@ -28,7 +28,7 @@ class EndpointRecognizer:
     Each window is sent as a WAV file of 16-bit samples, at 16,000 a second. The client sends several at once, repeats
     what failed, and keeps its limits of requests: with limits, the stage runs in one slot. A window without an answer
     sends its row to quarantine with the reason, such as ``rate limit`` or ``timeout``; after 20 in a row the run ends.
-    Where the language that was heard is asked for, the answer must be ``verbose_json``, whatever `words` says; the
+    Where the language that was heard is asked for, the answer must be ``verbose_json``, also without `words`; the
     endpoint may give a code or an English name.
 
     Args:

@@ -24,7 +24,7 @@ class FilterByHeardLanguage(ProcessingStage[DocumentBatch, DocumentBatch]):
     The heard language is a column, as `Transcribe` makes it with `heard_language_field`; the language of the text is
     that of `LanguageId`. Dropped rows are rejected as ``other language``. Rows of which one of the two is not known are
     kept: nothing was heard, the text is shorter than `min_chars`, its language is ``und``, or less sure than
-    `min_score`. Languages that are told apart by ear or by spelling only count as one: Bokmål and Nynorsk; Chinese and
+    `min_score`. Languages that differ in sound only or in spelling only count as one: Bokmål and Nynorsk; Chinese and
     Cantonese; Bosnian, Croatian, Montenegrin and Serbian; Indonesian and Malay; Tagalog and Filipino.
 
     The text may be the transcript, whose language a recogniser sometimes makes up, or one that came with the recording.

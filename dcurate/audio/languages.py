@@ -25,7 +25,7 @@ burmese:my valencian:ca flemish:nl haitian:ht letzeburgesch:lb pushto:ps panjabi
 sinhalese:si castilian:es mandarin:zh
 """
 _NAMES = dict(pair.split(":") for pair in _WHISPER.split())
-#: Languages that are told apart by ear or by spelling only, by one of them.
+#: Languages that differ in sound only or in spelling only, by one of them.
 _ALIKE = {
     **dict.fromkeys(("nb", "nn"), "no"),
     **dict.fromkeys(("yue", "wuu", "nan", "hak", "cmn"), "zh"),
@@ -54,7 +54,7 @@ def language_code(name: str) -> str | None:
 
 
 def is_one_language(first: str, second: str) -> bool:
-    """Whether two codes are of one language, or of languages that neither ear nor spelling tells apart for certain.
+    """Whether two codes are of one language, or of languages that do not differ for certain in sound or in spelling.
 
     Examples:
         >>> is_one_language("no", "nn"), is_one_language("zh", "yue"), is_one_language("de", "nl")

@@ -195,7 +195,7 @@ class FileStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return ["data"], []
 
     def columns_read(self) -> None:
-        """None: files are looked up in whatever columns say where they are."""
+        """None: the columns with places of files are not known before."""
 
     def outputs(self) -> Spec:
         return ["data"], list(self.columns)

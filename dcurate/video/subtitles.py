@@ -70,8 +70,8 @@ class Subtitles(VideoStage):
 
     A cue is a segment of the film with its text, ``{start, end, text, speaker, overlaps}``, in seconds from the start
     of the film, or of the clip that the row means, to which it is cut. Cues are in the order of their times;
-    ``overlaps`` tells that an earlier one has not ended. `SegmentRows` makes a row of each, `CutAudio` and `CutVideo`
-    files of these.
+    ``overlaps`` marks cues that begin before an earlier one ends. `SegmentRows` makes a row of each, `CutAudio` and
+    `CutVideo` files of these.
 
     Times that lie are never those of a segment: such a cue is in ``faults`` with the reason ``not a time`` (such as
     ``99:99:99``), ``before the start``, ``backwards``, ``no duration`` or ``beyond the end`` (it begins after the last

@@ -31,7 +31,7 @@ _CODECS: dict[str, Codec] = {
 
 @dataclass
 class ClipTranscodingStage(VideoTaskStage):
-    """Encode clips anew, by the encoders of the FFmpeg of PyAV, on CPUs.
+    """Encode clips again, by the encoders of the FFmpeg of PyAV, on CPUs.
 
     H.264 is encoded by libx264, or by libopenh264 where the FFmpeg has only that, also for ``h264_nvenc``. Sound is
     copied. A clip that cannot be encoded has no file, and the reason in ``errors``.
