@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcurate.core.lazy import lazy
 from dcurate.errors import PipelineError
-from dcurate.ui.report.aside import Drawing, drawing_of
+from dcurate.ui.report.aside import FileDrawing, drawing_of
 
 if TYPE_CHECKING:
     from dcurate.media import set_aside as pictures
@@ -31,7 +31,7 @@ class FilePictures:
     """
 
     def __init__(self, about: Mapping[str, Any]) -> None:
-        self._drawing: Drawing | None = drawing_of(about)
+        self._drawing: FileDrawing | None = drawing_of(about)
         self._lock = threading.Lock()
         self._drawer: Any = None
         self._drawn = lru_cache(_REMEMBERED)(self._draw)

@@ -31,7 +31,7 @@ _FRAMES = ("dcurate.video.sheet:sheet", ("av", "PIL"), True)
 _JPEG, _SVG, _FLAC = "image/jpeg", "image/svg+xml", "audio/flac"
 
 
-class Drawing(NamedTuple):
+class FileDrawing(NamedTuple):
     """How the files of a run are drawn.
 
     Args:
@@ -43,7 +43,7 @@ class Drawing(NamedTuple):
     draw: Any
 
 
-def drawing_of(about: Mapping[str, Any]) -> Drawing | None:
+def drawing_of(about: Mapping[str, Any]) -> FileDrawing | None:
     """Return how the files of a run are drawn; None where it read none that can be.
 
     Args:
@@ -51,12 +51,12 @@ def drawing_of(about: Mapping[str, Any]) -> Drawing | None:
     """
     kinds = {stage.get("kind") for stage in about.get("stages") or ()}
     if kinds & _PDFS:
-        return Drawing(_JPEG, pictures.Draw(*_PAGE))
+        return FileDrawing(_JPEG, pictures.Draw(*_PAGE))
     if kinds & _FILMS:
-        return Drawing(_JPEG, pictures.Draw(*_FRAMES))
+        return FileDrawing(_JPEG, pictures.Draw(*_FRAMES))
     if kinds & _PICTURES:
-        return Drawing(_JPEG, pictures.Draw(*_PICTURE))
-    return Drawing(_SVG, pictures.Draw(*_SOUND)) if kinds & _SOUNDS else None
+        return FileDrawing(_JPEG, pictures.Draw(*_PICTURE))
+    return FileDrawing(_SVG, pictures.Draw(*_SOUND)) if kinds & _SOUNDS else None
 
 
 def files_set_aside(
