@@ -18,7 +18,7 @@ from dcurate.download.addresses import check_public, host_of, is_public
 from dcurate.download.transfer import BadAddressError, PrivateAddressError, TransferError
 from tests.download.server import Files
 
-QUICK = Transfer(attempts=1, backoff_s=0.01, timeout_s=2.0)
+QUICK = Transfer(attempts=1, backoff_s=0.01, timeout_s=60)
 PRIVATE = {
     "loopback": ["127.0.0.1", "127.255.0.9", "::1"],
     "unspecified": ["0.0.0.0", "0.1.2.3", "::"],
