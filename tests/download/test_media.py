@@ -18,7 +18,7 @@ from dcurate.download.rights import Robots, robots_tags
 from tests.download.server import certified, dripping, served
 from tests.growth import assert_quick
 
-QUICK = Transfer(attempts=2, backoff_s=0.01, timeout_s=2.0)
+QUICK = Transfer(attempts=2, backoff_s=0.01, timeout_s=60)
 IMAGE = b"the bytes of a picture"
 
 
