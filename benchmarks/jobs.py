@@ -60,7 +60,7 @@ def pipeline(input, output, rate, seconds):
 """
 
 
-class Cluster:
+class KillableCluster:
     """A scheduler that keeps its jobs, and hosts of two workers each.
 
     Args:
@@ -108,14 +108,14 @@ class Cluster:
 
 
 @contextmanager
-def cluster(scratch: Path, name: str, prepare: Callable[[Path], None] | None = None) -> Iterator[Cluster]:
+def cluster(scratch: Path, name: str, prepare: Callable[[Path], None] | None = None) -> Iterator[KillableCluster]:
     """A cluster in a folder of its own, for the time of a ``with`` statement."""
     folder = scratch / name
     folder.mkdir()
     if prepare is not None:
         (folder / "jobs").mkdir()
         prepare(folder / "jobs")
-    started = Cluster(folder)
+    started = KillableCluster(folder)
     with ExitStack() as stack:
         stack.callback(started.end)
         started.wait_for_workers(4)

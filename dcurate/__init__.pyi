@@ -45,6 +45,7 @@ from .io.parquet import ParquetReader as ParquetReader
 from .io.parquet import ParquetWriter as ParquetWriter
 from .io.warc_reader import WarcReader as WarcReader
 from .io.warc_reader import WetReader as WetReader
+from .jobs.client import submit as submit
 from .media.reader import MediaReader as MediaReader
 from .media.webdataset import WebDatasetReader as WebDatasetReader
 from .media.webdataset_writer import WebDatasetWriter as WebDatasetWriter

@@ -2,7 +2,6 @@
 
 from .client import Job as Job
 from .client import jobs_on as jobs_on
-from .client import submit as submit
 from .records import JobRecord as JobRecord
 from .records import LogLine as LogLine
 

@@ -15,8 +15,17 @@ from pathlib import Path
 import pytest
 
 import dcurate
-from dcurate import DocumentBatch, JsonlReader, JsonlWriter, Pipeline, PipelineError, RunError, processing_stage
-from dcurate.jobs import Job, JobRecord, jobs_on, submit
+from dcurate import (
+    DocumentBatch,
+    JsonlReader,
+    JsonlWriter,
+    Pipeline,
+    PipelineError,
+    RunError,
+    processing_stage,
+    submit,
+)
+from dcurate.jobs import Job, JobRecord, jobs_on
 from dcurate.jobs.archive import archived_jobs, archived_lines
 from dcurate.jobs.client import submit_spec
 from dcurate.jobs.records import JobSpec
