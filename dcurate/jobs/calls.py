@@ -14,12 +14,16 @@ from dcurate.errors import PipelineError, RunError
 
 #: The name of the remote call that the board serves.
 CALL = "dcurate_jobs"
-#: Seconds that a call may take, beside the time that it waits at the board.
-CALL_S = 10.0
+#: Seconds that a call may take, beside the time that it waits at the board; and one of a person.
+CALL_S, PERSON_S = 10.0, 60.0
 
 
 class BoardError(Exception):
     """The board cannot be reached, or there is none."""
+
+
+class SlowBoardError(BoardError):
+    """The board gave no answer in time."""
 
 
 def ask_board(address: str, verb: str, /, *, call_s: float = CALL_S, **arguments: Any) -> dict[str, Any]:
@@ -28,15 +32,21 @@ def ask_board(address: str, verb: str, /, *, call_s: float = CALL_S, **arguments
     Args:
         address: address of the scheduler.
         verb: name of the call.
-        call_s: longest duration of the call, in seconds.
+        call_s: longest duration of the call, in seconds, beside the ``wait_s`` of its arguments.
         arguments: plain values.
 
     Raises:
         PipelineError: the board refuses.
+        SlowBoardError: it gives no answer in time.
         BoardError: nothing answers, or there is no board.
     """
+    limit_s = call_s + arguments.get("wait_s", 0.0)
     try:
-        answer = asyncio.run(asyncio.wait_for(_call(address, call_s, {"verb": verb, **arguments}), call_s))
+        answer = asyncio.run(
+            asyncio.wait_for(_call(address, min(call_s, CALL_S), {"verb": verb, **arguments}), limit_s)
+        )
+    except TimeoutError as error:
+        raise SlowBoardError(f"no answer within {limit_s:g} s") from error
     except Exception as error:  # Dask raises what the scheduler raised, such as that it knows no such call
         raise BoardError(f"{type(error).__name__}: {error}") from error
     if "refused" in answer:
@@ -60,7 +70,10 @@ def ask_for_person(address: str, verb: str, /, **arguments: Any) -> dict[str, An
         PipelineError: the board refuses.
     """
     try:
-        return ask_board(address, verb, **arguments)
+        return ask_board(address, verb, call_s=PERSON_S, **arguments)
+    except SlowBoardError as error:
+        check_answers(address, CALL_S)
+        raise RunError(f"the scheduler at {shown(address)!r} is too busy to answer ({error}); try again") from error
     except BoardError as error:
         check_answers(address, CALL_S)
         raise RunError(

@@ -18,11 +18,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from distributed import Client
 from rich.console import Console
 
 import dcurate
 from dcurate.cluster.attach import AttachedCluster
-from dcurate.errors import DcurateError, RunError
+from dcurate.errors import DcurateError, ResourceError, RunError
 from dcurate.events import Event, RunStarted
 from dcurate.jobs.archive import JobArchive
 from dcurate.jobs.board import install_board
@@ -98,7 +99,10 @@ class Driver:
             why = why or "its host is about to end, so its driver handed it back"
         except DcurateError as error:
             why = str(error)
-            _log.error(why)
+            if isinstance(error, (ResourceError, RunError)) and self._workers_are_gone():
+                code, state, why = HANDED_BACK, "waiting", "the cluster has lost all its workers"
+            else:
+                _log.error(why)
         except Exception as error:  # of a script or a library
             why = f"{type(error).__name__}: {legible(str(error))}"
             self.pump.put(legible(traceback.format_exc()).splitlines(), "ERROR")
@@ -152,6 +156,14 @@ class Driver:
                 install_board(self.scheduler)
             time.sleep(1.0)
         raise RunError(f"no scheduler came back at {self.scheduler!r} within {PATIENCE_S / 60:.0f} minutes")
+
+    def _workers_are_gone(self) -> bool:
+        """Whether there is a scheduler, but no worker."""
+        try:
+            with Client(self.scheduler, timeout=CALL_S, set_as_default=False) as client:
+                return not client.scheduler_info(n_workers=-1)["workers"]
+        except OSError:
+            return False
 
     def _renew_often(self) -> None:
         while not self._over.wait(RENEW_S):

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -247,6 +248,24 @@ def test_a_job_waits_for_workers(source: Path, tmp_path: Path, expected: dict[st
         until(job, lambda record: record.is_live)
         cluster.start_workers(2)
         record = job.wait(120)
+    assert record.state == "done", record
+    assert rows_of(tmp_path / "out") == expected
+
+
+def test_a_job_whose_workers_go_before_it_runs_waits_for_others(
+    source: Path, tmp_path: Path, expected: dict[str, bytes]
+) -> None:
+    spec = slow(source, tmp_path / "out", 0.05)
+    loads_slowly = replace(spec, payload=b"import time\ntime.sleep(4)\n" + spec.payload)
+    with hosts(tmp_path, 1) as cluster:
+        job = submit_spec(loads_slowly, cluster.address, "early")
+        until(job, lambda record: record.state == "running")
+        for worker in cluster.workers:
+            worker.kill()
+        waiting = until(job, lambda record: record.state == "waiting")
+        cluster.start_workers(1)
+        record = job.wait(120)
+    assert "no workers" in waiting.why or "lost all its workers" in waiting.why
     assert record.state == "done", record
     assert rows_of(tmp_path / "out") == expected
 
