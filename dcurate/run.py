@@ -25,6 +25,7 @@ from dcurate.core.stage import BarrierStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.executor import DaskExecutor
+from dcurate.engine.finished import FinishedExecutor
 from dcurate.errors import DataError, DcurateError, PipelineError, RunError, shown
 from dcurate.events import Observer, StageStats
 from dcurate.frames.batches import batches_of
@@ -36,6 +37,8 @@ from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.output import another_run, check_claim, claim, finished_before, folder_name, is_taken_over, mark_ended
 from dcurate.io.rejections import DirectoryRejections, clear_stale
+from dcurate.io.shard_claim import claimed
+from dcurate.io.shards import JoinedShards, Shard, begin_shard, check_shards, end_shard, join_shards
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished
@@ -140,13 +143,80 @@ class Pipeline(PipelineDefinition):
             StageError: a stage's own code raised.
             RunError: the cluster went away, or rows without a writer outgrew this process's memory.
         """
-        run = _Run(self, executor, initial_tasks, _RunOptions(resume, rejected, observers_of(observers), examples))
-        collected = _collect(run.batches()) if run.sinkless else list(run.batches())
-        if run.sinkless:
-            outputs = tuple(sorted(collected, key=lambda batch: batch.key or BatchKey("")))
-        else:
-            outputs = tuple(FileGroup.of(files) for files in run.written if files)
-        return RunResult(outputs, run.report(), run.history)
+        options = _RunOptions(resume, rejected, observers_of(observers), examples)
+        return _Run(self, executor, initial_tasks, options).to_end()
+
+    def run_shard(
+        self,
+        shard: str,
+        executor: Executor | None = None,
+        *,
+        resume: bool = False,
+        rejected: str | None = None,
+        examples: bool = True,
+        observers: Sequence[Observer] | None = None,
+    ) -> RunResult:
+        """Run a share of the input, side by side with the others on other hosts; `finish` joins them.
+
+        All shards write to one output, and each has records of its own there. No stage may need the rows of all.
+
+        Args:
+            shard: number of the share and how many there are, such as ``"3/64"``: of each 64 splits in a row the third.
+            executor: as in `run`, as are the others.
+            resume: go on with an earlier attempt at the shard, if there was one.
+            rejected: a directory in which rows that rules drop are kept.
+            examples: whether the report shows excerpts.
+            observers: receive events.
+
+        Raises:
+            PipelineError: the pipeline cannot run in shards, or others of its shards are of another pipeline.
+            DataError: the shard has begun before, or another process runs it; input or output fails.
+            ResourceError: the cluster does not have the resources of a stage.
+            StageError: a stage's own code raised.
+            RunError: the cluster went away.
+
+        Examples:
+            >>> from dcurate import JsonlReader, JsonlWriter
+            >>> Pipeline("demo", stages=[JsonlReader("in"), JsonlWriter("out")]).run_shard("65/64")
+            Traceback (most recent call last):
+            dcurate.errors.PipelineError: shard='65/64' is not a shard; give its number from 1 on and how many there ...
+        """
+        share = Shard.parse(shard)
+        options = _RunOptions(resume, rejected, observers_of(observers), examples, share)
+        return _Run(self, executor, None, options).to_end()
+
+    def finish(self) -> RunResult:
+        """Join the shards of a run, once all of them have ended: their ledgers, reports and the index of the output.
+
+        The output is then as one run would have left it. Nothing is computed again, and no stage is set up.
+
+        Raises:
+            DataError: shards are missing, or have read another input.
+            PipelineError: no shards of this pipeline are there.
+
+        Examples:
+            >>> import tempfile
+            >>> from pathlib import Path
+            >>> from dcurate import InlineExecutor, JsonlReader, JsonlWriter
+            >>> folder = tempfile.TemporaryDirectory()
+            >>> for name in "abc":
+            ...     _ = Path(folder.name, f"{name}.jsonl").write_text('{"text": "one"}')
+            >>> out = tempfile.TemporaryDirectory()
+            >>> pipeline = Pipeline("demo", stages=[JsonlReader(folder.name), JsonlWriter(out.name)])
+            >>> for shard in ("1/2", "2/2"):
+            ...     pipeline.run_shard(shard, InlineExecutor(), observers=[]).report
+            RunReport('demo', run ..., 2 rows in, 2 out)
+            RunReport('demo', run ..., 1 rows in, 1 out)
+            >>> pipeline.finish().report
+            RunReport('demo', run ..., 3 rows in, 3 out)
+            >>> folder.cleanup(), out.cleanup()
+            (None, None)
+        """
+        run = _Run(self, FinishedExecutor(), None, _RunOptions(True, None, (), True))
+        joined = run.join()
+        result = run.to_end()
+        joined.forget()
+        return result
 
     def stream(
         self,
@@ -209,6 +279,7 @@ class _RunOptions:
     rejected: str | None
     observers: tuple[Observer, ...]
     examples: bool
+    shard: Shard | None = None
 
 
 def _collect(batches: Iterator[Batch]) -> list[Batch]:
@@ -246,6 +317,7 @@ class _Run:
     notices: list[str] = field(default_factory=list)
     owners: dict[str, str] = field(default_factory=dict)
     earlier: SuccessMarker | None = None
+    joined: JoinedShards | None = None
     ledger: DirectoryLedger | None = None
     listed: list[Batch] | None = None
     history: History = field(default_factory=History)
@@ -264,6 +336,9 @@ class _Run:
             if isinstance(observer, Progress | JsonProgress):
                 observer.use_interval(self.runner.config.logging_interval)
         self.sink = compile_plan(self.stages).sink
+        if self.options.shard is not None:
+            self.sink = check_shards(self.sink, self._barriers).as_shard(self.options.shard.folder)
+            self.stages = (*self.stages[:-1], self.sink)
         self.fingerprint = fingerprint(self.stages)
         self.input_manifest = InputManifest(self.fingerprint)
 
@@ -283,6 +358,17 @@ class _Run:
         """The files written for each split that is finished, in the order of the source."""
         return self.earlier.written if self.earlier else [files for _, files in self.accounting[-1].in_order()]
 
+    def to_end(self) -> RunResult:
+        """Run the pipeline, and return what it gave."""
+        if self.sinkless:
+            collected = _collect(self.batches())
+            outputs = tuple(sorted(collected, key=lambda batch: batch.key or BatchKey("")))
+        else:
+            for _ in self.batches():
+                pass
+            outputs = tuple(FileGroup.of(files) for files in self.written if files)
+        return RunResult(outputs, self.report(), self.history)
+
     def batches(self) -> Iterator[Batch]:
         """Run the pipeline unless an earlier run finished it; yields the batches that the last round delivers."""
         if self.sink is not None and self._has_barrier and self.resumes:
@@ -300,6 +386,15 @@ class _Run:
                 self._record()
             raise
         self._record()
+        if self.options.shard is not None:
+            end_shard(self._file_writer, self.input_manifest.digest, self.accounting[0].left_unread(), self.notices)
+
+    def join(self) -> JoinedShards:
+        """Join the shards of the output, so that all splits of the input are finished."""
+        writer = check_shards(self.sink, self._barriers)
+        self._list()
+        self.joined = join_shards(writer, self.fingerprint, self.input_manifest.digest)
+        return self.joined
 
     def _run(self) -> Iterator[Batch]:
         self._check_apart()
@@ -309,11 +404,16 @@ class _Run:
         if not self.runner.elsewhere:
             check_installed(libraries(self.stages))
         with ExitStack() as stack:
+            if self.options.shard is not None:
+                stack.enter_context(claimed(self._output, self.options.shard))
             session = stack.enter_context(self.runner.session())
             session.check(compile_plan(self.stages))
             if session.serving is not None:
                 stack.enter_context(SnapshotPublisher(session.serving, self.history))
             if self.sink is not None:
+                if self.options.shard is not None:
+                    self._list()
+                    begin_shard(self._file_writer, self.options.shard, self.fingerprint, self.options.resume)
                 self.sink.prepare(self.resumes)
                 claim(self._output, self.id)
                 self.ledger = DirectoryLedger.open(self.sink, self.fingerprint, self.resumes)
@@ -325,10 +425,11 @@ class _Run:
             if self.sink is not None:
                 written = list(chain.from_iterable(self.written))
                 check_claim(self._output, self.id, written, self._generation)
-                self.sink.complete(written)
+                if self.options.shard is None:
+                    self.sink.complete(written)
         if self.sink is not None and self._has_barrier and not any(account.unread for account in self.accounting):
             mark_finished(self.sink, SuccessMarker(self.input_manifest.digest, self.report().to_dict(), self.written))
-        if isinstance(self.sink, FileWriter):
+        if isinstance(self.sink, FileWriter) and self.options.shard is None:
             lost = self.accounting[0].lost()  # a later run may read them when they are repaired
             read = [files for split, files in self.input_manifest.files.items() if split not in lost]
             mark_ended(self._output, self.input_manifest.digest, chain.from_iterable(read))
@@ -369,7 +470,13 @@ class _Run:
         if self.sink is None or not self.accounting:
             return
         about = provenance(self.pipeline, self.stages)
-        record(self.report(), self.history, about, replace(self._output, run=""))
+        place = self._output if self.options.shard is not None else replace(self._output, run="")
+        record(self.report(), self.history, about, place)
+
+    @property
+    def _file_writer(self) -> FileWriter:
+        assert isinstance(self.sink, FileWriter)
+        return self.sink
 
     @property
     def _output(self) -> Directory:
@@ -460,8 +567,12 @@ class _Run:
         return f"{replace(self._output, run='').records}/quarantine" if self.sink is not None else None
 
     @property
+    def _barriers(self) -> list[str]:
+        return [stage.name for stage in self.stages if isinstance(stage, BarrierStage)]
+
+    @property
     def _has_barrier(self) -> bool:
-        return any(isinstance(stage, BarrierStage) for stage in self.stages)
+        return bool(self._barriers)
 
     @property
     def _source(self) -> SourceStage[Any, Any]:
@@ -499,6 +610,8 @@ class _Run:
                 listed = list(splits)
                 self.notices += ledger.reconcile({str(split.key) for split in listed}, self.input_manifest)
                 splits = iter(listed)
+        if self.options.shard is not None:
+            splits = self.options.shard.share(splits)
         mark = self.sink.mark if isinstance(self.sink, FileWriter) else ""
         rejections = DirectoryRejections(self.rejected, quarantine, self._storage, mark)
         job = Round(
@@ -514,6 +627,7 @@ class _Run:
             last=last,
             kernels=() if self.accounting else [kernel for stage in self.stages for kernel in stage.kernels()],
             examples=self.options.examples,
+            unread=self.joined.unread if self.joined is not None else {},
             stages=tuple(stage.name for stage in self.stages),
             owners=self.owners,
             output=without_secrets(self.sink.output_path) if self.sink is not None else "",
@@ -532,7 +646,7 @@ class _Run:
             clear_stale(rejections, job.operators(), counted, done)
         if ledger is not None:
             ledger.close()
-            if last and self.resumes:
+            if last and self.resumes and self.options.shard is None:
                 self.notices += ledger.move_strays(accounting.files_of_unread())
 
     def _listed(self, source: SourceStage[Any, Any]) -> Iterator[Batch]:
@@ -558,7 +672,7 @@ class _Run:
         quarantine = self._quarantine if faulty else None
         remarks = [remark for stage in self.stages for remark in stage.remarks(stats[stage.name].found)]
         lost = [ended_in(stage, stats[stage.name]) for stage in self.stages if not stage.declares_columns]
-        return replace(
+        report = replace(
             reports[-1],
             started=reports[0].started,
             seconds=sum(report.seconds for report in reports),
@@ -578,6 +692,7 @@ class _Run:
             if quarantine and Directory(quarantine, self._storage).files()
             else None,
         )
+        return report if self.joined is None else self.joined.report(report)
 
 
 __all__ = ["Executor", "Pipeline", "RunResult", "Session", "observers_of"]

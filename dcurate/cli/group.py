@@ -39,7 +39,7 @@ _IN_A_SHELL = {
 }
 
 #: Commands that take a recipe, which need not be one's own, nor the folder that it is in.
-_RECIPE_COMMANDS = ("run", "plan", "profile")
+_RECIPE_COMMANDS = ("run", "plan", "profile", "finish")
 #: Settings that numba takes from the working directory.
 _NUMBA_CONFIG = ".numba_config.yaml"
 

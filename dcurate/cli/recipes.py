@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import fields
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import click
@@ -28,6 +28,7 @@ from dcurate.engine.config import WITHOUT_WORKERS, ExecutorConfig
 from dcurate.errors import PipelineError, ResourceError, listed, nearest
 from dcurate.events import Observer
 from dcurate.fs.stores import Directory
+from dcurate.io.shards import Shard
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting
 from dcurate.ui.progress import JsonProgress, Progress
@@ -70,6 +71,9 @@ def _recipe_options(command: _Command) -> _Command:
 )
 @click.option("--mode", type=click.Choice(MODES), help="Execution mode, instead of that of the recipe.")
 @click.option("--resume", is_flag=True, help="Resume an earlier run into the same output.")
+@click.option(
+    "--shard", metavar="K/N", help="Run the K-th of N shares of the input, without the others; then: dcurate finish."
+)
 @click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
 @click.option("--rejected", metavar="PATH", help="Keep dropped documents, with their reasons, under this path.")
 @click.option("--no-examples", is_flag=True, help="Show no excerpts of dropped documents in the report.")
@@ -91,6 +95,7 @@ def run(
     scheduler: str | None,
     mode: str | None,
     resume: bool,
+    shard: str | None,
     workers: int | None,
     rejected: str | None,
     no_examples: bool,
@@ -105,7 +110,8 @@ def run(
             _write_warnings_as_json(stack)
         loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
         executor = _executor(loaded, mode, scheduler, workers)
-        result = loaded.pipeline.run(
+        pipeline = loaded.pipeline
+        result = (pipeline.run if shard is None else partial(pipeline.run_shard, shard))(
             executor,
             resume=resume,
             rejected=rejected or loaded.rejected,
@@ -114,10 +120,30 @@ def run(
         )
     report: RunReport = result.report
     if not quiet:
-        page = f"{Directory(report.output_path).records}/{PAGE}" if report.output_path else None
-        console().print(report_table(report, page))
+        _show_report(report, Shard.parse(shard).folder if shard else "")
         for sentence in _advice(report):
             click.echo(json.dumps({"notice": sentence}) if progress == "json" else sentence, err=True)
+
+
+@cli.command(short_help="Join the shards of a run.")
+@_recipe_options
+@click.option("--quiet", is_flag=True, help="Show no table.")
+def finish(
+    *, recipe: str, settings: tuple[str, ...], source: str | None, output: str | None, trust: bool, quiet: bool
+) -> None:
+    """Join the shards that dcurate run --shard has run, with the same params: records, report and index of the output.
+
+    It says which shards are missing, if some are. Nothing is computed again.
+    """
+    report = load_recipe(recipe, overrides(settings, source, output), trust=trust).pipeline.finish().report
+    if not quiet:
+        _show_report(report)
+
+
+def _show_report(report: RunReport, shard: str = "") -> None:
+    """Show the table of a report, and where its page is: in the records of the output or of a shard."""
+    page = f"{Directory(report.output_path, run=shard).records}/{PAGE}" if report.output_path else None
+    console().print(report_table(report, page))
 
 
 @cli.command("compile", short_help="Compile what recipes use, ahead of their runs.")

@@ -58,6 +58,7 @@ class Round:
         examples: whether excerpts of a few dropped rows are kept for the report.
         run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
         kernels: what the stages of the run compile.
+        unread: splits that do not count as finished and are not tried again: why, and the files written for each.
         stages: names of the run's stages, ``owners`` whose part others are, and ``output``, all as in `RunStarted`.
     """
 
@@ -74,6 +75,7 @@ class Round:
     phase: int = 0
     last: bool = True
     kernels: Sequence[Kernels] = ()
+    unread: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     stages: tuple[str, ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
@@ -215,6 +217,9 @@ class RunAccounting:
         version = split.version
         self._inputs ^= _digest(key, version)
         record = self.job.ledger.finished(key, version) if self.job.ledger else None
+        if record is None and key in self.job.unread:
+            self.unread[key], self._written[key] = self.job.unread[key]
+            return
         if record is None:
             self._ahead.append((self._number, split))
             self._number += 1
@@ -268,6 +273,10 @@ class RunAccounting:
         if self.job.ledger is not None:
             self.job.ledger.flush()
         self.emit(RunEnded(time.time(), error, self.job.last or bool(error)))
+
+    def left_unread(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Return the splits that do not count as finished: why, and the files written for each."""
+        return {split: (reason, self._written[split]) for split, reason in self.unread.items()}
 
     def files_of_unread(self) -> set[str]:
         """Return the files written for splits that do not count as finished."""

@@ -81,5 +81,5 @@ class DocumentWriter(FileWriter):
         names = {setting.name for setting in fields(self) if setting.init} - {"filetype"}
         settings = {name: value for name in sorted(names) if (value := getattr(self, name)) is not None}
         writer = _WRITERS[self.filetype](**settings)
-        writer._generation = self._generation
+        writer._generation, writer._shard = self._generation, self._shard
         return writer

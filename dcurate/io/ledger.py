@@ -86,7 +86,7 @@ class DirectoryLedger:
             segments = []
             directory.write(_PIPELINE, orjson.dumps(dict(fingerprint), option=orjson.OPT_INDENT_2))
         else:
-            _check_same(directory.url, _parsed(known), fingerprint, self._advice)
+            check_same(directory.url, _parsed(known), fingerprint, self._advice)
         self._next = 1 + max((_number(name) for name in segments), default=0)
         if segments:
             self._load(segments)
@@ -188,6 +188,14 @@ class DirectoryLedger:
             while segment := list(islice(splits, _MOST_RECORDS)):
                 self._write(segment)
             self._directory.remove(segments)
+
+    def take(self, others: Iterable[Directory]) -> None:
+        """Write the records of the ledgers of other runs into the same output to this one, one ledger at a time."""
+        for other in others:
+            records = iter(saved_records(other)[0].values())
+            while segment := list(islice(records, _MOST_RECORDS)):
+                self._records |= {record.split: self._packed(record) for record in segment}
+                self._write(record.split for record in segment)
 
     def move_strays(self, unfinished: Iterable[str] = ()) -> list[str]:
         """Move files of no finished split to `STRAYS`, once all splits are finished; returns notices.
@@ -335,7 +343,23 @@ def _parsed(known: bytes) -> dict[str, str] | None:
     return cast(dict[str, str], stages) if isinstance(stages, dict) else None
 
 
-def _check_same(url: str, before: Mapping[str, str] | None, now: Mapping[str, str], advice: str) -> None:
+def is_begun(directory: Directory) -> bool:
+    """Whether a run has begun a ledger in an output directory."""
+    return directory.read(_PIPELINE) is not None
+
+
+def check_same(url: str, before: Mapping[str, str] | None, now: Mapping[str, str], advice: str) -> None:
+    """Refuse to go on with what another pipeline has begun.
+
+    Args:
+        url: the output.
+        before: fingerprint of the pipeline that began, by stage; None if it cannot be read.
+        now: that of the present one.
+        advice: how to start over.
+
+    Raises:
+        PipelineError: they differ.
+    """
     if before is None:
         raise PipelineError(
             f"the record of the pipeline of {url!r} cannot be read, so the run cannot be resumed; {advice}"

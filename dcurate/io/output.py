@@ -148,6 +148,12 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> int:
     return record.generation
 
 
+def begin_beside(directory: Directory, mode: Mode) -> None:
+    """Note that a run writes to a directory side by side with others, so that it removes nothing."""
+    if _read(directory) is None:
+        _OutputRecord(alone=mode != "ignore").write(directory)
+
+
 def _begun(directory: Directory, mode: Mode, contents: _There, before: _OutputRecord | None) -> _OutputRecord:
     """Return the record of a new run."""
     if mode != "append":

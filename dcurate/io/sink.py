@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     separates_runs: ClassVar[bool] = False
 
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
+    _shard: str = field(default="", init=False, repr=False, compare=False)
     _opened: Directory | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -70,9 +72,16 @@ class FileWriter(SinkStage[DocumentBatch]):
     def directory(self) -> Directory:
         """The directory that it writes to; one object for all files, as it looks for its records once."""
         url, options = str(self.path), self.storage_options or {}
-        if self._opened is None or (self._opened.url, self._opened.options) != (url, options):
-            self._opened = Directory(url, options)
-        return self._opened
+        opened = self._opened
+        if opened is None or (opened.url, opened.options, opened.run) != (url, options, self._shard):
+            opened = self._opened = Directory(url, options, self._shard)
+        return opened
+
+    def as_shard(self, folder: str) -> Self:
+        """Return this writer for one of several runs side by side, with the name of a folder for records of its own."""
+        writer = copy.copy(self)
+        writer._shard = folder
+        return writer
 
     def check(self) -> None:
         """Refuse a directory with files that must not be touched; see the modes.
@@ -80,7 +89,8 @@ class FileWriter(SinkStage[DocumentBatch]):
         Raises:
             DataError: it does, or it is a file.
         """
-        output.check(self.directory, self.mode)
+        if not self._shard:  # what others write beside it is there
+            output.check(self.directory, self.mode)
 
     def prepare(self, resume: bool) -> None:
         """Check and make ready the directory; see the modes.
@@ -89,7 +99,7 @@ class FileWriter(SinkStage[DocumentBatch]):
             DataError: it holds what must not be touched, or cannot be written.
         """
         self.path = self.directory.address  # workers may run in another directory
-        self._generation = output.prepare(self.directory, self.mode, resume)
+        self._generation = 0 if self._shard else output.prepare(self.directory, self.mode, resume)
         self._opened = None
 
     def sample_paths(self) -> list[str]:
@@ -100,7 +110,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     @property
     def run(self) -> str:
         """The id of the run whose records `directory` has; empty if all runs share them."""
-        return ""
+        return self._shard
 
     def earlier_runs(self) -> list[Directory]:
         """Return the output with the records of each earlier run, newest first."""
@@ -116,7 +126,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     @property
     def mark(self) -> str:
         """A part of names by which files of this run differ from those of runs that it appends to."""
-        return f"-{self.run}" if self.run else f"-g{self.generation}" if self.generation else ""
+        return f"-{self.run}" if self.run and self.separates_runs else f"-g{self.generation}" if self.generation else ""
 
     @property
     def generation(self) -> int:

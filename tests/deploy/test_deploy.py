@@ -231,6 +231,41 @@ def test_a_slurm_job_runs_a_recipe_and_leaves_no_process(tmp_path: Path) -> None
     assert (empty.returncode, empty.stderr) == (2, "usage: sbatch curate.sbatch RECIPE [OPTIONS of dcurate run]\n")
 
 
+def test_the_tasks_of_an_array_and_finish_leave_what_one_run_leaves(tmp_path: Path) -> None:
+    script = str(DEPLOY / "curate-array.sbatch")
+    subprocess.run(["bash", "-n", script], timeout=10, check=True)
+    if shutil.which("shellcheck"):
+        subprocess.run(["shellcheck", "--exclude=SC1091", script], timeout=60, check=True)
+    environment = {**slurm_job(tmp_path), "SLURM_ARRAY_TASK_MAX": "2"}
+    (tmp_path / "in").mkdir()
+    for number in range(6):
+        (tmp_path / "in" / f"{number}.jsonl").write_text('{"text": "one two three"}\n')
+    recipe = tmp_path / "recipe.yaml"
+    stages = "stages:\n- JsonlReader: {file_paths: in}\n- JsonlWriter: {path: '${output}'}\n"
+    recipe.write_text(f"params: {{output: null}}\n{stages}")
+    given = [str(recipe), "--output", str(tmp_path / "out")]
+
+    def ended(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        where = {**environment, **variables}
+        return subprocess.run(
+            command, cwd=tmp_path, env=where, capture_output=True, text=True, timeout=240, check=False
+        )
+
+    assert ended("bash", script).returncode == 2
+    alone = ended("bash", script, *given)
+    assert (alone.returncode, alone.stderr.count("\n")) == (2, 1)
+    for task in ("1", "2", "1"):  # the third is one that was submitted again
+        done = ended("bash", script, *given, SLURM_ARRAY_TASK_ID=task)
+        assert done.returncode == 0, done.stderr
+    joined = ended("dcurate", "finish", *given)
+    assert joined.returncode == 0, joined.stderr
+    whole = ended("dcurate", "run", str(recipe), "--output", str(tmp_path / "one"), "--mode", "inline", "--quiet")
+    assert whole.returncode == 0, whole.stderr
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == {
+        path.name: path.read_bytes() for path in (tmp_path / "one").iterdir()
+    }
+
+
 def test_a_slurm_job_whose_time_is_over_ends_its_run_in_good_order(tmp_path: Path) -> None:
     environment = slurm_job(tmp_path)
     (tmp_path / "in").mkdir()

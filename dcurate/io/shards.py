@@ -1,0 +1,333 @@
+"""Shards: runs of shares of an input, on hosts that no scheduler joins, into one output; and what joins their records.
+
+Each shard has records of its own in the records of the output, so none waits for another. A mark in the records of the
+output says of which pipeline the shards are, and how many there must be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import islice
+from operator import xor
+from typing import Any, Self
+
+import orjson
+
+from dcurate.core.report import RunReport
+from dcurate.errors import DataError, PipelineError
+from dcurate.fs.stores import META_DIR, TMP, Directory
+from dcurate.io import output
+from dcurate.io.ledger import DirectoryLedger, check_same, is_begun
+from dcurate.io.sink import FileWriter
+
+#: Says that shards write to the output: their number, and their pipeline.
+_MARK = f"{META_DIR}/shards.json"
+#: Of one shard: that it has finished.
+_ENDED = f"{META_DIR}/shard.json"
+_REPORT = f"{META_DIR}/report.json"
+#: What stays of a shard when its records are joined with those of others.
+_KEPT = tuple(f"{META_DIR}/{name}" for name in ("report.json", "report.txt", "report.html", "history.json"))
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A share of the splits of an input: of each ``of`` splits in a row, the one at place ``number``.
+
+    Args:
+        number: from 1 to ``of``.
+        of: number of shards.
+
+    Examples:
+        >>> Shard.parse("3/64")
+        Shard(number=3, of=64)
+        >>> list(Shard(2, 3).share("abcdefg"))
+        ['b', 'e']
+    """
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a shard that is written as ``3/64``.
+
+        Raises:
+            PipelineError: it is not one.
+        """
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text) if isinstance(text, str) else None
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise PipelineError(
+                f"shard={text!r} is not a shard; give its number from 1 on and how many there are, as in '3/64'"
+            )
+        return cls(int(match[1]), int(match[2]))
+
+    def share(self, splits: Iterable[Any]) -> Iterator[Any]:
+        """Yield the splits of the shard."""
+        return islice(splits, self.number - 1, None, self.of)
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder of its records."""
+        return f"shard-{self.number}-of-{self.of}"
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+def check_shards(writer: object, barriers: Sequence[str]) -> FileWriter:
+    """Return the writer of a pipeline that can run in shards.
+
+    Args:
+        writer: what the pipeline ends with.
+        barriers: stages that need all rows.
+
+    Raises:
+        PipelineError: it cannot.
+    """
+    if barriers:
+        raise PipelineError(
+            f"stage {barriers[0]!r} needs the rows of all shards at once; run the stages before it in shards, and then "
+            "it on their output as one run"
+        )
+    if not isinstance(writer, FileWriter) or writer.separates_runs:
+        raise PipelineError("shards need a pipeline that ends with a writer of files, such as JsonlWriter('out')")
+    if writer.mode not in ("error", "ignore"):
+        raise PipelineError(
+            f"{writer.name}: mode={writer.mode!r} cannot be used with shards, as each finds what others wrote; name an "
+            "empty directory, or use mode='ignore' to write beside what is there"
+        )
+    return writer
+
+
+def begin_shard(writer: FileWriter, shard: Shard, fingerprint: Mapping[str, str], resume: bool) -> None:
+    """Make the records of a shard ready, or refuse; nothing is written if they are not.
+
+    Args:
+        writer: writer of the shard.
+        fingerprint: fingerprint of the pipeline, by stage.
+        resume: whether to go on with an earlier attempt at the shard, if there is one.
+
+    Raises:
+        DataError: the output holds what may not be touched, or the shard has begun.
+        PipelineError: the output was begun by another pipeline, or in another number of shards.
+    """
+    whole, own = replace(writer.directory, run=""), writer.directory
+    mark = orjson.dumps({"of": shard.of, "stages": dict(fingerprint)})
+    if (known := whole.read(_MARK)) is None:
+        try:
+            output.check(whole, writer.mode)
+        except DataError:
+            if (known := whole.read(_MARK)) is None:  # another shard began meanwhile
+                raise
+        else:
+            output.begin_beside(whole, writer.mode)
+            whole.write(_MARK, mark)
+            known = whole.read(_MARK)
+    there = _check_mark(whole, known or b"", fingerprint)
+    if there.joined is not None:
+        raise DataError(
+            f"the shards of {whole.url!r} were joined, so it is finished; add what is new with resume=True and without "
+            "a shard, or name another directory"
+        )
+    if there.of != shard.of:
+        raise PipelineError(
+            f"{whole.url!r} was begun in {there.of:,} shards, and this is one of {shard.of:,}; give shard "
+            f"{min(shard.number, there.of)}/{there.of}, or name another directory"
+        )
+    if is_begun(own) and not resume:
+        raise DataError(f"shard {shard} of {whole.url!r} has begun before; go on with it with resume=True")
+    output.begin_beside(own, writer.mode)
+    own.remove([_ENDED, *(name for name in own.files(META_DIR) if name.startswith(f"{TMP}/"))])
+    whole.create()
+
+
+#: By split that does not count as finished: why, and its files.
+Unread = Mapping[str, tuple[str, tuple[str, ...]]]
+
+
+def end_shard(writer: FileWriter, inputs: str, unread: Unread, notices: Sequence[str]) -> None:
+    """Note that a shard has finished.
+
+    Args:
+        writer: writer of the shard.
+        inputs: what identifies pipeline and input, as `dcurate.io.input_manifest.InputManifest.digest` gives it.
+        unread: splits that do not count as finished.
+        notices: what a person should look at, but for that.
+    """
+    writer.directory.write(_ENDED, orjson.dumps({"inputs": inputs, "unread": dict(unread), "notices": list(notices)}))
+
+
+@dataclass(frozen=True)
+class JoinedShards:
+    """What the shards of an output did, once their ledgers are one.
+
+    Args:
+        writer: writer of the output.
+        shards: the shards.
+        reports: report of each.
+        inputs: what identifies pipeline and input.
+        unread: splits that do not count as finished.
+        notices: what a person should look at, but for that.
+    """
+
+    writer: FileWriter
+    shards: tuple[Shard, ...]
+    reports: tuple[RunReport, ...]
+    inputs: str
+    unread: Unread
+    notices: tuple[str, ...]
+
+    def report(self, joined: RunReport) -> RunReport:
+        """Return the report of all shards.
+
+        Args:
+            joined: report of joining them.
+        """
+        stages = [stage.copy() for stage in self.reports[0].stages]
+        for report in self.reports[1:]:
+            for stage, more in zip(stages, report.stages, strict=True):
+                stage.add(more)
+        started = min(report.started for report in self.reports)
+        return replace(
+            joined,
+            mode=self.reports[0].mode,
+            started=started,
+            seconds=max(report.started + report.seconds for report in self.reports) - started,
+            stages=tuple(stages),
+            splits_before=sum(report.splits_before for report in self.reports),
+            workers=sum(report.workers for report in self.reports),
+            rejected_path=next(filter(None, (report.rejected_path for report in self.reports)), None),
+            quarantine_path=next(filter(None, (report.quarantine_path for report in self.reports)), None),
+            files=sum(report.files for report in self.reports),
+            inputs_digest=_joined_digest(report.inputs_digest for report in self.reports),
+            outputs_digest=_joined_digest(report.outputs_digest for report in self.reports),
+            notices=tuple(dict.fromkeys((*self.notices, *joined.notices))),
+        )
+
+    def forget(self) -> None:
+        """Delete the records of the shards but their reports, once the joined ones are whole."""
+        whole = self.writer.directory
+        mark = orjson.loads(whole.read(_MARK) or b"{}")
+        joined = {"inputs": self.inputs, "unread": dict(self.unread), "notices": self.notices}
+        whole.write(_MARK, orjson.dumps({**mark, "joined": joined}))
+        for shard in self.shards:
+            own = replace(whole, run=shard.folder)
+            own.remove([name for name in own.files(META_DIR) if name not in _KEPT])
+
+
+def join_shards(writer: FileWriter, fingerprint: Mapping[str, str], inputs: str) -> JoinedShards:
+    """Check that all shards of an output have finished, and write one ledger of theirs. It may be called again.
+
+    Args:
+        writer: writer of the output.
+        fingerprint: fingerprint of the pipeline, by stage.
+        inputs: what identifies pipeline and input.
+
+    Raises:
+        DataError: shards are missing, or have read another input.
+        PipelineError: no shards wrote there, or shards of another pipeline.
+    """
+    whole = writer.directory
+    known = whole.read(_MARK)
+    if known is None:
+        raise PipelineError(
+            f"no shards have written to {whole.url!r}; begin with run_shard('1/64'), which is --shard 1/64 for "
+            "dcurate run"
+        )
+    mark = _check_mark(whole, known, fingerprint)
+    shards = tuple(Shard(number, mark.of) for number in range(1, mark.of + 1))
+    if mark.joined is None:
+        ended = _check_ended(whole, shards, inputs)
+        ledger = DirectoryLedger(whole, fingerprint, resume=False)
+        ledger.take(replace(whole, run=shard.folder) for shard in shards)
+    else:
+        _check_inputs(whole, [] if mark.joined["inputs"] == inputs else list(shards))
+        ended = [mark.joined]
+    reports = []
+    for shard in shards:
+        report = orjson.loads(replace(whole, run=shard.folder).read(_REPORT) or b"{}")
+        report.pop("about", None)
+        reports.append(RunReport.from_dict(report))
+    unread = {split: (why, tuple(files)) for entry in ended for split, (why, files) in entry["unread"].items()}
+    notices = tuple(dict.fromkeys(notice for entry in ended for notice in entry["notices"]))
+    return JoinedShards(writer, shards, tuple(reports), inputs, unread, notices)
+
+
+def _joined_digest(digests: Iterable[str]) -> str:
+    """The digest of disjoint sets together, as `RunReport` has it."""
+    return f"{reduce(xor, (int(digest, 16) for digest in digests)):016x}"
+
+
+def _check_ended(whole: Directory, shards: Iterable[Shard], inputs: str) -> list[dict[str, Any]]:
+    """Return what each shard left at its end.
+
+    Raises:
+        DataError: shards are missing, or have read another input.
+    """
+    ended, missing, other = [], [], []
+    for shard in shards:
+        data = replace(whole, run=shard.folder).read(_ENDED)
+        entry: dict[str, Any] = orjson.loads(data) if data else {}
+        ended.append(entry)
+        if not entry:
+            missing.append(shard)
+        elif entry["inputs"] != inputs:
+            other.append(shard)
+    if missing:
+        have, it = ("has", "it") if len(missing) == 1 else ("have", "them")
+        first = missing[0]
+        raise DataError(
+            f"{_shards(missing)} of {whole.url!r} {have} not finished; let {it} end, or run {it} again: "
+            f"dcurate run ... --shard {first} --resume"
+        )
+    _check_inputs(whole, other)
+    return ended
+
+
+def _check_inputs(whole: Directory, other: Sequence[Shard]) -> None:
+    """Refuse shards that read another input than there is now.
+
+    Raises:
+        DataError: there are some.
+    """
+    if other:
+        raise DataError(
+            f"{_shards(other)} of {whole.url!r} read another input than there is now; run all shards again with "
+            "--resume, which do what is new; or once they were joined: dcurate run ... --resume without --shard"
+        )
+
+
+def _shards(some: Sequence[Shard]) -> str:
+    """Name a few shards."""
+    names = list(map(str, some))
+    if len(names) == 1:
+        return f"shard {names[0]}"
+    more = f"{len(names) - 5:,} more" if len(names) > 5 else names.pop()
+    return f"shards {', '.join(names[:5])} and {more}"
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What the mark in an output says: how many shards there are, and once they are joined, what they did."""
+
+    of: int
+    joined: dict[str, Any] | None
+
+
+def _check_mark(whole: Directory, known: bytes, fingerprint: Mapping[str, str]) -> _Mark:
+    """Return what the mark says.
+
+    Raises:
+        DataError: the mark is damaged.
+        PipelineError: the shards are of another pipeline.
+    """
+    try:
+        values = orjson.loads(known)
+        mark, stages = _Mark(int(values["of"]), values.get("joined")), dict(values["stages"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{whole.path(_MARK)!r} is damaged; name another directory") from error
+    check_same(whole.url, stages, fingerprint, "name another directory")
+    return mark
