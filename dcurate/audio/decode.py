@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -133,10 +133,7 @@ class Sound:
         return pieces[0] if len(pieces) == 1 else np.concatenate([self._blank(), *pieces])
 
     def _go_to(self, number: int) -> None:
-        """Decode the block of a number, or the last one that there is.
-
-        All reads are of whole blocks: the decoder of MP3 gives other last digits for reads of other lengths.
-        """
+        """Decode the block of a number, or the last one that there is."""
         if number < self._number or (self._seeks and number > self._number + _SKIPPED):
             self._number = number - 1
             if not self._sought(number * self.window):
@@ -215,7 +212,7 @@ class Sound:
         library = needed("soundfile", "decoding sound", "audio")
         self.source.seek(0)
         try:
-            decoder = library.SoundFile(self.source)
+            decoder = _reader()(self.source)
             if self.stream:
                 raise MediaError("no sound", no_track(self.stream))
             if not decoder.frames and decoder.format in _WAV:
@@ -223,7 +220,7 @@ class Sound:
                 self.source.seek(0)
                 if place is not None:
                     self.source = cast("BinaryIO", Overlaid(self.source, place, _TO_THE_END))
-                return library.SoundFile(self.source)
+                return _reader()(self.source)
             return decoder
         except library.LibsndfileError as error:
             head = _head(self.source)
@@ -288,6 +285,17 @@ def _head(source: BinaryIO) -> File:
 def _frames(decoder: Any, count: int) -> Samples:
     samples: Samples = decoder.read(count, dtype="float32", always_2d=True)
     return samples
+
+
+@cache
+def _reader() -> Any:
+    """The class of decoders of libsndfile.
+
+    soundfile seeks to where it is after each read, which loses what frames of MP3 hold for the next: it does so for
+    files only that say that they can seek. They still can.
+    """
+    library = needed("soundfile", "decoding sound", "audio")
+    return type("Reader", (library.SoundFile,), {"seekable": lambda _: False})
 
 
 def _error() -> type[Exception]:
