@@ -10,14 +10,27 @@ import numpy.typing as npt
 
 from dcurate.audio.grid import FrameGrid
 from dcurate.kernels import sound
-from dcurate.kernels.sound import FULL, FULL_SCALE, HIGH, LOGS, LOW, SIZES, SOUNDING, SQUARES, SUM, TAPS, TOTALS
+from dcurate.kernels.sound import (
+    FULL,
+    FULL_SCALE,
+    HIGH,
+    LOGS,
+    LOW,
+    SIZES,
+    SOUNDING,
+    SQUARES,
+    STEP_DB,
+    SUM,
+    TAPS,
+    TOTALS,
+)
 
 #: The level in dB of what is silent, or of less.
 FLOOR_DB = -120.0
 #: Frames a second.
 _HERTZ = 50
-#: Levels of frames, by 0.1 dB, from this one on; samples may be far above 1.
-_LOWEST_DB, _STEP_DB, _LEVELS = -150.0, 0.1, 4_000
+#: Classes of levels of frames.
+_LEVELS = 4_000
 #: Seconds of the shortest stretch of zeros that counts.
 _ZEROS_S = 0.01
 #: Shares of frames, of those that are not digital silence, whose level is that of the noise, and of the sound.
@@ -82,7 +95,7 @@ class Levels:
         self._zeros, self._least_zeros = np.zeros(3, np.int64), max(1, math.ceil(_ZEROS_S * rate))
         self._grid, self._rate = FrameGrid(rate, _HERTZ), rate
         self._rest, self._pending = np.zeros((channels, 2)), 0  # of the frame that is not over: sums, and its samples
-        self._counts, self._powers = np.zeros(_LEVELS, np.int64), np.zeros(_LEVELS)
+        self._levels = np.zeros((2, _LEVELS))
         self._silence, self._silent = 10 ** (silence_db / 10), 0
         self.frames = 0
 
@@ -104,14 +117,14 @@ class Levels:
         self._interpolate(channels)
         self.frames += count
         frames[:, 0] += self._rest
-        self._add(frames[:, :-1], np.diff(ends, prepend=-self._pending))
+        self._add(frames, np.concatenate([[-self._pending], ends]))
         self._rest = frames[:, -1].copy()
         self._pending = count - int(ends[-1]) if len(ends) else self._pending + count
 
     def end(self) -> None:
         """Take the frame that is not over."""
         if self._pending:
-            self._add(self._rest[:, None], np.array([self._pending]))
+            self._add(self._rest[:, None], np.array([-self._pending, 0]))
         self._interpolate(np.zeros_like(self._before))
 
     def _interpolate(self, channels: npt.NDArray[np.float32]) -> None:
@@ -122,15 +135,10 @@ class Levels:
         last = channels if channels.shape[1] >= TAPS - 1 else held
         self._before = last[:, 1 - TAPS :].copy()
 
-    def _add(self, frames: npt.NDArray[np.float64], lengths: npt.NDArray[np.int64]) -> None:
+    def _add(self, frames: npt.NDArray[np.float64], edges: npt.NDArray[np.int64]) -> None:
         """Count the levels of frames: mean squares over all channels, about the mean of all samples up to here."""
-        means = (self._totals[:, SUM] / max(1, self.frames))[:, None]
-        powers = ((frames[:, :, 0] - 2 * means * frames[:, :, 1]) / lengths + means**2).mean(axis=0)
-        powers[powers < 1e-15] = 0.0  # what rounding leaves
-        self._silent += int(lengths[powers < self._silence].sum())
-        powers = powers[powers > 0]
-        places = ((10 * np.log10(powers) - _LOWEST_DB) / _STEP_DB).astype(np.int64).clip(0, _LEVELS - 1)
-        sound.tally(powers, places, self._counts, self._powers)
+        means = self._totals[:, SUM] / max(1, self.frames)
+        self._silent += sound.tally(frames, edges, means, self._silence, self._levels)
 
     def peak(self) -> float:
         """Return the level of the largest sample, in dB of full scale; -120 or more."""
@@ -194,14 +202,15 @@ class Levels:
         Quiet are the 15 % of frames with the lowest levels; loud are those up to 15 dB below the level that 5 % of
         frames exceed. Frames of digital silence do not count. None if all are that; 100 dB at most.
         """
-        total = int(self._counts.sum())
+        counts, powers = self._levels
+        total = int(counts.sum())
         if not total:
             return None
-        until = np.cumsum(self._counts)
+        until = np.cumsum(counts)
         quiet = int(np.searchsorted(until, math.ceil(_QUIET * total)))
-        loud = max(quiet, int(np.searchsorted(until, math.ceil(_LOUD * total)) - _SOUND_DB / _STEP_DB))
-        noise = self._powers[: quiet + 1].sum() / self._counts[: quiet + 1].sum()
-        both = self._powers[loud:].sum() / self._counts[loud:].sum()
+        loud = max(quiet, int(np.searchsorted(until, math.ceil(_LOUD * total)) - _SOUND_DB / STEP_DB))
+        noise = powers[: quiet + 1].sum() / counts[: quiet + 1].sum()
+        both = powers[loud:].sum() / counts[loud:].sum()
         if both <= noise:
             return -20.0
         return min(100.0, max(-20.0, 10 * math.log10((both - noise) / noise)))

@@ -23,6 +23,8 @@ SUM, SQUARES, SIZES, LOGS, SOUNDING, FULL, HIGH, LOW = range(8)
 TOTALS = 8
 #: From here on a sample is at full scale: 32,767 of 16 bits.
 FULL_SCALE = 0.9999
+#: Levels of frames: the lowest in dB, as samples may be far above 1, and the width of a class of them.
+LOWEST_DB, STEP_DB = -150.0, 0.1
 #: Equal samples in a row at the largest value that are a flat top, and the least value that can be one.
 _FLAT, _FLAT_LEVEL = 3, 0.05
 #: Sums side by side; rows of so many samples whose mantissas have a product that float32 can hold.
@@ -117,18 +119,33 @@ def measure(channel: Channel, bits: npt.NDArray[np.int32], ends: Ints, totals: V
 
 
 @njit(**OPTIONS)
-def tally(powers: Values, places: Ints, counts: Ints, sums: Values) -> None:
-    """Count numbers by place, and add them up.
+def tally(frames: npt.NDArray[np.float64], edges: Ints, means: Values, silence: Scalar, levels: Any) -> Scalar:
+    """Count frames by level; return the samples in silent ones.
 
     Args:
-        powers: numbers.
-        places: the place of each.
-        counts: how many numbers each place has; added to.
-        sums: the sum of the numbers of each place; added to.
+        frames: sums of squares and of samples of each channel in each frame, as `measure` has them.
+        edges: places at which frames begin, and where the last of them ends.
+        means: mean of each channel, which is no sound.
+        silence: power below which a frame is silent.
+        levels: frames of each level, from `LOWEST_DB` on by `STEP_DB`, and the sum of their powers; added to.
     """
-    for number, place in enumerate(places):
-        counts[place] += 1
-        sums[place] += powers[number]
+    silent = 0
+    for frame in range(len(edges) - 1):
+        power, length = 0.0, edges[frame + 1] - edges[frame]
+        for channel, mean in enumerate(means):
+            squares, total = frames[channel, frame]
+            power += (squares - 2.0 * mean * total) / length + mean * mean
+        power /= len(means)
+        if power < 1e-15:  # what rounding leaves
+            power = 0.0
+        if power < silence:
+            silent += length
+        if power > 0.0:
+            place = int((10.0 * np.log10(power) - LOWEST_DB) / STEP_DB)
+            place = max(0, min(levels.shape[1] - 1, place))
+            levels[0, place] += 1.0
+            levels[1, place] += power
+    return silent
 
 
 @njit(**ALLOCATING)
@@ -316,14 +333,10 @@ def spectra(frames: npt.NDArray[np.float32], powers: Values, sums: Values) -> No
         line = frames[frame]
         for place in range(count):
             real, imaginary = line[2 * place], line[2 * place + 1]
-            power[place] = real * real + imaginary * imaginary
-        for place in range(count):
-            size[place] = np.sqrt(power[place])
-        for place in range(count):
-            powers[place] += _f64(power[place])
+            value = real * real + imaginary * imaginary
+            size[place], power[place] = np.sqrt(value), max(value, _f32(_LEAST))
+            powers[place] += _f64(value)
         sums[1] += _rolled(size, parts)
-        for place in range(count):
-            power[place] = max(power[place], _f32(_LEAST))
         sums[0] += _flatness(power, raw, lanes, exponents)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,8 @@ from dcurate.media.refs import BYTES, HELD, LARGEST_FILE, REF, Ref, fetched, has
 _SMALL = 2**22
 #: Bytes that a range of a remote file is read by.
 _BLOCK = 2**20
+#: Bytes that a range is read by from such a block: libsndfile asks for 8 KiB and less.
+_BUFFER = 2**17
 
 
 class OpenFile(NamedTuple):
@@ -84,7 +86,7 @@ def open_files(
             source = store.open(path, "rb", block_size=_BLOCK)
         section = _Section(source, ref.offset or 0, size)
         with source:
-            yield OpenFile(files[ref], cast(BinaryIO, section), size)
+            yield OpenFile(files[ref], io.BufferedReader(section, _BUFFER), size)
         if section.error is not None:
             with storage_errors("read", ref.path):
                 raise section.error
