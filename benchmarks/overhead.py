@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -18,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 
 from benchmarks.measure import called, job, machine, measure, save, scratch_folder, table, versions
 from benchmarks.overhead_jobs import made_up
@@ -150,6 +155,42 @@ def peak_memory(gbs: Sequence[float], workers: int, scratch: Path, apart: bool) 
     return {"streamed_gb": sizes, "ratio": grown}
 
 
+def head(repeat: int, scratch: Path) -> dict[str, Any]:
+    """Seconds and bytes read for the first rows of 10 GB in files of each format: one file under many names."""
+    return {name: _head(make, repeat, scratch / f"head-{name}") for name, make in HEAD_FORMATS.items()}
+
+
+def _head(make: Callable[[Path, pa.Table], None], repeat: int, folder: Path) -> dict[str, float]:
+    folder.mkdir()
+    first = folder / f"00000.{folder.name.removeprefix('head-')}"
+    make(first, pa.concat_tables([made_up(number, HEAD_FILE_BYTES // 8) for number in range(8)]))
+    size = first.stat().st_size
+    count = -(-HEAD_BYTES // size)
+    for number in range(1, count):
+        os.link(first, folder / first.name.replace("00000", f"{number:05d}"))
+    runs = [measure(job(f"{JOBS}:first_rows", source=str(folder))).result for _ in range(repeat + (repeat > 1))]
+    least = {name: min(run[name] for run in runs[-repeat:]) for name in runs[0]}
+    shutil.rmtree(folder)
+    return {"files": count, "gb": count * size / 1e9, **least}
+
+
+def _write_jsonl(path: Path, rows: pa.Table) -> None:
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist()))
+
+
+#: How a file of each format is written for `head`.
+HEAD_FORMATS: dict[str, Callable[[Path, pa.Table], None]] = {
+    "jsonl": _write_jsonl,
+    "jsonl.gz": lambda path, rows: path.write_bytes(
+        gzip.compress(b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist()), 1)
+    ),
+    "csv": lambda path, rows: pyarrow.csv.write_csv(rows, path),
+    "parquet": lambda path, rows: pq.write_table(rows, path),
+}
+#: Bytes of all files of a format together, and of the rows in each.
+HEAD_BYTES, HEAD_FILE_BYTES = 10**10, 256 * 10**6
+
+
 def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """The figures that were asked for."""
     workers, gbs = options.workers, options.streamed_gb
@@ -158,6 +199,7 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "first_output": lambda: first_output(workers, options.repeat, scratch),
         "cold_start": lambda: cold_start(workers, options.repeat, scratch),
         "empty_cache": lambda: empty_cache(workers, options.repeat, scratch),
+        "head": lambda: head(options.repeat, scratch),
         "per_task": lambda: per_task(options.partitions, workers, scratch),
         "memory": lambda: peak_memory(gbs, workers, scratch, apart=False),
         "memory_two_operators": lambda: peak_memory(gbs, workers, scratch, apart=True),
@@ -200,6 +242,13 @@ def _empty_cache_table(figures: dict[str, Any]) -> str:
     )
 
 
+def _head_table(figures: dict[str, Any]) -> str:
+    columns = ("files", "gb", "peek_s", "peek_mb", "head_s", "head_mb")
+    rows = [[name, *(figures[name][column] for column in columns)] for name in figures]
+    shown = ["files", "GB", "peek s", "MB read", "head after a filter s", "MB read"]
+    return table(["first 5 rows, fresh process, kernels compiled", *shown], rows)
+
+
 #: What the bodies of the job `engine` are called in the table.
 BODIES = {
     "dropped": "dcurate, the stage drops every batch",
@@ -234,6 +283,7 @@ SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
     "first_output": _first_output_table,
     "cold_start": _cold_start_table,
     "empty_cache": _empty_cache_table,
+    "head": _head_table,
     "per_task": _per_task_table,
     "memory": partial(_memory_table, "streamed, one operator; peak MB"),
     "memory_two_operators": partial(_memory_table, "streamed, two operators; peak MB"),

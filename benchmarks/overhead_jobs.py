@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from dcurate import (
     BatchKey,
     DaskExecutor,
     DocumentBatch,
+    DocumentReader,
     FileGroup,
     JsonlReader,
     JsonlWriter,
@@ -29,6 +30,7 @@ from dcurate import (
     ScoreFilter,
     SinkStage,
     SourceStage,
+    peek,
 )
 from dcurate.core.stage import Spec
 from dcurate.text import BulletsFilter, MeanWordLengthFilter, NonAlphaNumericFilter, WhiteSpaceFilter, WordCountFilter
@@ -222,3 +224,16 @@ def long_stream(gb: float, workers: int, output: str, apart: bool) -> dict[str, 
     pipeline.add_stage(JsonlWriter(output))
     report = pipeline.run(DaskExecutor(cluster=LocalCluster(n_workers=workers, gpus=False))).report
     return {"mb": report.stages[0].bytes_out / MB, "splits": report.splits, "run_s": report.seconds}
+
+
+def first_rows(source: str) -> dict[str, float]:
+    """Look at the first rows of a corpus, and of what a filter keeps of it: seconds, and MB that were read."""
+    figures = {}
+    pipeline = Pipeline("head", stages=[DocumentReader(source), ScoreFilter(WordCountFilter(min_words=100))])
+    for name, look in (("peek", partial(peek, source)), ("head", pipeline.head)):
+        began, before = time.perf_counter(), psutil.Process().io_counters().read_chars
+        if len(look()) != 5:
+            raise RuntimeError(f"{name} gave fewer than 5 rows")
+        figures[f"{name}_s"] = time.perf_counter() - began
+        figures[f"{name}_mb"] = (psutil.Process().io_counters().read_chars - before) / MB
+    return figures

@@ -49,6 +49,7 @@ from .jobs.client import submit as submit
 from .media.reader import MediaReader as MediaReader
 from .media.webdataset import WebDatasetReader as WebDatasetReader
 from .media.webdataset_writer import WebDatasetWriter as WebDatasetWriter
+from .previewing import peek as peek
 from .profiling import CorpusProfile as CorpusProfile
 from .profiling import profile as profile
 from .result import RunResult as RunResult
@@ -56,6 +57,7 @@ from .run import Pipeline as Pipeline
 from .runs.inspect import inspect as inspect
 from .runs.load import read_run as read_run
 from .runs.publish.publish import publish as publish
+from .runs.rejected import read_rejected as read_rejected
 from .runs.trace import trace as trace
 from .text.column_filter import ColumnFilter as ColumnFilter
 from .text.modify import Modify as Modify

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -13,6 +13,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.tables import frame_of, with_seconds
 from dcurate.runs import records
 from dcurate.runs.history import History
+from dcurate.runs.rejected import rejected_frame
 from dcurate.ui.notebook import summary_html
 
 
@@ -91,6 +92,28 @@ class RunResult(Sequence[Batch]):
                 "[batch.to_pandas() for batch in result]"
             )
         return rows
+
+    def rejected(
+        self,
+        *,
+        stage: str | None = None,
+        reason: str | None = None,
+        limit: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The rows that the run took out, with stage and reason, as one pandas frame.
+
+        Arguments and columns are those of `dcurate.read_rejected`. Run with ``rejected="FOLDER"`` to have what rules
+        drop.
+
+        Raises:
+            RunError: the run did not keep what it dropped.
+            DataError: the rows cannot be read, or do not fit into memory.
+        """
+        folders = [path for path in (self.report.rejected_path, self.report.quarantine_path) if path is not None]
+        if not folders and any(counted.dropped for counted in self.report.stages):
+            raise RunError("this run did not keep what it dropped; run it with rejected='FOLDER'")
+        return rejected_frame(folders, stage, reason, limit, storage_options)
 
     @property
     def stages(self) -> Any:

@@ -15,24 +15,28 @@ from typing import Any, Protocol, runtime_checkable
 import psutil
 from distributed import Client
 
+from dcurate.cluster.local import LocalCluster
 from dcurate.core.batch import Batch, BatchKey, FileGroup
 from dcurate.core.extras import check_installed, libraries
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import remember_secrets
-from dcurate.core.stage import BarrierStage, SourceStage, Stage
+from dcurate.core.stage import BarrierStage, SinkStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.engine.finished import FinishedExecutor
+from dcurate.engine.inline import InlineExecutor
 from dcurate.errors import DataError, DcurateError, PipelineError, RunError, shown
 from dcurate.events import Observer, StageStats
 from dcurate.frames.batches import batches_of
+from dcurate.frames.document import DocumentBatch
 from dcurate.fs.paths import without_links
 from dcurate.fs.stores import Directory
 from dcurate.fs.temporary import scratch_folder
 from dcurate.io.earlier_runs import PresentInput, select_run
+from dcurate.io.head import FirstRows
 from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.output import another_run, check_claim, claim, finished_before, folder_name, is_taken_over, mark_ended
@@ -50,6 +54,7 @@ from dcurate.result import RunResult
 from dcurate.rows import adapt_rows, used_after
 from dcurate.runs.history import History
 from dcurate.runs.manifest import provenance
+from dcurate.runs.preview import Preview
 from dcurate.shuffle.writer import ChunkWriter
 from dcurate.ui.notebook import NotebookProgress, in_notebook
 from dcurate.ui.pipeline_html import picture
@@ -61,6 +66,9 @@ AnyStage = Stage
 
 #: Share of the free memory that `Pipeline.run` may fill with rows of a pipeline that has no writer.
 COLLECT_SHARE = 0.5
+
+#: Bytes of rows in memory that `Pipeline.head` reads at most, about.
+_HEAD_BYTES = 2**28
 
 
 @runtime_checkable
@@ -121,6 +129,7 @@ class Pipeline(PipelineDefinition):
         rejected: str | None = None,
         examples: bool = True,
         observers: Sequence[Observer] | None = None,
+        n_workers: int | None = None,
     ) -> RunResult:
         """Run the pipeline to its end.
 
@@ -135,6 +144,8 @@ class Pipeline(PipelineDefinition):
             examples: whether the report shows excerpts of a few documents that were dropped, with the reason.
             observers: receive events, such as `dcurate.ui.progress.Progress`; in a notebook a view of the
                 run is shown if none are given, and nothing with ``[]``.
+            n_workers: the number of worker processes on this machine, in place of an executor:
+                short for ``DaskExecutor(cluster=LocalCluster(n_workers=...))``.
 
         Raises:
             PipelineError: the pipeline cannot work as it is put together; nothing has run.
@@ -144,7 +155,7 @@ class Pipeline(PipelineDefinition):
             RunError: the cluster went away, or rows without a writer outgrew this process's memory.
         """
         options = _RunOptions(resume, rejected, observers_of(observers), examples)
-        return _Run(self, executor, initial_tasks, options).to_end()
+        return _Run(self, _with_workers(executor, n_workers), initial_tasks, options).to_end()
 
     def run_shard(
         self,
@@ -227,6 +238,7 @@ class Pipeline(PipelineDefinition):
         rejected: str | None = None,
         examples: bool = True,
         observers: Sequence[Observer] | None = None,
+        n_workers: int | None = None,
     ) -> Generator[Batch, None, None]:
         """Run the pipeline and yield the batches of its last stage as they are produced.
 
@@ -235,12 +247,53 @@ class Pipeline(PipelineDefinition):
         """
         run = _Run(
             self,
-            executor,
+            _with_workers(executor, n_workers),
             initial_tasks,
             _RunOptions(resume, rejected, observers_of(observers), examples),
             streams=True,
         )
         yield from run.batches()
+
+    def head(self, n: int = 5, initial_tasks: Any = None, *, read_rows: int = 10_000) -> Preview:
+        """The first rows that the pipeline makes, and their schema; nothing is written.
+
+        No more of the input is read than these rows need, whatever its size: first ``n`` rows, then eight times as many
+        until ``n`` come out. Stages run in this process, and see an input that ends there: so a deduplication compares
+        the rows that were read alone.
+
+        Args:
+            n: the number of rows.
+            initial_tasks: what to begin with, as in `run`.
+            read_rows: the number of input rows after which fewer than ``n`` rows are given.
+
+        Raises:
+            PipelineError: the pipeline cannot work as it is put together, or a number below 1.
+            DataError: input cannot be read.
+            StageError: a stage's own code raised.
+
+        Examples:
+            >>> from dcurate import JsonlReader, Pipeline, ScoreFilter
+            >>> from dcurate.recipe import BUNDLED
+            >>> from dcurate.text import WordCountFilter
+            >>> stages = [JsonlReader(str(BUNDLED / "sample")), ScoreFilter(WordCountFilter(min_words=100))]
+            >>> first = Pipeline("demo", stages=stages).head(3)
+            >>> len(first), "text" in first.schema.names
+            (3, True)
+        """
+        for name, number in (("n", n), ("read_rows", read_rows)):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise PipelineError(f"{name}={number!r} must be a whole number of at least 1")
+        source, *stages = with_source(self, batches_of(initial_tasks))
+        assert isinstance(source, SourceStage)
+        stages = [stage for stage in stages if not isinstance(stage, SinkStage)]
+        rows = min(n, read_rows)
+        while True:
+            first = FirstRows(copy.copy(source), rows, name=source.name)
+            result = Pipeline(self.name, stages=[first, *stages]).run(InlineExecutor(), examples=False, observers=[])
+            made, amount = DocumentBatch(data=result.to_arrow()), first.amount
+            if made.num_items >= n or amount.ended or rows >= read_rows or amount.nbytes >= _HEAD_BYTES:
+                return Preview(made.rows(0, min(n, made.num_items)), amount.rows)
+            rows = max(rows + 1, min(8 * rows, read_rows, rows * _HEAD_BYTES // max(amount.nbytes, 1)))
 
     def _repr_html_(self) -> str:
         """The pipeline as a picture, for a notebook; one that cannot be built says why."""
@@ -258,6 +311,18 @@ def ended_in(stage: AnyStage, stats: StageStats) -> str:
         f"stage {stage.name!r} returned None or no rows for each batch, and so dropped all rows ({stats.rows_in:,}); "
         "if it should keep some, see whether a 'return' is missing"
     )
+
+
+def _with_workers(executor: Executor | None, n_workers: int | None) -> Executor | None:
+    """The executor with so many workers on this machine, where a number is given."""
+    if n_workers is None:
+        return executor
+    if executor is not None:
+        raise PipelineError(
+            f"n_workers={n_workers!r} is in place of an executor, and one is given; leave one of them out, or give the "
+            "executor a cluster: DaskExecutor(cluster=LocalCluster(n_workers=...))"
+        )
+    return DaskExecutor(cluster=LocalCluster(n_workers=n_workers))
 
 
 def observers_of(observers: Sequence[Observer] | None) -> tuple[Observer, ...]:

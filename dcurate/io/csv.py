@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.frames.schema import fitted, one_chunk
 from dcurate.fs.compression import Lost, ending_of, head, salvage, unpack
 from dcurate.fs.errors import storage_errors
-from dcurate.fs.listing import unchanged
+from dcurate.fs.listing import open_unchanged, unchanged
 from dcurate.io import files
 from dcurate.io.csv_rows import BadRow, CsvRows, Dialect, first_record, parse, records
 from dcurate.io.json_parse import remarks_on_rounded, rounded_in
@@ -174,7 +175,7 @@ class CsvReader(FileReader):
     def _body(self, part: FilePart, name: str) -> _Body:
         """Return the records of a part, of all or of those that it counts."""
         dialect = self._dialect(part.path)
-        data, lost = self._content(part, name)
+        data, lost = self._content(part, name) if part.rows is None else self._content_to(part, part.rows[1], name)
         bad: list[BadRow] = []
         line = 0
         if part.start:
@@ -215,6 +216,28 @@ class CsvReader(FileReader):
                 return data, None
             cut = data.rfind(b"\n") + 1
             return data[:cut], lost._replace(doubtful=data[cut:] + lost.doubtful)
+
+    def _content_to(self, part: FilePart, last: int, name: str) -> tuple[bytes, Lost | None]:
+        """Return the content of a part up to a row and the header, or all of it if that cannot be read alone."""
+        if part.start or (ending_of(part.path) and self.on_bad_line != "raise"):
+            return self._content(part, name)
+        store, path = self._store(part.path)
+        dialect, size = self._dialect(part.path), _HEAD
+        while part.stop is None or size < part.stop:
+            with (
+                storage_errors("read", part.path),
+                open_unchanged(store, path, part.version, name, cache_type="readahead") as source,
+            ):
+                data = head(source, ending_of(path), size, name)
+            if len(data) < size:
+                break
+            data = data[: data.rfind(b"\n") + 1]
+            # The header is one of them, and the last may go on after the cut, as may one whose quote is not closed.
+            some = list(islice(records(data, dialect), last + 3))
+            if len(some) == last + 3 and not any(record.is_open for record in some):
+                return data, None
+            size *= 8
+        return self._content(part, name)
 
     def _dialect(self, path: str) -> Dialect:
         tabs = path.lower().removesuffix(ending_of(path)).endswith(".tsv")

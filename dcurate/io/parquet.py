@@ -39,6 +39,8 @@ from dcurate.rows.origins import Place
 _PLAIN = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()})
 #: Rows that are decoded at once where some rows of a row group are read.
 _BATCH = 1024
+#: Arguments for some rows of a file: its pages are read as they are needed, not whole row groups.
+_BUFFERED = MappingProxyType({"buffer_size": 2**20, "pre_buffer": False})
 _LONGEST_PART = 255
 #: Arguments of `pyarrow.parquet.write_table` that say how columns are encoded.
 _ENCODING = {"use_dictionary", "column_encoding", "use_byte_stream_split", "store_decimal_as_integer"}
@@ -166,7 +168,8 @@ class ParquetReader(FileReader):
         return decoded
 
     def _table(self, part: FilePart, name: str) -> pa.Table:
-        with self._opened(part.path, name, part.version) as file:
+        how = {} if part.rows is None or _BUFFERED.keys() & self._reading().keys() else _BUFFERED
+        with self._opened(part.path, name, part.version, how) as file:
             groups = range(part.start, file.num_row_groups if part.stop is None else part.stop)
             schema = file.schema_arrow
             columns = self._columns(part, name, schema)
@@ -212,10 +215,10 @@ class ParquetReader(FileReader):
 
     @contextmanager
     def _opened(
-        self, address: str, name: str, version: str = "", unit: Mapping[str, str] = MappingProxyType({})
+        self, address: str, name: str, version: str = "", how: Mapping[str, Any] = MappingProxyType({})
     ) -> Iterator[pq.ParquetFile]:
         store, path = self._store(address)
-        kwargs = {**unit, **{key: value for key, value in self._reading().items() if key not in _PANDAS}}
+        kwargs = {**how, **{key: value for key, value in self._reading().items() if key not in _PANDAS}}
         with storage_errors("read", address), ExitStack() as stack:
             source: str | BinaryIO = path
             if isinstance(store, LocalFileSystem):

@@ -116,6 +116,11 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         shape = self._sniffed if self._sniffed is not None else self._shape(self._files())
         return (list(self.fields) if self.fields else list(shape.types)) or None
 
+    def column_types(self) -> dict[str, str]:
+        """Types of the columns of the input, from the heads of a few of its files, as Arrow names them."""
+        shape = self._sniffed if self._sniffed is not None else self._shape(self._files())
+        return {column.name: str(column.type) for column in shape.schema(self.fields)}
+
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide the rows: all but the paths and the limit."""
         settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}

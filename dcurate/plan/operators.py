@@ -119,6 +119,8 @@ class Plan:
                 lines += [f"  - {len(stage.parts)} stages merged into one pass:"] if merged else []
                 for part in stage.parts:
                     lines.append(f"  {'    ' if merged else '- '}{part.name}{_columns_note(part)}")
+                    if isinstance(part, SourceStage) and (types := part.column_types()):
+                        lines.append(f"    rows: {', '.join(f'{name} {kind}' for name, kind in types.items())}")
                     columns = _flow(columns, part)
             lines.append(f"  columns: {', '.join(columns) if columns is not None else 'known when it runs'}")
         return "\n".join(lines)

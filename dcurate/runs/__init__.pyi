@@ -4,6 +4,7 @@ from dcurate.io.tracing import TracedPiece as TracedPiece
 from dcurate.io.tracing import TraceHook as TraceHook
 
 from .inspect import RunPlaces as RunPlaces
+from .preview import Preview as Preview
 from .publish.publish import Published as Published
 
 __all__: list[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -46,6 +46,10 @@ class SourceStage(ProcessingStage[X, Y]):
     def columns(self) -> list[str] | None:
         """Columns that the source yields, or None if that is not known before the run."""
         return None
+
+    def column_types(self) -> Mapping[str, str]:
+        """Types of the columns by name, as a plan shows them; empty if they are not known before the run."""
+        return {}
 
     def divided(self, task: X) -> FileRows | None:
         """The split as one that can be read in parts, with its rows counted; None for one that cannot.

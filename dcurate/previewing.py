@@ -1,0 +1,57 @@
+"""Look at the first rows of files in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dcurate.core.stage import SourceStage, Stage
+from dcurate.io.document_reader import DocumentReader
+from dcurate.io.files import as_list
+from dcurate.run import Pipeline
+from dcurate.runs.preview import Preview
+
+
+def peek(
+    source: str | Sequence[str] | SourceStage[Any, Any],
+    n: int = 5,
+    *,
+    storage_options: dict[str, Any] | None = None,
+) -> Preview:
+    r"""The first rows of a corpus and their schema, in about a second whatever its size.
+
+    Only these rows are read, and the heads of a few other files for their types. Lines that cannot be read are left
+    out.
+
+    Args:
+        source: files, directories or globs of JSON Lines, Parquet and CSV, local or URLs; or a reader.
+        n: the number of rows.
+        storage_options: for fsspec.
+
+    Raises:
+        PipelineError: ``n`` is below 1.
+        DataError: there is nothing to read, or it cannot be read.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        ...     _ = file.write('{"text": "one", "n": 1}\n{"text": "two", "n": 2}\n')
+        ...     file.flush()
+        ...     peek(file.name, 1)
+        text: string
+        n: int64
+        <BLANKLINE>
+          text  n
+        0  one  1
+        <BLANKLINE>
+        1 row, from the first 1 of the input
+    """
+    if isinstance(source, Stage):
+        return Pipeline("peek", stages=[source]).head(n)
+    paths = as_list([str(source)] if isinstance(source, str | Path) else list(source))
+    reader = DocumentReader(paths, on_bad_line="quarantine", storage_options=storage_options)
+    return Pipeline("peek", stages=[reader]).head(n)
+
+
+__all__ = ["peek"]
