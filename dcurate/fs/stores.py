@@ -127,6 +127,12 @@ class Directory(HidesSecrets):
         with storage_errors("look at", self.url):
             return bool(store.isfile(root))
 
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        store, _ = self._opened()
+        with storage_errors("look at", self.path(name)):
+            return bool(store.isfile(self._located(name)))
+
     def read(self, name: str) -> bytes | None:
         """The content of a file, or None if there is no such file."""
         store, _ = self._opened()

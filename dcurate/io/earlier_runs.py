@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dcurate.core.batch import Batch
-from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 from dcurate.io.input_manifest import InputManifest, Vanished
 from dcurate.io.ledger import inputs_of_rounds, is_of_pipeline, saved_records
+from dcurate.io.ledger_segments import Segments
 from dcurate.io.output import EndedInput, ended_input, path_hash
 from dcurate.io.sink import FileWriter
 
@@ -78,18 +78,17 @@ class _EarlierRun:
 
     directory: Directory
     present: PresentInput
-    records: Mapping[str, SplitRecord]
-    damaged: int
+    segments: Segments
     ended: EndedInput | None
 
     @classmethod
     def of(cls, directory: Directory, present: PresentInput) -> _EarlierRun:
-        return cls(directory, present, *saved_records(directory), ended_input(directory))
+        return cls(directory, present, saved_records(directory), ended_input(directory))
 
     @cached_property
     def recorded(self) -> set[str]:
         """The input files that its ledgers name."""
-        recorded = {path for record in self.records.values() for path in record.inputs}
+        recorded = {path for record in self.segments.records() for path in record.inputs}
         return recorded | (inputs_of_rounds(self.directory) if self.present.whole else set())
 
     @cached_property
@@ -112,7 +111,7 @@ class _EarlierRun:
     def _has_same_splits(self) -> bool:
         """Whether it has finished a split that is in the present input, unchanged."""
         versions = self.present.versions
-        return any(versions.get(split) == record.version for split, record in self.records.items())
+        return any(versions.get(record.split) == record.version for record in self.segments.records())
 
     def goes_on(self, sink: FileWriter) -> bool:
         """Whether a run with the present input can go on with it; not if that would replace what is final.
@@ -128,7 +127,7 @@ class _EarlierRun:
         if not self.read:
             if changed and self._has_same_splits:
                 raise _refusal(self.directory, min(changed))
-            return not (changed or self.damaged or self.present.whole)
+            return not (changed or self.segments.damaged or self.present.whole)
         earlier = self.read - self.recorded
         if changed or earlier:
             raise _refusal(self.directory, min(changed or earlier))
@@ -136,11 +135,12 @@ class _EarlierRun:
 
     def _changed(self) -> list[str]:
         """Return the finished splits whose output a run with the present input would replace."""
-        versions, records = self.present.versions, self.records.values()
-        vanished = Vanished.of(records, versions, self.present.manifest)
+        versions, segments = self.present.versions, self.segments
+        vanished = Vanished.of(segments.outside(versions), versions, self.present.manifest)
         gone = [*vanished.regrouped, *(record for record, _ in vanished.torn)]
-        changed = [record for record in records if versions.get(record.split, record.version) != record.version]
-        return [record.split for record in (*changed, *gone)]
+        records = segments.records()
+        changed = [record.split for record in records if versions.get(record.split, record.version) != record.version]
+        return [*changed, *(record.split for record in gone)]
 
 
 def _refusal(directory: Directory, name: str) -> DataError:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Self, cast
 
 import orjson
@@ -17,31 +16,25 @@ from dcurate.errors import PipelineError, listed
 from dcurate.fs.stores import META_DIR, Directory
 from dcurate.io import output
 from dcurate.io.input_manifest import InputManifest, Vanished
+from dcurate.io.ledger_segments import Segments
+from dcurate.io.name_set import NameSet
 from dcurate.io.sink import FileWriter
 
 _FOLDER = f"{META_DIR}/ledger"
 _PIPELINE = f"{_FOLDER}/pipeline.json"
 _MOST_PENDING = 512
 _SHORTEST = 1.0
-_LONGEST = 30.0
+_LONGEST = 10.0
 _SHARE = 0.01
-
-#: Number of segments that are joined to one, so that a long run leaves few.
-_JOINED = 64
-
-#: The most records of a segment, which is read and written in one piece.
-_MOST_RECORDS = _MOST_PENDING * _JOINED
-
-#: For each stage, the names of its figures, and beside ``name`` the name of the stage.
-_Shape = tuple[tuple[tuple[str, str | None], ...], ...]
 
 
 class DirectoryLedger:
     """Records finished splits in ``ledger`` of the records of an output directory, on any store.
 
     Records are written in segments that never change, each whole or not at all: when 512 are waiting, or when
-    1% of the run's time (at least a second, at most 30 seconds) has passed since the last one. 64 segments are joined
-    to one. A few hundred bytes per split are held in memory. Open it after the writer has prepared the directory.
+    1% of the run's time (at least a second, at most ten seconds) has passed since the last one. Segments are joined, so
+    that a long run leaves few; see `dcurate.io.ledger_segments`. 16 bytes per split are held in memory. Open it after
+    the writer has prepared the directory.
 
     Args:
         directory: the output directory.
@@ -51,7 +44,6 @@ class DirectoryLedger:
         sink: the writer to the directory, which decides whether files of no finished split are deleted.
 
     Attributes:
-        skipped: how many segments could not be read; their splits are done again.
         removed: splits whose output `reconcile` has removed.
 
     Raises:
@@ -67,29 +59,19 @@ class DirectoryLedger:
         clock: Callable[[], float] = time.monotonic,
         sink: FileWriter | None = None,
     ) -> None:
-        self.skipped = 0
         self.removed: set[str] = set()
         self._directory, self._clock, self._sink = directory, clock, sink
-        self._records: dict[str, bytes] = {}
-        self._broken: set[str] = set()  # splits with missing files; their other files can be removed
+        self._existing: NameSet | None = None  # files of the output, once they are listed
         self._input_manifest: InputManifest | None = None
         self._of = ""
-        self._shapes: dict[_Shape, int] = {}
-        self._pending: dict[str, None] = {}  # splits whose records wait to be written
-        self._recent: dict[str, None] = {}  # splits in the segments that will be joined next
-        self._recent_segments: list[str] = []
+        self._pending: dict[str, SplitRecord] = {}  # by split, what waits to be written
         self._begun = self._flushed = clock()
-        segments = self._segments()
         known = directory.read(_PIPELINE) if resume else None
-        if known is None:
-            directory.remove(segments)
-            segments = []
-            directory.write(_PIPELINE, orjson.dumps(dict(fingerprint), option=orjson.OPT_INDENT_2))
-        else:
+        if known is not None:
             check_same(directory.url, _parsed(known), fingerprint, self._advice)
-        self._next = 1 + max((_number(name) for name in segments), default=0)
-        if segments:
-            self._load(segments)
+        self._segments = Segments(directory, _FOLDER, forget=known is None)
+        if known is None:
+            directory.write(_PIPELINE, orjson.dumps(dict(fingerprint), option=orjson.OPT_INDENT_2))
 
     @classmethod
     def open(cls, sink: SinkStage[Any], fingerprint: Mapping[str, str], resume: bool) -> Self:
@@ -107,12 +89,17 @@ class DirectoryLedger:
         self._input_manifest, self._of = input_manifest, f"-{input_manifest.digest[:16]}" if whole else ""
 
     def __len__(self) -> int:
-        return len(self._records) - len(self._broken)
+        return sum(map(self._is_whole, self._all()))
+
+    @property
+    def skipped(self) -> int:
+        """How many segments could not be read; their splits are done again."""
+        return len(self._segments.damaged)
 
     @property
     def begun(self) -> bool:
         """Whether any split is recorded."""
-        return bool(self._records)
+        return bool(self._segments) or bool(self._pending)
 
     def check(self, input_manifest: InputManifest) -> None:
         """Refuse an input that the finished splits cannot be reconciled with.
@@ -120,7 +107,7 @@ class DirectoryLedger:
         Raises:
             DataError: rows would be lost or doubled in any case.
         """
-        vanished = Vanished.of(self._all(), input_manifest.files, input_manifest)
+        vanished = Vanished.of(self._outside(input_manifest.files), input_manifest.files, input_manifest)
         vanished.check(self._directory.url, self._advice)
 
     def reconcile(self, splits: Container[str], input_manifest: InputManifest) -> list[str]:
@@ -128,33 +115,29 @@ class DirectoryLedger:
 
         It may be killed at any time: the records are on disk as long as a file may be left.
         """
-        vanished = Vanished.of(self._all(), splits, input_manifest)
+        vanished = Vanished.of(self._outside(splits), splits, input_manifest)
         self._remove({file for record in vanished.regrouped for file in record.files})
         for record in vanished.regrouped:
-            del self._records[record.split]
-            self._broken.discard(record.split)
+            self._pending.pop(record.split, None)
+            self._segments.drop(record.split)
         self.removed = {record.split for record in vanished.regrouped}
         return list(vanished.notices(self._appends))
 
     def finished(self, split: str, version: str) -> SplitRecord | None:
         """The record of a split, if it was finished from this version of its files and its own files are there."""
-        packed = self._records.get(split)
-        if packed is None or split in self._broken:
-            return None
-        record = self._unpacked(split, packed)
-        return record if record.version == version + self._of else None
+        record = self._known(split)
+        matches = record is not None and record.version == version + self._of and self._is_whole(record)
+        return record if matches else None
 
     def record(self, record: SplitRecord) -> None:
         """Record a finished split. Files of it that an earlier version left behind are deleted."""
         files = [self._relative(path) for path in record.files]
-        earlier = self._records.get(record.split)
+        earlier = self._known(record.split)
         if earlier is not None:
-            self._remove(set(self._unpacked(record.split, earlier).files) - set(files))
+            self._remove(set(earlier.files) - set(files))
         inputs = self._input_manifest.of(record.split) if self._input_manifest else record.inputs
         record = replace(record, version=record.version + self._of, files=tuple(files), inputs=inputs)
-        self._records[record.split] = self._packed(record)
-        self._broken.discard(record.split)
-        self._pending[record.split] = None
+        self._pending[record.split] = record
         if len(self._pending) >= _MOST_PENDING:
             self.flush()
         else:
@@ -170,32 +153,21 @@ class DirectoryLedger:
     def flush(self) -> None:
         """Write all records to disk."""
         if self._pending:
-            self._recent_segments.append(self._write(self._pending))
-            self._recent |= self._pending
+            self._segments.append(list(self._pending.values()))
             self._pending = {}
-        if len(self._recent_segments) >= _JOINED:
-            self._write(self._recent)
-            self._directory.remove(self._recent_segments)
-            self._recent, self._recent_segments = {}, []
         self._flushed = self._clock()
 
     def close(self) -> None:
         """Write all records to as few segments as possible, at the end of a run."""
         self.flush()
-        segments = self._segments()
-        if len(segments) > 1 or self.skipped or self.removed:
-            splits = iter(self._records)
-            while segment := list(islice(splits, _MOST_RECORDS)):
-                self._write(segment)
-            self._directory.remove(segments)
+        self._segments.compact()
 
     def take(self, others: Iterable[Directory]) -> None:
         """Write the records of the ledgers of other runs into the same output to this one, one ledger at a time."""
         for other in others:
-            records = iter(saved_records(other)[0].values())
-            while segment := list(islice(records, _MOST_RECORDS)):
-                self._records |= {record.split: self._packed(record) for record in segment}
-                self._write(record.split for record in segment)
+            records = saved_records(other).records()
+            while some := list(islice(records, _MOST_PENDING)):
+                self._segments.append(some)
 
     def move_strays(self, unfinished: Iterable[str] = ()) -> list[str]:
         """Move files of no finished split to `STRAYS`, once all splits are finished; returns notices.
@@ -205,7 +177,8 @@ class DirectoryLedger:
         Args:
             unfinished: files of splits that do not count as finished, which stay.
         """
-        known = {file for record in self._all() for file in record.files} | set(map(self._relative, unfinished))
+        files = chain.from_iterable(record.files for record in self._all())
+        known = chain(files, map(self._relative, unfinished))
         strays = [] if self.skipped else output.move_strays(self._directory, known)
         if not strays:
             return []
@@ -228,73 +201,38 @@ class DirectoryLedger:
         return output.advice_to_begin_anew(self._appends)
 
     def _all(self) -> Iterator[SplitRecord]:
-        return (self._unpacked(split, packed) for split, packed in self._records.items())
+        return self._outside(())
 
-    def _segments(self) -> list[str]:
-        return sorted(name for name in self._directory.files(_FOLDER) if name.endswith(".jsonl"))
+    def _outside(self, splits: Container[str]) -> Iterator[SplitRecord]:
+        """The records of all splits but these."""
+        written = self._segments.outside(splits)
+        waiting = list(self._pending.values())
+        yield from (record for record in written if record.split not in self._pending)
+        yield from (record for record in waiting if record.split not in splits)
 
-    def _write(self, splits: Iterable[str]) -> str:
-        """Write a segment with the records of splits that are known; returns its name."""
-        name = f"{_FOLDER}/{self._next:06d}.jsonl"
-        lines = (_line(self._unpacked(split, self._records[split])) for split in splits)
-        self._directory.write(name, b"".join(line + b"\n" for line in lines))
-        self._next += 1
-        return name
+    def _known(self, split: str) -> SplitRecord | None:
+        return self._pending.get(split) or self._segments.find(split)
 
-    def _load(self, segments: list[str]) -> None:
-        existing = self._directory.files().keys()
-        for name in segments:
-            lines = _lines(self._directory.read(name) or b"")
-            if lines is None:
-                self.skipped += 1
-                continue
-            for line in lines:
-                record = _record(line)
-                self._records.pop(record.split, None)
-                self._records[record.split] = self._packed(record)
-                self._broken.discard(record.split)
-                if not all(file in existing for file in record.files):
-                    self._broken.add(record.split)
-
-    def _packed(self, record: SplitRecord) -> bytes:
-        """A record without its split and the names of its figures, which are the same for all splits."""
-        shape = tuple(
-            tuple((key, stage_stats[key] if key == "name" else None) for key in stage_stats)
-            for stage_stats in record.stats
-        )
-        number = self._shapes.setdefault(shape, len(self._shapes))
-        figures = [value for stage_stats in record.stats for key, value in stage_stats.items() if key != "name"]
-        plain = orjson.dumps([number, record.version, record.files, figures, record.inputs])
-        return zlib.compress(plain, 1, wbits=-15)  # it takes a third of the default's time to begin
-
-    def _unpacked(self, split: str, packed: bytes) -> SplitRecord:
-        number, version, files, figures, inputs = orjson.loads(zlib.decompress(packed, wbits=-15))
-        values = iter(figures)
-        shape = next(islice(self._shapes, number, None))
-        stats = tuple({key: next(values) if name is None else name for key, name in pairs} for pairs in shape)
-        return SplitRecord(split, version, tuple(files), stats, tuple(inputs))
+    def _is_whole(self, record: SplitRecord) -> bool:
+        """Whether all files of a split are there. In a store they are listed once; those made since are asked for."""
+        if self._existing is None:
+            self._existing = NameSet.of(() if self._directory.on_disk else self._directory.files())
+        existing = self._existing
+        return all(file in existing or self._directory.has(file) for file in record.files)
 
     def _relative(self, path: str) -> str:
         return path.removeprefix(self._directory.address.rstrip("/") + "/")
 
 
-def saved_records(directory: Directory, folder: str = _FOLDER) -> tuple[dict[str, SplitRecord], int]:
-    """Return the records of a ledger by split, and the number of its segments that are damaged."""
-    records: dict[str, SplitRecord] = {}
-    damaged = 0
-    for name in sorted(directory.files(folder)):
-        if name.endswith(".jsonl"):
-            lines = _lines(directory.read(name) or b"")
-            damaged += lines is None
-            records.update((record.split, record) for record in map(_record, lines or ()))
-    return records, damaged
+def saved_records(directory: Directory, folder: str = _FOLDER) -> Segments:
+    """Return the records of a ledger, which are read from its files as they are asked for."""
+    return Segments(directory, folder)
 
 
 def inputs_of_rounds(directory: Directory) -> set[str]:
     """Return the input files that the ledgers of an unfinished run with rounds name."""
-    names = directory.files(META_DIR)
-    folders = {name.rpartition("/")[0] for name in names if name.endswith(".jsonl") and "/ledger/" in name}
-    records = [record for folder in folders for record in saved_records(directory, folder)[0].values()]
+    folders = {name.rpartition("/")[0] for name in directory.files(META_DIR) if "/ledger/" in name}
+    records = chain.from_iterable(saved_records(directory, folder).records() for folder in sorted(folders))
     return {path for record in records for path in record.inputs}
 
 
@@ -305,34 +243,7 @@ def is_of_pipeline(directory: Directory, fingerprint: Mapping[str, str]) -> bool
 
 def recorded_files(directory: Directory) -> set[str]:
     """Return the files of all splits that the ledger of an output directory has, relative to it."""
-    return {file for record in saved_records(directory)[0].values() for file in record.files}
-
-
-def _number(name: str) -> int:
-    digits = name.rpartition("/")[2].partition(".")[0]
-    return int(digits) if digits.isdigit() else 0
-
-
-def _lines(data: bytes) -> list[bytes] | None:
-    """The lines of a segment, None if it is not whole."""
-    lines = data.split(b"\n")
-    if lines.pop():
-        return None
-    try:
-        for line in lines:
-            _record(line)
-    except (ValueError, TypeError):
-        return None
-    return lines
-
-
-def _line(record: SplitRecord) -> bytes:
-    return orjson.dumps([record.split, record.version, record.files, record.stats, record.inputs])
-
-
-def _record(line: bytes) -> SplitRecord:
-    split, version, files, stats, *inputs = orjson.loads(line)  # records of earlier versions do not name their inputs
-    return SplitRecord(split, version, tuple(files), tuple(stats), tuple(*inputs))
+    return {file for record in saved_records(directory).records() for file in record.files}
 
 
 def _parsed(known: bytes) -> dict[str, str] | None:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -19,6 +19,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import check_reachable
 from dcurate.fs.stores import META_DIR, RUNS, TMP, Directory
+from dcurate.io.name_set import NameSet
 
 Mode = Literal["error", "overwrite", "ignore", "append"]
 MODES = ("error", "overwrite", "ignore", "append")
@@ -398,16 +399,24 @@ def generation(directory: Directory) -> int:
     return record.generation
 
 
-def move_strays(directory: Directory, known: set[str]) -> list[str]:
+def move_strays(directory: Directory, known: Iterable[str]) -> list[str]:
     """Move files to `STRAYS` that have names of ours and are in folders of known files; returns their names.
 
     Only where the run began in an empty directory: else they may be of another one.
     """
     if not (_read(directory) or _OutputRecord()).alone:
         return []
-    folders = {os.path.dirname(name) for name in known}
-    names = [name for name in directory.files() if name not in known and os.path.dirname(name) in folders]
-    strays = [name for name in names if _is_ours(name)]
+    folders: set[str] = set()
+
+    def named() -> Iterator[str]:
+        for name in known:
+            folders.add(os.path.dirname(name))
+            yield name
+
+    names = NameSet.of(named())
+    listed_names = directory.files()
+    strays = [name for name in listed_names if name not in names and os.path.dirname(name) in folders]
+    strays = [name for name in strays if _is_ours(name)]
     for name in strays:
         directory.write(f"{STRAYS}/{name}", directory.read(name) or b"")
         directory.remove([name])

@@ -1,30 +1,32 @@
 from __future__ import annotations
 
-import tempfile
 import tracemalloc
 from contextlib import suppress
+from itertools import count
+from uuid import uuid4
 
+import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcurate import JsonlWriter, PipelineError
 from dcurate.core.ledger import SplitRecord
 from dcurate.events import StageStats
 from dcurate.fs.stores import Directory
-from dcurate.io.ledger import DirectoryLedger
+from dcurate.io.ledger import DirectoryLedger, saved_records
 from tests.places import records
 
 PRINT = {"reader": "1", "writer": "2"}
 
 
-def record(split, version="v", files=()):
+def record(split, version="v", files=(), inputs=()):
     stats = StageStats("jsonl_reader", 1, 2, 3, 4, 5, 0.5, {"short": 1}, {}).to_dict()
-    return SplitRecord(split, version, tuple(files), (stats, {**stats, "name": "writer"}))
+    return SplitRecord(split, version, tuple(files), (stats, {**stats, "name": "writer"}), tuple(inputs))
 
 
 def segments(path):
-    return sorted(p.name for p in (records(path) / "ledger").glob("*.jsonl"))
+    return sorted(path.name for path in (records(path) / "ledger").iterdir() if path.name != "pipeline.json")
 
 
 def opened(path, resume=True, stages=PRINT, **settings):
@@ -124,11 +126,11 @@ def test_records_are_written_when_a_second_has_passed_or_one_percent_of_the_run(
     clock = Clock()
     ledger = opened(tmp_path, clock=clock)
     flushed = []
-    for second in [0.5, 1, 1.5, 2, 1000, 1005, 1009.9, 1010.3]:
+    for second in [0.5, 1, 1.5, 2, 500, 502.5, 504.9, 505.1, 2000, 2009, 2010]:
         clock.now = second
         ledger.record(record(f"{second}"))
         flushed.append(len(segments(tmp_path)))
-    assert flushed == [0, 1, 1, 2, 3, 3, 3, 4]
+    assert flushed == [0, 1, 1, 2, 3, 3, 3, 4, 5, 5, 6]
 
 
 def test_records_are_written_when_512_are_waiting(tmp_path):
@@ -205,11 +207,11 @@ def test_the_ledger_of_a_writer_is_beside_its_output(tmp_path):
     assert segments(tmp_path) == ["000001.jsonl"]
 
 
-def test_a_killed_run_of_weeks_forgets_half_a_minute_and_leaves_few_segments(tmp_path):
+def test_a_killed_run_of_weeks_forgets_ten_seconds_and_leaves_few_segments(tmp_path):
     clock = Clock()
     ledger = opened(tmp_path, clock=clock)
-    for split in range(6_000):  # one every ten seconds of almost 17 hours
-        clock.now += 10
+    for split in range(2_000):  # one every five seconds of almost three hours
+        clock.now += 5
         ledger.record(record(f"{split}"))
         if split % 500 == 499:
             assert len(opened(tmp_path)) > split - 3
@@ -223,54 +225,143 @@ def test_a_record_becomes_durable_though_no_other_follows(tmp_path):
     ledger.flush()
     ledger.record(record("a"))
     assert len(opened(tmp_path)) == 0
-    clock.now += 30
+    clock.now += 10
     ledger.flush_due()
     assert len(opened(tmp_path)) == 1
 
 
-@settings(deadline=None)
-@given(flushes=st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=12), kill=st.integers(0, 30))
-def test_what_was_flushed_survives_a_kill_at_any_write_while_segments_are_joined(flushes, kill):
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dcurate.io.ledger._JOINED", 3)
+@pytest.mark.parametrize("at", [0, 30, 200, 900])
+def test_a_joined_segment_that_is_damaged_anywhere_is_passed_over_and_its_splits_are_done_again(tmp_path, at):
+    ledger = opened(tmp_path)
+    for split in range(2_000):
+        ledger.record(record(str(split), files=[f"{split}.out"]))
+        (tmp_path / f"{split}.out").touch()
+    ledger.close()
+    (name,) = segments(tmp_path)
+    damaged = records(tmp_path) / "ledger" / name
+    data = bytearray(damaged.read_bytes())
+    place = len(data) * at // 1_000
+    data[place : place + 8] = bytes(byte ^ 0xFF for byte in data[place : place + 8])
+    damaged.write_bytes(data)
+    later = opened(tmp_path)
+    found = [later.finished(str(split), "v") for split in range(2_000)]
+    assert found == [None] * 2_000
+    assert later.skipped == 1
+    for split in range(2_000):
+        later.record(record(str(split), files=[f"{split}.out"]))
+    later.close()
+    assert len(opened(tmp_path)) == 2_000
+    assert opened(tmp_path).skipped == 0
+
+
+@pytest.fixture(params=["local", "memory"])
+def folders(request, tmp_path):
+    """Gives folders on a disk and in an object store."""
+    numbers = count()
+    return lambda: f"memory://{uuid4().hex}/out" if request.param == "memory" else f"{tmp_path}/{next(numbers)}"
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(flushes=st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=12), kill=st.integers(0, 60))
+def test_what_was_flushed_survives_a_kill_at_any_write_while_segments_are_joined(folders, flushes, kill):
+    folder = folders()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dcurate.io.ledger_segments.JOINED", 3)
+        patch.setattr("dcurate.io.ledger_segments.FULL_RECORDS", 6)
         ledger, durable = opened(folder, clock=lambda: 0.0), {}
-        writes = []
-        for name in ("write", "remove"):
-            kept = getattr(Directory, name)
+        steps = []
 
-            def writing(self, *args, kept=kept):
-                writes.append(args)
-                if len(writes) > kill:
-                    raise KeyboardInterrupt
-                return kept(self, *args)
+        def step():
+            steps.append(None)
+            if len(steps) > kill:
+                raise KeyboardInterrupt
 
-            patch.setattr(Directory, name, writing)
+        write, remove = Directory.write, Directory.remove
+
+        def writing(self, name, data):
+            step()
+            write(self, name, data)
+
+        def removing(self, names):
+            for name in names:
+                step()
+                remove(self, [name])
+
+        patch.setattr(Directory, "write", writing)
+        patch.setattr(Directory, "remove", removing)
         with suppress(KeyboardInterrupt):
             for version, splits in enumerate(flushes):
+                if version == len(flushes) // 2:
+                    ledger = opened(folder, clock=lambda: 0.0)
                 for split in splits:
                     ledger.record(record(str(split), str(version)))
                 ledger.flush()
                 durable |= {str(split): str(version) for split in splits}
             ledger.close()
-        patch.undo()
+    for _ in range(2):  # and once more after what is there was joined
         later = opened(folder)
         assert later.skipped == 0
         for split, version in durable.items():
             versions = [v for v in range(int(version), len(flushes)) if later.finished(split, str(v))]
             assert versions  # this version, or one of a flush that was written before the kill was noticed
+        assert len(later) == len({found.split for found in saved_records(Directory(folder)).records()})
+        later.close()
 
 
-def test_the_end_of_a_run_takes_memory_for_a_segment_and_not_for_all_records(tmp_path):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dcurate.io.ledger._MOST_RECORDS", 1_000)
-        ledger = opened(tmp_path, clock=lambda: 0.0)
-        for split in range(10_240):
-            ledger.record(record(f"{split}"))
-        tracemalloc.start()
-        ledger.close()
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    written = sum(path.stat().st_size for path in (records(tmp_path) / "ledger").glob("*.jsonl"))
-    assert len(segments(tmp_path)) == 11
-    assert peak < 0.5 * written
-    assert len(opened(tmp_path)) == 10_240
+def test_segments_of_earlier_versions_are_read(tmp_path):
+    ledger = opened(tmp_path)
+    ledger.close()
+    line = orjson.dumps(["a", "v", [], record("a").stats])
+    (records(tmp_path) / "ledger/000007.jsonl").write_bytes(line + b"\n")
+    assert opened(tmp_path).finished("a", "v") == record("a")
+
+
+def test_splits_of_one_hash_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr("dcurate.io.ledger_segments._key", lambda split: 7)
+    for version in ("1", "2"):
+        ledger = opened(tmp_path)
+        for split in "abc":
+            ledger.record(record(split, version if split != "c" else "1"))
+        ledger.flush()
+    assert len(opened(tmp_path)) == 3
+    ledger.close()
+    later = opened(tmp_path)
+    assert [later.finished(split, "2") is not None for split in "abcd"] == [True, True, False, False]
+    assert later.finished("c", "1") == record("c", "1")
+
+
+def written(path, splits):
+    ledger = opened(path, clock=lambda: 0.0)
+    tracemalloc.start()
+    for split in range(splits):
+        ledger.record(record(f"{split:06}", inputs=[f"/data/{split:06}.jsonl"]))
+    ledger.close()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    tracemalloc.start()
+    later = opened(path)
+    assert all(later.finished(f"{split:06}", "v") for split in range(splits))
+    assert later.finished("other", "v") is None
+    resumed = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak, resumed
+
+
+def test_memory_grows_by_some_ten_bytes_a_split(tmp_path, monkeypatch):
+    monkeypatch.setattr("dcurate.io.ledger_segments.FULL_RECORDS", 2_048)
+    monkeypatch.setattr("dcurate.io.ledger_segments._GROUPS", 2)
+    few, many = written(tmp_path / "few", 5_000), written(tmp_path / "many", 15_000)
+    for small, large in zip(few, many, strict=True):
+        assert (large - small) / 10_000 < 100  # of which 16 stay
+
+
+def test_a_resume_of_many_small_segments_joins_them(tmp_path):
+    for start in range(150):  # as a run leaves them that is killed again and again
+        ledger = opened(tmp_path)
+        ledger.record(record(str(start)))
+        ledger.flush()
+    assert len(segments(tmp_path)) < 2 * 64
+    assert len(opened(tmp_path)) == 150
+    ledger.close()
+    assert len(segments(tmp_path)) == 1
+    assert len(opened(tmp_path)) == 150
