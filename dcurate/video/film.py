@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -31,6 +32,8 @@ _PROGRESS = 16
 _EXPORT_MOTION = 1 << 28
 #: Seconds before the end in its header from which on a film counts as cut.
 _CUT_S = 0.5
+#: What is asked of each selector after each packet.
+_IS_DONE, _NEEDED_S = attrgetter("is_done"), attrgetter("needed_s")
 #: Codecs of films that may refresh their pictures without key frames; their decoders tell which frames are whole.
 _REFRESHED = ("h264", "hevc")
 
@@ -199,23 +202,26 @@ class Film:
 
     def _frames(self, selectors: Sequence[FrameSelector[FilmFrame]]) -> Iterator[FilmFrame]:
         """Decode what may be needed; stop where nothing is."""
-        last_s, packet_s = -math.inf, -math.inf
+        last_s, packet = -math.inf, None
         self._seek(min(selector.needed_s for selector in selectors))
         for packet in self._needed_packets(selectors):
-            packet_s = self._time(packet, packet_s)
             for picture in self._decoded(packet):
-                last_s = max(self._picture_time(picture, last_s), last_s)  # times that jump back stand still
-                yield self._frame(picture, last_s)
-            if all(selector.is_done for selector in selectors):
+                frame = self._frame(picture, last_s)
+                last_s = frame.time_s
+                yield frame
+            if all(map(_IS_DONE, selectors)):
                 return
         for picture in self._decoded(None):
-            last_s = max(self._picture_time(picture, last_s), last_s)
-            yield self._frame(picture, last_s)
-        self.truncated |= self.is_cut(max(last_s, packet_s))
+            frame = self._frame(picture, last_s)
+            last_s = frame.time_s
+            yield frame
+        self.truncated |= self.is_cut(last_s if packet is None else max(last_s, self._time(packet, -math.inf)))
 
-    def _frame(self, picture: Any, time_s: float) -> FilmFrame:
+    def _frame(self, picture: Any, last_s: float) -> FilmFrame:
+        """Return a picture with its time; times that jump back stand still."""
         self._check_size(picture.width, picture.height)
-        return FilmFrame(time_s, bool(picture.key_frame), picture, self._reformatter)
+        time_s = self._picture_time(picture, last_s)
+        return FilmFrame(max(time_s, last_s), picture.key_frame, picture, self._reformatter)
 
     def is_cut(self, last_s: float) -> bool:
         """Whether the header promises pictures after the last frame. Only that of the container may tell it.
@@ -240,9 +246,9 @@ class Film:
         size = 0
         is_waiting, only_keys = True, all(selector.only_keys for selector in selectors)
         for packet in self._from_key_frame():
-            needed_s = min([selector.needed_s for selector in selectors])
             if only_keys and not packet.is_keyframe:
                 continue
+            needed_s = min(map(_NEEDED_S, selectors))
             dts_s = self._dts(packet)
             is_waiting = is_waiting or dts_s < needed_s - self.frame_s
             if not is_waiting:

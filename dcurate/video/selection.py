@@ -46,23 +46,18 @@ class FrameSelector(Generic[T]):
         self._seen, self._steps = 0, 0
         self._held: T | None = None
         self._is_due = True  # whether the held frame has not been chosen yet
-        self._next_s = self._first_time()
+        self._is_simple = self._kind in ("all", "key", "every", "first")
+        self._step = int(self._value) if self._kind == "every" else 1
         #: Whether no frame is wanted any more.
         self.is_done = False
+        self._next_s = self._first_time()
+        #: The time, in seconds, from whose frame on frames are still needed; infinite if none are.
+        self.needed_s = max(self.start_s, math.nextafter(self._end_s, 0)) if self._kind == "last" else self._next_s
 
     @property
     def only_keys(self) -> bool:
         """Whether only key frames are wanted."""
         return self._kind == "key"
-
-    @property
-    def needed_s(self) -> float:
-        """The time, in seconds, from whose frame on frames are still needed; infinite if none are."""
-        if self.is_done:
-            return math.inf
-        if self._kind == "last":
-            return max(self.start_s, math.nextafter(self._end_s, 0))
-        return self._next_s
 
     def offer(self, frame: T) -> Iterable[T]:
         """Return the frames that are chosen once this one is known."""
@@ -71,7 +66,7 @@ class FrameSelector(Generic[T]):
         if frame.time_s >= self.stop_s:
             return self.rest()
         self._seen += 1
-        if self._kind in ("all", "key", "every", "first"):
+        if self._is_simple:
             return self._at_once(frame)
         chosen = []
         if self._held is not None and self._next_s < frame.time_s:
@@ -84,7 +79,7 @@ class FrameSelector(Generic[T]):
         """Return the frames that are chosen once there are no more."""
         if self.is_done:
             return ()
-        self.is_done = True
+        self._end()
         if self._kind == "per_second" and self._held is not None and self._next_s > self._held.time_s:
             return self._chosen() if self._next_s < self._end_s else ()
         return self._chosen()
@@ -95,14 +90,15 @@ class FrameSelector(Generic[T]):
         self._is_due = False
         return [self._held]
 
+    def _end(self) -> None:
+        self.is_done, self.needed_s = True, math.inf
+
     def _at_once(self, frame: T) -> Iterable[T]:
+        if self._kind == "key":
+            return (frame,) if frame.is_key else ()
         if self._kind == "first":
-            self.is_done = True
-        is_left_out = {
-            "key": not frame.is_key,
-            "every": (self._seen - 1) % int(self._value) != 0,
-        }
-        return () if is_left_out.get(self._kind) else (frame,)
+            self._end()
+        return (frame,) if (self._seen - 1) % self._step == 0 else ()
 
     def _first_time(self) -> float:
         if self._kind == "last":
@@ -112,9 +108,10 @@ class FrameSelector(Generic[T]):
     def _go_on(self, time_s: float) -> None:
         """Go to the first time that is not before a time; times that jump take one step."""
         if self._kind != "per_second":
-            self._next_s, self.is_done = math.inf, True
+            self._next_s = math.inf
+            self._end()
             return
         self._steps = max(self._steps + 1, math.floor((time_s - self.start_s) * self._value) - 1)
         while (next_s := self.start_s + self._steps / self._value) < time_s:
             self._steps += 1
-        self._next_s = next_s
+        self._next_s = self.needed_s = next_s
