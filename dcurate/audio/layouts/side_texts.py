@@ -24,8 +24,9 @@ from dcurate.media.stage import with_columns
 
 #: The type of a column of segments.
 SEGMENTS = pa.list_(
-    pa.struct([("start_s", pa.float64()), ("stop_s", pa.float64()), ("text", pa.string()), ("speaker", pa.string())])
+    pa.struct([("start", pa.float64()), ("end", pa.float64()), ("text", pa.string()), ("speaker", pa.string())])
 )
+_FIELDS = ("start", "end", "text", "speaker")
 
 
 @dataclass
@@ -108,7 +109,7 @@ class SideTexts(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 @dataclass
 class ParseSegments(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Make a list of segments ``{start_s, stop_s, text, speaker}`` of a text with times.
+    """Make a list of segments ``{start, end, text, speaker}`` of a text with times, which `SegmentRows` takes.
 
     Times are in seconds; ``text`` and ``speaker`` are null where the text does not say. Formats: ``"srt"``; ``"vtt"``,
     with the speaker of ``<v NAME>``; ``"ass"`` and ``"ssa"``, with that of the field ``Name``; ``"rttm"``, turns
@@ -131,7 +132,7 @@ class ParseSegments(ProcessingStage[DocumentBatch, DocumentBatch]):
         >>> rows = pa.table({"rttm": ["SPEAKER a 1 1.5 0.5 <NA> <NA> ann <NA> <NA>", "SPEAKER a"]})
         >>> made = ParseSegments("rttm").process(DocumentBatch(data=rows))
         >>> made.to_arrow()["segments"].to_pylist(), made.rejections[0].reason
-        ([[{'start_s': 1.5, 'stop_s': 2.0, 'text': None, 'speaker': 'ann'}]], 'bad rttm')
+        ([[{'start': 1.5, 'end': 2.0, 'text': None, 'speaker': 'ann'}]], 'bad rttm')
     """
 
     text_field: str = "srt"
@@ -159,7 +160,9 @@ class ParseSegments(ProcessingStage[DocumentBatch, DocumentBatch]):
         rows = task.to_arrow()
         found = [self._parsed(text) for text in values(rows, self.text_field)]
         made = [
-            None if answer is None or isinstance(answer, MediaFault) else [segment._asdict() for segment in answer]
+            None
+            if answer is None or isinstance(answer, MediaFault)
+            else [dict(zip(_FIELDS, segment, strict=True)) for segment in answer]
             for answer in found
         ]
         added = with_columns(rows, pa.table({self.segments_field: pa.array(made, SEGMENTS)}))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate import DocumentBatch, MediaReader, PipelineError
-from dcurate.audio import ParseSegments, SideTexts
+from dcurate.audio import ParseSegments, SegmentRows, SideTexts
 from dcurate.audio.layouts.subtitles import FORMATS
 from dcurate.media.cues import TextSegment
 from dcurate.testing import check_stage
@@ -135,6 +135,17 @@ def test_any_text_is_segments_or_refused(kind, content):
     except ValueError:
         return
     assert all(0 <= segment.start_s <= segment.stop_s < math.inf for segment in segments)
+
+
+def test_rows_are_made_of_parsed_segments(tmp_path):
+    """A text with times, a list of segments and a row for each are stages that follow each other."""
+    (tmp_path / "a.wav").write_bytes(b"1")
+    (tmp_path / "a.srt").write_text("00:00:01,500 --> 00:00:02,000\nGood day.\n\n00:00:03,000 --> 00:00:04,000\nBye.\n")
+    stages = [MediaReader(str(tmp_path), kinds=["audio"]), SideTexts(["srt"]), ParseSegments("srt"), SegmentRows()]
+    [batch] = run(*stages)
+    rows = batch.to_arrow().to_pylist()
+    assert [(row["media_ref"]["start_s"], row["media_ref"]["stop_s"]) for row in rows] == [(1.5, 2.0), (3.0, 4.0)]
+    assert [row["segment"]["text"] for row in rows] == ["Good day.", "Bye."]
 
 
 def test_texts_beside_files_and_members_become_columns(tmp_path):
