@@ -21,7 +21,7 @@ from dcurate.isolate.errors import MediaFault
 from dcurate.media.contents import contents, recordings_of
 from dcurate.media.faults import quarantined
 from dcurate.media.names import is_climbing
-from dcurate.media.places import Place, folder_of, looked_up, ref_at, segment_at, with_refs
+from dcurate.media.places import Place, folder_of, looked_up, ref_at, segment_at, with_refs, with_track
 from dcurate.media.refs import BYTES, REF, Ref, check_has_media
 from dcurate.media.rows import row_refs, values_of, with_values, without_media
 
@@ -44,8 +44,8 @@ class MediaFolderReader(DocumentReader):
     name: str = "media_folder_reader"
 
     kind: ClassVar[files.Format] = MetadataFiles.of(files.JSONL, files.CSV, files.PARQUET)
-    #: Columns of the times of the segment of a file that a row means, as `PackMedia` names them.
-    times: ClassVar[tuple[str, str]]
+    #: Columns of the part of a file that a row means: its times and its track; see `part_columns`.
+    part: ClassVar[tuple[str, ...]]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,7 +64,7 @@ class MediaFolderReader(DocumentReader):
     def adapted(self, needs: RowNeeds) -> MediaFolderReader | None:
         """Return the reader of rows with their lines, which parses what it needs itself in any case."""
         if needs.columns is not None:
-            needs = replace(needs, columns=tuple(dict.fromkeys((*needs.columns, _NAME, *self.times))))
+            needs = replace(needs, columns=tuple(dict.fromkeys((*needs.columns, _NAME, *self.part))))
         return super().adapted(needs)
 
     def process(self, task: FileGroup) -> DocumentBatch | None:
@@ -76,13 +76,16 @@ class MediaFolderReader(DocumentReader):
         reader = copy.copy(self)
         reader.frames = "arrow"
         read = super(MediaFolderReader, reader).process
-        rows = with_refs(task, read, self._places, self.name, segments=self.times[0] in self._known().types)
+        known = self._known().types
+        has_times, has_tracks = self.part[0] in known, self.part[2] in known
+        rows = with_refs(task, read, self._places, self.name, segments=has_times, tracks=has_tracks)
         return None if rows is None else replace(rows, data=self._held(rows.to_arrow()))
 
     def _places(self, part: FilePart, rows: pa.Table) -> list[Place]:
         root = folder_of(part.path)
-        columns = zip(*(values_of(rows, name) for name in (_NAME, *self.times)), strict=True)
-        return looked_up([_place(path, start, stop, root) for path, start, stop in columns], self._options())
+        columns = zip(*(values_of(rows, name) for name in (_NAME, *self.part)), strict=True)
+        places = [with_track(_place(path, start, stop, root), stream) for path, start, stop, stream in columns]
+        return looked_up(places, self._options())
 
 
 def _place(path: Any, start: Any, stop: Any, root: str) -> Place:
@@ -103,8 +106,8 @@ class MediaFolderWriter(JsonlWriter):
     """Write folders of files with metadata; see the writers made of it."""
 
     name: str = "media_folder_writer"
-    #: Columns of the times of the segment of a file that a row means.
-    times: ClassVar[tuple[str, str]]
+    #: Columns of the part of a file that a row means: its times and its track; see `part_columns`.
+    part: ClassVar[tuple[str, ...]]
     #: Readers that make such rows, for the message about rows without files.
     readers: ClassVar[str]
     endings: ClassVar[tuple[str, ...]] = ("/metadata.jsonl",)
@@ -121,7 +124,7 @@ class MediaFolderWriter(JsonlWriter):
             raise PipelineError(f"{self.name}: {listed(idle)} cannot be set, as it has no effect here; leave it out")
 
     def optional_inputs(self) -> list[str]:
-        return [REF, BYTES, _NAME, *self.times]
+        return [REF, BYTES, _NAME, *self.part]
 
     def columns_read(self) -> list[str] | None:
         """Those that name the file; others are written as rows have them in their lines."""
@@ -175,8 +178,9 @@ class MediaFolderWriter(JsonlWriter):
                 without_media(rows),
                 {
                     _NAME: (pa.string(), [names.get(source) for source in first]),
-                    self.times[0]: (pa.float64(), [None if ref is None else ref.start_s for ref in refs]),
-                    self.times[1]: (pa.float64(), [None if ref is None else ref.stop_s for ref in refs]),
+                    self.part[0]: (pa.float64(), [None if ref is None else ref.start_s for ref in refs]),
+                    self.part[1]: (pa.float64(), [None if ref is None else ref.stop_s for ref in refs]),
+                    self.part[2]: (pa.int64(), [None if ref is None else ref.stream for ref in refs]),
                 },
             ).filter(pa.array([row not in faults for row in range(rows.num_rows)], pa.bool_()))
             with self.directory.writing(f"{inner}metadata.jsonl") as file:

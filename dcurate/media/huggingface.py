@@ -18,7 +18,8 @@ from dcurate.io.partition import parse_bytes
 from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.names import within
-from dcurate.media.refs import BYTES, REF, Ref, fetched, has_segments, ref_array, refs_of
+from dcurate.media.refs import BYTES, REF, Ref, fetched, has_segments, has_tracks, ref_array, refs_of
+from dcurate.media.rows import part_columns
 from dcurate.media.stage import FileReading
 
 _TYPE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -32,8 +33,8 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     The bytes go to ``bytes``, the path to ``file_name``; where there are no bytes, `media_ref` refers to the path, if
     it lies in `root`. A path that does not goes to quarantine: a dataset of others must not name any file that this
-    machine can read. Columns ``start_s`` and ``stop_s`` after the name of the column, as `PackMedia` makes them, become
-    part of `media_ref`.
+    machine can read. Columns ``start_s``, ``stop_s`` and ``stream`` after the name of the column, as `PackMedia` makes
+    them, become part of `media_ref`.
 
     Args:
         column: column that holds the structs.
@@ -55,13 +56,13 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [], [self.column]
 
     def optional_inputs(self) -> list[str]:
-        return ["file_name", *_times(self.column)]
+        return ["file_name", *part_columns(self.column)]
 
     def outputs(self) -> tuple[list[str], list[str]]:
         return [], ["file_name", BYTES, REF]
 
     def dropped_columns(self) -> list[str]:
-        return [self.column, *_times(self.column)]
+        return [self.column, *part_columns(self.column)]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         """The rows with the new columns in place of the old one.
@@ -81,8 +82,8 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         parts = dict(zip(names, cells.flatten(), strict=True))
         data, paths = parts["bytes"].cast(pa.large_binary()), parts["path"].cast(pa.string())
         refs: list[Ref | None] = [None] * table.num_rows
-        times = _times(self.column)
-        has_times = set(times) <= set(table.column_names)
+        part = [name for name in part_columns(self.column) if name in table.column_names]
+        part = part if len(part) > 1 else []  # both times, or nothing of `PackMedia`
         faults: dict[int, MediaFault] = {}
         for row, (path, has_bytes) in enumerate(zip(paths.to_pylist(), data.is_valid().to_pylist(), strict=True)):
             if path and not has_bytes:
@@ -91,16 +92,17 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
                     faults[row] = MediaFault("outside of root", self._advice(path))
                 else:
                     refs[row] = Ref(full_path)
-        if has_times:
-            segments = zip(*(table[name].to_pylist() for name in times), strict=True)
-            for row, (start_s, stop_s) in enumerate(segments):
-                if start_s is not None or stop_s is not None:  # a row with bytes needs no path
-                    refs[row] = (refs[row] or Ref(""))._replace(start_s=start_s, stop_s=stop_s)
+        fields = [name.removeprefix(f"{self.column}_") for name in part]
+        for row, values in enumerate(zip(*(table[name].to_pylist() for name in part), strict=True)):
+            if any(value is not None for value in values):  # a row with bytes needs no path
+                refs[row] = (refs[row] or Ref(""))._replace(**dict(zip(fields, values, strict=True)))
         named = table["file_name"].cast(pa.string()) if "file_name" in table.column_names else paths
-        new = {"file_name": pc.coalesce(named, paths), BYTES: data, REF: ref_array(refs, segments=has_times)}
-        rows = table.drop_columns(
-            [self.column, *(times if has_times else ()), *(name for name in new if name in table.column_names)]
-        )
+        new = {
+            "file_name": pc.coalesce(named, paths),
+            BYTES: data,
+            REF: ref_array(refs, segments=bool(part), tracks="stream" in fields),
+        }
+        rows = table.drop_columns([self.column, *part, *(name for name in new if name in table.column_names)])
         for name, values in new.items():
             rows = rows.append_column(name, values)
         return quarantined(task.with_data(rows), faults, self.name)
@@ -110,18 +112,14 @@ class UnpackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         return f"the row has no bytes but a path, {path!r}, and {where}; name the folder that the files are in"
 
 
-def _times(column: str) -> list[str]:
-    """The columns for the times of segments."""
-    return [f"{column}_start_s", f"{column}_stop_s"]
-
-
 @dataclass
 class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
     """Put the bytes of each row's file into a column ``struct<bytes, path>``, as Hugging Face `datasets` reads it.
 
     A Parquet file that is written of the rows says that the column holds pictures, so that ``load_dataset`` gives them
     as such. ``bytes`` and `media_ref` are dropped. A row whose bytes cannot be fetched goes to quarantine. Where rows
-    mean segments of files, the times are kept in two columns ``start_s`` and ``stop_s`` after the name of the column.
+    mean segments of files, the times are kept in two columns ``start_s`` and ``stop_s`` after the name of the column;
+    where they mean tracks, their numbers in a third, ``stream``.
 
     Args:
         column: column to write to.
@@ -187,10 +185,11 @@ class PackMedia(ProcessingStage[DocumentBatch, DocumentBatch]):
         rows = kept.to_arrow()
         refs = refs_of(rows) if has_segments(rows) else None
         rows = rows.drop_columns(gone).append_column(column_field, column)
-        for name in _times(self.column) if refs is not None else ():
+        for name in part_columns(self.column) if refs is not None else ():
             part = name.removeprefix(f"{self.column}_")
-            times = [None if ref is None else getattr(ref, part) for ref in refs or ()]
-            rows = rows.append_column(name, pa.array(times, pa.float64()))
+            values = [None if ref is None else getattr(ref, part) for ref in refs or ()]
+            if part != "stream" or has_tracks(kept.to_arrow()):
+                rows = rows.append_column(name, pa.array(values, pa.int64() if part == "stream" else pa.float64()))
         pairs = dict(rows.schema.metadata or {})
         pairs.setdefault(_NOTE, json.dumps({"info": {"features": {}}}).encode())
         packed = task.with_data(rows.replace_schema_metadata(pairs))

@@ -85,6 +85,24 @@ def _is_segment(start_s: float, duration_s: float | None) -> bool:
     return start_s >= 0 and (duration_s is None or duration_s > 0)
 
 
+def with_track(place: Place, stream: Any) -> Place:
+    """The place as one of a track of a film, if there is one.
+
+    Args:
+        place: where a file is.
+        stream: number of the track, from 0; None for all of the file.
+
+    Examples:
+        >>> with_track(Ref("a.mkv"), 2).stream, with_track(Ref("a.mkv"), -1).reason
+        (2, 'bad track')
+    """
+    if stream is None or not isinstance(place, Ref):
+        return place
+    if isinstance(stream, bool) or not isinstance(stream, int | float) or not 0 <= stream < 2**31 or stream % 1:
+        return MediaFault("bad track", f"its number is {stream!r}, and not a whole number from 0 on")
+    return place._replace(stream=int(stream))
+
+
 def _seconds(value: Any) -> float | None:
     """A finite number of seconds; None for what is not one."""
     try:
@@ -177,6 +195,7 @@ def with_refs(
     stage: str,
     *,
     segments: bool,
+    tracks: bool = False,
 ) -> DocumentBatch | None:
     """The rows of a split of manifests, with a column of references; those that name no recording go to quarantine.
 
@@ -186,6 +205,7 @@ def with_refs(
         refer: what the rows of a part refer to; None for a row that is right without a recording of its own.
         stage: name of the reader.
         segments: whether references may be to segments.
+        tracks: whether they may be to tracks.
 
     Raises:
         DataError: a manifest has a column of references already.
@@ -202,7 +222,9 @@ def with_refs(
                 "which keeps that column, or leave the column out when the file is written"
             )
         places = refer(part, rows)
-        refs = ref_array([place if isinstance(place, Ref) else None for place in places], segments=segments)
+        refs = ref_array(
+            [place if isinstance(place, Ref) else None for place in places], segments=segments, tracks=tracks
+        )
         whole = quarantined(batch.with_data(rows.append_column(REF, refs)), places, stage)
         batches.append(replace(whole, rejections=(*batch.rejections, *whole.rejections), found=batch.found))
     if len(batches) < 2:

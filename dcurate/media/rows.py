@@ -18,6 +18,16 @@ def without_media(table: pa.Table) -> pa.Table:
     return table.drop_columns([name for name in MEDIA if name in table.column_names])
 
 
+def part_columns(prefix: str) -> tuple[str, str, str]:
+    """The columns of the part of a file that a row means: start and end in seconds, and the number of the track.
+
+    Examples:
+        >>> part_columns("video")
+        ('video_start_s', 'video_stop_s', 'video_stream')
+    """
+    return f"{prefix}_start_s", f"{prefix}_stop_s", f"{prefix}_stream"
+
+
 def values_of(rows: pa.Table, name: str) -> list[Any]:
     """The values of a column; None for each row without it."""
     values: list[Any] = rows[name].to_pylist() if name in rows.column_names else [None] * rows.num_rows

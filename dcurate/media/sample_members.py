@@ -16,7 +16,7 @@ from dcurate.isolate.errors import MediaFault
 from dcurate.media.names import is_climbing, kind_of, sample_of, shown, stored
 from dcurate.media.refs import BYTES, REF, Ref, fetch, ref_array, refs_of
 from dcurate.media.samples import KEY, LARGEST_TEXT, MEMBERS, content_of_value, value_of
-from dcurate.media.tar import BLOCK
+from dcurate.media.tar import BLOCK, NO_PART, MeantPart
 
 #: Bytes of members that are held at a time, about, and members.
 _HELD, _AT_ONCE = 2**26, 4096
@@ -32,7 +32,7 @@ class SampleMember(NamedTuple):
         column: column that may have changed the content; empty if none.
         value: value in that column.
         is_media: whether it is the file of the sample, rather than a text.
-        segment: where the segment of it that the row means begins and ends, in seconds.
+        segment: the part of it that the row means.
     """
 
     name: str
@@ -40,7 +40,7 @@ class SampleMember(NamedTuple):
     column: str = ""
     value: Any = None
     is_media: bool = False
-    segment: tuple[float | None, float | None] = (None, None)
+    segment: MeantPart = NO_PART
 
     @property
     def size(self) -> int:
@@ -87,7 +87,7 @@ class Samples:
         for row in range(rows):
             values = {suffix: texts[suffix][row] for suffix in texts}
             ref = refs[row]
-            segment = (None, None) if ref is None else (ref.start_s, ref.stop_s)
+            segment = NO_PART if ref is None else (ref.start_s, ref.stop_s, ref.stream)
             if members[row] is not None:
                 sample_key = stored(
                     str(sample_keys[row]) if sample_keys[row] is not None else sample_of(members[row][0]["member"])[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import tarfile
 from collections.abc import Callable, Iterator
@@ -18,8 +17,11 @@ from dcurate.media.names import compression_of, shown
 from dcurate.media.ranges import Place, UnpackedStream
 
 BLOCK = 512
-#: Fields of a member that say which segment of it a row means, in seconds: see `Ref`.
-SEGMENT = ("DCURATE.start_s", "DCURATE.stop_s")
+#: The part of a file that a row means: start and end in seconds and number of the track, as in `Ref`; and all of it.
+MeantPart = tuple[float | None, float | None, int | None]
+NO_PART: MeantPart = (None, None, None)
+#: Fields of a member that say them.
+SEGMENT = ("DCURATE.start_s", "DCURATE.stop_s", "DCURATE.stream")
 #: Bytes of the largest header with further fields or a long name.
 _LARGEST_META = 2**20
 #: Headers that a member has at most, besides its own.
@@ -44,7 +46,7 @@ class Member(NamedTuple):
         held: bytes of the content that the archive has; fewer than `size` where it is cut.
         content: content of a file that was asked for, else None.
         target: target of a link.
-        segment: where the segment that is meant begins and ends, in seconds; see `Ref`.
+        segment: the part that is meant.
     """
 
     name: str
@@ -55,7 +57,7 @@ class Member(NamedTuple):
     held: int
     content: bytes | None = None
     target: str = ""
-    segment: tuple[float | None, float | None] = (None, None)
+    segment: MeantPart = NO_PART
 
 
 class TarDamage(NamedTuple):
@@ -254,17 +256,18 @@ def _described(
     if kind not in ("file", "sparse file"):
         return Member(name, begin, at, 0, kind, 0, None, _shown(fields.get("linkpath", info.linkname)))
     content = window.get(at, size) if kind == "file" and wants(name, size) else None
-    segment = (_seconds(fields.get(SEGMENT[0])), _seconds(fields.get(SEGMENT[1])))
+    start_s, stop_s, stream = (_number(fields.get(name)) for name in SEGMENT)
+    segment = start_s, stop_s, None if stream is None else int(stream)
     return Member(name, begin, at, size, kind, window.held(at, at + size), content, segment=segment)
 
 
-def _seconds(text: str | None) -> float | None:
-    """A time of a field; None for what is not one."""
+def _number(text: str | None) -> float | None:
+    """A time or number of a field; None for what is none."""
     try:
-        seconds = float(text or "")
+        number = float(text or "")
     except ValueError:
         return None
-    return seconds if 0 <= seconds < math.inf else None
+    return number if 0 <= number < 2**53 else None
 
 
 def _kind(info: tarfile.TarInfo, fields: dict[str, str]) -> str:

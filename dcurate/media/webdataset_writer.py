@@ -22,7 +22,7 @@ from dcurate.media.names import shown
 from dcurate.media.refs import BYTES, REF
 from dcurate.media.sample_members import Samples
 from dcurate.media.samples import KEY, MEMBERS, TEXTS
-from dcurate.media.tar import BLOCK, SEGMENT
+from dcurate.media.tar import BLOCK, NO_PART, SEGMENT, MeantPart
 from dcurate.rows import columns_listed
 
 #: Columns without which there are no members.
@@ -186,13 +186,13 @@ class _Placed(NamedTuple):
     offset: int | None
 
 
-def header_of(name: str, size: int, segment: tuple[float | None, float | None] = (None, None)) -> bytes:
+def header_of(name: str, size: int, segment: MeantPart = NO_PART) -> bytes:
     """The header of a member, which follows from these alone.
 
     Args:
         name: name of the member, decoded with ``surrogateescape``.
         size: bytes of its content.
-        segment: where the segment that the row means begins and ends, in seconds.
+        segment: the part that the row means.
 
     Examples:
         >>> len(header_of("a.png", 3)), len(header_of("a" * 300, 3))
@@ -200,7 +200,7 @@ def header_of(name: str, size: int, segment: tuple[float | None, float | None] =
     """
     info = tarfile.TarInfo(name)
     info.size, info.mode = size, 0o644
-    info.pax_headers = {name: repr(time) for name, time in zip(SEGMENT, segment, strict=True) if time is not None}
+    info.pax_headers = {name: repr(value) for name, value in zip(SEGMENT, segment, strict=True) if value is not None}
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+import wave
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dcurate import (
+    BatchKey,
     DocumentBatch,
     InlineExecutor,
     JsonlReader,
@@ -25,9 +27,18 @@ from dcurate import (
     WebDatasetReader,
     WebDatasetWriter,
 )
+from dcurate.audio import (
+    AudioFolderReader,
+    AudioFolderWriter,
+    LhotseCutWriter,
+    LhotseSharWriter,
+    NemoManifestWriter,
+    NemoTarWriter,
+)
 from dcurate.core.pipeline import AnyStage
 from dcurate.media import File, FileStage, PackMedia, Ref, UnpackMedia, fetch, ref_array
 from dcurate.media.refs import REF, refs_of
+from dcurate.video import VideoFolderReader, VideoFolderWriter
 
 SEGMENTS = [(None, None), (0.0, 1.5), (1.5, None), (None, 2.0)]
 
@@ -142,3 +153,68 @@ def test_packed_media_keep_segments_beside_the_struct(tmp_path: Path) -> None:
     assert segments(again) == SEGMENTS[1:]
     assert [ref is None for ref in refs_of(again)] == [True, False, False, False]
     assert fetch(again) == [b"a whole recording"] * 4
+
+
+TRACKS = [(None, None, 2), (0.5, 1.5, 0), (None, None, None)]
+
+
+def track_rows(folder: Path) -> pa.Table:
+    (folder / "film.mkv").write_bytes(b"a film with tracks")
+    refs = [Ref(str(folder / "film.mkv"), None, 0, 18, *part) for part in TRACKS]
+    return pa.table({"id": range(3), "file_name": [f"{n}.mkv" for n in range(3)], REF: ref_array(refs)})
+
+
+def parts(table: pa.Table) -> list[tuple[float | None, float | None, int | None] | None]:
+    refs = refs_of(table.sort_by("id")) if "id" in table.column_names else refs_of(table)
+    return [ref and (ref.start_s, ref.stop_s, ref.stream) for ref in refs]
+
+
+@pytest.mark.parametrize("kind", ["video", "audio"])
+def test_folders_keep_tracks(tmp_path: Path, kind: str) -> None:
+    writer, reader = (
+        (VideoFolderWriter, VideoFolderReader) if kind == "video" else (AudioFolderWriter, AudioFolderReader)
+    )
+    run(writer(str(tmp_path / "out")), tables=[track_rows(tmp_path)])
+    assert parts(read(reader(str(tmp_path / "out")))) == TRACKS
+    assert [path.read_bytes() for path in (tmp_path / "out").rglob("*.mkv")] == [b"a film with tracks"]
+    run(reader(str(tmp_path / "out")), writer(str(tmp_path / "twice")))
+    assert parts(read(reader(str(tmp_path / "twice")))) == TRACKS
+
+
+@pytest.mark.parametrize("value", ["-1", "1.5", "true", '"x"', "1e99"])
+def test_a_track_that_is_none_goes_to_quarantine(tmp_path: Path, value: str) -> None:
+    (tmp_path / "a.mp4").write_bytes(b"film")
+    (tmp_path / "metadata.jsonl").write_text(f'{{"file_name": "a.mp4", "video_stream": {value}}}\n')
+    [stage] = run(VideoFolderReader(str(tmp_path))).report.stages
+    assert (stage.faulty, stage.rows_out) == ({"bad track": 1}, 0)
+
+
+def test_shards_keep_tracks(tmp_path: Path) -> None:
+    run(WebDatasetWriter(str(tmp_path / "out")), tables=[track_rows(tmp_path)])
+    [shard] = (tmp_path / "out").glob("*.tar")
+    for reader in (WebDatasetReader(str(shard)), MediaReader(str(shard))):
+        assert parts(read(reader)) == TRACKS
+
+
+def test_packed_media_keep_tracks(tmp_path: Path) -> None:
+    packed = read(PackMedia("video", feature="Video"), tables=[track_rows(tmp_path)])
+    assert packed["video_stream"].to_pylist() == [2, 0, None]
+    again = UnpackMedia("video").process(DocumentBatch(data=packed)).to_arrow()
+    assert parts(again) == [*TRACKS[:2], None]
+    table = track_rows(tmp_path).slice(2)
+    whole = table.set_column(2, REF, ref_array([Ref(str(tmp_path / "film.mkv"), None, 0, 18, 0.0, 1.0)]))
+    assert "video_stream" not in read(PackMedia("video", feature="Video"), tables=[whole]).column_names
+
+
+@pytest.mark.parametrize("writer", [NemoManifestWriter, NemoTarWriter, LhotseCutWriter, LhotseSharWriter])
+def test_layouts_that_cannot_say_tracks_refuse_them(tmp_path: Path, writer: Any) -> None:
+    with wave.open(str(tmp_path / "talk.wav"), "wb") as sound:
+        sound.setparams((1, 2, 8000, 0, "NONE", ""))
+        sound.writeframes(bytes(32000))
+    refs = ref_array([Ref(str(tmp_path / "talk.wav")), Ref(str(tmp_path / "talk.wav"), stream=1)])
+    table = pa.table({"file_name": ["a.wav", "b.wav"], "duration": [2.0, 2.0], REF: refs})
+    batch = DocumentBatch(data=table, key=BatchKey("rows"))
+    written = writer(str(tmp_path / "out")).process(batch)
+    [rejection] = written.rejections
+    assert (rejection.reason, rejection.rows) == ("a track", 1)
+    assert len(written.data) >= 1

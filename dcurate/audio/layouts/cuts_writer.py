@@ -12,7 +12,7 @@ import pyarrow as pa
 from dcurate.audio.headers.formats import is_enough, needs_tail, read_header
 from dcurate.audio.headers.header import AudioHeader
 from dcurate.audio.layouts.cuts import place_of
-from dcurate.audio.layouts.manifest_writer import full_path, is_same_time, means
+from dcurate.audio.layouts.manifest_writer import full_path, is_same_time, means, track_fault
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.errors import PipelineError
 from dcurate.frames.document import DocumentBatch
@@ -43,8 +43,9 @@ class LhotseCutWriter(JsonlWriter):
 
     Other rows become cuts of what `media_ref` means, with a recording of which the header is read, and a supervision if
     they have a text. Their id is that of a column ``id``, or the name of the file and the times of the segment; all
-    other columns go to ``custom``. Rows whose recording cannot be read go to quarantine. A member of an archive is
-    named as ``shard.tar/a.wav``, which `LhotseCutReader` reads, and Lhotse itself does not: for it, write these with
+    other columns go to ``custom``. Rows whose recording cannot be read go to quarantine, and so do those that mean a
+    track of a film (``a track``), which a cut cannot say. A member of an archive is named as
+    ``shard.tar/a.wav``, which `LhotseCutReader` reads, and Lhotse itself does not: for it, write these with
     `LhotseSharWriter`.
 
     Args:
@@ -139,6 +140,9 @@ class LhotseCutWriter(JsonlWriter):
         fresh = [row for row, cut in enumerate(before) if self._needs_recording(cut, refs[row])]
         headers = _headers(rows, fresh, refs, self.storage_options)
         faults = {row: header for row, header in headers.items() if isinstance(header, MediaFault)}
+        for row, ref in enumerate(refs):
+            if ref is not None and (fault := track_fault(ref, "a cut of Lhotse")) is not None:
+                faults[row] = fault
         after: list[Cut] = []
         good = [row for row in range(rows.num_rows) if row not in faults]
         for row in good:

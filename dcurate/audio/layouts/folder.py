@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dcurate.media.folder import MediaFolderReader, MediaFolderWriter
+from dcurate.media.rows import part_columns
 
-_TIMES = ("audio_start_s", "audio_stop_s")
+_PART = part_columns("audio")
 
 
 @dataclass
@@ -53,7 +54,7 @@ class AudioFolderReader(MediaFolderReader):
 
     name: str = "audio_folder_reader"
 
-    times: ClassVar[tuple[str, str]] = _TIMES
+    part: ClassVar[tuple[str, ...]] = _PART
 
 
 @dataclass
@@ -92,5 +93,5 @@ class AudioFolderWriter(MediaFolderWriter):
 
     name: str = "audio_folder_writer"
 
-    times: ClassVar[tuple[str, str]] = _TIMES
+    part: ClassVar[tuple[str, ...]] = _PART
     readers: ClassVar[str] = "MediaReader or AudioFolderReader"

@@ -71,6 +71,21 @@ class ManifestWriter(JsonlWriter):
         return super()._lost(without_media(table))
 
 
+def track_fault(ref: Ref, layout: str) -> MediaFault | None:
+    """Why a row cannot be written that means a track of a film; None for any other.
+
+    Examples:
+        >>> track_fault(Ref("a.mkv", stream=1), "a manifest").detail
+        'the row means track 1 of a film, which a manifest cannot say; cut its sound out with CutAudio before'
+        >>> track_fault(Ref("a.wav"), "a manifest") is None
+        True
+    """
+    if ref.stream is None:
+        return None
+    detail = f"the row means track {ref.stream} of a film, which {layout} cannot say"
+    return MediaFault("a track", f"{detail}; cut its sound out with CutAudio before")
+
+
 def means(path: Any, ref: Ref) -> bool:
     """Whether a path in a manifest is that of the reference, written in full, from some folder on, or as a member.
 

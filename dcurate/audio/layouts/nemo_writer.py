@@ -16,6 +16,7 @@ from dcurate.audio.layouts.manifest_writer import (
     full_path,
     is_same_time,
     means,
+    track_fault,
 )
 from dcurate.audio.layouts.tars import write_tar
 from dcurate.core.batch import BatchKey, FileGroup, FilePart
@@ -39,7 +40,8 @@ class NemoManifestWriter(ManifestWriter):
     ``offset`` and ``duration`` follow from `media_ref`: where they say the same as it they stay as they are, to the
     digit, and where a stage made another segment of a row they are written again. All other columns are written with
     them. Rows of other readers get these three: a segment its own, all of a recording no ``offset``, and the
-    ``duration`` in `duration_field`. Rows that name no recording go to quarantine (``no path``).
+    ``duration`` in `duration_field`. Rows that name no recording go to quarantine (``no path``), and so do those that
+    mean a track of a film (``a track``), which a manifest cannot say.
 
     Args:
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
@@ -92,6 +94,8 @@ class NemoManifestWriter(ManifestWriter):
         for row, ref in enumerate(row_refs(rows)):
             if ref is None and not paths[row] and not self._is_named_otherwise(rows):
                 faults[row] = MediaFault("no path", f"the row has neither a reference nor {_PATH!r}")
+            elif ref is not None and (fault := track_fault(ref, "a manifest of NeMo")) is not None:
+                faults[row] = fault
             elif ref is not None:
                 paths[row] = self._path_of(ref, paths[row])
                 offsets[row], durations[row] = _times(ref, offsets[row], durations[row], measured[row])

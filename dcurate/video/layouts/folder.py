@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dcurate.media.folder import MediaFolderReader, MediaFolderWriter
+from dcurate.media.rows import part_columns
 
-_TIMES = ("video_start_s", "video_stop_s")
+_PART = part_columns("video")
 
 
 @dataclass
@@ -17,7 +18,8 @@ class VideoFolderReader(MediaFolderReader):
     A row is one of a file ``metadata.jsonl``, ``metadata.csv`` or ``metadata.parquet``, in any folder below, with its
     columns as they are and `media_ref`, which refers to the film that ``file_name`` names, relative to the folder
     of the file of metadata. Rows with ``video_start_s`` and ``video_stop_s``, as `VideoFolderWriter` writes them for
-    clips, refer to a clip. Files that no row names are not read; `MediaReader` reads folders without metadata.
+    clips, refer to a clip, and those with ``video_stream`` to a track. Files that no row names are not read;
+    `MediaReader` reads folders without metadata.
 
     Rows go to quarantine whose film is not there (``missing``, ``no path``) or lies elsewhere (``outside of
     root``), or whose clip none can be (``bad segment``).
@@ -53,7 +55,7 @@ class VideoFolderReader(MediaFolderReader):
 
     name: str = "video_folder_reader"
 
-    times: ClassVar[tuple[str, str]] = _TIMES
+    part: ClassVar[tuple[str, ...]] = _PART
 
 
 @dataclass
@@ -62,7 +64,8 @@ class VideoFolderWriter(MediaFolderWriter):
 
     Each batch becomes a folder with ``metadata.jsonl`` and the films, byte for byte, each once for all of its
     clips, under their ``file_name``. Rows of `VideoFolderReader` are written as their lines were, but for what
-    stages changed; a row that means a clip has its times in ``video_start_s`` and ``video_stop_s``. A row whose
+    stages changed; a row that means a clip has its times in ``video_start_s`` and ``video_stop_s``, and
+    one that means a track its number in ``video_stream``. A row whose
     bytes cannot be fetched goes to quarantine.
 
     Args:
@@ -92,5 +95,5 @@ class VideoFolderWriter(MediaFolderWriter):
 
     name: str = "video_folder_writer"
 
-    times: ClassVar[tuple[str, str]] = _TIMES
+    part: ClassVar[tuple[str, ...]] = _PART
     readers: ClassVar[str] = "MediaReader or VideoFolderReader"
