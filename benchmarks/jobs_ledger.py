@@ -39,7 +39,7 @@ def write(folder: str, splits: int, files: int) -> dict[str, float]:
     ledger = DirectoryLedger(Directory(folder), FINGERPRINT, resume=False)
     started = time.process_time()
     for number, (split, version) in enumerate(names(splits)):
-        counts = {"batches": 1, "rows_in": number, "rows_out": number // 2, "bytes_in": 977 * number}
+        counts: dict[str, Any] = {"batches": 1, "rows_in": number, "rows_out": number // 2, "bytes_in": 977 * number}
         stats = tuple(StageStats(f"stage_{place}", **counts, seconds=0.1 * place).counts() for place in range(STAGES))
         outputs = (f"{number % files:08}.jsonl",) if files else ()
         ledger.record(SplitRecord(split, version, outputs, stats, (f"/data/input/{split}",)))

@@ -106,7 +106,7 @@ def cluster(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
 def observed(folder: Path, splits: int, bytes_each: int) -> dict[str, Any]:
     """Run a pipeline, and look at driver, scheduler, ledger and workers all along."""
     looks: list[tuple[float, ...]] = []
-    spilled = 0
+    spilled: float = 0
     with cluster(folder) as (address, scheduler), Client(address, set_as_default=False) as client:
         command = job("benchmarks.jobs_soak:drive", address=address, output=str(folder / "out"), splits=splits,
                       bytes_each=bytes_each)  # fmt: skip

@@ -179,7 +179,7 @@ def _write_jsonl(path: Path, rows: pa.Table) -> None:
 
 
 #: How a file of each format is written for `head`.
-HEAD_FORMATS: dict[str, Callable[[Path, pa.Table], None]] = {
+HEAD_FORMATS: dict[str, Callable[[Path, pa.Table], object]] = {
     "jsonl": _write_jsonl,
     "jsonl.gz": lambda path, rows: path.write_bytes(
         gzip.compress(b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist()), 1)

@@ -29,6 +29,7 @@ from dcurate import (
     peek,
     read_rejected,
 )
+from dcurate.core.pipeline import AnyStage
 from dcurate.plan.compile import compile_plan
 from dcurate.text import AddId
 from tests.archives import archive, page, warc_record
@@ -180,7 +181,7 @@ def test_rejected_rows_are_a_frame_and_no_row_of_a_run_is_missing(tmp_path: Path
 
 
 def test_a_run_that_kept_no_rejected_rows_says_how_to_keep_them(tmp_path: Path) -> None:
-    stages = [Filter(lambda n: n > 1, "n"), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[AnyStage] = [Filter(lambda n: n > 1, "n"), JsonlWriter(str(tmp_path / "out"))]
     result = Pipeline("x", stages=stages).run(InlineExecutor(), pd.DataFrame({"n": range(4)}), observers=[])
     with pytest.raises(RunError, match="did not keep what it dropped; run it with rejected='FOLDER'"):
         result.rejected()

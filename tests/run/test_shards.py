@@ -65,11 +65,11 @@ def content(output: Path) -> dict[str, bytes]:
 
 
 def ledger(output: Path) -> dict[str, Any]:
-    found, damaged = saved_records(Directory(str(output)))
-    assert damaged == 0
+    segments = saved_records(Directory(str(output)))
+    assert not segments.damaged
     return {
-        split: (record.version, record.files, [(stage["name"], stage["rows_out"]) for stage in record.stats])
-        for split, record in found.items()
+        record.split: (record.version, record.files, [(stage["name"], stage["rows_out"]) for stage in record.stats])
+        for record in segments.records()
     }
 
 
