@@ -39,9 +39,9 @@ from dcurate.io.earlier_runs import PresentInput, select_run
 from dcurate.io.head import FirstRows
 from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
+from dcurate.io.lock import OutputLock
 from dcurate.io.output import another_run, check_claim, claim, finished_before, folder_name, is_taken_over, mark_ended
 from dcurate.io.rejections import DirectoryRejections, clear_stale
-from dcurate.io.shard_claim import claimed
 from dcurate.io.shards import JoinedShards, Shard, begin_shard, check_shards, end_shard, join_shards
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
@@ -369,6 +369,10 @@ def _read_all(source: AnyStage) -> AnyStage:
     return strict_source
 
 
+def _separates_runs(sink: SinkStage[Any]) -> bool:
+    return isinstance(sink, FileWriter) and sink.separates_runs
+
+
 @dataclass
 class _Run:
     """One run of a pipeline, round by round."""
@@ -406,6 +410,7 @@ class _Run:
             self.stages = (*self.stages[:-1], self.sink)
         self.fingerprint = fingerprint(self.stages)
         self.input_manifest = InputManifest(self.fingerprint)
+        self.lock = OutputLock(self.id)
 
     @property
     def sinkless(self) -> bool:
@@ -436,8 +441,12 @@ class _Run:
 
     def batches(self) -> Iterator[Batch]:
         """Run the pipeline unless an earlier run finished it; yields the batches that the last round delivers."""
+        with self.lock:
+            yield from self._batches()
+
+    def _batches(self) -> Iterator[Batch]:
         if self.sink is not None and self._has_barrier and self.resumes:
-            self.sink.prepare(resume=True)
+            self._prepare(self.sink)
             self.earlier = find_finished(self.sink, inputs_of(self.fingerprint, self._source.splits()))
         if self.earlier is not None:
             return
@@ -463,23 +472,24 @@ class _Run:
 
     def _run(self) -> Iterator[Batch]:
         self._check_apart()
-        if self.sink is not None and not self.resumes:
-            self.sink.check()
+        if self.sink is not None:
+            self._refuse_others(self.sink)
+            if not self.resumes:
+                self.sink.check()
         self._check_rejected()
         if not self.runner.elsewhere:
             check_installed(libraries(self.stages))
         with ExitStack() as stack:
-            if self.options.shard is not None:
-                stack.enter_context(claimed(self._output, self.options.shard))
             session = stack.enter_context(self.runner.session())
             session.check(compile_plan(self.stages))
             if session.serving is not None:
                 stack.enter_context(SnapshotPublisher(session.serving, self.history))
             if self.sink is not None:
                 if self.options.shard is not None:
+                    self.lock.acquire(self._output)
                     self._list()
                     begin_shard(self._file_writer, self.options.shard, self.fingerprint, self.options.resume)
-                self.sink.prepare(self.resumes)
+                self._prepare(self.sink)
                 claim(self._output, self.id)
                 self.ledger = DirectoryLedger.open(self.sink, self.fingerprint, self.resumes)
                 if self.ledger.begun:
@@ -488,6 +498,7 @@ class _Run:
             with self._watching_claim():
                 yield from self._run_rounds(session, self._scratch(stack))
             if self.sink is not None:
+                self.lock.check()
                 written = list(chain.from_iterable(self.written))
                 check_claim(self._output, self.id, written, self._generation)
                 if self.options.shard is None:
@@ -522,9 +533,21 @@ class _Run:
         try:
             yield
         except DataError as error:
-            if self.sink is not None and is_taken_over(self._output, self.id):
+            if self.sink is not None and not self.lock.lost and is_taken_over(self._output, self.id):
                 raise another_run(self._output, self._generation) from error
             raise
+
+    def _refuse_others(self, sink: SinkStage[Any]) -> None:
+        """Refuse an output that another run writes to, before anything is started."""
+        if self.resumes or not _separates_runs(sink):
+            self.lock.refuse_others(self._output)
+
+    def _prepare(self, sink: SinkStage[Any]) -> None:
+        """Lock the output and make it ready. A new run with records of its own shares them with nobody."""
+        if self.resumes or not _separates_runs(sink):
+            self.lock.acquire(self._output)
+        sink.prepare(self.resumes)
+        self.lock.acquire(self._output)
 
     @property
     def _generation(self) -> int:
@@ -670,7 +693,7 @@ class _Run:
             ledger = DirectoryLedger.open(sink, self.fingerprint, self.resumes)
         splits = source.splits() if self.accounting else self._listed(source)
         if ledger is not None:
-            ledger.attach(self.input_manifest, whole=bool(self.accounting))
+            ledger.attach(self.input_manifest, whole=bool(self.accounting), check=self.lock.check)
             if last and ledger.begun:
                 listed = list(splits)
                 self.notices += ledger.reconcile({str(split.key) for split in listed}, self.input_manifest)

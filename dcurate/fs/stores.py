@@ -206,8 +206,8 @@ class Directory(HidesSecrets):
                 yield buffer
                 store.pipe_file(final, buffer.getvalue())
 
-    def create_file(self, name: str) -> bool:
-        """Create an empty file; return False if there is one of this name already.
+    def create_file(self, name: str, data: bytes = b"") -> bool:
+        """Create a small file; return False if there is one of this name already.
 
         Of several programs that do so at once, one gets True. In stores that cannot create a file exclusively, two
         within the time of a request may.
@@ -220,17 +220,15 @@ class Directory(HidesSecrets):
         with storage_errors("write", self.path(name)):
             if isinstance(store, LocalFileSystem):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                with suppress(FileExistsError), open(path, "xb"):
-                    return True
-                return False
+                return _create_local(path, data)
             if store.exists(path):
                 return False
             try:
-                store.pipe_file(path, b"", mode="create")
+                store.pipe_file(path, data, mode="create")
             except FileExistsError:
                 return False
             except Exception:  # stores and their clients raise different errors for options that they do not know
-                store.pipe_file(path, b"")
+                store.pipe_file(path, data)
             return True
 
     @contextmanager
@@ -279,6 +277,20 @@ def output_of(url: str) -> str:
     """
     url = url.rstrip("/")
     return url.removesuffix(BESIDE) if url.endswith(BESIDE) else url.removesuffix(f"/{META_DIR}")
+
+
+def _create_local(path: str, data: bytes) -> bool:
+    try:
+        file = open(path, "xb")  # noqa: SIM115 - closed below
+    except FileExistsError:
+        return False
+    try:
+        with file:
+            file.write(data)
+    except OSError:  # the disk is full
+        os.unlink(path)
+        raise
+    return True
 
 
 def _takes_folders(parent: str, root: str) -> bool:

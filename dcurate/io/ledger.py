@@ -65,6 +65,7 @@ class DirectoryLedger:
         self._input_manifest: InputManifest | None = None
         self._of = ""
         self._pending: dict[str, SplitRecord] = {}  # by split, what waits to be written
+        self._check: Callable[[], None] = lambda: None
         self._begun = self._flushed = clock()
         known = directory.read(_PIPELINE) if resume else None
         if known is not None:
@@ -80,13 +81,17 @@ class DirectoryLedger:
             return cls(sink.directory, fingerprint, resume, sink=sink)
         return cls(Directory(sink.output_path), fingerprint, resume)
 
-    def attach(self, input_manifest: InputManifest, whole: bool = False) -> None:
+    def attach(
+        self, input_manifest: InputManifest, whole: bool = False, check: Callable[[], None] = lambda: None
+    ) -> None:
         """From here on, record the input files of each split.
 
         Args:
+            check: raises if the output is not that of the run any more; called before anything is written.
             whole: what becomes of a split follows from all of the input, so it is finished from this very input only.
         """
         self._input_manifest, self._of = input_manifest, f"-{input_manifest.digest[:16]}" if whole else ""
+        self._check = check
 
     def __len__(self) -> int:
         return sum(map(self._is_whole, self._all()))
@@ -145,6 +150,7 @@ class DirectoryLedger:
 
     def flush_due(self) -> None:
         """Write the records that wait to disk, if they have waited for their time."""
+        self._check()
         now = self._clock()
         longest = max(_SHORTEST, min(_SHARE * (now - self._begun), _LONGEST))
         if self._pending and now - self._flushed >= longest:
@@ -152,6 +158,7 @@ class DirectoryLedger:
 
     def flush(self) -> None:
         """Write all records to disk."""
+        self._check()
         if self._pending:
             self._segments.append(list(self._pending.values()))
             self._pending = {}

@@ -19,6 +19,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import check_reachable
 from dcurate.fs.stores import META_DIR, RUNS, TMP, Directory
+from dcurate.io.lock import LOCK
 from dcurate.io.name_set import NameSet
 
 Mode = Literal["error", "overwrite", "ignore", "append"]
@@ -323,7 +324,7 @@ def _look(directory: Directory) -> _There:
     if directory.is_file():
         raise DataError(f"{directory.url!r} is a file, and output goes to a directory; name another path")
     files = directory.files(own=True)
-    records = [name for name in files if name.startswith(f"{META_DIR}/")]
+    records = [name for name in files if name.startswith(f"{META_DIR}/") and name != LOCK]
     outputs = [name for name in files if not name.startswith((f"{META_DIR}/", "."))]
     completed = orjson.loads(directory.read(_COMPLETED) or b"[]") if _COMPLETED in records else []
     ours = [name for name in outputs if records and (_is_ours(name) or name in completed)]

@@ -16,12 +16,13 @@ from distributed.deploy import Cluster as DaskCluster
 from dcurate.cluster.attach import cluster_of
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.versions import check_versions
+from dcurate.core.owner import owner_here
 from dcurate.core.pipeline import PipelineDefinition
 from dcurate.engine.config import ExecutorConfig
 from dcurate.errors import PipelineError, ResourceError, RunError, shown
 from dcurate.jobs.board import PLUGIN, JobBoard
 from dcurate.jobs.calls import ask_for_person
-from dcurate.jobs.records import JobRecord, JobSpec, LogLine, owner_here
+from dcurate.jobs.records import JobRecord, JobSpec, LogLine
 
 #: Seconds for which one call waits at the board.
 _WAIT_S = 5.0

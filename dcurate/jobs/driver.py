@@ -23,6 +23,7 @@ from rich.console import Console
 
 import dcurate
 from dcurate.cluster.attach import AttachedCluster
+from dcurate.core.owner import RunOwner, act_for
 from dcurate.errors import DcurateError, ResourceError, RunError
 from dcurate.events import Event, RunStarted
 from dcurate.jobs.archive import JobArchive
@@ -83,6 +84,7 @@ class Driver:
             return OVER
         self.boot, self.begun, self.order = answer["boot"], answer["begun"], answer["order"]
         self.spec, self.record = JobSpec.from_dict(answer["spec"]), JobRecord.from_dict(answer["job"])
+        act_for(RunOwner(self.record.owner, self.job))
         self.pump.install()
         signal.signal(signal.SIGTERM, self._hand_back)
         threading.Thread(target=self._renew_often, name="dcurate-job-lease", daemon=True).start()

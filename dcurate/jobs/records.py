@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Self
@@ -140,12 +138,3 @@ class LogLine(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """The same by name."""
         return self._asdict()
-
-
-def owner_here() -> str:
-    """User and host of this process, as ``alice@host``."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container whose user has no entry
-        user = "?"
-    return f"{user}@{socket.gethostname()}"

@@ -232,8 +232,13 @@ def test_a_killed_append_goes_on_beside_another(kind: str, tmp_path: Path, monke
 def test_of_two_appends_to_a_folder_one_ends_with_a_sentence_and_no_file_is_replaced(kind: str, tmp_path: Path) -> None:
     output, sources, rows = three(kind, tmp_path)
     output.run(sources[2])
+
+    def meanwhile() -> None:
+        (tmp_path / "place" / "out.dcurate" / "owner.json").unlink()  # where nothing keeps the other out
+        output.run(sources[1])
+
     reader, *writers = output.stages(sources[0])
-    stages = [reader, Meanwhile(lambda: output.run(sources[1])), *writers]
+    stages = [reader, Meanwhile(meanwhile), *writers]
     sentence = "another run wrote to .*out' at the same time, .* which have '-g1' in their names, and append again"
     with pytest.raises(DataError, match=sentence):
         Pipeline("append", stages=stages).run(InlineExecutor(), observers=[])
@@ -434,7 +439,7 @@ def test_an_index_keeps_all_days_where_records_are_deleted(kind: str, tmp_path: 
 
 @dataclass
 class Turns(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Runs the same pipeline once more, as another process would, when the second batch of the first run comes."""
+    """Runs the same pipeline once more, as another process would that thinks the first dead, at its second batch."""
 
     output: AppendedOutput
     source: Path
@@ -451,6 +456,8 @@ class Turns(ProcessingStage[DocumentBatch, DocumentBatch]):
         turn = self.source.parent / "turn"
         if task.key is not None and task.key.split == "p1.parquet" and not turn.exists():
             turn.touch()
+            for path in self.source.parent.rglob("owner.json"):
+                path.unlink()
             Pipeline("append", stages=self.stages()).run(InlineExecutor(), observers=[], resume=True)
         return task
 

@@ -41,6 +41,7 @@ def test_an_output_that_is_deleted_under_a_run_ends_it_with_one_sentence(source:
 def test_a_run_whose_output_another_run_takes_over_ends_with_one_sentence(source: Path, tmp_path: Path) -> None:
     stream = pipeline(source, tmp_path / "out").stream(InlineExecutor())
     next(stream)
+    (tmp_path / "out.dcurate" / "owner.json").unlink()  # as somebody may who thinks that the run is dead
     pipeline(source, tmp_path / "out", mode="overwrite").run(InlineExecutor())
     with pytest.raises(DataError, match="another run wrote to .*out' at the same time"):
         list(stream)

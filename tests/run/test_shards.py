@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from dcurate import (
@@ -29,9 +28,7 @@ from dcurate import (
 )
 from dcurate.core.pipeline import AnyStage
 from dcurate.fs.stores import Directory
-from dcurate.io import shard_claim
 from dcurate.io.ledger import saved_records
-from dcurate.io.shard_claim import claimed
 from dcurate.io.shards import Shard
 from dcurate.text import WordCountFilter
 from tests.deadly import Broken
@@ -306,7 +303,7 @@ def test_a_shard_that_is_killed_is_resumed_and_another_process_that_runs_it_is_r
             assert process.poll() is None
             assert time.monotonic() < end
             time.sleep(0.05)
-        with pytest.raises(DataError, match=rf"shard 2/2 of .* is being run by process {process.pid} on "):
+        with pytest.raises(DataError, match=rf"is being written by run .* \(process {process.pid} on "):
             slow.run_shard("2/2", InlineExecutor(), observers=[], resume=True)
     finally:
         process.kill()
@@ -319,26 +316,6 @@ def test_a_shard_that_is_killed_is_resumed_and_another_process_that_runs_it_is_r
     slow.finish()
     Pipeline("slow", stages=[stages[0], nap, JsonlWriter(str(tmp_path / "one"))]).run(InlineExecutor(), observers=[])
     assert content(output) == content(tmp_path / "one")
-
-
-def test_a_claim_from_another_host_is_kept_out_by_its_signs_and_taken_over_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shard_claim, "BEAT_S", 0.2)
-    monkeypatch.setattr(shard_claim, "LEASE_S", 3.0)
-    monkeypatch.setattr(shard_claim, "_is_here", lambda claim: False)  # processes of other hosts cannot be seen
-    directory = Directory(str(tmp_path / "out"), run="shard-1-of-2")
-    with (
-        claimed(directory, Shard(1, 2)),
-        pytest.raises(DataError, match="is being run by process"),
-        claimed(directory, Shard(1, 2)),
-    ):
-        raise AssertionError
-    dead = {"holder": "x", "count": 4, "host": "elsewhere", "space": "", "process": 7, "began": 1.0}
-    directory.write("_dcurate/claim.json", orjson.dumps(dead))
-    with claimed(directory, Shard(1, 2)):
-        assert json.loads(directory.read("_dcurate/claim.json") or b"")["process"] == os.getpid()
-    assert directory.read("_dcurate/claim.json") is None
 
 
 def test_the_commands(source: Path, tmp_path: Path) -> None:

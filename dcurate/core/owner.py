@@ -1,0 +1,45 @@
+"""Whom a run belongs to: the person who started it, and the job that it is a part of."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from typing import NamedTuple
+
+
+class RunOwner(NamedTuple):
+    """Whom the runs of a process belong to.
+
+    Attributes:
+        person: user and host that asked for them, as ``alice@host``.
+        job: id of the job; empty for a run of its own.
+
+    Examples:
+        >>> RunOwner("alice@host").job
+        ''
+    """
+
+    person: str
+    job: str = ""
+
+
+_present: list[RunOwner] = []
+
+
+def owner_here() -> str:
+    """User and host of this process, as ``alice@host``."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no entry
+        user = "?"
+    return f"{user}@{socket.gethostname()}"
+
+
+def act_for(owner: RunOwner) -> None:
+    """Have the runs of this process belong to somebody else, as those of a job's driver do."""
+    _present[:] = [owner]
+
+
+def present_owner() -> RunOwner:
+    """Return whom the runs of this process belong to."""
+    return _present[0] if _present else RunOwner(owner_here())
