@@ -52,23 +52,39 @@ def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
     return ""
 
 
-def check_versions(client: Client) -> None:
-    """Refuse a cluster whose scheduler or workers have versions that do not go with those of this process.
+def check_versions(client: Client) -> dict[str, str]:
+    """Compare the versions of a cluster with those of this process.
+
+    Returns:
+        The workers that can take no part in a run, each with the reason; some others can, if there are any workers.
 
     Raises:
-        ResourceError: names the process and the versions.
-        ImportError: a worker, or the scheduler, cannot load dcurate, or has one without this function.
+        ResourceError: the versions of the scheduler, or of all workers, do not go with those of this process; names the
+            process and the versions.
+        ImportError: the scheduler, or all workers, cannot load dcurate, or have one without this function.
     """
     here = versions()
-    by_process = {"the scheduler": client.run_on_scheduler(versions)}
-    for address, answer in sorted(compat.ask_workers(client, versions).items()):
+    differs = difference(here, client.run_on_scheduler(versions))
+    if differs:
+        raise _refusal("the scheduler", differs)
+    left_out: dict[str, str] = {}
+    first: Exception | None = None
+    answers = compat.ask_workers(client, versions)
+    for address, answer in sorted(answers.items()):
         if isinstance(answer, dict):
-            by_process[f"worker {address}"] = answer
+            differs = difference(here, answer)
+            if differs:
+                left_out[address] = f"it has {differs}"
+                first = first or _refusal(f"worker {address}", differs)
         elif any(kind in repr(answer) for kind in ("ModuleNotFoundError", "ImportError", "AttributeError")):
-            raise ImportError(f"worker {address}: {answer}")  # other errors are of workers that die meanwhile
-    for process, process_versions in by_process.items():
-        differs = difference(here, process_versions)
-        if differs:
-            raise ResourceError(
-                f"{process} has {differs}; install the same versions on the client, the scheduler and all workers"
-            )
+            left_out[address] = f"it cannot load dcurate ({answer})"
+            first = first or ImportError(f"worker {address}: {answer}")  # other errors are of workers that die
+    if first is not None and len(left_out) == len(answers):
+        raise first
+    return left_out
+
+
+def _refusal(process: str, differs: str) -> ResourceError:
+    return ResourceError(
+        f"{process} has {differs}; install the same versions on the client, the scheduler and all workers"
+    )

@@ -6,9 +6,10 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from distributed import Client
+from distributed import Client, Scheduler
+from distributed.protocol.pickle import dumps
 
-from dcurate.cluster.compat import send_to_scheduler
+from dcurate.cluster.compat import add_worker_plugin, send_to_scheduler
 from dcurate.events import HostSample
 from dcurate.runs.history import History
 from dcurate.ui.metrics.worker_metrics import WorkerMetrics
@@ -16,6 +17,11 @@ from dcurate.ui.scheduler_store import SNAPSHOT, SchedulerStore
 
 #: Seconds between two messages.
 INTERVAL_S = 0.5
+
+
+async def _install_metrics(dask_scheduler: Scheduler, plugin: bytes) -> None:
+    """Install the metrics on the workers that can load them; for `Client.run_on_scheduler`."""
+    await add_worker_plugin(dask_scheduler, WorkerMetrics.name, plugin)
 
 
 class SnapshotPublisher:
@@ -35,7 +41,7 @@ class SnapshotPublisher:
 
     def __enter__(self) -> Self:
         self.client.register_plugin(SchedulerStore())
-        self.client.register_plugin(WorkerMetrics())
+        self.client.run_on_scheduler(_install_metrics, plugin=dumps(WorkerMetrics()))
         self._thread.start()
         return self
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from distributed import Client
 
 import dcurate
 from dcurate import (
@@ -27,7 +28,8 @@ from dcurate import (
 )
 from dcurate.cluster import versions
 from dcurate.core import extras
-from tests.conftest import ROOT, process, scheduler_and_workers, wait_for, wait_for_workers
+from dcurate.events import Event, SlotsChanged
+from tests.conftest import ROOT, process, scheduler_and_workers, wait_for, wait_for_workers, workers_of
 
 pytestmark = pytest.mark.cluster
 
@@ -167,6 +169,60 @@ def test_the_version_that_counts_is_that_of_the_modules_that_were_loaded(tmp_pat
         Pipeline("p", stages=[NeedsMore()]).run(
             DaskExecutor(cluster=address), initial_tasks=[DocumentBatch()], observers=[]
         )
+
+
+class NeedsColors(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """A stage that needs a library of Python's own."""
+
+    def requires(self) -> dict[str, str]:
+        return {"colorsys": "lang"}
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        return task
+
+
+class Slots:
+    """The workers that had slots."""
+
+    def __init__(self) -> None:
+        self.workers: set[str] = set()
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, SlotsChanged):
+            self.workers.add(event.worker)
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (f"{OTHER_NUMBA}", "it has numba 99.1, and this process has "),
+        ("import sys; sys.modules['dcurate'] = None", "it cannot load dcurate ("),
+        ("import sys; sys.modules['colorsys'] = None", "stage 'needs_colors': No module named 'colorsys'"),
+    ],
+)
+def test_one_stale_worker_is_left_out_with_a_notice_and_the_run_goes_on(
+    before: str, reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(20):
+        (tmp_path / "in" / f"{number:02}.jsonl").write_text(f'{{"text": "{number}"}}\n')
+    stages = [JsonlReader(str(tmp_path / "in"), files_per_partition=1), NeedsColors()]
+    slots = Slots()
+    program = f"import sys; sys.path[:0] = [{str(ROOT)!r}]\n{before}\nfrom dask.__main__ import main; main()"
+    with scheduler_and_workers(tmp_path) as address, Client(address, set_as_default=False) as client:
+        (good,) = workers_of(client)
+        joining = [sys.executable, "-c", program, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        with process(*joining, "--local-directory", str(tmp_path), log=tmp_path / "stale.log"):
+            wait_for_workers(address, 2)
+            (stale,) = {*workers_of(client)} - {good}
+            with caplog.at_level(logging.WARNING, "dcurate"):
+                Pipeline("p", stages=[*stages, JsonlWriter(str(tmp_path / "out"))]).run(
+                    DaskExecutor(cluster=address), observers=[slots]
+                )
+    assert len(rows(tmp_path / "out")) == 20
+    assert slots.workers == {good}
+    [said] = [record.getMessage() for record in caplog.records if "takes no part" in record.getMessage()]
+    assert said.startswith(f"worker {stale} takes no part in the run: {reason}")
 
 
 @pytest.mark.parametrize("without", ["scheduler", "worker"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from distributed import Client
@@ -110,13 +110,15 @@ class DaskExecutor:
             cluster = self.cluster or LocalCluster(cpu_fraction=self.config.cpu_allocation_percentage)
             if not cluster.is_open:
                 stack.enter_context(cluster)
+            left_out: dict[str, str] = {}
             if self.elsewhere:
                 try:
-                    check_versions(cluster.client)
+                    left_out = check_versions(cluster.client)
                     stack.enter_context(travelling(cluster.client))
                 except (ImportError, AttributeError) as error:
                     raise _too_old(error) from error
-            yield DaskSession(cluster, self.config, self.policies)
+            _warn(left_out)
+            yield DaskSession(cluster, self.config, self.policies, left_out)
 
 
 @dataclass(frozen=True)
@@ -125,11 +127,13 @@ class DaskSession:
 
     Args:
         policies: policies of the user.
+        left_out: workers that take no part, each with the reason.
     """
 
     cluster: Cluster
     config: ExecutorConfig
     policies: tuple[Policy, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def client(self) -> Client:
@@ -156,7 +160,9 @@ class DaskSession:
         for spec in Round("", plan, iter(())).operator_specs():
             pickled(spec)
         pickled_policies(self.policies)
-        _check_libraries(self.client, plan)
+        lacking = _check_libraries(self.client, plan, self.left_out)
+        _warn(lacking)
+        self.left_out.update(lacking)
         shapes = client_offered_shapes(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
         workers = [*(worker for worker in self._workers() if worker.kind not in shapes), *coming]
@@ -179,7 +185,7 @@ class DaskSession:
         """Ask the workers for their info, again while those that the cluster starts itself come back."""
         for _ in range(ATTEMPTS):
             self.cluster.settle()
-            if workers := _workers(self.client):
+            if workers := _workers(self.client, self.left_out):
                 return workers
             if not isinstance(self.cluster, LocalCluster):
                 break
@@ -201,12 +207,14 @@ class DaskSession:
             worker_timeout_s=self.config.worker_timeout_s,
             scheduler_timeout_s=self.config.scheduler_timeout_s,
             policies=pickled_policies([policy for policy in self.policies if not isinstance(policy, Speculation)]),
+            left_out=frozenset(self.left_out),
         )
         speculation = next((policy for policy in self.policies if isinstance(policy, Speculation)), None)
         self.cluster.settle()
         if isinstance(self.cluster, LocalCluster):
             compile_ahead(self.client, job.kernels, accounting)
-        workers = compat.identify_workers(self.client).values()
+        known = compat.identify_workers(self.client)
+        workers = [worker for address, worker in known.items() if address not in self.left_out]
         accounting.workers = len(workers)
         cache, keys = RateCache(), _cache_keys(job.plan, workers)
         config = replace(config, priors=_priors(cache, keys))
@@ -222,7 +230,7 @@ class DaskSession:
             stack.callback(lambda: failures.extend(_release_run(self.client, job.run_key)))
             stack.callback(backend.close)
             try:
-                _register(self.client, SlotManager(job.run_key, config, self.client.id), stack)
+                _register(self.client, SlotManager(job.run_key, config, self.client.id), stack, self.left_out)
                 yield from DriverLoop(flow, accounting, backend).run()
             finally:
                 cache.store(_measured_rates(backend, keys))
@@ -288,10 +296,12 @@ def _measured_rates(backend: DaskBackend, keys: Mapping[str, str]) -> dict[str, 
     }
 
 
-def _workers(client: Client) -> list[WorkerState]:
-    """Ask the workers for their info, except those that go away meanwhile."""
+def _workers(client: Client, left_out: Container[str] = ()) -> list[WorkerState]:
+    """Ask the workers for their info, except those that are left out or go away meanwhile."""
     workers = []
     for address, answer in compat.ask_workers(client, describe).items():
+        if address in left_out:
+            continue
         if isinstance(answer, ImportError | AttributeError):
             raise _too_old(answer) from answer
         if isinstance(answer, DcurateError):
@@ -302,37 +312,55 @@ def _workers(client: Client) -> list[WorkerState]:
     return workers
 
 
-def _check_libraries(client: Client, plan: Plan) -> None:
-    """Refuse a plan that needs a library of an extra that some worker does not have.
+def _check_libraries(client: Client, plan: Plan, left_out: Container[str]) -> dict[str, str]:
+    """Return the workers that do not have a library of an extra that a plan needs, each with the reason.
+
+    Args:
+        client: client of the cluster.
+        plan: what is to run.
+        left_out: workers that are left out already.
 
     Raises:
-        ResourceError: names the library, its extra and the worker.
+        ResourceError: no worker has them; names the library, its extra and the worker.
     """
     wanted = libraries(plan.parts)
     if not wanted:
-        return
+        return {}
     answers = compat.ask_workers(client, missing, [library.module for library in wanted])
-    for address, absent in sorted(answers.items()):
+    asked = {address: absent for address, absent in sorted(answers.items()) if address not in left_out}
+    lacking: dict[str, str] = {}
+    for address, absent in asked.items():
         for library in wanted if isinstance(absent, list) else ():
             if library.module in absent:
-                raise ResourceError(f"worker {address}: {library.error}")
+                lacking.setdefault(address, str(library.error))
+    if lacking and len(lacking) == len(asked):
+        address, reason = next(iter(lacking.items()))
+        raise ResourceError(f"worker {address}: {reason}")
+    return lacking
 
 
-def _register(client: Client, scaler: SlotManager, stack: ExitStack) -> None:
+def _warn(left_out: Mapping[str, str]) -> None:
+    """Say which workers are left out."""
+    for address, reason in left_out.items():
+        _log.warning("worker %s takes no part in the run: %s", address, reason)
+
+
+def _register(client: Client, scaler: SlotManager, stack: ExitStack, left_out: Container[str]) -> None:
     try:
-        _install_worker_plugin(client)
+        _install_worker_plugin(client, left_out)
         client.register_plugin(scaler)
     except (ImportError, AttributeError) as error:
         raise _too_old(error) from error
     stack.callback(_unregister, client, scaler)
 
 
-def _install_worker_plugin(client: Client) -> None:
-    """Install the worker plugin on all workers, present and future, whichever die meanwhile."""
+def _install_worker_plugin(client: Client, left_out: Container[str]) -> None:
+    """Install the worker plugin on all workers, present and future, whichever die meanwhile or are left out."""
     if not client.run_on_scheduler(install_worker_plugin, plugin=dumps(DcurateWorkerPlugin())):
         return
     for _ in range(ATTEMPTS):
-        answers = compat.ask_workers(client, has_plugin).values()
+        asked = compat.ask_workers(client, has_plugin)
+        answers = [answer for address, answer in asked.items() if address not in left_out]
         for fault in answers:
             if isinstance(fault, ImportError | AttributeError):
                 raise fault

@@ -28,6 +28,7 @@ class RunConfig:
         worker_timeout_s: how long to wait for workers where there are none, in seconds.
         scheduler_timeout_s: how long the driver waits for a scheduler that does not answer, in seconds.
         policies: policies of the user, pickled.
+        left_out: addresses of workers that take no part, as they lack what the run needs.
     """
 
     requests: Sequence[OperatorRequest]
@@ -39,6 +40,7 @@ class RunConfig:
     worker_timeout_s: float = 600.0
     scheduler_timeout_s: float = 10.0
     policies: bytes = b""
+    left_out: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

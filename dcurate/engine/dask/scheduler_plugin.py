@@ -123,7 +123,7 @@ class SlotManager(SchedulerPlugin):
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
         """Ask a worker to register. Dask calls it when one joins, or comes back; `start`, for those that are there."""
-        if self.ended or worker not in scheduler.workers:
+        if self.ended or worker not in scheduler.workers or worker in self.config.left_out:
             return
         installing = compat.plugin_under_way(scheduler, worker)
         if installing is not None and not installing.done():

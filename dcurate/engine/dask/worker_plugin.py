@@ -347,7 +347,7 @@ def run_call(task_spec: TaskSpec | None, given: Sequence[Any], picks: Sequence[t
         return plugin_on(worker).work(TaskSpec(*task_spec), list(inputs))
     except DataError as error:
         if isinstance(error.__cause__, OSError):  # a mount that is missing on one of many hosts
-            error.args = (f"{error} (on worker {worker.address})",)
+            error.args = (f"{error} (on worker {worker.address}, host {worker_info(worker).host})",)
         raise
 
 
