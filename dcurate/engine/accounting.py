@@ -195,6 +195,12 @@ class RunAccounting:
             self._open[number] = _Open(str(split.key), split.version)
         return taken, self._exhausted and not self._ahead
 
+    def first_split(self) -> Batch | None:
+        """Return the first split that no earlier run has finished; None if there is none."""
+        while not self._ahead and not self._exhausted:
+            self._list_next()
+        return self._ahead[0][1] if self._ahead else None
+
     def _list_ahead(self, until: float) -> None:
         """List splits until a moment of the monotonic clock, so that the run knows early how many there are."""
         source = self.job.plan.parts[0]

@@ -20,7 +20,7 @@ from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.scale_api import client_offered_shapes
 from dcurate.cluster.versions import check_versions
 from dcurate.cluster.worker_info import WorkerInfo
-from dcurate.core.batch import Batch
+from dcurate.core.batch import Batch, FileGroup
 from dcurate.core.extras import libraries, missing
 from dcurate.core.fingerprint import fingerprint
 from dcurate.core.resources import Resources
@@ -31,6 +31,7 @@ from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.backend import DaskBackend
 from dcurate.engine.dask.compilation import compile_ahead
+from dcurate.engine.dask.mounts import check_mounts
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.own_modules import travelling
 from dcurate.engine.dask.scheduler_calls import RUN_ENDED, forget_run, install_worker_plugin
@@ -42,6 +43,7 @@ from dcurate.engine.policies.speculation import Speculation
 from dcurate.engine.policies.view import Policy
 from dcurate.engine.serialization import pickled, pickled_policies
 from dcurate.errors import DcurateError, PipelineError, ResourceError, RunError, StageError
+from dcurate.fs.stores import Directory
 from dcurate.plan.operators import Plan
 
 #: How long a worker may take to tear down the slots of a run, in seconds.
@@ -173,6 +175,17 @@ class DaskSession:
             )
         form_pools(_requests(plan, self.config, _have_gpus(workers)), workers, self._sequential)
 
+    def _check_mounts(self, plan: Plan, accounting: RunAccounting) -> None:
+        """Refuse workers of other hosts that see another output or input than this process.
+
+        Raises:
+            ResourceError: names the workers and hosts.
+        """
+        sink, first = plan.sink, accounting.first_split()
+        output = None if sink is None else Directory(sink.output_path, sink.storage_options or {})
+        parts = first.parts[:1] if isinstance(first, FileGroup) else ()
+        check_mounts(self.client, self.left_out, output, parts)
+
     def _gpus_for(self, plan: Plan) -> bool:
         """Whether there is or will be a GPU; True without asking if no stage of the plan makes its GPU optional."""
         if not any(operator.spec.gpu_optional for operator in plan.operators):
@@ -211,6 +224,8 @@ class DaskSession:
         )
         speculation = next((policy for policy in self.policies if isinstance(policy, Speculation)), None)
         self.cluster.settle()
+        if not isinstance(self.cluster, LocalCluster) and not job.phase:
+            self._check_mounts(job.plan, accounting)
         if isinstance(self.cluster, LocalCluster):
             compile_ahead(self.client, job.kernels, accounting)
         known = compat.identify_workers(self.client)
