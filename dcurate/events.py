@@ -156,6 +156,17 @@ class Decided(Event):
 
 
 @dataclass(frozen=True)
+class RunWaits(Event):
+    """A run waits for other runs on the cluster, or goes on.
+
+    Attributes:
+        reason: what it waits for, and who holds that; empty if it goes on.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class WorkerLost(Event):
     """A worker process is gone; its results are computed again elsewhere.
 

@@ -138,3 +138,52 @@ class NotesCalls(ProcessingStage[DocumentBatch, DocumentBatch]):
         content = json.dumps([began, time.monotonic(), os.getpid()])
         Path(self.folder, uuid.uuid4().hex).write_text(content, "utf-8")
         return task
+
+
+@dataclass
+class Loads(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Sleeps; each of its slots notes in a file of a folder when it was loaded, and when it was gone.
+
+    Args:
+        folder: for the notes.
+        label: of the notes.
+        seconds: of a call.
+        setup_s: seconds of a set-up.
+    """
+
+    folder: str
+    label: str
+    seconds: float
+    setup_s: float = 0.0
+    name: str = "loads"
+
+    def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
+        self.note = Path(self.folder, f"{self.label}-{os.getpid()}-{uuid.uuid4().hex}")
+        self.note.write_text(f"{time.monotonic()}\n", "utf-8")
+        time.sleep(self.setup_s)
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        time.sleep(self.seconds)
+        return task
+
+    def teardown(self) -> None:
+        with self.note.open("a", encoding="utf-8") as file:
+            file.write(f"{time.monotonic()}\n")
+
+
+@dataclass
+class CallTimes(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Sleeps, and writes a line of when each call began and ended to a file of its process."""
+
+    folder: str
+    label: str
+    seconds: float
+    name: str = "timed"
+    batch_size: int = 1
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        began = time.monotonic()
+        time.sleep(self.seconds)
+        with Path(self.folder, f"{self.label}-{os.getpid()}").open("a", encoding="utf-8") as file:
+            file.write(f"{began} {time.monotonic()}\n")
+        return task

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import inf
 from typing import Any, Literal, Self, cast
 
 from dcurate.errors import PipelineError, nearest
 
 #: The settings that do not concern workers.
 WITHOUT_WORKERS = ("ignore_failures", "logging_interval")
+
+#: The settings that are a largest number, or None.
+LIMITS = ("max_workers_per_stage", "max_cpus", "max_gpus")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,12 @@ class ExecutorConfig:
         logging_interval: seconds between progress lines where there is no terminal, of a `Progress` or
             `JsonProgress` that is not given an interval.
         memory_share: share of the workers' memory that batches between operators may take, above 0 to 1.
+        share: weight of the run among those on the same cluster: with 2 it gets twice the CPUs, GPUs and memory of
+            queues of a run with 1.
+        priority: a whole number; of the runs on a cluster those of a higher priority are served first, and others get
+            what is left.
+        max_cpus: the most CPUs that the run may use, as threads of workers; None for no limit.
+        max_gpus: the most GPUs that the run may use; None for no limit.
         scheduler_timeout_s: how long to wait for a scheduler that does not answer, in seconds: when it is given by its
             address, and while a run goes on.
         worker_timeout_s: how long a run goes on without any worker before it ends with an error, in seconds; on
@@ -54,6 +64,10 @@ class ExecutorConfig:
     ignore_failures: bool = False
     max_workers_per_stage: int | None = None
     memory_share: float = 0.3
+    share: float = 1.0
+    priority: int = 0
+    max_cpus: int | None = None
+    max_gpus: int | None = None
     scheduler_timeout_s: float = 10.0
     worker_timeout_s: float = 600.0
 
@@ -62,14 +76,17 @@ class ExecutorConfig:
             raise PipelineError(f"execution_mode={self.execution_mode!r} is neither 'streaming' nor 'batch'")
         if not isinstance(self.ignore_failures, bool):
             raise PipelineError(f"executor setting ignore_failures={self.ignore_failures!r} must be True or False")
-        most = self.max_workers_per_stage
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-            raise PipelineError(f"executor setting max_workers_per_stage={most!r} must be a whole number, at least 1")
+        for name in LIMITS:
+            most = getattr(self, name)
+            if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+                raise PipelineError(f"executor setting {name}={most!r} must be a whole number, at least 1")
+        if isinstance(self.priority, bool) or not isinstance(self.priority, int):
+            raise PipelineError(f"executor setting priority={self.priority!r} must be a whole number, such as 0 or 10")
         for field in fields(self):
-            if field.name in ("execution_mode", "ignore_failures", "max_workers_per_stage"):
+            if field.name in ("execution_mode", "ignore_failures", "priority", *LIMITS):
                 continue
             amount = getattr(self, field.name)
-            if isinstance(amount, bool) or not isinstance(amount, int | float) or not amount > 0:
+            if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 < amount < inf:
                 raise PipelineError(f"executor setting {field.name}={amount!r} must be a number above zero")
         for share in ("cpu_allocation_percentage", "memory_share"):
             if getattr(self, share) > 1:

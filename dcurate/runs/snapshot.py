@@ -102,8 +102,8 @@ class Note:
 
     Attributes:
         time: seconds since the epoch.
-        kind: ``"decision"``, ``"lost"``, ``"left"``, ``"recycled"``, ``"hung"``, ``"copied"``, ``"compiled"`` or
-            ``"error"``.
+        kind: ``"decision"``, ``"lost"``, ``"left"``, ``"recycled"``, ``"hung"``, ``"copied"``, ``"waits"``,
+            ``"compiled"`` or ``"error"``.
         operator: the one that it is about, if it is about one.
         before: slots before a decision, and ``after`` it.
     """

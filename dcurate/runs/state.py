@@ -17,6 +17,7 @@ from dcurate.events import (
     HostsSampled,
     RunEnded,
     RunStarted,
+    RunWaits,
     Sampled,
     SlotsChanged,
     SourceListed,
@@ -113,6 +114,7 @@ class RunState:
         first: name of the phase's first stage, and ``last`` of its last.
         output: where the run writes; empty if it writes nothing.
         compiling: what is being compiled, before the first batch.
+        waits: why it waits for other runs on the cluster; empty if it does not.
     """
 
     run: str = ""
@@ -145,6 +147,7 @@ class RunState:
     last: str = ""
     output: str = ""
     compiling: Compiling | None = None
+    waits: str = ""
 
     def apply(self, event: Event) -> None:
         """Take an event into account."""
@@ -170,6 +173,8 @@ class RunState:
                 self._end(event)
             case Compiling():
                 self.compiling = event
+            case RunWaits():
+                self._wait(event)
             case _:
                 self._note_of(event)
 
@@ -195,7 +200,7 @@ class RunState:
             operator.slots.clear()
             operator.running = operator.waiting = operator.waiting_bytes = 0
         self.held_bytes = 0
-        self.phase_ended, self.error = event.time, event.error
+        self.phase_ended, self.error, self.waits = event.time, event.error, ""
         self.ended = event.time if event.last else None
         if event.error:
             self._note(Note(event.time, "error", event.error))
@@ -244,6 +249,11 @@ class RunState:
         self.workers_lost += 1
         why = f", as {event.reason}" if event.reason else ""
         self._note(Note(event.time, "lost", f"{worker} is gone{why}; what was there is made again"))
+
+    def _wait(self, event: RunWaits) -> None:
+        if event.reason and not self.waits:
+            self._note(Note(event.time, "waits", f"the run {event.reason}"))
+        self.waits = event.reason
 
     def _note_of(self, event: Event) -> None:
         """Return a note about an event for the report, if any."""

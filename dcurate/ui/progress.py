@@ -203,7 +203,9 @@ SETTING_UP = "setting up: stages load what they need; the first run on a machine
 
 
 def setting_up(run: RunState, now: float) -> str:
-    """What happens before the first slot is ready."""
+    """What happens before the first slot is ready, or while the run waits for others."""
+    if run.waits:
+        return run.waits
     if run.compiling is None:
         return SETTING_UP
     remaining_s = max(1, round(run.compiling.seconds - (now - run.compiling.time)))
@@ -216,7 +218,7 @@ def progress_line(run: RunState, pace: Pace, now: float) -> str:
     Args:
         pace: has seen the present; rates are over its last seconds.
     """
-    if run.setting_up:
+    if run.setting_up or run.waits:
         return f"{run.pipeline}: {seconds_text(run.elapsed(now))} | {setting_up(run, now)}"
     parts = [f"{run.pipeline}: {seconds_text(run.elapsed(now))}", _splits(run), *_flow(run, pace)]
     remaining = run.remaining(now)

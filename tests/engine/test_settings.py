@@ -48,7 +48,7 @@ from tests.stages import Numbers, Sleep
 pytestmark = pytest.mark.cluster
 
 HERE, CLUSTERS, GPUS = "engine/test_settings.py", "cluster/test_clusters.py", "cluster/test_gpu_workers.py"
-ELASTIC = "cluster/test_elastic.py"
+ELASTIC, SHARES = "cluster/test_elastic.py", "engine/test_shares.py"
 #: The test that shows the effect of each setting: its file, and the beginning of its name.
 SHOWN: dict[Any, dict[str, tuple[str, str]]] = {
     ExecutorConfig: {
@@ -59,6 +59,10 @@ SHOWN: dict[Any, dict[str, tuple[str, str]]] = {
         "ignore_failures": ("engine/test_faults_reading.py", "test_"),
         "max_workers_per_stage": (HERE, "test_no_stage_has_more_slots"),
         "memory_share": (HERE, "test_batches_between_operators"),
+        "share": (SHARES, "test_share_gives_a_run_more"),
+        "priority": (SHARES, "test_a_run_of_higher_priority"),
+        "max_cpus": (SHARES, "test_max_cpus_and_max_gpus_hold"),
+        "max_gpus": (SHARES, "test_max_cpus_and_max_gpus_hold"),
         "scheduler_timeout_s": (HERE, "test_a_scheduler_that_does_not_answer"),
         "worker_timeout_s": ("engine/test_stuck.py", "test_a_run_whose_workers_go"),
     },
@@ -192,6 +196,17 @@ def test_a_share_of_the_cpus_is_taken_and_said_to_have_no_effect_elsewhere(
     with caplog.at_level(logging.WARNING, "dcurate"):
         DaskExecutor(config, cluster)
     assert "cpu_allocation_percentage has no effect" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["share", "priority"])
+def test_a_setting_among_runs_is_said_to_have_no_effect_on_workers_of_one_run(
+    name: str, cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "dcurate"):
+        DaskExecutor({name: 2}, cluster)
+        assert not caplog.records
+        DaskExecutor({name: 2})
+    assert f"{name} has no effect, as no other run uses the workers" in caplog.text
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(ExecutorConfig)])

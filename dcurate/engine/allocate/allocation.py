@@ -19,11 +19,13 @@ class Gpu:
         name: unique on its host.
         memory: bytes; 0 if unknown, and then memory is not checked.
         max_slots: how many slots its worker processes can run at once.
+        share: the share of it that the run may use; ``memory`` is that of this share.
     """
 
     name: str
     memory: float = 0.0
     max_slots: int = UNLIMITED
+    share: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dcurate.engine.allocate.allocation import Allocation, Host, SchedulingUnit, SlotLocation
 from dcurate.engine.allocate.model import (
-    MILLION,
     PLENTY,
     Bin,
     Bins,
@@ -31,10 +30,11 @@ def host_classes(hosts: Iterable[Host]) -> list[HostClass]:
         >>> [len(each.hosts) for each in host_classes([Host("a", 4), Host("b", 8), Host("c", 4)])]
         [2, 1]
     """
-    kinds: dict[tuple[float, int, tuple[tuple[float, int], ...], bool], list[HostId]] = {}
+    kinds: dict[tuple[float, int, tuple[tuple[float, int, float], ...], bool], list[HostId]] = {}
     for host in sorted(hosts, key=lambda host: host.name):
-        gpus = sorted(host.gpus, key=lambda gpu: (gpu.memory or PLENTY, gpu.max_slots, gpu.name))
-        kind = (host.cpus, host.max_slots, tuple([(gpu.memory, gpu.max_slots) for gpu in gpus]), host.shared)
+        gpus = sorted(host.gpus, key=lambda gpu: (gpu.memory or PLENTY, gpu.max_slots, gpu.share, gpu.name))
+        gpu_kinds = tuple([(gpu.memory, gpu.max_slots, gpu.share) for gpu in gpus])
+        kind = (host.cpus, host.max_slots, gpu_kinds, host.shared)
         kinds.setdefault(kind, []).append((host.name, tuple([gpu.name for gpu in gpus])))
     return [
         HostClass(number, HostResources(whole(cpus), slots, tuple(_empty(*gpu) for gpu in gpus), shared), hosts)
@@ -42,8 +42,8 @@ def host_classes(hosts: Iterable[Host]) -> list[HostClass]:
     ]
 
 
-def _empty(memory: float, free_slots: int) -> GpuState:
-    return GpuState(MILLION, whole(memory, 1) if memory > 0 else PLENTY, free_slots)
+def _empty(memory: float, free_slots: int, share: float) -> GpuState:
+    return GpuState(whole(share), whole(memory, 1) if memory > 0 else PLENTY, free_slots)
 
 
 def gpu_positions(item: Item, names: Sequence[str], known: Mapping[str, int]) -> tuple[int, ...] | None:

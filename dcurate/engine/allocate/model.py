@@ -86,7 +86,7 @@ class GpuState(NamedTuple):
 
     def free_for(self, item: Item) -> bool:
         """Whether it can be one of the GPUs of a slot that takes whole ones."""
-        return not self.slot_counts and self.memory >= item.memory
+        return not self.slot_counts and self.share == MILLION and self.memory >= item.memory
 
     def place(self, item: Item, slots: int) -> GpuState:
         """The GPU with more slots, or fewer if negative."""

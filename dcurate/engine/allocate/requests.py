@@ -50,6 +50,7 @@ class WorkerState:
         cpus: CPU cores that it counts for.
         gpus: name and memory (bytes, 0 if unknown) of the GPUs that it sees, its own first.
         kind: the cluster's name of this kind of worker.
+        gpu_shares: the share of each of these GPUs that the run may use; all of each if not given.
     """
 
     address: str
@@ -58,6 +59,7 @@ class WorkerState:
     cpus: float = 1.0
     gpus: tuple[tuple[str, float], ...] = ()
     kind: str = "cpu"
+    gpu_shares: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def hosts_of(workers: Iterable[WorkerState]) -> list[Host]:
         >>> gpu_worker = WorkerState("g", "h", 4, 0, (("gpu0", 8e9),), "gpu")
         >>> (host,) = hosts_of([WorkerState("a", "h"), WorkerState("b", "h"), gpu_worker])
         >>> host.cpus, host.max_slots, host.shared, host.gpus
-        (2.0, 2, False, (Gpu(name='gpu0', memory=8000000000.0, max_slots=4),))
+        (2.0, 2, False, (Gpu(name='gpu0', memory=8000000000.0, max_slots=4, share=1.0),))
     """
     every = list(workers)
     serving = {worker.address for worker in cpu_workers(every)}
@@ -120,7 +122,8 @@ def hosts_of(workers: Iterable[WorkerState]) -> list[Host]:
                 slots = gpus[gpu].max_slots if gpu in gpus else 0
                 announced = memory, gpus[gpu].memory if gpu in gpus else 0.0  # 0 if unknown
                 least = min(filter(None, announced), default=0.0)
-                gpus[gpu] = Gpu(gpu, least, slots + (worker.threads if position == 0 else 0))
+                share = worker.gpu_shares[position] if worker.gpu_shares else 1.0
+                gpus[gpu] = Gpu(gpu, least, slots + (worker.threads if position == 0 else 0), share)
         slots = sum(worker.threads for worker in members if worker.address in serving)
         cpus = sum(
             max(worker.cpus, float(worker.threads)) if worker.gpus and worker.address in serving else worker.cpus

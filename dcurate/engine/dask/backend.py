@@ -41,6 +41,7 @@ from dcurate.events import (
     Decided,
     HostSample,
     HostsSampled,
+    RunWaits,
     SlotsChanged,
     WorkerLeft,
     WorkerLost,
@@ -139,6 +140,7 @@ class DaskBackend:
         self.setups: dict[str, float] = {}
         self.throughput = ThroughputTracker([operator.name for operator in self.operators], config.priors)
         self._timeout_s = config.scheduler_timeout_s
+        self._memory = flow.budget_bytes
         self._last_contact = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -449,6 +451,11 @@ class DaskBackend:
                     for note in event.get("notes", ()):
                         failure.add_note(note)
                     raise failure
+                case {"waits": why, "memory": share}:
+                    self.flow.budget_bytes = self._memory * share
+                    self.accounting.emit(RunWaits(time.time(), why))
+                    if why:
+                        _log.warning("the run %s", why)
                 case _:
                     self._forward_to_observers(event)
 

@@ -23,6 +23,7 @@ from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.core.batch import Batch, FileGroup
 from dcurate.core.extras import libraries, missing
 from dcurate.core.fingerprint import fingerprint
+from dcurate.core.owner import present_owner
 from dcurate.core.resources import Resources
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.allocate.autoscaler import workers_at
@@ -34,6 +35,7 @@ from dcurate.engine.dask.compilation import compile_ahead
 from dcurate.engine.dask.mounts import check_mounts
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.own_modules import travelling
+from dcurate.engine.dask.run_share import check_limits
 from dcurate.engine.dask.scheduler_calls import RUN_ENDED, forget_run, install_worker_plugin
 from dcurate.engine.dask.scheduler_plugin import SlotManager, stop_run
 from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin, describe, has_plugin, release_run
@@ -86,6 +88,8 @@ class DaskExecutor:
                 "cpu_allocation_percentage has no effect, as it is a share of the CPUs for workers that a run starts "
                 "itself, and a cluster is given"
             )
+        for name in {"share", "priority"} & set(config or {}) if cluster is None else ():
+            _log.warning("%s has no effect, as no other run uses the workers that a run starts itself", name)
         self.policies = _checked(policies)
 
     def __repr__(self) -> str:
@@ -173,7 +177,14 @@ class DaskSession:
                 "the cluster has no workers; start some first. (Dask's own adapt() begins with none unless it is given "
                 "a minimum, and starts none for a run that has not begun.)"
             )
-        form_pools(_requests(plan, self.config, _have_gpus(workers)), workers, self._sequential)
+        requests = _requests(plan, self.config, _have_gpus(workers))
+        form_pools(requests, workers, self._sequential)
+        check_limits(RunConfig(requests, {}, self._sequential, **self._limits), workers)
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        """What the run may use of a cluster beside others."""
+        return {name: getattr(self.config, name) for name in ("share", "priority", "max_cpus", "max_gpus")}
 
     def _check_mounts(self, plan: Plan, accounting: RunAccounting) -> None:
         """Refuse workers of other hosts that see another output or input than this process.
@@ -221,6 +232,9 @@ class DaskSession:
             scheduler_timeout_s=self.config.scheduler_timeout_s,
             policies=pickled_policies([policy for policy in self.policies if not isinstance(policy, Speculation)]),
             left_out=frozenset(self.left_out),
+            pipeline=job.pipeline,
+            owner=present_owner().person,
+            **self._limits,
         )
         speculation = next((policy for policy in self.policies if isinstance(policy, Speculation)), None)
         self.cluster.settle()

@@ -29,6 +29,11 @@ class RunConfig:
         scheduler_timeout_s: how long the driver waits for a scheduler that does not answer, in seconds.
         policies: policies of the user, pickled.
         left_out: addresses of workers that take no part, as they lack what the run needs.
+        pipeline: name of the pipeline, and ``owner`` of who runs it, for other runs that wait for this one.
+        share: its weight among the runs of its priority.
+        priority: runs of a higher one are served first.
+        max_cpus: the most threads that it may use; None for no limit.
+        max_gpus: the most GPUs that it may use; None for no limit.
     """
 
     requests: Sequence[OperatorRequest]
@@ -41,6 +46,12 @@ class RunConfig:
     scheduler_timeout_s: float = 10.0
     policies: bytes = b""
     left_out: frozenset[str] = frozenset()
+    pipeline: str = ""
+    owner: str = ""
+    share: float = 1.0
+    priority: int = 0
+    max_cpus: int | None = None
+    max_gpus: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,7 @@ class Observation:
         asked: whether something has asked of late how many workers are wanted.
         workerless_s: how long there has been no worker, in seconds.
         changed: whether anything has changed since the last copy.
+        waits: why the run waits for other runs; empty if it does not.
     """
 
     time: float
@@ -76,6 +88,7 @@ class Observation:
     asked: bool
     workerless_s: float
     changed: bool
+    waits: str = ""
 
 
 def run_view(config: RunConfig, seen: Observation) -> RunView:
@@ -114,6 +127,7 @@ def run_view(config: RunConfig, seen: Observation) -> RunView:
         exhausted=seen.exhausted,
         sequential=config.sequential,
         changed=seen.changed,
+        waits=seen.waits,
         interval_s=config.interval_s,
         worker_timeout_s=config.worker_timeout_s,
     )

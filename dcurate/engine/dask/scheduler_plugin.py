@@ -20,13 +20,16 @@ from dcurate.cluster.versions import difference
 from dcurate.cluster.versions import versions as own_versions
 from dcurate.cluster.worker_info import WorkerInfo
 from dcurate.engine.allocate.assignment import SlotClaim
+from dcurate.engine.allocate.division import RunDemand
 from dcurate.engine.allocate.rates import Setup
 from dcurate.engine.allocate.requests import WorkerState
+from dcurate.engine.dask.account import torn_down
 from dcurate.engine.dask.event_loop import Pauses, collection_limit, in_thread
 from dcurate.engine.dask.observation import Observation, RunConfig, host_samples, run_view
 from dcurate.engine.dask.records import OperatorRecord, SetupDeaths, WorkerRecord
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
+from dcurate.engine.dask.run_share import RunShare
 from dcurate.engine.dask.scheduler_calls import RUN_ENDED, driver_done, total_desired_workers
 from dcurate.engine.dask.slot_requests import SlotRequests
 from dcurate.engine.dask.worker_plugin import resource_name, split_prefix, task_prefix, topic
@@ -102,7 +105,7 @@ class SlotManager(SchedulerPlugin):
         runs = compat.extensions(scheduler).setdefault("dcurate", {})
         runs[self.run] = self
         for kind in ("register", "slots", "event", "stats"):
-            compat.handle_stream(scheduler, f"dcurate-{kind}", partial(_dispatch, runs, kind))
+            compat.handle_stream(scheduler, f"dcurate-{kind}", partial(_dispatch, scheduler, runs, kind))
         ended_events = compat.extensions(scheduler).setdefault(RUN_ENDED, {})
         ended_events[self.run] = asyncio.Event()
         compat.handle_stream(scheduler, RUN_ENDED, partial(driver_done, ended_events))
@@ -111,6 +114,7 @@ class SlotManager(SchedulerPlugin):
         compat.subscribe_client(scheduler, topic(self.run), self.client)
         compat.shorten_message_logs(scheduler, self.client, MESSAGES)
         self._due, self._scaled = asyncio.Event(), asyncio.Event()
+        self.share = RunShare(self)
         self._loops = [
             asyncio.ensure_future(coroutine)
             for coroutine in (self._run_policies(), self.slot_requests.run_when_due(), self._tick())
@@ -144,6 +148,7 @@ class SlotManager(SchedulerPlugin):
         """Forget a worker. Dask calls it when one leaves or dies: its tasks fail, and the driver runs them again."""
         self.router.selector.remove_worker(worker)
         record = self.workers.pop(worker, None)
+        self.share.remove_worker(worker)
         if record is None:
             return
         self.slot_requests.target.pop(worker, None)
@@ -197,6 +202,7 @@ class SlotManager(SchedulerPlugin):
         self.ended = True
         collection_limit.stop()
         self._end_rewording()
+        self.share.end()
         self._scaled.set()
         for loop in self._loops:
             loop.cancel()
@@ -228,6 +234,7 @@ class SlotManager(SchedulerPlugin):
             name, now = str(state.name), time.monotonic()
             record = self.workers.setdefault(worker, WorkerRecord(info_of_worker, name, now))
             record.info, record.name, record.joined = info_of_worker, name, now
+            self.share.add_worker(info_of_worker)
             self._due.set()
 
     def on_event(self, worker: str, event: dict[str, Any]) -> None:
@@ -240,8 +247,10 @@ class SlotManager(SchedulerPlugin):
         if state is None or record is None:
             return
         if more.get("left"):
-            record.leaving.discard(operator)
+            if slots <= record.requested.get(operator, SlotClaim(0)).slots:  # else more are torn down
+                record.leaving.discard(operator)
             self.slot_requests.due.set()
+            self.share.settle()
             return
         raised = slots > record.ready.get(operator, 0)
         record.ready[operator] = slots
@@ -295,11 +304,12 @@ class SlotManager(SchedulerPlugin):
             began = time.monotonic()
             try:
                 view = partial(run_view, self.config, await self._observe(changed))
-                outcome = await asyncio.wait_for(in_thread(_run, runner, view), POLICIES_S)
+                outcome, demand = await asyncio.wait_for(in_thread(_run, runner, view, self.share), POLICIES_S)
             except TimeoutError:
                 self.fail(f"policy {runner.running} has not ended after {POLICIES_S:g} seconds", runner.running)
                 return
             self._enact(outcome)
+            self.share.decided(demand, decision=outcome.allocate is not None)
             wait_s = min(outcome.again_s, TICK_S)
             rest_s = min(REST * (time.monotonic() - began), MAX_REST_S)
             await asyncio.sleep(max(MIN_INTERVAL_S, rest_s))
@@ -307,14 +317,15 @@ class SlotManager(SchedulerPlugin):
     async def _observe(self, changed: bool) -> Observation:
         """Copy what changes, so that the thread in which policies run can make a view of it."""
         now, scheduler, pauses = time.monotonic(), self.scheduler, Pauses()
+        parts = self.share.part()
         workers = []
         elapsed: dict[str, float] = {}
         for address, record in list(self.workers.items()):
             state = scheduler.workers.get(address)
-            if state is not None:
+            if state is not None and address in parts:
                 workers.append(
                     (
-                        record.info,
+                        parts[address],
                         dict(record.requested),
                         dict(record.ready),
                         now - record.joined,
@@ -325,6 +336,7 @@ class SlotManager(SchedulerPlugin):
                         int(state.memory_limit or 0),
                         bool(state.nanny),
                         self.recycler.is_recycling(address),
+                        record.info,
                     )
                 )
                 for task, seconds in state.executing.items():
@@ -350,6 +362,7 @@ class SlotManager(SchedulerPlugin):
             asked=now < self._asked_at + ASKED_S,
             workerless_s=now - self._last_with_workers,
             changed=changed,
+            waits=self.share.waits,
         )
 
     def _enact(self, outcome: Outcome) -> None:
@@ -448,6 +461,10 @@ class SlotManager(SchedulerPlugin):
         """Whether slots on a worker are being torn down."""
         return worker in self.workers and bool(self.workers[worker].leaving)
 
+    def look_again(self) -> None:
+        """Have policies run soon."""
+        self._due.set()
+
     def drain(self, worker: str) -> None:
         """Tear down all slots of a worker."""
         self.slot_requests.drain(worker)
@@ -471,10 +488,12 @@ class SlotManager(SchedulerPlugin):
             self.scheduler.log_event(topic(self.run), event)
 
 
-def _dispatch(runs: Mapping[str, SlotManager], kind: str, run: str, **message: Any) -> None:
-    """Pass a message of a worker or driver to the slot manager of its run, if it has not ended."""
+def _dispatch(scheduler: Scheduler, runs: Mapping[str, SlotManager], kind: str, run: str, **message: Any) -> None:
+    """Pass a message of a worker or driver to the slot manager of its run, or to the account if that has ended."""
     if run in runs:
         getattr(runs[run], f"on_{kind}")(**message)
+    elif message.get("left"):
+        torn_down(scheduler, run, message["worker"], message["operator"])
 
 
 def wanted_workers(scheduler: Scheduler, runs: Mapping[str, SlotManager]) -> int:
@@ -497,6 +516,7 @@ def stop_run(dask_scheduler: Scheduler, name: str) -> None:
         manager.stop()
 
 
-def _run(runner: PolicyRunner, view: Callable[[], RunView]) -> Outcome:
-    """Make a view, and run policies on it."""
-    return runner.run(view())
+def _run(runner: PolicyRunner, make_view: Callable[[], RunView], share: RunShare) -> tuple[Outcome, RunDemand | None]:
+    """Make a view, run policies on it, and see what the run asks for."""
+    view = make_view()
+    return runner.run(view), share.demand(view)

@@ -33,6 +33,8 @@ PLUGIN = "dcurate"
 POLL_S, TEARDOWN_S = 0.02, 5.0
 #: A task is run in a sandbox once this many workers died while they ran its inputs.
 SANDBOX_DEATHS = 2
+#: Threads that a run may use where it has no limit.
+NO_LIMIT = 1_000_000
 #: How many ended runs are known, for which no slot is set up any more.
 MAX_ENDED_RUNS = 100
 #: Slots that can be set up at the same time in one process.
@@ -83,6 +85,11 @@ def belongs_to(run: str, name: object) -> bool:
 def resource_name(run: str, operator: str) -> str:
     """The Dask resource for slots of an operator."""
     return f"stage-{task_prefix(run, operator)}"
+
+
+def thread_name(run: str) -> str:
+    """The resource of a worker for the threads that a run may use there; the scheduler does not know of it."""
+    return f"threads-{run}"
 
 
 def resources_for(key: tuple[str, int]) -> dict[str, int]:
@@ -159,10 +166,11 @@ class DcurateWorkerPlugin(WorkerPlugin):
         self.locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self.threads = ThreadPoolExecutor(MAX_SETUPS, thread_name_prefix="dcurate-setup")
         self.background: set[asyncio.Task[None]] = set()
-        install_resource_queue(worker.state)
+        self.queue = install_resource_queue(worker.state)
         register_results()
         compat.handle_stream(worker, "dcurate-describe", self.describe)
         compat.handle_stream(worker, "dcurate-set-slots", self.set_slots)
+        compat.handle_stream(worker, "dcurate-limit-calls", self.limit_calls)
         self.send = compat.message_sender(worker)
         self.give_sigterm_back = compat.leave_on_sigterm(worker)
 
@@ -187,6 +195,12 @@ class DcurateWorkerPlugin(WorkerPlugin):
         for hang in take_hangs(run):
             self._emit(run, {"hung": hang.doing, "trace": hang.trace})
 
+    def limit_calls(self, run: str, threads: int | None) -> None:
+        """Limit the threads that the calls of a run take at a time; None for no limit."""
+        if run not in self.ended_runs:
+            compat.offer_resource(self.worker, thread_name(run), NO_LIMIT if threads is None else threads)
+            compat.start_queued(self.worker, f"limit-{run}")
+
     def set_slots(self, run: str, operator: str, slots: int, payload: bytes, gpus: Iterable[str]) -> None:
         """Change the number of slots of an operator: set up new ones, or tear some down once their calls end."""
         task = asyncio.ensure_future(self._set_slots(run, operator, slots, payload, tuple(gpus)))
@@ -196,7 +210,9 @@ class DcurateWorkerPlugin(WorkerPlugin):
     async def _set_slots(self, run: str, operator: str, slots: int, payload: bytes, gpus: tuple[str, ...]) -> None:
         async with self.locks[run, operator]:
             if run in self.ended_runs:  # the scaler's message was overtaken by the driver's, that the run is over
+                self._report_slots(run, operator, 0, left=True)
                 return
+            self._count_threads(run, operator)
             limit = compat.memory_limit(self.worker)
             pool = self.pools.setdefault((run, operator), SlotPool(run, payload, compat.has_nanny(self.worker), limit))
             try:
@@ -214,6 +230,15 @@ class DcurateWorkerPlugin(WorkerPlugin):
                 self._emit(run, {"failed": operator, "error": message, "notes": []})
             if not pool.count:
                 self.pools.pop((run, operator), None)
+            if all(other != run for other, _ in self.pools):
+                self.queue.forget(thread_name(run))
+
+    def _count_threads(self, run: str, operator: str) -> None:
+        """Have each call of an operator take one of the threads that its run may use."""
+        name = thread_name(run)
+        if name not in compat.own_resources(self.worker):
+            compat.offer_resource(self.worker, name, NO_LIMIT)
+        self.queue.count_calls(resource_name(run, operator), name)
 
     async def _add(self, run: str, operator: str, number: int, gpus: tuple[str, ...]) -> None:
         """Set one more slot up, and offer it."""
@@ -297,6 +322,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
                 while pool is not None and pool.count:
                     failures += await self._in_thread(pool.remove, TEARDOWN_S)
             del self.locks[key]
+        self.queue.forget(thread_name(run))
         forget_host_setup(run)
         return failures
 

@@ -79,7 +79,7 @@ class Autoscaling:
 
 def _kinds_here(view: RunView) -> dict[str, Shape]:
     """The kinds of the present workers, each like its first worker, with twice as many of each."""
-    workers = [worker.info for worker in view.workers.values()]
+    workers = [worker.whole or worker.info for worker in view.workers.values()]
     numbers = Counter(worker.kind for worker in workers)
     return {
         worker.kind: Shape(

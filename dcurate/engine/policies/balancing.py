@@ -277,7 +277,7 @@ def _measured(pool: SlotPoolSpec, view: RunView) -> Measured:
     weights = _weights(view)
     shares = [s * weights[operator.name] for s, operator in zip(seconds, members, strict=True)] if known else []
     total, alone = sum(shares), len(members) == 1
-    items = _items_left(view)
+    items = items_left(view)
     work_left = (
         sum(items[operator.name] * s for s, operator in zip(seconds, members, strict=True)) if known and items else None
     )
@@ -329,7 +329,7 @@ def _weights(view: RunView) -> dict[str, float]:
     return weights
 
 
-def _items_left(view: RunView) -> dict[str, float]:
+def items_left(view: RunView) -> dict[str, float]:
     """Items that each operator has still to do; empty until the source is exhausted."""
     remaining: dict[str, float] = {}
     coming = 0.0

@@ -51,7 +51,7 @@ class StallDetection:
     def _without_slots(self, view: RunView, timeout_s: float) -> Iterator[Stop]:
         """Stop if the run has waited for an operator that gets no slot for too long."""
         held_up = _held_up(view)
-        if not held_up:
+        if not held_up or view.waits:
             self._since.clear()
             return
         if not self._since:

@@ -71,7 +71,7 @@ class WorkerView:
     """A worker process.
 
     Args:
-        info: its address, host, kind, threads, cores and GPUs.
+        info: its address, host and kind, and what the run may use of its threads, cores and GPUs.
         claims: slots that it was asked for, by operator.
         ready: slots that are set up, by operator.
         age_s: seconds since it joined.
@@ -82,6 +82,7 @@ class WorkerView:
         memory_limit: bytes that it may use; 0 without a limit.
         restartable: whether it has a nanny that can restart it.
         recycling: whether it is being drained or restarted.
+        whole: like ``info``, with all that it has; the same unless other runs are on the cluster.
     """
 
     info: WorkerState
@@ -95,6 +96,7 @@ class WorkerView:
     memory_limit: int = 0
     restartable: bool = True
     recycling: bool = False
+    whole: WorkerState | None = None
 
     @property
     def address(self) -> str:
@@ -153,6 +155,7 @@ class RunView:
         exhausted: whether the source has no more splits.
         sequential: whether operators run one after the other (batch mode).
         changed: whether anything has happened since the last view.
+        waits: why the run waits for others on the cluster; empty if it does not.
         pinned: slots of operators that earlier policies have set.
         tasks: on the driver, the tasks that may be late.
         interval_s: the executor's setting ``autoscale_interval_s``.
@@ -170,6 +173,7 @@ class RunView:
     exhausted: bool = False
     sequential: bool = False
     changed: bool = True
+    waits: str = ""
     pinned: Mapping[str, int] = field(default_factory=dict)
     tasks: tuple[TaskView, ...] = ()
     interval_s: float = 180.0

@@ -25,6 +25,7 @@ _KINDS = {
     "left": "worker left",
     "recycled": "worker restarted",
     "hung": "call ended",
+    "waits": "run waited",
     "copied": "call copied",
     "error": "error",
 }

@@ -68,6 +68,9 @@ class StandInScheduler:
         self.events: list[dict[str, Any]] = []
         self.requested: list[dict[str, Any]] = []
 
+    def add_plugin(self, plugin: Any, name: str) -> None:
+        self.plugins[name] = plugin
+
     def subscribe_topic(self, topic: str, client: str) -> None:
         pass
 
