@@ -15,7 +15,9 @@ from rich.text import Text
 
 from dcurate.cli.group import MODES, cli, console, debug_option, trust_option
 from dcurate.cli.recipes import overrides
+from dcurate.cli.shares import share_options
 from dcurate.core.lazy import lazy
+from dcurate.engine.config import ExecutorConfig
 from dcurate.errors import PipelineError
 from dcurate.jobs.archive import archived_jobs, archived_lines
 from dcurate.jobs.records import JobRecord, JobSpec, LogLine
@@ -52,6 +54,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Write JSON, for ot
 @click.option("--resume", is_flag=True, help="Resume an earlier run into the same output.")
 @click.option("--rejected", metavar="PATH", help="Keep dropped documents, with their reasons, under this path.")
 @click.option("--no-examples", is_flag=True, help="Show no excerpts of dropped documents in the report.")
+@share_options
 @click.option("--follow", "-f", is_flag=True, help="Show the log until the job has ended; Ctrl-C leaves the job alone.")
 @_json
 @trust_option
@@ -68,6 +71,7 @@ def submit(
     resume: bool,
     rejected: str | None,
     no_examples: bool,
+    limits: dict[str, Any],
     follow: bool,
     as_json: bool,
     trust: bool,
@@ -82,12 +86,13 @@ def submit(
     params = overrides(settings, source, output)
     options: dict[str, Any] = {
         "settings": params,
-        "executor": {"execution_mode": mode} if mode else {},
+        "executor": ({"execution_mode": mode} if mode else {}) | limits,
         "resume": resume,
         "rejected": rejected,
         "examples": not no_examples,
         "trust": trust,
     }
+    ExecutorConfig.of(limits)
     script, _, attribute = what.rpartition(":")
     if script.endswith(".py"):
         spec = JobSpec("script", Path(script).name, _text(script), attribute, **options)

@@ -20,6 +20,7 @@ from rich.text import Text
 import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, JsonLines, cli, console, debug_option, local_executor, trust_option
 from dcurate.cli.samples import run_on_sample
+from dcurate.cli.shares import check_limits, share_options
 from dcurate.cluster.fork_server import started_ahead
 from dcurate.core.extras import libraries, missing
 from dcurate.core.report import RunReport
@@ -75,6 +76,7 @@ def _recipe_options(command: _Command) -> _Command:
     "--shard", metavar="K/N", help="Run the K-th of N shares of the input, without the others; then: dcurate finish."
 )
 @click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
+@share_options
 @click.option("--rejected", metavar="PATH", help="Keep dropped documents, with their reasons, under this path.")
 @click.option("--no-examples", is_flag=True, help="Show no excerpts of dropped documents in the report.")
 @click.option(
@@ -97,6 +99,7 @@ def run(
     resume: bool,
     shard: str | None,
     workers: int | None,
+    limits: dict[str, Any],
     rejected: str | None,
     no_examples: bool,
     progress: str,
@@ -109,7 +112,8 @@ def run(
         if progress == "json" and not quiet:
             _write_warnings_as_json(stack)
         loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
-        executor = _executor(loaded, mode, scheduler, workers)
+        check_limits(limits, mode or loaded.executor.get("execution_mode"), scheduler)
+        executor = _executor(loaded, mode, scheduler, workers, limits)
         pipeline = loaded.pipeline
         result = (pipeline.run if shard is None else partial(pipeline.run_shard, shard))(
             executor,
@@ -226,7 +230,7 @@ def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
 def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: str | None, trust: bool) -> None:
     """Show how a recipe would run: its operators, what each needs, which columns flow."""
     loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
-    _executor(loaded, None, None, None)  # to say here, not at the run, that a setting is wrong
+    _executor(loaded, None, None, None, {})  # to say here, not at the run, that a setting is wrong
     pipeline = loaded.pipeline
     click.echo(f"{pipeline.name}: {pipeline.description}" if pipeline.description else pipeline.name)
     for name, value in loaded.params.items():
@@ -275,7 +279,9 @@ def overrides(settings: tuple[str, ...], source: str | None, output: str | None)
     return dict(map(parse_setting, settings)) | paths
 
 
-def _executor(recipe: Recipe, mode: str | None, scheduler: str | None, workers: int | None) -> Any:
+def _executor(
+    recipe: Recipe, mode: str | None, scheduler: str | None, workers: int | None, limits: Mapping[str, Any]
+) -> Any:
     """The executor that the recipe and the command line ask for."""
     if scheduler == "":
         raise click.UsageError("--scheduler has no address; give one, or leave the option out to run on this machine")
@@ -283,7 +289,7 @@ def _executor(recipe: Recipe, mode: str | None, scheduler: str | None, workers: 
         raise click.UsageError(
             "--workers starts workers here and --scheduler uses those of a cluster; give one of them"
         )
-    config = recipe.executor | ({"execution_mode": mode} if mode else {})
+    config = {**recipe.executor, **({"execution_mode": mode} if mode else {}), **limits}
     if scheduler and config.get("execution_mode") == "inline":
         raise click.UsageError("mode inline uses no workers; leave out --scheduler and --workers")
     try:
