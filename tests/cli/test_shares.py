@@ -44,10 +44,10 @@ def test_run_refuses_a_limit_that_has_no_effect_or_makes_no_sense(
     options: list[str],
     sentence: str,
 ) -> None:
-    assert refused(here, "run", "r.yaml", *options) == sentence  # type: ignore[no-untyped-call]
+    assert refused(here, "run", "r.yaml", *options) == sentence
 
 
 def test_submit_refuses_them_before_it_asks_a_scheduler(here: Path) -> None:  # noqa: F811 - the fixture
     (here / "r.yaml").write_text(RECIPE.replace("execution_mode: inline", "share: 2"))
-    said = refused(here, "submit", "r.yaml", "--scheduler", ADDRESS, "--share", "-1")  # type: ignore[no-untyped-call]
+    said = refused(here, "submit", "r.yaml", "--scheduler", ADDRESS, "--share", "-1")
     assert said == "executor setting share=-1.0 must be a number above zero"

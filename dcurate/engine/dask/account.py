@@ -45,12 +45,10 @@ class Lease:
     Attributes:
         threads: number of threads of each worker.
         gpus: millionths of each GPU.
-        version: the division of which the run has carried out a decision.
     """
 
     threads: dict[str, int] = field(default_factory=dict)
     gpus: dict[GpuId, int] = field(default_factory=dict)
-    version: int = 0
 
 
 @dataclass
@@ -113,8 +111,8 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
         if self._is_whole():  # the run that was alone had everything
             for run in self.owners:
                 threads = {address: worker.threads for address, worker in self.workers.items()}
-                lease = Lease(threads, dict.fromkeys(devices_of(self.workers.values()), MILLION))
-                self.leases[run] = lease
+                gpus = dict.fromkeys(devices_of(self.workers.values()), MILLION)
+                self.leases[run], self.parts[run] = Lease(dict(threads), dict(gpus)), RunPart(threads, gpus)
         self.owners[owner.run], self.demands[owner.run] = owner, demand
         self.leases[owner.run] = Lease()
         self._divide_soon()
