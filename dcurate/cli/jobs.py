@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from dcurate.cli.group import MODES, cli, console, debug_option, trust_option
 from dcurate.cli.recipes import overrides
+from dcurate.cli.scheduler import scheduler_options
 from dcurate.cli.shares import share_options
 from dcurate.core.lazy import lazy
 from dcurate.engine.config import ExecutorConfig
@@ -32,20 +33,12 @@ else:  # it imports Dask, and other commands need none of it
 #: Exit codes of ``wait`` for a job that was stopped, and for one that goes on when the time is over.
 STOPPED, GOES_ON = 143, 124
 
-_Command = Callable[..., None]
-
-_scheduler = click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    envvar="DASK_SCHEDULER_ADDRESS",
-    help="The Dask scheduler, as in tcp://host:8786; by default that of DASK_SCHEDULER_ADDRESS.",
-)
 _json = click.option("--json", "as_json", is_flag=True, help="Write JSON, for other programs.")
 
 
 @cli.command(short_help="Run a recipe or a script as a job of a cluster.")
 @click.argument("what", metavar="RECIPE|SCRIPT.py:PIPELINE")
-@_scheduler
+@scheduler_options
 @click.option("--name", default="", help="Name that no other job has while it goes on; by default that of the recipe.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a param; repeatable.")
 @click.option("--input", "source", metavar="PATH", help="Same as --set input=PATH.")
@@ -113,7 +106,7 @@ def submit(
 
 @cli.command("jobs", short_help="List the jobs of a cluster, or those of an output.")
 @click.argument("output", required=False)
-@_scheduler
+@scheduler_options
 @click.option("--all", "all_jobs", is_flag=True, help="List all jobs that ended, and not only the last 20.")
 @_json
 @debug_option
@@ -139,7 +132,7 @@ def list_jobs(*, output: str | None, scheduler: str | None, all_jobs: bool, as_j
 
 @cli.command(short_help="Show the log of a job.")
 @click.argument("job")
-@_scheduler
+@scheduler_options
 @click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended.")
 @click.option("--output", metavar="PATH", help="Read the log from the records of this output, without a cluster.")
 @_json
@@ -154,7 +147,7 @@ def logs(*, job: str, scheduler: str | None, follow: bool, output: str | None, a
 
 @cli.command(short_help="Stop a job.")
 @click.argument("job")
-@_scheduler
+@scheduler_options
 @_json
 @debug_option
 def stop(*, job: str, scheduler: str | None, as_json: bool) -> None:
@@ -166,7 +159,7 @@ def stop(*, job: str, scheduler: str | None, as_json: bool) -> None:
 
 @cli.command(short_help="Resume a job that failed or was stopped.")
 @click.argument("job")
-@_scheduler
+@scheduler_options
 @_json
 @debug_option
 def resume(*, job: str, scheduler: str | None, as_json: bool) -> None:
@@ -176,7 +169,7 @@ def resume(*, job: str, scheduler: str | None, as_json: bool) -> None:
 
 @cli.command(short_help="Wait until a job has ended.")
 @click.argument("job")
-@_scheduler
+@scheduler_options
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Wait no longer than this.")
 @_json
 @debug_option
@@ -189,7 +182,7 @@ def wait(*, job: str, scheduler: str | None, timeout: float | None, as_json: boo
 
 @cli.command(short_help="Show the state of a job.")
 @click.argument("job")
-@_scheduler
+@scheduler_options
 @click.option("--output", metavar="PATH", help="Read it from the records of this output, without a cluster.")
 @_json
 @debug_option
@@ -215,7 +208,9 @@ def _archived(output: str, job: str) -> JobRecord:
 
 def _address(scheduler: str | None) -> str:
     if not scheduler:
-        raise click.UsageError("name the cluster: --scheduler tcp://host:8786, or set DASK_SCHEDULER_ADDRESS")
+        raise click.UsageError(
+            "name the cluster: --scheduler tcp://host:8786, --scheduler-file FILE, or set DASK_SCHEDULER_ADDRESS"
+        )
     return scheduler
 
 

@@ -20,6 +20,7 @@ from rich.text import Text
 import dcurate
 from dcurate.cli.group import LINE_INTERVAL, MODES, JsonLines, cli, console, debug_option, local_executor, trust_option
 from dcurate.cli.samples import run_on_sample
+from dcurate.cli.scheduler import SCHEDULER_TIMEOUT, is_of_environment, scheduler_options
 from dcurate.cli.shares import check_limits, share_options
 from dcurate.cluster.fork_server import started_ahead
 from dcurate.core.extras import libraries, missing
@@ -38,9 +39,6 @@ from dcurate.ui.table import report_table
 
 #: How progress may be shown.
 PROGRESS = ("auto", "lines", "json", "none")
-
-#: Seconds to wait for a scheduler that does not answer.
-SCHEDULER_TIMEOUT = 10.0
 
 #: Executor settings that have no effect without workers.
 _WORKER_SETTINGS = {field.name for field in fields(ExecutorConfig)} - {"execution_mode", *WITHOUT_WORKERS}
@@ -67,9 +65,7 @@ def _recipe_options(command: _Command) -> _Command:
 
 @cli.command()
 @_recipe_options
-@click.option(
-    "--scheduler", metavar="ADDRESS", help="Run on the workers of this Dask scheduler, as in tcp://host:8786."
-)
+@scheduler_options
 @click.option("--mode", type=click.Choice(MODES), help="Execution mode, instead of that of the recipe.")
 @click.option("--resume", is_flag=True, help="Resume an earlier run into the same output.")
 @click.option(
@@ -107,11 +103,15 @@ def run(
 ) -> None:
     """Run a recipe and report what each stage kept and dropped."""
     with ExitStack() as stack:
+        if is_of_environment("scheduler") and (workers or mode == "inline"):
+            scheduler = None  # the command line says to run here
         if scheduler is None and mode != "inline":
             stack.enter_context(started_ahead())
         if progress == "json" and not quiet:
             _write_warnings_as_json(stack)
         loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
+        if is_of_environment("scheduler") and mode is None and loaded.executor.get("execution_mode") == "inline":
+            scheduler = None  # so says the recipe
         check_limits(limits, mode or loaded.executor.get("execution_mode"), scheduler)
         executor = _executor(loaded, mode, scheduler, workers, limits)
         pipeline = loaded.pipeline

@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from distributed import Client
+from distributed import Client, Security
 from distributed.deploy import Cluster as DaskCluster
 
+from dcurate.cluster.address import read_scheduler_file
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.compat import identify_workers
 from dcurate.cluster.probe import all_reachable, check_answers, shown
@@ -21,10 +22,13 @@ class AttachedCluster(Cluster):
     ``CUDA_VISIBLE_DEVICES=0 dask worker tcp://... --nthreads 8 --preload dcurate.preload --kind gpu``.
 
     Args:
-        address: such as ``tcp://10.0.0.1:8786``.
+        address: such as ``tcp://10.0.0.1:8786``; None to read it from ``scheduler_file``.
         timeout_s: how long to wait for it, in seconds.
+        security: certificates for an address that begins with ``tls://``; by default those of Dask's configuration.
+        scheduler_file: file that ``dask scheduler --scheduler-file`` writes.
 
     Raises:
+        PipelineError: there is neither an address nor a file, or both.
         RunError: when opened: nothing answers at the address, or it has no workers.
 
     Examples:
@@ -32,19 +36,35 @@ class AttachedCluster(Cluster):
         False
     """
 
-    def __init__(self, address: str, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        timeout_s: float = 10.0,
+        *,
+        security: Security | None = None,
+        scheduler_file: str | None = None,
+    ) -> None:
         super().__init__()
-        self.address = address
+        if (address is None) == (scheduler_file is None):
+            raise PipelineError(
+                "AttachedCluster needs the address of a scheduler, such as 'tcp://10.0.0.1:8786', or the "
+                "scheduler_file= that it wrote, and not both"
+            )
+        self.address = address or ""
         self.timeout_s = timeout_s
+        self.security = security
+        self.scheduler_file = scheduler_file
 
     def _connect(self, stack: ExitStack) -> Client:
-        check_answers(self.address, self.timeout_s)
+        if self.scheduler_file is not None:
+            self.address = read_scheduler_file(self.scheduler_file, self.timeout_s)
+        check_answers(self.address, self.timeout_s, self.security)
+        options = {"timeout": self.timeout_s, "direct_to_workers": True, "set_as_default": False}
         try:
-            client = Client(self.address, timeout=self.timeout_s, direct_to_workers=True, set_as_default=False)
+            client = Client(self.address, security=self.security, **options)
         except (OSError, TimeoutError, ValueError) as error:
             raise RunError(
-                f"no Dask scheduler answers at {shown(self.address)!r} ({error}); start one with 'dask scheduler', "
-                "or leave the address out to run on this machine"
+                f"no Dask scheduler answers at {shown(self.address)!r} ({error}); start one with 'dask scheduler'"
             ) from error
         stack.enter_context(client)
         try:

@@ -42,8 +42,13 @@ _T = TypeVar("_T")
 _ADVICE = "give the address that 'dask scheduler' prints, such as 'tcp://10.0.0.1:8786'"
 
 
-def check_answers(address: str, timeout_s: float) -> None:
+def check_answers(address: str, timeout_s: float, security: Security | None = None) -> None:
     """Refuse an address at which no scheduler answers, as soon as that is known.
+
+    Args:
+        address: the address.
+        timeout_s: longest time, in seconds.
+        security: certificates; by default those of Dask's configuration.
 
     Raises:
         RunError: it cannot be an address, there is no such host, nothing listens there, or something else does.
@@ -52,16 +57,17 @@ def check_answers(address: str, timeout_s: float) -> None:
     if scheme == "inproc":
         return
     end = time.monotonic() + timeout_s
+    certificates = Security() if security is None else security
     try:
         if scheme in ("tls", "wss"):
-            _check_certificate()
+            _check_certificate(certificates)
         if scheme in BY_PORT:
             with _within(timeout_s, lambda: socket.create_connection((host, port), timeout_s)) as connection:
                 if scheme in GREETS:
                     _check_greeting(address, connection, end)
                 elif scheme == "ws":
                     _check_upgrade(address, connection, end)
-        kind = _within(timeout_s, lambda: asyncio.run(_kind_of(address, end - time.monotonic())))
+        kind = _within(timeout_s, lambda: asyncio.run(_kind_of(address, end - time.monotonic(), certificates)))
         if kind != "Scheduler":
             _refuse(address, f"it is the address of a {kind}", _ADVICE)
     except socket.gaierror as error:
@@ -70,8 +76,8 @@ def check_answers(address: str, timeout_s: float) -> None:
         _refuse(address, f"nothing answers within {timeout_s:g} seconds")
     except TypeError as error:
         raise RunError(
-            f"cannot connect to {shown(address)!r} ({error}); if it needs certificates, connect a client with "
-            "them and give that: DaskExecutor(cluster=Client(address, security=...))"
+            f"cannot connect to {shown(address)!r} ({error}); if it needs certificates, give them: "
+            "--tls-ca-file, --tls-cert and --tls-key, or AttachedCluster(address, security=Security(...))"
         ) from error
     except RunError:
         raise
@@ -103,14 +109,14 @@ def _connects(place: tuple[str, int], seconds: float) -> bool:
     return False
 
 
-def _check_certificate() -> None:
+def _check_certificate(security: Security) -> None:
     """Raise Dask's error for TLS without a certificate before connecting.
 
     Raises:
-        TypeError: Dask's configuration names no certificate.
+        TypeError: there is none.
     """
-    if Security().get_connection_args("client")["ssl_context"] is None:
-        raise TypeError("TLS expects a certificate, and Dask's configuration names none")
+    if security.get_connection_args("client")["ssl_context"] is None:
+        raise TypeError("TLS expects a certificate, and none is given")
 
 
 def shown(address: str) -> str:
@@ -124,8 +130,7 @@ def shown(address: str) -> str:
 
 
 def _refuse(address: str, why: str, advice: str = "start one with 'dask scheduler', or " + _ADVICE) -> NoReturn:
-    end = "or leave the address out to run on this machine"
-    raise RunError(f"no Dask scheduler answers at {shown(address)!r}: {why}; {advice}, {end}")
+    raise RunError(f"no Dask scheduler answers at {shown(address)!r}: {why}; {advice}")
 
 
 def _parsed(address: str) -> tuple[str, str, int]:
@@ -173,13 +178,13 @@ def _within(seconds: float, function: Callable[[], _T]) -> _T:
     return results[0]
 
 
-async def _kind_of(address: str, seconds: float) -> str:
+async def _kind_of(address: str, seconds: float, security: Security) -> str:
     """Ask which type of Dask server answers."""
-    return await asyncio.wait_for(_asked(address, seconds), seconds)
+    return await asyncio.wait_for(_asked(address, seconds, security), seconds)
 
 
-async def _asked(address: str, seconds: float) -> str:
-    comm = await connect(address, timeout=seconds, **Security().get_connection_args("client"))
+async def _asked(address: str, seconds: float, security: Security) -> str:
+    comm = await connect(address, timeout=seconds, **security.get_connection_args("client"))
     try:
         answer = await send_recv(comm, op="identity")
         return str(answer["type"])

@@ -26,13 +26,16 @@ class SlowBoardError(BoardError):
     """The board gave no answer in time."""
 
 
-def ask_board(address: str, verb: str, /, *, call_s: float = CALL_S, **arguments: Any) -> dict[str, Any]:
+def ask_board(
+    address: str, verb: str, /, *, call_s: float = CALL_S, security: Security | None = None, **arguments: Any
+) -> dict[str, Any]:
     """Call the board of jobs.
 
     Args:
         address: address of the scheduler.
         verb: name of the call.
         call_s: longest duration of the call, in seconds, beside the ``wait_s`` of its arguments.
+        security: certificates; by default those of Dask's configuration.
         arguments: plain values.
 
     Raises:
@@ -42,9 +45,10 @@ def ask_board(address: str, verb: str, /, *, call_s: float = CALL_S, **arguments
     """
     limit_s = call_s + arguments.get("wait_s", 0.0)
     try:
-        answer = asyncio.run(
-            asyncio.wait_for(_call(address, min(call_s, CALL_S), {"verb": verb, **arguments}), limit_s)
-        )
+        certificates = Security() if security is None else security
+        message = {"verb": verb, **arguments}
+        call = _call(address, min(call_s, CALL_S), certificates, message)
+        answer = asyncio.run(asyncio.wait_for(call, limit_s))
     except TimeoutError as error:
         raise SlowBoardError(f"no answer within {limit_s:g} s") from error
     except Exception as error:  # Dask raises what the scheduler raised, such as that it knows no such call
@@ -54,15 +58,15 @@ def ask_board(address: str, verb: str, /, *, call_s: float = CALL_S, **arguments
     return answer
 
 
-async def _call(address: str, seconds: float, message: dict[str, Any]) -> dict[str, Any]:
-    comm = await connect(address, timeout=seconds, **Security().get_connection_args("client"))
+async def _call(address: str, seconds: float, security: Security, message: dict[str, Any]) -> dict[str, Any]:
+    comm = await connect(address, timeout=seconds, **security.get_connection_args("client"))
     try:
         return dict(await send_recv(comm, op=CALL, **message))
     finally:
         await comm.close()
 
 
-def ask_for_person(address: str, verb: str, /, **arguments: Any) -> dict[str, Any]:
+def ask_for_person(address: str, verb: str, /, *, security: Security | None = None, **arguments: Any) -> dict[str, Any]:
     """Call the board as `ask_board` does, with sentences for a person.
 
     Raises:
@@ -70,12 +74,12 @@ def ask_for_person(address: str, verb: str, /, **arguments: Any) -> dict[str, An
         PipelineError: the board refuses.
     """
     try:
-        return ask_board(address, verb, call_s=PERSON_S, **arguments)
+        return ask_board(address, verb, call_s=PERSON_S, security=security, **arguments)
     except SlowBoardError as error:
-        check_answers(address, CALL_S)
+        check_answers(address, CALL_S, security)
         raise RunError(f"the scheduler at {shown(address)!r} is too busy to answer ({error}); try again") from error
     except BoardError as error:
-        check_answers(address, CALL_S)
+        check_answers(address, CALL_S, security)
         raise RunError(
             f"the scheduler at {shown(address)!r} has no jobs; submit one with: dcurate submit RECIPE --scheduler "
             f"{shown(address)}"

@@ -6,11 +6,11 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cloudpickle
-from distributed import Client
+from distributed import Client, Security
 from distributed.deploy import Cluster as DaskCluster
 
 from dcurate.cluster.attach import cluster_of
@@ -35,6 +35,7 @@ class Job:
     Args:
         scheduler: address of the scheduler, such as ``tcp://10.0.0.1:8786``.
         id: id or name of the job.
+        security: certificates for an address that begins with ``tls://``; by default those of Dask's configuration.
 
     Examples:
         >>> Job("tcp://10.0.0.1:8786", "7f3a90c1").id
@@ -43,6 +44,10 @@ class Job:
 
     scheduler: str
     id: str
+    security: Security | None = field(default=None, repr=False, compare=False)
+
+    def _ask(self, verb: str, **arguments: Any) -> dict[str, Any]:
+        return ask_for_person(self.scheduler, verb, security=self.security, **arguments)
 
     def describe(self) -> JobRecord:
         """Return the state of the job.
@@ -51,7 +56,7 @@ class Job:
             RunError: no scheduler answers.
             PipelineError: the job is unknown.
         """
-        return JobRecord.from_dict(ask_for_person(self.scheduler, "get", job=self.id)["job"])
+        return JobRecord.from_dict(self._ask("get", job=self.id)["job"])
 
     def wait(self, timeout_s: float | None = None) -> JobRecord:
         """Wait until the job has ended, and return its state; also after ``timeout_s`` seconds.
@@ -64,7 +69,7 @@ class Job:
         record = self.describe()
         while record.is_live and (end is None or time.monotonic() < end):
             wait_s = _WAIT_S if end is None else min(_WAIT_S, max(0.0, end - time.monotonic()))
-            answer = ask_for_person(self.scheduler, "get", job=self.id, unless=record.state, wait_s=wait_s)
+            answer = self._ask("get", job=self.id, unless=record.state, wait_s=wait_s)
             record = JobRecord.from_dict(answer["job"])
         return record
 
@@ -81,7 +86,7 @@ class Job:
         after = 0
         while True:
             wait_s = _WAIT_S if follow else 0.0
-            answer = ask_for_person(self.scheduler, "logs", job=self.id, after=after, wait_s=wait_s)
+            answer = self._ask("logs", job=self.id, after=after, wait_s=wait_s)
             if answer["missing"] and after == 0:
                 yield LogLine(
                     time.time(), "scheduler", "INFO", f"{answer['missing']:,} earlier lines are not kept here"
@@ -98,7 +103,7 @@ class Job:
             RunError: no scheduler answers.
             PipelineError: the job is unknown.
         """
-        answer = ask_for_person(self.scheduler, "stop", job=self.id, who=owner_here())
+        answer = self._ask("stop", job=self.id, who=owner_here())
         return JobRecord.from_dict(answer["job"])
 
     def resume(self) -> JobRecord:
@@ -108,7 +113,7 @@ class Job:
             RunError: no scheduler answers.
             PipelineError: the job is unknown, goes on, or is done.
         """
-        answer = ask_for_person(self.scheduler, "resume", job=self.id, who=owner_here())
+        answer = self._ask("resume", job=self.id, who=owner_here())
         return JobRecord.from_dict(answer["job"])
 
 
@@ -190,15 +195,17 @@ def submit_spec(spec: JobSpec, cluster: Any, name: str = "") -> Job:
             ) from error
         address = str(client.scheduler.address)
         record = JobRecord(uuid.uuid4().hex[:8], name or spec.title, owner_here(), spec.title, submitted=time.time())
-        ask_for_person(address, "submit", record=record.to_dict(), spec=replace(spec).to_dict())
-    return Job(address, record.id)
+        job = Job(address, record.id, client.security)
+        job._ask("submit", record=record.to_dict(), spec=replace(spec).to_dict())
+        return job
 
 
-def jobs_on(scheduler: str) -> list[JobRecord]:
+def jobs_on(scheduler: str, security: Security | None = None) -> list[JobRecord]:
     """Return the jobs of a scheduler, the newest first: those that go on, and the last 1,000 that ended.
 
     Args:
         scheduler: address of the scheduler.
+        security: certificates for an address that begins with ``tls://``; by default those of Dask's configuration.
 
     Raises:
         RunError: no scheduler answers.
@@ -209,7 +216,7 @@ def jobs_on(scheduler: str) -> list[JobRecord]:
         dcurate.errors.RunError: no Dask scheduler answers at 'http://10.0.0.1:8787': it is the address of a web page...
     """
     try:
-        return [JobRecord.from_dict(job) for job in ask_for_person(scheduler, "list")["jobs"]]
+        return [JobRecord.from_dict(job) for job in ask_for_person(scheduler, "list", security=security)["jobs"]]
     except RunError as error:
         if "has no jobs" in str(error):
             return []

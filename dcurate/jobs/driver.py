@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import dask
 from distributed import Client
 from rich.console import Console
 
@@ -270,8 +271,9 @@ class Driver:
 
 
 def main() -> None:
-    """The process: reads where its scheduler is from standard input."""
+    """The process: reads where its scheduler is, and what its worker connects with, from standard input."""
     instructions = json.loads(sys.stdin.readline())
+    dask.config.set(instructions["dask"])
     os._exit(Driver(sys.argv[1], instructions["scheduler"], instructions["token"]).main())
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from distributed import Worker
 
 from dcurate.cluster import compat
+from dcurate.cluster.address import tls_of_worker
 from dcurate.jobs.calls import CALL
 from dcurate.redaction import redacted
 
@@ -46,7 +47,11 @@ def start_driver(job: str, token: str, attempt: int, dask_worker: Worker) -> Non
     )
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as instructions:
-        message = {"scheduler": dask_worker.scheduler.address, "token": token}
+        message = {
+            "scheduler": dask_worker.scheduler.address,
+            "token": token,
+            "dask": tls_of_worker(dask_worker.security),
+        }
         instructions.write(json.dumps(message).encode() + b"\n")
 
     def watch() -> None:

@@ -74,6 +74,8 @@ SHOWN: dict[Any, dict[str, tuple[str, str]]] = {
     InlineExecutor: {"config": (HERE, "test_a_setting_has_an_effect_in_mode_inline")},
     AttachedCluster: {
         "address": (CLUSTERS, "test_an_address_without_workers"),
+        "security": ("jobs/test_tls.py", "test_a_run_in_python"),
+        "scheduler_file": ("jobs/test_tls.py", "test_a_run_in_python"),
         "timeout_s": (HERE, "test_a_scheduler_that_does_not_answer"),
     },
     LocalCluster: {
