@@ -22,6 +22,7 @@ from dcurate.core.fingerprint import fingerprint
 from dcurate.core.pipeline import PipelineDefinition, with_source
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import remember_secrets
+from dcurate.core.shard import Shard
 from dcurate.core.stage import BarrierStage, SinkStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.config import ExecutorConfig
@@ -42,7 +43,7 @@ from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.lock import OutputLock
 from dcurate.io.output import another_run, check_claim, claim, finished_before, folder_name, is_taken_over, mark_ended
 from dcurate.io.rejections import DirectoryRejections, clear_stale
-from dcurate.io.shards import JoinedShards, Shard, begin_shard, check_shards, end_shard, join_shards
+from dcurate.io.shards import JoinedShards, begin_shard, check_shards, end_shard, join_shards
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 from dcurate.io.success_marker import SuccessMarker, find_finished, inputs_of, mark_finished

@@ -26,11 +26,11 @@ from dcurate.cluster.fork_server import started_ahead
 from dcurate.core.extras import libraries, missing
 from dcurate.core.report import RunReport
 from dcurate.core.secrets import shown
+from dcurate.core.shard import Shard
 from dcurate.engine.config import WITHOUT_WORKERS, ExecutorConfig
 from dcurate.errors import PipelineError, ResourceError, listed, nearest
 from dcurate.events import Observer
 from dcurate.fs.stores import Directory
-from dcurate.io.shards import Shard
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting
 from dcurate.ui.progress import JsonProgress, Progress

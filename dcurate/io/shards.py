@@ -6,17 +6,16 @@ output says of which pipeline the shards are, and how many there must be.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import islice
 from operator import xor
-from typing import Any, Self
+from typing import Any
 
 import orjson
 
 from dcurate.core.report import RunReport
+from dcurate.core.shard import Shard
 from dcurate.errors import DataError, PipelineError
 from dcurate.fs.stores import META_DIR, TMP, Directory
 from dcurate.io import output
@@ -30,51 +29,6 @@ _ENDED = f"{META_DIR}/shard.json"
 _REPORT = f"{META_DIR}/report.json"
 #: What stays of a shard when its records are joined with those of others.
 _KEPT = tuple(f"{META_DIR}/{name}" for name in ("report.json", "report.txt", "report.html", "history.json"))
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A share of the splits of an input: of each ``of`` splits in a row, the one at place ``number``.
-
-    Args:
-        number: from 1 to ``of``.
-        of: number of shards.
-
-    Examples:
-        >>> Shard.parse("3/64")
-        Shard(number=3, of=64)
-        >>> list(Shard(2, 3).share("abcdefg"))
-        ['b', 'e']
-    """
-
-    number: int
-    of: int
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read a shard that is written as ``3/64``.
-
-        Raises:
-            PipelineError: it is not one.
-        """
-        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text) if isinstance(text, str) else None
-        if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise PipelineError(
-                f"shard={text!r} is not a shard; give its number from 1 on and how many there are, as in '3/64'"
-            )
-        return cls(int(match[1]), int(match[2]))
-
-    def share(self, splits: Iterable[Any]) -> Iterator[Any]:
-        """Yield the splits of the shard."""
-        return islice(splits, self.number - 1, None, self.of)
-
-    @property
-    def folder(self) -> str:
-        """The name of the folder of its records."""
-        return f"shard-{self.number}-of-{self.of}"
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
 
 
 def check_shards(writer: object, barriers: Sequence[str]) -> FileWriter:

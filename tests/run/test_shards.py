@@ -27,9 +27,9 @@ from dcurate import (
     processing_stage,
 )
 from dcurate.core.pipeline import AnyStage
+from dcurate.core.shard import Shard
 from dcurate.fs.stores import Directory
 from dcurate.io.ledger import saved_records
-from dcurate.io.shards import Shard
 from dcurate.text import WordCountFilter
 from tests.deadly import Broken
 from tests.forked import finished
