@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,7 +14,9 @@ from dcurate.cluster.address import read_scheduler_file
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.compat import identify_workers
 from dcurate.cluster.probe import all_reachable, check_answers, shown
-from dcurate.errors import PipelineError, RunError
+from dcurate.errors import PipelineError, ResourceError, RunError
+
+_log = logging.getLogger("dcurate.cluster")
 
 
 class AttachedCluster(Cluster):
@@ -29,7 +33,7 @@ class AttachedCluster(Cluster):
 
     Raises:
         PipelineError: there is neither an address nor a file, or both.
-        RunError: when opened: nothing answers at the address, or it has no workers.
+        RunError: when opened: nothing answers at the address.
 
     Examples:
         >>> AttachedCluster("tcp://10.0.0.1:8786").is_open
@@ -67,13 +71,7 @@ class AttachedCluster(Cluster):
                 f"no Dask scheduler answers at {shown(self.address)!r} ({error}); start one with 'dask scheduler'"
             ) from error
         stack.enter_context(client)
-        try:
-            client.wait_for_workers(1, timeout=self.timeout_s)
-        except TimeoutError as error:
-            raise RunError(
-                f"the scheduler at {self.address!r} has no workers; start some with 'dask worker {self.address}'"
-            ) from error
-        _ask_whom_it_reaches(client)
+        ask_whom_it_reaches(client)
         return client
 
 
@@ -99,11 +97,37 @@ class DaskManagedCluster(Cluster):
         if self._given.status.name != "running":
             raise RunError(f"the cluster {self._given.name!r} is {self._given.status.name}; start a new one")
         client = stack.enter_context(Client(self._given, direct_to_workers=True, set_as_default=False))
-        _ask_whom_it_reaches(client)
+        ask_whom_it_reaches(client)
         return client
 
 
-def _ask_whom_it_reaches(client: Client) -> None:
+def wait_for_workers(client: Client, timeout_s: float) -> None:
+    """Wait until a cluster has a worker, and have what scales it start one: Dask's ``adapt(minimum=0)`` and its kin.
+
+    Args:
+        client: a client of it.
+        timeout_s: longest wait, in seconds.
+
+    Raises:
+        ResourceError: none came.
+    """
+    if identify_workers(client):
+        return
+    _log.warning("the cluster has no workers yet; waiting up to %g seconds for some", timeout_s)
+    wanted = client.submit(os.getpid, pure=False)  # whatever scales the cluster looks at tasks
+    try:
+        client.wait_for_workers(1, timeout=timeout_s)
+    except TimeoutError as error:
+        address = shown(client.scheduler.address)
+        raise ResourceError(
+            f"the cluster has no workers, and none came within {timeout_s:g} seconds; start some with "
+            f"'dask worker {address}', or see why what scales the cluster starts none"
+        ) from error
+    finally:
+        wanted.cancel()
+
+
+def ask_whom_it_reaches(client: Client) -> None:
     """Have a client fetch results through the scheduler if it cannot reach the workers.
 
     Dask would try to reach them for ten seconds, for each result.

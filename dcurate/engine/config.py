@@ -42,7 +42,7 @@ class ExecutorConfig:
         max_gpus: the most GPUs that the run may use; None for no limit.
         scheduler_timeout_s: how long to wait for a scheduler that does not answer, in seconds: when it is given by its
             address, and while a run goes on.
-        worker_timeout_s: how long a run goes on without any worker before it ends with an error, in seconds; on
+        worker_timeout_s: how long a run waits for a first worker, or goes on without any, in seconds; on
             clusters that start workers by themselves (`ElasticCluster`) it waits as long as these may come.
 
     Raises:

@@ -36,3 +36,16 @@ def test_a_run_scales_a_cluster_up_that_dask_adapts_and_down_again() -> None:
         until(lambda: len(cluster.scheduler.workers) == 1)
     assert result.report.stages[-1].rows_out == 200
     assert len(workers.seen) == 3
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("by_address", [False, True])
+def test_a_run_begins_on_a_cluster_that_dask_scales_from_none(by_address: bool) -> None:
+    with DaskCluster(
+        n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs=50
+    ) as cluster:
+        cluster.adapt(minimum=0, maximum=2, interval="200ms", wait_count=10)
+        executor = DaskExecutor(cluster=cluster.scheduler_address if by_address else cluster)
+        result = Pipeline("test", stages=[Numbers(60, 1), Sleep(0.1)]).run(executor, observers=[])
+        until(lambda: not cluster.scheduler.workers)
+    assert result.report.stages[-1].rows_out == 60

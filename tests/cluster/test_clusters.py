@@ -12,12 +12,13 @@ from distributed import Nanny, SpecCluster, Status, Worker
 from distributed.diskutils import WorkSpace
 from distributed.system import MEMORY_LIMIT
 
-from dcurate import AttachedCluster, ElasticCluster, LocalCluster, ResourceError, RunError
+from dcurate import AttachedCluster, DaskExecutor, ElasticCluster, LocalCluster, Pipeline, ResourceError, RunError
 from dcurate.cluster import Kind, Shape, cuda
 from dcurate.cluster.nannies import GPU_PROCESSES, GPU_THREADS
 from dcurate.cluster.worker_info import worker_info
 from tests.cluster.test_elastic import until
 from tests.conftest import ROOT, scheduler_and_workers, workers_of
+from tests.stages import Numbers
 
 pytestmark = pytest.mark.cluster
 
@@ -153,7 +154,9 @@ def test_an_address_without_workers_says_how_to_start_some(tmp_path: Path) -> No
         with AttachedCluster(address) as cluster:
             cluster.client.retire_workers()
             until(lambda: not workers_of(cluster.client))
+        executor = DaskExecutor({"worker_timeout_s": 2}, AttachedCluster(address))
         with pytest.raises(
-            RunError, match=f"the scheduler at '{address}' has no workers; start some with 'dask worker"
+            ResourceError,
+            match=f"none came within 2 seconds; start some with 'dask worker {address}",
         ):
-            AttachedCluster(address, timeout_s=2).open()
+            Pipeline("test", stages=[Numbers(2, 1)]).run(executor, observers=[])

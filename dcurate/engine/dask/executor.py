@@ -14,7 +14,7 @@ from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
 from dcurate.cluster import compat
-from dcurate.cluster.attach import cluster_of
+from dcurate.cluster.attach import ClientCluster, ask_whom_it_reaches, cluster_of, wait_for_workers
 from dcurate.cluster.base import Cluster, scheduler_needed
 from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.scale_api import client_offered_shapes
@@ -173,10 +173,11 @@ class DaskSession:
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
         workers = [*(worker for worker in self._workers() if worker.kind not in shapes), *coming]
         if not workers:
-            raise ResourceError(
-                "the cluster has no workers; start some first. (Dask's own adapt() begins with none unless it is given "
-                "a minimum, and starts none for a run that has not begun.)"
-            )
+            wait_for_workers(self.client, self.config.worker_timeout_s)
+            if not isinstance(self.cluster, ClientCluster):
+                ask_whom_it_reaches(self.client)
+            _check_libraries(self.client, plan)
+            workers = self._workers()
         requests = _requests(plan, self.config, _have_gpus(workers))
         form_pools(requests, workers, self._sequential)
         check_limits(RunConfig(requests, {}, self._sequential, **self._limits), workers)
