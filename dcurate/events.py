@@ -36,6 +36,9 @@ class StageStats:
         scores: how many rows had which score, by the score's name and its value cut to two significant digits.
         dropped_labels: of scores that are labels, how many of the rows in ``scores`` were taken out, in the same way.
         examples: of rows taken out, by reason: a few, each as plain values such as ``id``, ``score`` and ``excerpt``.
+        cpu_s: seconds of CPU that its calls took, with their threads and processes.
+        gpu_s: seconds of GPU that it held in its calls: ``seconds`` times its GPUs; of one that asks for GPU memory,
+            times one.
     """
 
     name: str
@@ -52,6 +55,8 @@ class StageStats:
     scores: dict[str, dict[str, int]] = field(default_factory=dict)
     dropped_labels: dict[str, dict[str, int]] = field(default_factory=dict)
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    cpu_s: float = 0.0
+    gpu_s: float = 0.0
 
     def add(self, other: StageStats) -> None:
         """Add another's figures to these."""
@@ -61,6 +66,8 @@ class StageStats:
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out
         self.seconds += other.seconds
+        self.cpu_s += other.cpu_s
+        self.gpu_s += other.gpu_s
         _add_counts(self.dropped, other.dropped)
         _add_counts(self.faulty, other.faulty)
         _add_counts(self.found, other.found)
@@ -74,7 +81,7 @@ class StageStats:
 
     def part(self) -> Self:
         """Return the counts of a stage that is part of another: seconds and findings, not rows."""
-        return type(self)("", seconds=self.seconds, found=self.found)
+        return type(self)("", seconds=self.seconds, found=self.found, cpu_s=self.cpu_s, gpu_s=self.gpu_s)
 
     def copy(self) -> Self:
         """The same figures, which stay as they are when these go on."""

@@ -117,7 +117,7 @@ class RunResult(Sequence[Batch]):
 
     @property
     def stages(self) -> Any:
-        """A row a stage: rows and bytes in and out, rows dropped and faulty, seconds, and its own metrics."""
+        """A row a stage: rows and bytes in and out, rows dropped and faulty, seconds, cost, and its own metrics."""
         return frame_of(records.stages(self.report), [*records.STAGES, *records.metric_names(self.report)])
 
     @property

@@ -767,6 +767,8 @@ class _Run:
             seconds=sum(report.seconds for report in reports),
             stages=tuple(stats.values()),
             splits=reports[0].splits,
+            cpu_hour_price=self.runner.config.cpu_hour_price,
+            gpu_hour_price=self.runner.config.gpu_hour_price,
             splits_before=reports[0].splits_before,
             inputs_digest=reports[0].inputs_digest,
             workers=max(report.workers for report in reports),

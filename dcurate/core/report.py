@@ -17,6 +17,10 @@ class Threshold:
     value: float
 
 
+#: What a report says beside its fields, under ``used``, and works out again when it is read.
+_USED = ("cpu_s", "gpu_s", "bytes_read", "bytes_written", "cost")
+
+
 @dataclass(frozen=True)
 class RunReport:
     """The counts of a run, stage by stage, and the path of its output.
@@ -40,6 +44,7 @@ class RunReport:
         outputs_digest: identifies all finished splits: the names of their files, and how many rows came out of each.
         error: what ended the run early; empty if nothing did.
         notices: what a person should look at, in sentences.
+        cpu_hour_price: the price of an hour of a CPU, if one was given; ``gpu_hour_price`` that of a GPU.
 
     Examples:
         >>> report = RunReport("7f3a", "demo", "inline", 0.0, 2.0, (StageStats("read", rows_out=8),), splits=1)
@@ -66,6 +71,48 @@ class RunReport:
     outputs_digest: str = ""
     error: str = ""
     notices: tuple[str, ...] = ()
+    cpu_hour_price: float | None = None
+    gpu_hour_price: float | None = None
+
+    @property
+    def cpu_s(self) -> float:
+        """Seconds of CPU that all calls of stages took, those of earlier runs of the same splits included."""
+        return sum(stage.cpu_s for stage in self.stages)
+
+    @property
+    def gpu_s(self) -> float:
+        """Seconds of GPU that stages held in their calls."""
+        return sum(stage.gpu_s for stage in self.stages)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the input files that were read."""
+        return self.stages[0].bytes_in if self.stages else 0
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of the output files; 0 of a run that writes none."""
+        return self.stages[-1].bytes_out if self.stages and self.output_path else 0
+
+    def cost_of(self, stage: StageStats) -> float | None:
+        """What the work of a stage costs by the prices that were given; None without one.
+
+        Examples:
+            >>> stage = StageStats("ask", cpu_s=1800.0, gpu_s=3600.0)
+            >>> prices = {"cpu_hour_price": 0.04, "gpu_hour_price": 2.0}
+            >>> report = RunReport("7f3a", "demo", "inline", 0.0, 2.0, (stage,), **prices)
+            >>> report.cost_of(stage), report.cost
+            (2.02, 2.02)
+        """
+        if self.cpu_hour_price is None and self.gpu_hour_price is None:
+            return None
+        return (stage.cpu_s * (self.cpu_hour_price or 0.0) + stage.gpu_s * (self.gpu_hour_price or 0.0)) / 3600
+
+    @property
+    def cost(self) -> float | None:
+        """What the work of all stages costs; None without prices. Workers that wait for work are not in it."""
+        costs = [self.cost_of(stage) for stage in self.stages]
+        return None if None in costs or not costs else sum(cost or 0.0 for cost in costs)
 
     @property
     def nothing_was_left(self) -> bool:
@@ -79,10 +126,12 @@ class RunReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""
-        return {**vars(self), "stages": [stage.to_dict() for stage in self.stages]}
+        used = {name: getattr(self, name) for name in _USED}
+        return {**vars(self), "stages": [stage.to_dict() for stage in self.stages], "used": used}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The opposite of `to_dict`."""
         stages = tuple(map(StageStats.from_dict, values["stages"]))
+        values = {name: value for name, value in values.items() if name != "used"}
         return cls(**{**values, "stages": stages, "notices": tuple(values.get("notices", ()))})

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, cast
 from dcurate.errors import PipelineError, nearest
 
 #: The settings that do not concern workers.
-WITHOUT_WORKERS = ("ignore_failures", "logging_interval")
+WITHOUT_WORKERS = ("ignore_failures", "logging_interval", "cpu_hour_price", "gpu_hour_price")
 
 #: The settings that are a largest number, or None.
 LIMITS = ("max_workers_per_stage", "max_cpus", "max_gpus")
@@ -44,6 +44,9 @@ class ExecutorConfig:
             address, and while a run goes on.
         worker_timeout_s: how long a run waits for a first worker, or goes on without any, in seconds; on
             clusters that start workers by themselves (`ElasticCluster`) it waits as long as these may come.
+        cpu_hour_price: what an hour of a CPU costs, in the currency that you count in; with it or ``gpu_hour_price``
+            the report says what the stages' work costs.
+        gpu_hour_price: what an hour of a GPU costs.
 
     Raises:
         PipelineError: a value out of range.
@@ -70,6 +73,8 @@ class ExecutorConfig:
     max_gpus: int | None = None
     scheduler_timeout_s: float = 10.0
     worker_timeout_s: float = 600.0
+    cpu_hour_price: float | None = None
+    gpu_hour_price: float | None = None
 
     def __post_init__(self) -> None:
         if self.execution_mode not in ("streaming", "batch"):
@@ -86,6 +91,9 @@ class ExecutorConfig:
             if field.name in ("execution_mode", "ignore_failures", "priority", *LIMITS):
                 continue
             amount = getattr(self, field.name)
+            if field.name in ("cpu_hour_price", "gpu_hour_price"):
+                _check_price(field.name, amount)
+                continue
             if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 < amount < inf:
                 raise PipelineError(f"executor setting {field.name}={amount!r} must be a number above zero")
         for share in ("cpu_allocation_percentage", "memory_share"):
@@ -104,3 +112,10 @@ class ExecutorConfig:
             if name not in known:
                 raise PipelineError(f"the executor has no setting {name!r}{nearest(name, known)}")
         return cls(**cast(dict[str, Any], dict(settings or {})))
+
+
+def _check_price(name: str, price: Any) -> None:
+    """Refuse a price that is no amount of money."""
+    number = isinstance(price, int | float) and not isinstance(price, bool)
+    if price is not None and not (number and 0 <= price < inf):
+        raise PipelineError(f"executor setting {name}={price!r} must be a number, at least zero, or None for no price")

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
+from dcurate.core.cpu_time import CPU_METER
 from dcurate.errors import StageError
 from dcurate.isolate.child import HEAD, AnswerKind
 from dcurate.isolate.errors import MediaError, MediaFault
@@ -251,6 +252,7 @@ class _Child:
 
     def __init__(self, template: Template, function: str, setup: bytes, memory: int) -> None:
         self.retired = False
+        self._counted_s = 0.0
         self._peak = 0  # bytes of memory, when the child began
         self._ended: Ended | None = None
         self._function, self._memory = function, memory
@@ -363,6 +365,7 @@ class _Child:
         while True:
             wanted = self._frame_size()
             if wanted and len(self._held) >= wanted:
+                self._count_cpu(self._cpu_s())
                 return self._taken(wanted)
             self._poll.register(self._answers, select.POLLIN)
             if self._outgoing:
@@ -381,6 +384,11 @@ class _Child:
                 if not data:
                     raise ChildDiedError(*self._death())
                 self._held += data
+
+    def _count_cpu(self, cpu_s: float) -> None:
+        """Count what the process took since the last look for the call that it works for."""
+        CPU_METER.add(max(0.0, cpu_s - self._counted_s))
+        self._counted_s = max(self._counted_s, cpu_s)
 
     def _cpu_s(self) -> float:
         """Return the CPU time of the process so far, in seconds; 0 if it has ended."""
@@ -473,6 +481,7 @@ class _Child:
                     os.kill(self._process.pid, signal.SIGKILL)
                 ended = self._process.wait(0)
             self._ended = ended
+            self._count_cpu(ended.cpu_s)
         return self._ended
 
 

@@ -20,6 +20,9 @@ STAGES = (
     "batches",
     "seconds",
     "rows_per_s",
+    "cpu_s",
+    "gpu_s",
+    "cost",
 )
 DROPPED = ("stage", "reason", "rows", "faulty")
 OPERATORS = ("operator", "phase", "batches", "seconds", "slot_seconds", "idle_seconds", "busy", "setup_seconds")
@@ -33,7 +36,7 @@ TIMELINE = ("time", "operator", "phase", "slots", "running", "waiting", "waiting
 
 
 def stages(report: RunReport) -> list[dict[str, Any]]:
-    """A record a stage: rows and bytes in and out, seconds in its code over all slots."""
+    """A record a stage: rows and bytes in and out, seconds in its code, of CPU and of GPU, and their cost."""
     return [
         {
             **vars(stage),
@@ -41,6 +44,7 @@ def stages(report: RunReport) -> list[dict[str, Any]]:
             "dropped": sum(stage.dropped.values()),
             "faulty": sum(stage.faulty.values()),
             "rows_per_s": stage.rows_in / stage.seconds if stage.seconds else None,
+            "cost": report.cost_of(stage),
             **stage.metrics,
         }
         for stage in report.stages

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from rich.filesize import decimal
+
+from dcurate.core.report import RunReport
+
 
 def seconds_text(seconds: float) -> str:
     """A duration as a person says it.
@@ -26,6 +30,23 @@ def many(number: int, noun: str) -> str:
         ('1 file', '1,200 files')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def used_text(report: RunReport) -> str:
+    """What the stages of a run used, in words, and what it cost if prices were given; empty if nothing was measured.
+
+    Examples:
+        >>> from dcurate.events import StageStats
+        >>> stages = (StageStats("ask", bytes_in=2000, cpu_s=1800.0, gpu_s=3600.0),)
+        >>> used_text(RunReport("7f3a", "demo", "inline", 0.0, 2.0, stages, cpu_hour_price=0.04, gpu_hour_price=2.0))
+        '30 min 00 s of CPU, 1 h 00 min of GPU, 2.0 kB read, 0 bytes written, cost 2.02'
+    """
+    if not report.cpu_s and not report.gpu_s:
+        return ""
+    gpu = [f"{seconds_text(report.gpu_s)} of GPU"] if report.gpu_s else []
+    cost = [f"cost {report.cost:,.4g}"] if report.cost is not None else []
+    nbytes = [f"{decimal(report.bytes_read)} read", f"{decimal(report.bytes_written)} written"]
+    return ", ".join([f"{seconds_text(report.cpu_s)} of CPU", *gpu, *nbytes, *cost])
 
 
 def number_text(value: float | None) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from dcurate.core.report import RunReport
 from dcurate.events import StageStats
-from dcurate.runs.text import many, seconds_text
+from dcurate.runs.text import many, seconds_text, used_text
 
 #: Of the text, in characters.
 _WIDTH = 120
@@ -257,6 +257,7 @@ def _places(report: RunReport, page: str | None, width: int) -> Iterator[Text]:
         *(("notice", notice) for notice in report.notices),
         ("time", f"{seconds_text(report.seconds)}{workers}{'' if report.splits_before else speed}"),
         ("splits", f"{report.splits:,}{before}" if report.splits else ""),
+        ("used", used_text(report)),
         ("output", f"{report.output_path} ({many(report.files, 'file')})" if report.output_path else ""),
         ("report", page or ""),
         ("rejected", report.rejected_path or ""),

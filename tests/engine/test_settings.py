@@ -57,6 +57,8 @@ SHOWN: dict[Any, dict[str, tuple[str, str]]] = {
         "autoscale_interval_s": (HERE, "test_a_policy_that_is_given_keeps"),
         "logging_interval": (HERE, "test_progress_lines_come"),
         "ignore_failures": ("engine/test_faults_reading.py", "test_"),
+        "cpu_hour_price": ("engine/test_cost.py", "test_prices_give_the_cost"),
+        "gpu_hour_price": ("engine/test_cost.py", "test_prices_give_the_cost"),
         "max_workers_per_stage": (HERE, "test_no_stage_has_more_slots"),
         "memory_share": (HERE, "test_batches_between_operators"),
         "share": (SHARES, "test_share_gives_a_run_more"),

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 from dcurate.core.batch import Batch, FileGroup, Rejection
+from dcurate.core.cpu_time import CPU_METER
 from dcurate.core.ledger import RejectionSink
 from dcurate.core.stage import REPLACED, ProcessingStage, SinkStage, SourceStage
 from dcurate.engine.worker.calls import Calls
@@ -156,7 +157,11 @@ def _run_stage(call: _Call, number: int, states: list[InputState]) -> None:
     operator_spec, stage = call.operator_spec, call.calls.stages[number]
     before = [state.batches for state in states]
     begin = time.perf_counter()
-    answers, taken_out = call.calls.process(number, [batch for batches in before for batch in batches])
+    CPU_METER.begin()
+    try:
+        answers, taken_out = call.calls.process(number, [batch for batches in before for batch in batches])
+    finally:
+        cpu_s = CPU_METER.end() / max(1, len(states))
     share = (time.perf_counter() - begin) / max(1, len(states))
     logged = stage.take_metrics()
     remaining = enumerate(answers)
@@ -168,7 +173,9 @@ def _run_stage(call: _Call, number: int, states: list[InputState]) -> None:
             results += _keyed(stage, batch, answer)
             rejected += taken_out.get(place, ())
         rejected += [rejection for result in results for rejection in result.rejections]
-        state.stats.extend(_stats(stage, batches, results, rejected, share))
+        figures = _stats(stage, batches, results, rejected, share)
+        figures[0].cpu_s, figures[0].gpu_s = cpu_s, share * _gpus(stage)
+        state.stats.extend(figures)
         state.stats[-1].metrics, logged = logged, {}  # of the call as a whole: counted once
         scored = [score for result in results for score in result.scored]
         call.sampler.add(state.stats[-len(stage.parts) :], scored, rejected, state.key)
@@ -179,6 +186,11 @@ def _run_stage(call: _Call, number: int, states: list[InputState]) -> None:
         for result in results:
             result.rejections, result.found, result.scored = (), {}, ()
         state.batches = [result for result in results if result.num_items or operator_spec.passes_empty]
+
+
+def _gpus(stage: AnyStage) -> float:
+    """The GPUs that a stage holds while it works."""
+    return stage.resources.gpus or float(stage.resources.requires_gpu)
 
 
 def _keyed(stage: AnyStage, parent: Batch, answer: Any) -> list[Batch]:

@@ -15,7 +15,7 @@ from dcurate.core.report import RunReport
 from dcurate.fs.atomic import atomic_write
 from dcurate.runs.history import History
 from dcurate.runs.snapshot import kept_share
-from dcurate.runs.text import many, seconds_text
+from dcurate.runs.text import many, seconds_text, used_text
 from dcurate.ui.profile_table import share
 from dcurate.ui.report.blocks import PictureCard, ReportData, lasted
 from dcurate.ui.report.stages import linked, most_dropped, reasons, score_cards
@@ -118,6 +118,8 @@ def cards(data: ReportData) -> Iterator[tuple[str, str, str, str]]:
     threads = sum(host.threads for host in data.present.hosts)
     held = f"{many(threads, 'thread')} held for it" if threads else "over all slots"
     yield seconds_text(used), "in stages' code", held, ""
+    if report.cost is not None:
+        yield f"{report.cost:,.4g}", "cost of the stages' work", used_text(report), ""
     faulty = sum(sum(stage.faulty.values()) for stage in stages)
     lost = data.present.workers_lost
     more = f"{many(lost, 'worker')} lost" if lost else "no worker was lost" if report.workers else ""
