@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import psutil
+from dask.system import CPU_COUNT
 from distributed import Client
 
 from dcurate.cluster.local import LocalCluster
@@ -30,6 +31,7 @@ from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.engine.finished import FinishedExecutor
 from dcurate.engine.inline import InlineExecutor
 from dcurate.errors import DataError, DcurateError, PipelineError, RunError, shown
+from dcurate.estimates import estimate_run
 from dcurate.events import Observer, StageStats
 from dcurate.frames.batches import batches_of
 from dcurate.frames.document import DocumentBatch
@@ -53,6 +55,7 @@ from dcurate.plan.rounds import rounds
 from dcurate.redaction import hush, text_of, without_secrets
 from dcurate.result import RunResult
 from dcurate.rows import adapt_rows, used_after
+from dcurate.runs.estimate import Estimate, keep, kept
 from dcurate.runs.history import History
 from dcurate.runs.manifest import provenance
 from dcurate.runs.preview import Preview
@@ -296,6 +299,47 @@ class Pipeline(PipelineDefinition):
                 return Preview(made.rows(0, min(n, made.num_items)), amount.rows)
             rows = max(rows + 1, min(8 * rows, read_rows, rows * _HEAD_BYTES // max(amount.nbytes, 1)))
 
+    def estimate(
+        self,
+        executor: Executor | None = None,
+        initial_tasks: Any = None,
+        *,
+        slots: int | None = None,
+        max_s: float = 20.0,
+        max_splits: int = 64,
+    ) -> Estimate:
+        """Estimate what a run will take, by running a sample of the input in this process.
+
+        Nothing is written but a temporary folder. The report of the next run of this pipeline on this input says how
+        far the estimate was off.
+
+        Args:
+            executor: has the prices, and says whether failures are ignored.
+            initial_tasks: as for `run`.
+            slots: how many work at the same time; as many as this host has CPUs if not given.
+            max_s: seconds that the sample may take, beside two splits of each of four groups of like size.
+            max_splits: splits that are taken at most.
+
+        Raises:
+            PipelineError: a stage sees all rows before it passes any on, so that a sample says nothing of it.
+            DataError: the input cannot be read.
+
+        Examples:
+            >>> import pandas as pd
+            >>> from dcurate import DocumentBatch, Pipeline, ScoreFilter
+            >>> from dcurate.text import WordCountFilter
+            >>> rows = DocumentBatch(data=pd.DataFrame({"text": ["one two", "one"]}))
+            >>> pipeline = Pipeline("demo").add_stage(ScoreFilter(WordCountFilter(min_words=2)))
+            >>> pipeline.estimate(initial_tasks=[rows]).rows_out
+            Range(value=1.0, low=1.0, high=1.0)
+        """
+        stages = adapt_rows(with_source(self, batches_of(initial_tasks)))
+        remember_secrets(stages, self.config)
+        config = ExecutorConfig() if executor is None else executor.config
+        estimate = estimate_run(stages, config, CPU_COUNT if slots is None else slots, max_s, max_splits)
+        keep(estimate)
+        return estimate
+
     def _repr_html_(self) -> str:
         """The pipeline as a picture, for a notebook; one that cannot be built says why."""
         try:
@@ -388,6 +432,7 @@ class _Run:
     owners: dict[str, str] = field(default_factory=dict)
     earlier: SuccessMarker | None = None
     joined: JoinedShards | None = None
+    expected: Estimate | None = None
     ledger: DirectoryLedger | None = None
     listed: list[Batch] | None = None
     history: History = field(default_factory=History)
@@ -498,6 +543,7 @@ class _Run:
                     self.ledger.check(self.input_manifest)
             with self._watching_claim():
                 yield from self._run_rounds(session, self._scratch(stack))
+            self.expected = kept(self.input_manifest.digest)
             if self.sink is not None:
                 self.lock.check()
                 written = list(chain.from_iterable(self.written))
@@ -761,7 +807,7 @@ class _Run:
         quarantine = self._quarantine if faulty else None
         remarks = [remark for stage in self.stages for remark in stage.remarks(stats[stage.name].found)]
         lost = [ended_in(stage, stats[stage.name]) for stage in self.stages if not stage.declares_columns]
-        report = replace(
+        whole = replace(
             reports[-1],
             started=reports[0].started,
             seconds=sum(report.seconds for report in reports),
@@ -783,7 +829,9 @@ class _Run:
             if quarantine and Directory(quarantine, self._storage).files()
             else None,
         )
-        return report if self.joined is None else self.joined.report(report)
+        off = (self.expected.error_of(whole),) if self.expected is not None else ()
+        whole = replace(whole, notices=whole.notices + off)
+        return whole if self.joined is None else self.joined.report(whole)
 
 
 __all__ = ["Executor", "Pipeline", "RunResult", "Session", "observers_of"]

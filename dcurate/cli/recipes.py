@@ -227,10 +227,30 @@ def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
 
 @cli.command(short_help="Show how a recipe would run.")
 @_recipe_options
-def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: str | None, trust: bool) -> None:
-    """Show how a recipe would run: its operators, what each needs, which columns flow."""
+@click.option("--estimate", is_flag=True, help="Run a sample of the input, and estimate what a run will take.")
+@click.option(
+    "--slots",
+    type=click.IntRange(min=1),
+    help="Slots of the cluster; as many as this host has CPUs if not given.",
+)
+def plan(
+    *,
+    recipe: str,
+    settings: tuple[str, ...],
+    source: str | None,
+    output: str | None,
+    trust: bool,
+    estimate: bool,
+    slots: int | None,
+) -> None:
+    """Show how a recipe would run: its operators, what each needs, which columns flow.
+
+    With --estimate, a sample of the input is run for about 20 seconds in this process; nothing is written. The report
+    of the next run says how far the estimate was off. With --slots, a warning says if the splits are so small that the
+    scheduler of a cluster of so many slots could not keep up.
+    """
     loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
-    _executor(loaded, None, None, None, {})  # to say here, not at the run, that a setting is wrong
+    executor = _executor(loaded, None, None, None, {})  # to say here, not at the run, that a setting is wrong
     pipeline = loaded.pipeline
     click.echo(f"{pipeline.name}: {pipeline.description}" if pipeline.description else pipeline.name)
     for name, value in loaded.params.items():
@@ -242,6 +262,12 @@ def plan(*, recipe: str, settings: tuple[str, ...], source: str | None, output: 
     for library in libraries(stages):
         if missing([library.module]):
             click.echo(f"not installed here: {library.error}", err=True)
+    if estimate or slots is not None:
+        expected = pipeline.estimate(executor, slots=slots)
+        if estimate:
+            click.echo(expected)
+        if warning := expected.overload():
+            click.echo(warning, err=True)
 
 
 @cli.command(short_help="List the bundled recipes, or print one.")
