@@ -44,17 +44,19 @@ def profile_table(profile: ProfileSummary) -> ProfileTable:
 
 
 def share(part: int, whole: int) -> str:
-    """A share in percent, with as many digits as it takes to distinguish it from none and all.
+    """A share in percent, with as many digits as it takes to distinguish it from none and all; more than all in times.
 
     Examples:
         >>> [share(*pair) for pair in ((0, 5), (1, 100_000), (123, 1000), (999_999, 10**6), (5, 5), (1, 0), (9, 7))]
-        ['0 %', '< 0.01 %', '12.3 %', '> 99.99 %', '100 %', '', '129 %']
+        ['0 %', '< 0.01 %', '12.3 %', '> 99.99 %', '100 %', '', '1.29 times']
     """
     if not whole:
         return ""
     percent = 100 * part / whole
-    if part == 0 or part >= whole:  # clips of films are more than these
-        return f"{percent:,.0f} %"
+    if part > whole:  # as clips of films are
+        return f"{part / whole:,.3g} times"
+    if part in (0, whole):
+        return f"{percent:.0f} %"
     if percent < 0.01:
         return "< 0.01 %"
     if percent > 99.99:

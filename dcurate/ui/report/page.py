@@ -127,13 +127,16 @@ def cards(data: ReportData) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _kept(report: RunReport) -> str:
-    """The share of documents kept. Of a run that stopped early: of those that each stage has seen."""
+    """The share of documents kept, or how many each became. Of a run that stopped early: of those that stages saw."""
     stages = report.stages
     if not stages or not stages[0].rows_in:
         return ""
-    if report.error:
-        return f"{100 * (kept_share(stages) or 0.0):.3g} % kept of what stages saw"
-    return f"{share(stages[-1].rows_out, stages[0].rows_in)} kept"
+    part = (kept_share(stages) or 0.0) if report.error else stages[-1].rows_out / stages[0].rows_in
+    of_seen = " of what stages saw" if report.error else ""
+    if part > 1:  # stages that make several of one, as clips of films: not a share
+        return f"{part:,.3g} for each{of_seen or ' document in'}"
+    kept = f"{100 * part:.3g} %" if report.error else share(stages[-1].rows_out, stages[0].rows_in)
+    return f"{kept} kept{of_seen}"
 
 
 def _cut(value: Any) -> str:

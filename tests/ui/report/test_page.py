@@ -386,3 +386,26 @@ def test_the_page_is_written_to_a_file_or_into_a_directory(name: str, tmp_path: 
     written = Path(write_run_page(made_up(), History(), {}, str(tmp_path / "new" / name)))
     assert written == tmp_path / "new" / (name if name.endswith("html") else "folder/report.html")
     assert [path.name for path in written.parent.iterdir()] == [written.name]
+
+
+def test_stages_that_make_several_rows_of_one_or_one_of_several_keep_and_remove_none() -> None:
+    """Clips of films, and their films again: neither is a share of what came in."""
+    fans = (
+        StageStats("read", 1, 10, 10),
+        StageStats("clips", 1, 10, 48, dropped={"short": 2}),
+        StageStats("pool", 1, 48, 6),
+    )
+    report = RunReport("r", "p", "inline", 0.0, 1.0, fans)
+    page = run_page(report, History(), {})
+    assert [row[2:5] + row[6:7] for row in Page(page).table("funnel")[1:]] == [
+        ["10", "10", "", "100 %"],
+        ["10", "48", "2", "4.8 times"],
+        ["48", "6", "", "60 %"],
+    ]
+    assert "60 % kept" in page
+    assert page.count('class="drop-part"') == 1
+    more = run_page(replace(report, stages=fans[:2]), History(), {})
+    assert "4.8 for each document in" in more
+    assert "% kept" not in more
+    stopped = run_page(replace(report, stages=fans[:2], error="stopped"), History(), {})
+    assert "4.8 for each of what stages saw" in stopped
