@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -20,7 +21,7 @@ from dcurate.io.partition import parse_bytes
 from dcurate.isolate.errors import MediaFault
 from dcurate.isolate.sandbox import ChildAnswer
 from dcurate.media.faults import quarantined
-from dcurate.media.refs import BYTES, REF
+from dcurate.media.refs import BYTES, REF, refs_of
 from dcurate.media.stage import with_columns
 from dcurate.video.policy import FramePolicy
 from dcurate.video.stage import Collector, VideoStage
@@ -30,8 +31,15 @@ Reduction = Literal["mean", "min", "max"]
 
 #: Columns of frames, beside `BYTES`.
 FRAME_S, FRAME_NUMBER, FRAME_COUNT = "frame_s", "frame_number", "frame_count"
+#: The frames of a film: their times in seconds, and their files.
+Film = tuple[list[float], list[bytes]]
+
 #: Bytes of frames in a batch, about; a film is never cut.
 _BATCH = 2**26
+#: Bytes of frames that a call holds in memory; what is more is on disk.
+_IN_MEMORY = 2**28
+#: Rows whose films are decoded before their frames are put into batches, at least.
+_ROWS = 8
 
 _REDUCTIONS: Mapping[str, Any] = {"mean": np.mean, "min": np.min, "max": np.max}
 
@@ -61,10 +69,11 @@ class ExtractFrames(VideoStage):
     ``frame_count``. Other columns are repeated, `media_ref` among them; stages for images take ``bytes`` before it.
     `PoolFrames` leads back to a row for each film.
 
-    A batch has about 64 MiB of frames and whole films, in order. A film or clip whose frames take more than
+    A batch has about 64 MiB of frames and whole films, in order; with `max_films_per_batch` fewer, so that the clips of
+    a film, or films, spread over slots of the stages that follow. A film or clip whose frames take more than
     `max_frame_bytes` goes to quarantine as ``too many frames``, and one of which no frame is chosen as ``no frames``;
-    other faults are those of `VideoStage`. All frames of a batch are held at once: read few films a batch where frames
-    are many.
+    other faults are those of `VideoStage`. Where a batch becomes more than 256 MiB of frames, the rest waits in
+    temporary files, not in memory.
 
     Args:
         policy: which frames. NeMo Curator's ``sequence`` at a ``target_fps`` is ``FramePolicy("per_second",
@@ -73,6 +82,7 @@ class ExtractFrames(VideoStage):
         image_format: ``"jpeg"``, or ``"png"``, which loses nothing.
         quality: quality of a JPEG, 1 to 100.
         max_frame_bytes: bytes of the frames of a film, at most, as a number or text such as ``"256MiB"``.
+        max_films_per_batch: films or clips whose frames are in one batch, at most; None for any number.
         reading: limits.
         name: name of the stage.
 
@@ -101,6 +111,7 @@ class ExtractFrames(VideoStage):
     image_format: ImageFormat = "jpeg"
     quality: int = 90
     max_frame_bytes: int | str = "256MiB"
+    max_films_per_batch: int | None = None
     name: str = "extract_frames"
 
     columns: ClassVar[Mapping[str, pa.DataType]] = {
@@ -117,6 +128,9 @@ class ExtractFrames(VideoStage):
             raise PipelineError(f"{self.name}: policy={self.policy!r} must be a FramePolicy(...)")
         check_images(self.name, self.height, self.image_format, self.quality)
         self.max_frame_bytes = parse_bytes(self.max_frame_bytes, "max_frame_bytes")
+        most = self.max_films_per_batch
+        if most is not None and (type(most) is not int or most < 1):
+            raise PipelineError(f"{self.name}: max_films_per_batch={most!r} must be a whole number from 1 on, or None")
 
     @property
     def watch_options(self) -> Mapping[str, Any]:
@@ -141,13 +155,17 @@ class ExtractFrames(VideoStage):
         return _Frames()
 
     def process(self, task: DocumentBatch) -> list[DocumentBatch]:  # type: ignore[override]
-        answers = self.answers(DocumentBatch.given(task).to_arrow())
-        kept = quarantined(task, answers, self.name)
-        films = [answer for answer in answers if not isinstance(answer, MediaFault)]
-        table = kept.to_arrow()
-        batches = [kept.with_data(_rows(table, start, films[start:stop])) for start, stop in _spans(films)]
-        batches[0] = replace(batches[0], rejections=kept.rejections)
-        return batches
+        table = DocumentBatch.given(task).to_arrow()
+        batches, rejections = _FrameBatches(self.max_films_per_batch), list[Rejection]()
+        for rows in _parts(table):
+            answers = self.answers(rows)
+            kept = quarantined(task.with_data(rows), answers, self.name)
+            rejections += kept.rejections
+            films = [answer for answer in answers if not isinstance(answer, MediaFault)]
+            for number, film in enumerate(films):
+                batches.add(kept.to_arrow().slice(number, 1), film)
+        made = [task.with_data(rows) for rows in batches.all() or [_rows(table.slice(0, 0), None)]]
+        return [replace(made[0], rejections=tuple(rejections)), *made[1:]]
 
 
 class _Frames:
@@ -165,33 +183,78 @@ class _Frames:
         return self._times, self._files
 
 
-def _spans(films: Sequence[tuple[list[float], list[bytes]]]) -> list[tuple[int, int]]:
-    """First film, and that behind the last, of each batch."""
-    spans, start, held = [], 0, 0
-    for number, (_, files) in enumerate(films):
-        size = sum(map(len, files))
-        if number > start and held + size > _BATCH:
-            spans.append((start, number))
-            start, held = number, 0
-        held += size
-    return [*spans, (start, len(films))]
+class _FrameBatches:
+    """Makes batches of the frames of films, in order, each of about 64 MiB and of whole films.
+
+    Those beyond the first 256 MiB are in files on disk, which have no name any more and which memory only maps.
+
+    Args:
+        most_films: films of a batch, at most; None for any number.
+    """
+
+    def __init__(self, most_films: int | None) -> None:
+        self._most_films, self._held = most_films, 0
+        self._open, self._size = list[pa.Table](), 0
+        self._made = list[pa.Table]()
+
+    def add(self, row: pa.Table, film: Film) -> None:
+        """Take the frames of a film, and its row."""
+        size = sum(map(len, film[1]))
+        if self._open and (self._size + size > _BATCH or len(self._open) == self._most_films):
+            self._end()
+        self._open.append(_rows(row, film))
+        self._size += size
+
+    def all(self) -> list[pa.Table]:
+        """Return the tables of all batches."""
+        if self._open:
+            self._end()
+        return self._made
+
+    def _end(self) -> None:
+        rows = pa.concat_tables(self._open)
+        self._held += self._size
+        self._open, self._size = [], 0
+        self._made.append(rows if self._held <= _IN_MEMORY else _mapped(rows))
 
 
-def _rows(table: pa.Table, first: int, films: Sequence[tuple[list[float], list[bytes]]]) -> pa.Table:
-    """A row for each frame of films, of which the first has this number in the table."""
-    counts = [len(files) for _, files in films]
-    origin = np.repeat(np.arange(first, first + len(films)), counts)
+def _mapped(rows: pa.Table) -> pa.Table:
+    """The same table in a file on disk."""
+    with tempfile.NamedTemporaryFile(prefix="dcurate-frames-") as file:
+        with pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
+        file.flush()
+        return pa.ipc.open_file(pa.memory_map(file.name)).read_all()
+
+
+def _parts(table: pa.Table) -> Iterator[pa.Table]:
+    """Parts of a table, in order, of some rows each, where no file is referred to by rows of two parts."""
+    refs = refs_of(table.select([REF])) if REF in table.column_names else [None] * table.num_rows
+    last = {ref.file: number for number, ref in enumerate(refs) if ref is not None}
+    start, closed = 0, 0
+    for number, ref in enumerate(refs):
+        closed = max(closed, number if ref is None else last[ref.file])
+        if closed == number and number + 1 - start >= _ROWS:
+            yield table.slice(start, number + 1 - start)
+            start = number + 1
+    if start < table.num_rows:
+        yield table.slice(start)
+
+
+def _rows(row: pa.Table, film: Film | None) -> pa.Table:
+    """A row for each frame of a film, with the columns of its own row."""
+    times, files = film or ([], [])
     values = {
-        BYTES: [data for _, files in films for data in files],
-        FRAME_S: [time for times, _ in films for time in times],
-        FRAME_NUMBER: [number for count in counts for number in range(count)],
-        FRAME_COUNT: np.repeat(counts, counts),
+        BYTES: files,
+        FRAME_S: times,
+        FRAME_NUMBER: range(len(files)),
+        FRAME_COUNT: [len(files)] * len(files),
     }
     added = pa.table({name: pa.array(values[name], kind) for name, kind in ExtractFrames.columns.items()})
-    carried = table.drop_columns([name for name in added.column_names if name in table.column_names])
+    carried = row.drop_columns([name for name in added.column_names if name in row.column_names])
     if not carried.column_names:
         return added
-    return with_columns(carried.take(pa.array(origin, pa.int64())), added)
+    return with_columns(carried.take(pa.array([0] * len(files), pa.int64())), added)
 
 
 @dataclass

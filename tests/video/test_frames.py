@@ -86,6 +86,40 @@ def test_batches_are_bounded_and_films_whole(monkeypatch):
         assert counts["frame_number_count"].to_pylist() == [3] * counts.num_rows
 
 
+def test_a_batch_has_as_many_films_as_it_may(tmp_path):
+    (tmp_path / "a.mp4").write_bytes(film(frames=100))
+    refs = [Ref(str(tmp_path / "a.mp4"), start_s=start, stop_s=start + 1.5) for start in (0.0, 60.0, 1.0, 2.0)]
+    for most, sizes in ((1, [2, 2, 2]), (2, [4, 2]), (None, [6])):
+        with extracting(max_films_per_batch=most) as extract:
+            batches = extract({"media_ref": ref_array(refs)})
+        assert [batch.num_items for batch in batches] == sizes
+        assert [reason.reason for batch in batches for reason in batch.rejections] == ["bad segment"]
+    with pytest.raises(PipelineError, match="max_films_per_batch=0 must be a whole number from 1 on"):
+        ExtractFrames(max_films_per_batch=0)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_frames_beyond_a_limit_are_on_disk_and_the_rows_the_same(tmp_path, monkeypatch, rows):
+    """Files that come again, out of turn, are decoded once; no order of parts and no file on disk changes a row."""
+    for name in "abc":
+        (tmp_path / f"{name}.mp4").write_bytes(film(frames=30 + 25 * "abc".index(name)))
+    refs = [Ref(str(tmp_path / f"{name}.mp4"), start_s=start) for name, start in zip("aabcbcc", range(7), strict=True)]
+    refs = [ref._replace(start_s=0.04 * (ref.start_s or 0)) for ref in refs]
+    table = {"media_ref": ref_array(refs), "n": list(range(7))}
+    with extracting() as extract:
+        [expected] = extract(table)
+    monkeypatch.setattr(frames_module, "_ROWS", rows)
+    monkeypatch.setattr(frames_module, "_BATCH", 2_000)
+    monkeypatch.setattr(frames_module, "_IN_MEMORY", 4_000)
+    mapped = []
+    spill = frames_module._mapped
+    monkeypatch.setattr(frames_module, "_mapped", lambda rows: mapped.append(rows.num_rows) or spill(rows))
+    with extracting() as extract:
+        batches = extract(table)
+    assert mapped
+    assert table_of(batches).combine_chunks().equals(expected.to_arrow().combine_chunks(), check_metadata=True)
+
+
 def test_a_film_with_too_many_or_no_frames_goes_to_quarantine(tmp_path):
     (tmp_path / "a.mp4").write_bytes(film(frames=100, gop=50))
     path = str(tmp_path / "a.mp4")
