@@ -181,9 +181,13 @@ def _wait_for_orphans(patience: float, others: set[int]) -> None:
         time.sleep(0.02)
 
 
-def peak_mb() -> float:
-    """The most memory of this process since it began its program, in MB; ``ru_maxrss`` may be that of its parent."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+def peak_mb(process: int | None = None) -> float:
+    """The most memory of a process since it began its program, in MB; ``ru_maxrss`` may be that of its parent.
+
+    Args:
+        process: its number; None for this one.
+    """
+    lines = Path(f"/proc/{process or 'self'}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 / MB for line in lines if line.startswith("VmHWM"))
 
 

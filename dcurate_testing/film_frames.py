@@ -1,9 +1,9 @@
-"""A stage that decodes every frame of films and tells what it saw of them. For `benchmarks.video_poison`."""
+"""A stage that decodes every frame of films and tells what it saw of them. For benchmarks and tests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 from zlib import crc32
@@ -18,16 +18,17 @@ from dcurate.video.watch import WatchedClip, watching
 
 
 class FrameWatcher:
-    """Counts frames and sums up their pixels."""
-
-    policy = FramePolicy("all")
+    """Counts frames, and sums up their pixels if it is asked to."""
 
     def __init__(self, clip: WatchedClip, options: Mapping[str, Any]) -> None:
+        self.policy = FramePolicy(*options["frames"])
+        self._has_checksum = options["checksum"]
         self._frames, self._sum = 0, 0
 
     def see(self, frame: FilmFrame) -> None:
         self._frames += 1
-        self._sum = crc32(frame.pixels().tobytes(), self._sum)
+        if self._has_checksum:
+            self._sum = crc32(frame.pixels().tobytes(), self._sum)
 
     def end(self) -> Answer:
         # Not ru_maxrss, which counts the memory of the process that started this one, too.
@@ -41,14 +42,18 @@ watch = watching(FrameWatcher)
 
 @dataclass
 class CountFrames(VideoStage):
-    """Decode all frames; add how many there are, and a checksum of their pixels.
+    """Decode frames; add how many there are, and a checksum of their pixels.
 
     Args:
         peak: whether to add the most memory that the child process held until then, in MB.
+        checksum: whether to make pixels of the frames and sum them up; without it frames are decoded and counted.
+        frames: the frames that are counted; all unless given.
     """
 
     name: str = "count_frames"
     peak: bool = False
+    checksum: bool = True
+    frames: FramePolicy = field(default_factory=FramePolicy)
 
     kinds: ClassVar[Mapping[str, pa.DataType]] = {
         "frames": pa.int64(),
@@ -60,11 +65,16 @@ class CountFrames(VideoStage):
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
-        return {name: kind for name, kind in self.kinds.items() if self.peak or name != "peak_mb"}
+        left_out = {"peak_mb": not self.peak, "checksum": not self.checksum}
+        return {name: kind for name, kind in self.kinds.items() if not left_out.get(name)}
 
     @property
     def function(self) -> str:
         return f"{__name__}:watch"
+
+    @property
+    def watch_options(self) -> Mapping[str, Any]:
+        return {"frames": self.frames.request, "checksum": self.checksum}
 
     def row(self, answer: ChildAnswer) -> Sequence[Any]:
         return [answer.value[name] for name in self.columns]

@@ -1,27 +1,38 @@
 """Motion by NeMo Curator's definition, written down pixel by pixel, as its stages are not installed here."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
 import av
 import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
 
 _BLOCKS = [(8, 8), (16, 16), (16, 8), (8, 16)]
 _EXPORT_MVS = 1 << 28
 
 
-def sampled_vectors(path, fps=2.0, ratio=0.5):
+def sampled_vectors(
+    path: str | BinaryIO, fps: float = 2.0, ratio: float = 0.5
+) -> tuple[list[npt.NDArray[Any]], tuple[int, int]]:
     """Motion vectors of the frames that are measured, and the size of the film.
 
     Args:
         path: name of the file, or a file object.
     """
-    vectors, size = [], None
+    vectors: list[npt.NDArray[Any]] = []
+    size = (0, 0)
     with av.open(path) as container:
-        stream = container.streams.video[0]
+        stream: Any = container.streams.video[0]
         stream.codec_context.flags2 |= _EXPORT_MVS
         step = max(1, round(float(stream.average_rate) / fps))
-        seconds = int(container.duration / 1e6) or 30
+        seconds = int((container.duration or 0) / 1e6) or 30
         for number, frame in enumerate(container.decode(stream)):
-            size = size or (frame.height, frame.width)
-            side = [data for data in frame.side_data if data.type.name == "MOTION_VECTORS"]
+            size = (frame.height, frame.width) if size == (0, 0) else size
+            side: list[Any] = [data for data in frame.side_data if data.type.name == "MOTION_VECTORS"]
             if number % step == 0 and side:
                 vectors.append(side[0].to_ndarray())
                 if len(vectors) >= max(10, round(fps * (seconds * ratio))):
@@ -29,7 +40,7 @@ def sampled_vectors(path, fps=2.0, ratio=0.5):
     return vectors, size
 
 
-def motion(vectors, size):
+def motion(vectors: Sequence[npt.NDArray[Any]], size: tuple[int, int]) -> tuple[float, float]:
     """The mean of all pixels and frames, and the least of the means over time, reduced to 1/256."""
     height, width = size
     total = np.zeros(size)
@@ -47,7 +58,7 @@ def motion(vectors, size):
     return float(mean.mean()), float(_reduced(_reduced(mean).T).min())
 
 
-def _reduced(rows):
+def _reduced(rows: Floats) -> Floats:
     """Rows reduced to 1/256 by a bilinear filter with the middle of pixels as their place: OpenCV's ``resize``."""
     place = (np.arange(round(len(rows) / 256)) + 0.5) * 256 - 0.5
     below = np.minimum(np.floor(place).astype(int), len(rows) - 1)

@@ -28,10 +28,10 @@ from dcurate.compat.nemo.missing import MissingError
 from dcurate.compat.nemo.video_stages.sampling import sample_closest
 from dcurate.media.onnx import packaged
 from dcurate_testing.llm_server import Endpoint
+from dcurate_testing.nemo_motion import motion, sampled_vectors
 from tests.conftest import ROOT
 from tests.models.vision.tiny_vision import tiny_heads, tiny_vision
 from tests.video.films import film, with_sound
-from tests.video.nemo_motion import motion, sampled_vectors
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ from dcurate import DocumentBatch
 from dcurate.errors import PipelineError
 from dcurate.media.refs import Ref, ref_array
 from dcurate.video import FramePolicy, VideoSignals
-from tests.video import nemo_motion
+from dcurate_testing import nemo_motion
 from tests.video.films import film
 
 pytestmark = pytest.mark.program
