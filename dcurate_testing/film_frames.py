@@ -22,7 +22,7 @@ class FrameWatcher:
 
     def __init__(self, clip: WatchedClip, options: Mapping[str, Any]) -> None:
         self.policy = FramePolicy(*options["frames"])
-        self._has_checksum = options["checksum"]
+        self._has_checksum, self._has_peak = options["checksum"], options["peak"]
         self._frames, self._sum = 0, 0
 
     def see(self, frame: FilmFrame) -> None:
@@ -31,10 +31,14 @@ class FrameWatcher:
             self._sum = crc32(frame.pixels().tobytes(), self._sum)
 
     def end(self) -> Answer:
-        # Not ru_maxrss, which counts the memory of the process that started this one, too.
-        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-        peak_mb = int(status["VmHWM"].split()[0]) / 1000
+        peak_mb = _peak_mb() if self._has_peak else None
         return {"frames": self._frames, "checksum": self._sum, "peak_mb": peak_mb}, []
+
+
+def _peak_mb() -> float:
+    """The most memory of this process; ru_maxrss counts that of the process that started this one, too."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) / 1000
 
 
 watch = watching(FrameWatcher)
@@ -74,7 +78,7 @@ class CountFrames(VideoStage):
 
     @property
     def watch_options(self) -> Mapping[str, Any]:
-        return {"frames": self.frames.request, "checksum": self.checksum}
+        return {"frames": self.frames.request, "checksum": self.checksum, "peak": self.peak}
 
     def row(self, answer: ChildAnswer) -> Sequence[Any]:
         return [answer.value[name] for name in self.columns]

@@ -86,12 +86,13 @@ def _pixels(number: int) -> npt.NDArray[np.uint8]:
 # What is done to packets
 
 
-def moved(seconds: float) -> Change:
-    """Show all frames earlier or later."""
+def moved(seconds: float, *, from_number: int = 0) -> Change:
+    """Show all frames from a number on earlier or later."""
 
-    def change(_: int, packet: Any) -> Iterable[Any]:
-        ticks = round(seconds / packet.time_base)
-        packet.pts, packet.dts = packet.pts + ticks, packet.dts + ticks
+    def change(number: int, packet: Any) -> Iterable[Any]:
+        if number >= from_number:
+            ticks = round(seconds / packet.time_base)
+            packet.pts, packet.dts = packet.pts + ticks, packet.dts + ticks
         return (packet,)
 
     return change
@@ -180,7 +181,7 @@ def _cut(data: bytes, mark: bytes) -> bytes:
     return data[: data.rindex(mark) + 8]
 
 
-def _fragmented() -> bytes:
+def fragmented() -> bytes:
     muxer = {"movflags": "frag_keyframe+empty_moov+default_base_moof"}
     return hostile_film(FilmKind(muxer=muxer))
 
@@ -213,6 +214,12 @@ HOSTILE: dict[str, HostileFilm] = {
     ),
     "late start": HostileFilm(lambda: hostile_film(FilmKind(container="matroska"), change=moved(3600))),
     "jumping times": HostileFilm(_jumping, frames=2 * FRAMES),
+    "times that jump ahead": HostileFilm(
+        lambda: hostile_film(FilmKind("mpeg2video", "mpegts"), change=moved(3600, from_number=25))
+    ),
+    "times that wrap": HostileFilm(
+        lambda: hostile_film(FilmKind("mpeg2video", "mpegts"), change=moved(2**33 / 90_000 - 1))
+    ),
     "no key frame": HostileFilm(
         lambda: hostile_film(FilmKind(container="matroska"), change=without_first), "error", None
     ),
@@ -231,7 +238,8 @@ HOSTILE: dict[str, HostileFilm] = {
     "16 bit grey": HostileFilm(lambda: hostile_film(FilmKind("ffv1", "matroska", "gray16le"))),
     "JPEG named .mp4": HostileFilm(lambda: still("jpeg"), "error", None),
     "PNG named .mp4": HostileFilm(lambda: still("png"), "error", None),
-    "cut while written, MP4": HostileFilm(lambda: _cut(_fragmented(), b"moof"), frames=FRAMES - 1),
+    "cut while written, MP4": HostileFilm(lambda: _cut(fragmented(), b"moof"), "partial", FRAMES - 1),
+    "fragments": HostileFilm(fragmented),
     "cut while written, Matroska": HostileFilm(
         lambda: _cut(hostile_film(FilmKind(container="matroska", muxer={"live": "1"})), b"\x00\x00\x01\xb6"),
         frames=FRAMES - 1,

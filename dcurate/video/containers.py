@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any, BinaryIO
 
@@ -77,6 +78,37 @@ def _without_format(head: bytes) -> MediaError | None:
             return MediaError(f"not a film: {name}")
     kind = described(head)
     return None if kind == "unknown format" else MediaError(f"not a film: {kind}")
+
+
+def ends_early(source: BinaryIO) -> bool:
+    """Whether an MP4 or QuickTime file ends within a box or a fragment: it was cut, maybe while it was written.
+
+    Only the heads of boxes are read. What are no boxes, such as bytes behind the last one, ends them.
+
+    Args:
+        source: the open file; it is left where it was.
+
+    Examples:
+        >>> import io, struct
+        >>> data = struct.pack(">I4s4xI4s8x", 12, b"free", 16, b"mdat")
+        >>> [ends_early(io.BytesIO(data[:size])) for size in (28, 27, 15, 12)]
+        [False, True, True, False]
+    """
+    before = source.tell()
+    size = source.seek(0, io.SEEK_END)
+    at, kind = 0, b""
+    while at < size:
+        source.seek(at)
+        head = source.read(16)
+        length, kind = int.from_bytes(head[:4], "big"), head[4:8]
+        if length == 1:
+            length = int.from_bytes(head[8:16], "big")
+        if len(head) >= 8 and length < 8:  # 0 is a box up to the end, all else none
+            at = size
+        else:
+            at += max(length, 8)
+    source.seek(before)
+    return at > size or kind == b"moof"
 
 
 def packets(container: Any, streams: Sequence[Any]) -> Generator[Any, None, bool]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dcurate.core.extras import needed
 from dcurate.isolate.errors import MediaError
-from dcurate.video.containers import open_film, packets, picture_of
+from dcurate.video.containers import ends_early, open_film, packets, picture_of
 from dcurate.video.selection import FrameSelector
 
 #: Pixels of uint8, of shape (height, width, 3), red first.
@@ -224,7 +224,9 @@ class Film:
         return FilmFrame(max(time_s, last_s), picture.key_frame, picture, self._reformatter)
 
     def is_cut(self, last_s: float) -> bool:
-        """Whether the header promises pictures after the last frame. Only that of the container may tell it.
+        """Whether the header promises pictures after the last frame, or the file ends within a fragment.
+
+        Only the header of the container may tell it.
 
         Args:
             last_s: time of the last frame, in seconds.
@@ -235,7 +237,9 @@ class Film:
         else:
             has_others = any(track.type == "audio" for track in self.container.streams)
             end_s = 0.0 if has_others else (self.promised_s or 0.0)
-        return last_s + 2 * self.frame_s + _CUT_S < end_s
+        if last_s + 2 * self.frame_s + _CUT_S < end_s:
+            return True
+        return self.container.format.name.startswith("mov") and ends_early(self.source)
 
     def _needed_packets(self, selectors: Sequence[FrameSelector[FilmFrame]]) -> Iterator[Any]:
         """Yield the packets to decode: from the last key frame on before what is needed.
@@ -245,7 +249,9 @@ class Film:
         waiting: list[Any] = []
         size = 0
         is_waiting, only_keys = True, all(selector.only_keys for selector in selectors)
-        for packet in self._from_key_frame():
+        needs_all_to_come = len(selectors) == 1 and selectors[0].needs_all_to_come
+        packets = self._from_key_frame()
+        for packet in packets:
             if only_keys and not packet.is_keyframe:
                 continue
             needed_s = min(map(_NEEDED_S, selectors))
@@ -253,6 +259,8 @@ class Film:
             is_waiting = is_waiting or dts_s < needed_s - self.frame_s
             if not is_waiting:
                 yield packet
+                if needs_all_to_come:
+                    yield from packets
                 continue
             if packet.is_keyframe and self._time(packet, -math.inf) <= needed_s:
                 if waiting:
@@ -267,13 +275,13 @@ class Film:
 
     def _from_key_frame(self) -> Iterator[Any]:
         """Yield the packets from the first key frame on."""
-        has_key = self.stream.codec_context.name in _REFRESHED
-        for packet in self.packets():
-            has_key |= packet.is_keyframe
-            if has_key:
+        packets = self.packets()
+        for packet in packets:
+            if packet.is_keyframe or self.stream.codec_context.name in _REFRESHED:
                 yield packet
-            else:
-                self.skipped += 1
+                break
+            self.skipped += 1
+        yield from packets
 
     def _decoded(self, packet: Any) -> list[Any]:
         try:

@@ -59,6 +59,11 @@ class FrameSelector(Generic[T]):
         """Whether only key frames are wanted."""
         return self._kind == "key"
 
+    @property
+    def needs_all_to_come(self) -> bool:
+        """Whether all frames are needed from the first that is on, up to the last."""
+        return self._kind in ("all", "every")
+
     def offer(self, frame: T) -> Iterable[T]:
         """Return the frames that are chosen once this one is known."""
         if self.is_done or frame.time_s < self.start_s:

@@ -8,7 +8,7 @@ import pytest
 from dcurate import DocumentBatch
 from dcurate.video import VideoInfo, VideoReading
 from dcurate_testing.film_frames import CountFrames
-from dcurate_testing.hostile_films import HOSTILE, FilmKind, hostile_film, is_right, many
+from dcurate_testing.hostile_films import HOSTILE, FilmKind, fragmented, hostile_film, is_right, many
 from tests.video.films import film
 
 pytestmark = pytest.mark.program
@@ -60,13 +60,26 @@ def test_what_containers_say_of_hostile_films_is_what_is_decoded(films):
     }
     assert good["late start"]["video_duration_s"] == pytest.approx(2.0, abs=0.05)
     assert good["negative times"]["video_duration_s"] == pytest.approx(1.0, abs=0.05)
-    assert [name for name, row in good.items() if row["video_truncated"]] == []
+    assert [name for name, row in good.items() if row["video_truncated"]] == ["cut while written, MP4"]
     assert [name for name, row in good.items() if row["video_interlaced"]] == ["interlaced"]
     assert {name: row["video_bits"] for name, row in good.items() if row["video_bits"] != 8} == {
         "10 bit": 10,
         "16 bit grey": 16,
     }
     assert good["rotated"]["video_width"] == 48
+
+
+def test_fragments_that_are_cut_anywhere_are_told_but_at_the_end_of_one():
+    """A file that ends with a whole fragment is one that its writer may have ended there."""
+    data = fragmented()
+    size, ends = 0, []
+    while size < len(data):
+        size += int.from_bytes(data[size : size + 4], "big")
+        ends.append(size)
+    cuts = {f"{cut}": data[:cut] for cut in (*range(ends[-2] - 60, len(data), 17), *ends[-4:])}
+    for stage, column in ((CountFrames(), "truncated"), (VideoInfo(), "video_truncated")):
+        rows = looked(stage, cuts)
+        assert {int(name) for name, row in rows.items() if not row[column]} == {ends[-4], *ends[-2:]}
 
 
 def test_bytes_that_are_changed_or_missing_cost_their_film_alone(films):
