@@ -40,7 +40,9 @@ class TextSegment(NamedTuple):
 
 
 def cues_of_srt(content: str) -> list[TextSegment]:
-    r"""Return the subtitles of an SRT file; lines of one are joined by a space. Times that cannot be read are NaN.
+    r"""Return the subtitles of an SRT file; lines of one are joined by a space, also over blank lines.
+
+    Times that cannot be read are NaN.
 
     Raises:
         ValueError: it has text but no subtitle.
@@ -49,7 +51,9 @@ def cues_of_srt(content: str) -> list[TextSegment]:
         >>> cues_of_srt("1\n00:00:01,500 --> 00:00:02,000\nGood\n<i>day</i>.\n")
         [TextSegment(start_s=1.5, stop_s=2.0, text='Good day.', speaker=None)]
     """
-    cues = [TextSegment(start, stop, plain_srt(" ".join(lines))) for start, stop, lines in _cues(content)]
+    cues = [
+        TextSegment(start, stop, plain_srt(" ".join(lines))) for start, stop, lines in _cues(content, blank_ends=False)
+    ]
     if not cues and content.strip():
         raise ValueError("it has no line of times such as 00:00:01,500 --> 00:00:02,000")
     return cues
@@ -67,7 +71,9 @@ def cues_of_vtt(content: str) -> list[TextSegment]:
     """
     if not content.startswith("WEBVTT"):
         raise ValueError("it does not begin with WEBVTT")
-    return [TextSegment(start, stop, *plain_vtt(" ".join(lines))) for start, stop, lines in _cues(content)]
+    return [
+        TextSegment(start, stop, *plain_vtt(" ".join(lines))) for start, stop, lines in _cues(content, blank_ends=True)
+    ]
 
 
 def cues_of_ass(content: str) -> list[TextSegment]:
@@ -239,22 +245,38 @@ class CheckedCues:
                     return
 
 
-def _cues(content: str) -> Iterator[tuple[float, float, list[str]]]:
-    """The times and lines of subtitles."""
+def _cues(content: str, *, blank_ends: bool) -> Iterator[tuple[float, float, list[str]]]:
+    """The times and lines of subtitles.
+
+    Args:
+        content: text of the file.
+        blank_ends: whether a blank line ends a cue, as in WebVTT; in SubRip only the times of the next one do.
+    """
     times: tuple[float, float] | None = None
     lines: list[str] = []
-    for line in [*content.splitlines(), ""]:
+    for line in content.splitlines():
         match = _CUE.match(line) if "-->" in line else None
-        if match is not None or ("-->" in line and (times is None or (lines and lines[-1].isdecimal()))):
+        is_new = times is None or (bool(lines) and (not lines[-1] or lines[-1].isdecimal()))
+        if match is not None or ("-->" in line and is_new):
             if times is not None:
-                yield *times, lines[:-1] if lines and lines[-1].isdecimal() else lines
+                yield *times, _without_number(lines, is_followed=True)
             times = (math.nan, math.nan) if match is None else (_clock(match.groups()[:5]), _clock(match.groups()[5:]))
             lines = []
-        elif line.strip():
+        elif line.strip() or not blank_ends:
             lines.append(line.strip())
         elif times is not None:
             yield *times, lines
             times = None
+    if times is not None:
+        yield *times, _without_number(lines, is_followed=False)
+
+
+def _without_number(lines: list[str], *, is_followed: bool) -> list[str]:
+    """The lines of a cue, without the number of the next one: above its times, or at the end of a file that is cut."""
+    while lines and not lines[-1] and not is_followed:
+        lines = lines[:-1]
+    is_number = bool(lines) and lines[-1].isdecimal() and (is_followed or lines[-2:-1] == [""])
+    return lines[:-1] if is_number else lines
 
 
 def _read_clock(text: str) -> float:

@@ -173,3 +173,19 @@ def test_codes_of_one_language_are_one():
     keys = [{language_key(code) for code in group.split()} for group in groups]
     assert all(len(found) == 1 for found in keys)
     assert len(set(itertools.chain(*keys))) == len(groups)
+
+
+def test_blank_lines_within_a_subtitle_lose_no_words():
+    blocks = ["1\n00:00:01,000 --> 00:00:02,000\nGood\n\n\nday\n\n", "2\n00:00:03,000 --> 00:00:04,000\n\nAt\n \n7\n\n"]
+    for end in ("3\n", "3\n00:00:05,000 --> 00:00:06,000\n\n", ""):
+        read = FORMATS["srt"]("".join(blocks) + end)
+        assert [cue.text for cue in read[:2]] == ["Good day", "At" if end == "" else "At 7"]
+    lying = FORMATS["srt"](blocks[0] + "2\nno --> time\nLate\n\nno --> time\nLater\n")
+    assert [(cue.text, math.isnan(cue.start_s)) for cue in lying] == [
+        ("Good day", False),
+        ("Late", True),
+        ("Later", True),
+    ]
+    assert [cue.text for cue in FORMATS["vtt"]("WEBVTT\n\n00:01.000 --> 00:02.000\nGood\n\nNOTE a remark\n")] == [
+        "Good"
+    ]
