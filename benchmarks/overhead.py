@@ -160,7 +160,7 @@ def head(repeat: int, scratch: Path) -> dict[str, Any]:
     return {name: _head(make, repeat, scratch / f"head-{name}") for name, make in HEAD_FORMATS.items()}
 
 
-def _head(make: Callable[[Path, pa.Table], None], repeat: int, folder: Path) -> dict[str, float]:
+def _head(make: Callable[[Path, pa.Table], object], repeat: int, folder: Path) -> dict[str, float]:
     folder.mkdir()
     first = folder / f"00000.{folder.name.removeprefix('head-')}"
     make(first, pa.concat_tables([made_up(number, HEAD_FILE_BYTES // 8) for number in range(8)]))

@@ -121,6 +121,7 @@ class RunStarted(Event):
         owners: the barrier that other stages of the round belong to, by name. Their rows are no documents; as in the
             report, only their seconds and findings count, for the barrier.
         output: where the run writes, without secrets; empty if it writes nothing.
+        phases: the number of rounds of the run, as far as that is known; 0 if it is not.
     """
 
     run: str
@@ -131,6 +132,7 @@ class RunStarted(Event):
     stages: tuple[str, ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
+    phases: int = 0
 
 
 @dataclass(frozen=True)

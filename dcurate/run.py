@@ -435,6 +435,7 @@ class _Run:
     expected: Estimate | None = None
     ledger: DirectoryLedger | None = None
     listed: list[Batch] | None = None
+    rounds: int = 1
     history: History = field(default_factory=History)
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
@@ -645,6 +646,7 @@ class _Run:
                     if isinstance(stage, ChunkWriter) and used is not None:
                         stage.used_later(used)
                 stages += tuple(map_stages)
+            self.rounds = len(self.accounting) + 1 + current.following
             yield from self._run_round(session, stages, current.last)
         if self._has_barrier:
             Directory(folder, self._storage).clear()
@@ -766,6 +768,7 @@ class _Run:
             stages=tuple(stage.name for stage in self.stages),
             owners=self.owners,
             output=without_secrets(self.sink.output_path) if self.sink is not None else "",
+            phases=self.rounds,
         )
         accounting = RunAccounting(job, self.runner.mode)
         self.accounting.append(accounting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,8 @@ class SpanFinder(ABC):
 @dataclass(kw_only=True)
 class SpanShuffle(BarrierStage[DocumentBatch]):
     """Cuts spans out of documents that occur elsewhere in the dataset too; see its subclasses."""
+
+    rounds: ClassVar[int] = 2
 
     text_field: str = "text"
     max_copies: int = 1

@@ -59,7 +59,8 @@ class Round:
         run: id of the run that it is the whole or a ``phase`` of; ``last`` says whether no other phase follows.
         kernels: what the stages of the run compile.
         unread: splits that do not count as finished and are not tried again: why, and the files written for each.
-        stages: names of the run's stages, ``owners`` whose part others are, and ``output``, all as in `RunStarted`.
+        stages: names of the run's stages, ``owners`` whose part others are, ``output`` and ``phases``, all as in
+            `RunStarted`.
     """
 
     pipeline: str
@@ -79,6 +80,7 @@ class Round:
     stages: tuple[str, ...] = ()
     owners: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
+    phases: int = 0
 
     @property
     def run_key(self) -> str:
@@ -156,7 +158,7 @@ class RunAccounting:
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
         self._sampled = 0.0
-        about = (job.phase, job.stages, dict(job.owners), job.output)
+        about = (job.phase, job.stages, dict(job.owners), job.output, job.phases)
         self.emit(RunStarted(time.time(), job.run, job.pipeline, mode, operators, *about))
 
     def emit(self, event: Event) -> None:

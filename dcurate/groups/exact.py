@@ -66,6 +66,8 @@ class ExactDuplicates(SearchForDuplicates):
         ([], ['url', 'text'])
     """
 
+    rounds: ClassVar[int] = 2
+
     text_field: str = "text"
     fields: list[str] | None = None
     normalize: Sequence[str] = ()

@@ -27,6 +27,8 @@ class FileExactDuplicates(SearchForDuplicates):
         name: name of the stage.
     """
 
+    rounds: ClassVar[int] = 2
+
     by: str = "bytes"
     keep: str | Keep = "first"
     action: Action = "drop"

@@ -35,6 +35,8 @@ class NearDuplicateStage(SearchForDuplicates):
     pairs them; the pairs are verified as `near` says.
     """
 
+    rounds: ClassVar[int] = 5
+
     action: Action
     id_field: str | None
     report_path: str | None

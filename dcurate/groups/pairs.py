@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Stage
@@ -60,6 +60,8 @@ class FindPairs(ProcessingStage[DocumentBatch, DocumentBatch]):
 class PairUp(BarrierStage[DocumentBatch]):
     """Writes pairs where the splits of their first documents find them, and a forest of them for their components."""
 
+    rounds: ClassVar[int] = 4
+
     near: NearDuplicates
     name: str
 
@@ -103,6 +105,8 @@ def connecting(forests: Forests, near: NearDuplicates, pairs: ShufflePartitions,
 class MergeForests(BarrierStage[DocumentBatch]):
     """One level of the tree of merges."""
 
+    rounds: ClassVar[int] = 4
+
     near: NearDuplicates
     pairs: ShufflePartitions
     level: int
@@ -121,6 +125,8 @@ class MergeForests(BarrierStage[DocumentBatch]):
 @dataclass
 class LabelDocuments(BarrierStage[DocumentBatch]):
     """Gives each document of a pair the number of the first document that it is connected to."""
+
+    rounds: ClassVar[int] = 3
 
     near: NearDuplicates
     pairs: ShufflePartitions

@@ -137,6 +137,8 @@ class GatherCandidates(BarrierStage[DocumentBatch]):
         labels, pairs: by the numbers of documents, in ranges that are the splits of the rows.
     """
 
+    rounds: ClassVar[int] = 2
+
     near: NearDuplicates
     labels: ShufflePartitions
     pairs: ShufflePartitions

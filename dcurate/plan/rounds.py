@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dcurate.core.stage import BarrierStage, Stage
@@ -17,10 +17,12 @@ class PipelineRound:
     Args:
         stages: in order; without the barrier.
         barrier: every row must have reached it before the next round begins; None in the last round.
+        following: the number of rounds that follow, as far as that is known.
     """
 
     stages: tuple[Stage, ...]
     barrier: BarrierStage[Any] | None = None
+    following: int = field(default=0, compare=False)
 
     @property
     def last(self) -> bool:
@@ -56,7 +58,8 @@ def rounds(
         if not isinstance(stage, BarrierStage):
             current.append(stage)
             continue
-        yield PipelineRound(tuple(current), stage)
+        barriers = [stage, *(later for later in waiting if isinstance(later, BarrierStage))]
+        yield PipelineRound(tuple(current), stage, sum(barrier.rounds for barrier in barriers))
         waiting.extendleft(reversed(reduce(stage)))
         current = []
     yield PipelineRound(tuple(current))

@@ -72,7 +72,7 @@ def operators(history: History) -> list[dict[str, Any]]:
     return [
         {
             **vars(operator),
-            "operator": operator.name,
+            "operator": operator.title,
             "batches": operator.calls,
             "busy": operator.busy,
             "idle_seconds": max(0.0, operator.slot_seconds - operator.seconds),
@@ -113,7 +113,7 @@ def timeline(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
             yield {
                 **vars(operator),
                 "time": point.time,
-                "operator": operator.name,
+                "operator": operator.title,
                 "batches": operator.calls,
                 "busy": busy,
             }

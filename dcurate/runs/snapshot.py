@@ -40,6 +40,7 @@ class OperatorFigures:
         setup_seconds: that its latest slot took to be set up.
         owner: the barrier whose inner round it belongs to; empty if documents go through it.
         latency: how many batches took how long, by the buckets of `LATENCY_S`.
+        label: what a person is shown as its name; empty if that is ``name``.
     """
 
     name: str
@@ -55,6 +56,12 @@ class OperatorFigures:
     setup_seconds: float = 0.0
     latency: tuple[int, ...] = (0,) * (len(LATENCY_S) + 1)
     owner: str = ""
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """What a person is shown as its name."""
+        return self.label or self.name
 
     @property
     def busy(self) -> float | None:
@@ -126,6 +133,7 @@ class RunSnapshot:
     Attributes:
         run: its id; all phases of a run have one id.
         phase: how many barriers are behind it.
+        phases: parts of the run in all, as far as that is known; 0 if it is not.
         started: seconds since the epoch, as are ``time``, the moment, and ``ended``, None while the run goes on.
         error: what ended it early, if something did.
         splits: source splits of the phase in all, or None until the source is listed.
@@ -152,6 +160,7 @@ class RunSnapshot:
     pipeline: str
     mode: str
     phase: int = 0
+    phases: int = 0
     started: float = 0.0
     time: float = 0.0
     ended: float | None = None

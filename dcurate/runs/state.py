@@ -28,6 +28,7 @@ from dcurate.events import (
     WorkerLost,
     WorkerRecycled,
 )
+from dcurate.runs.labels import operator_labels
 from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot, bucket
 from dcurate.runs.text import many
 
@@ -47,6 +48,7 @@ class OperatorCounts:
     stages: tuple[str, ...] = ()
     phase: int = 0
     owner: str = ""
+    label: str = ""
     tasks: int = 0
     seconds: float = 0.0
     slots: dict[str, int] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class OperatorCounts:
             stages=self.stages,
             phase=self.phase,
             owner=self.owner,
+            label=self.label,
             slots=self.total_slots,
             running=self.running,
             waiting=self.waiting,
@@ -115,6 +118,7 @@ class RunState:
         output: where the run writes; empty if it writes nothing.
         compiling: what is being compiled, before the first batch.
         waits: why it waits for other runs on the cluster; empty if it does not.
+        phases: phases of the run in all, as far as that is known; 0 if it is not.
     """
 
     run: str = ""
@@ -148,6 +152,7 @@ class RunState:
     output: str = ""
     compiling: Compiling | None = None
     waits: str = ""
+    phases: int = 0
 
     def apply(self, event: Event) -> None:
         """Take an event into account."""
@@ -190,8 +195,11 @@ class RunState:
         self.owners, self.output = event.owners, event.output
         for name in event.stages or (name for names in event.operators for name in names):
             self.stages.setdefault(name, StageStats(name))
+        self.phases = max(event.phases, event.phase + 1)
+        labels = operator_labels(event.operators, list(self.stages), self.owners, event.phase)
         self.operators = {
-            _operator_name(names): OperatorCounts(names, event.phase, self._owner(names)) for names in event.operators
+            _operator_name(names): OperatorCounts(names, event.phase, self._owner(names), label)
+            for names, label in zip(event.operators, labels, strict=True)
         }
 
     def _end(self, event: RunEnded) -> None:
@@ -263,8 +271,9 @@ class RunState:
                 text = f"compiled {many(event.kernels, 'kernel')} in {event.seconds:.0f} s, once on this machine"
                 self._note(Note(event.time, "compiled", text))
             case Decided() if event.before:
-                about = (event.operator, event.before, event.after)
-                self._note(Note(event.time, "decision", event.reason, *about))
+                label = self._label(event.operator)
+                reason = event.reason.replace(event.operator, label)
+                self._note(Note(event.time, "decision", reason, label, event.before, event.after))
             case WorkerRecycled():
                 self._note(
                     Note(event.time, "recycled", f"worker {event.name or event.worker} is restarted: {event.reason}")
@@ -273,8 +282,9 @@ class RunState:
                 self._note(Note(event.time, "hung", f"{event.doing}; its process was ended"))
             case CallCopied():
                 usual = f"{event.seconds:.0f} s instead of {event.usual:.2g} s"
-                text = f"a call of {event.operator} takes {usual}; it runs once more elsewhere"
-                self._note(Note(event.time, "copied", text, event.operator))
+                label = self._label(event.operator)
+                text = f"a call of {label} takes {usual}; it runs once more elsewhere"
+                self._note(Note(event.time, "copied", text, label))
 
     def _note(self, note: Note) -> None:
         self.latest.append(note)
@@ -285,6 +295,22 @@ class RunState:
         if any(name in self.stages for name in names):
             return ""
         return next((self.owners[name] for name in names if name in self.owners), "")
+
+    def _label(self, operator: str) -> str:
+        """What a person is shown as the name of an operator."""
+        counts = self.operators.get(operator)
+        return counts.label if counts is not None and counts.label else operator
+
+    @property
+    def title(self) -> str:
+        """What a person is shown as the name of the phase: the stages from its first to its last."""
+        first, last = (name if name in self.stages else self.owners.get(name, name) for name in (self.first, self.last))
+        return first if first == last else f"{first} to {last}"
+
+    @property
+    def round(self) -> str:
+        """Which round of how many the phase is; empty if there is one alone."""
+        return f"round {self.phase + 1} of {self.phases}" if self.phases > 1 else ""
 
     def _operator(self, name: str) -> OperatorCounts:
         return self.operators.setdefault(name, OperatorCounts((name,), self.phase))
@@ -297,6 +323,7 @@ class RunState:
             pipeline=self.pipeline,
             mode=self.mode,
             phase=self.phase,
+            phases=self.phases,
             started=self.started,
             time=now,
             ended=self.ended,

@@ -28,16 +28,23 @@ from dcurate.text.signals import Needs, Signals, UsedSignals, text_as_column
 Rule: TypeAlias = Callable[[Any], Any] | DocumentFilter
 
 
-def name_of(rule: Rule) -> str:
-    """The name of a filter or function in reports.
+def name_of(rule: Rule, column: str = "") -> str:
+    """The name of a filter or function in reports; of a lambda that of its column, if it is given.
 
     Examples:
-        >>> name_of(len)
-        'len'
+        >>> name_of(len), name_of(lambda score: score > 2, "score")
+        ('len', 'score')
     """
     if isinstance(rule, DocumentFilter):
         return rule.name
+    if column and is_lambda(rule):
+        return column
     return str(rule.__name__) if inspect.isroutine(rule) else type(rule).__name__
+
+
+def is_lambda(rule: Rule) -> bool:
+    """Whether a function has no name of its own."""
+    return inspect.isfunction(rule) and rule.__name__ == "<lambda>"
 
 
 def one_or_many(value: Any) -> list[Any]:
@@ -105,12 +112,14 @@ def _hint(rule: Any, kinds: str) -> str:
     return ""
 
 
-def chain_name(rules: list[Any], kind: str, given: str, default: str) -> str:
-    """The name of a stage: the one given, or the filters' names joined."""
+def chain_name(rules: list[Any], kind: str, given: str, default: str, columns: Sequence[str] = ()) -> str:
+    """The name of a stage: the one given, or the filters' names joined; of a lambda that of its column, if given."""
     if given != default:
         return given
     if len(rules) > 1:
         return short(f"{kind}_chain_of_" + "_".join(map(name_of, rules)))
+    if columns and is_lambda(rules[0]):
+        return columns[0]
     return rules[0].name if isinstance(rules[0], DocumentFilter) else given
 
 

@@ -103,7 +103,7 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
             or a list of these, applied in turn.
         filter_field: the column with the score; for a list of functions a list of as many.
         invert: swap kept and dropped documents; one for all, or a list.
-        name: name of the stage; by default that of the filter.
+        name: name of the stage; by default that of the filter, for a lambda that of the column.
 
     Examples:
         >>> import pandas as pd
@@ -121,7 +121,7 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def __post_init__(self) -> None:
         rules = self._rules
-        self.name = chain_name(rules, "filter", self.name, "filter_fn")
+        self.name = chain_name(rules, "filter", self.name, "filter_fn", one_or_many(self.filter_field))
         own_each(self.filter_field, len(rules), "filter_field")
         one_each(self.invert, len(rules), "invert")
 
@@ -145,8 +145,9 @@ class Filter(ProcessingStage[DocumentBatch, DocumentBatch]):
         for rule, column, invert in zip(rules, one_or_many(self.filter_field), inverts, strict=True):
             scores = run.numbers(column) if isinstance(rule, SignalFilter | NumberFilter) else run.column(column)
             kept = run.kept(rule, scores) ^ invert
-            run.record_scores(self.name, name_of(rule), scores, kept)
-            run.drop(Verdict(scores, kept, ""), self.name, name_of(rule))
+            name = name_of(rule, column)
+            run.record_scores(self.name, name, scores, kept)
+            run.drop(Verdict(scores, kept, ""), self.name, name)
         return run.result()
 
 

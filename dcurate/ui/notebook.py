@@ -137,7 +137,7 @@ def live_html(run: RunState, pace: Pace, now: float) -> str:
         share=done / run.splits if run.splits else 0.0,
         remaining=None if run.ended else run.remaining(now),
         setting_up=setting_up(run, now),
-        flow=[*([f"inner round of {run.inner_of}"] if run.inner_of and not run.ended else []), *_flow(pace)],
+        flow=[*([f"{run.round}: {run.inner_of}"] if run.inner_of and not run.ended else []), *_flow(pace)],
         heads=[HEADS[number] for number in shown],
         operators=[[row[number] for number in shown] for row in operators],
         notes=[note.text for note in list(run.latest)[-LATEST:]],
@@ -160,7 +160,7 @@ def _operator(pace: Pace, operator: OperatorFigures) -> tuple[str, ...]:
     over = operator.phase < pace.present.phase or pace.present.ended is not None
     busy = operator.busy if over else pace.busy(operator.name)
     return (
-        operator.name,
+        operator.title,
         f"{operator.slots:,}" if not over else "",
         "" if busy is None else f"{100 * busy:.0f} %",
         f"{operator.calls:,}",

@@ -225,7 +225,9 @@ def progress_line(run: RunState, pace: Pace, now: float) -> str:
     if remaining is not None:
         parts.append(f"{seconds_text(remaining)} left")
     if len(run.operators) > 1:
-        parts.append("tasks " + ", ".join(f"{name} {operator.tasks:,}" for name, operator in run.operators.items()))
+        parts.append(
+            "tasks " + ", ".join(f"{operator.label} {operator.tasks:,}" for operator in run.operators.values())
+        )
     if run.workers_lost:
         parts.append(f"{many(run.workers_lost, 'worker')} lost")
     return " | ".join(parts)
@@ -233,17 +235,18 @@ def progress_line(run: RunState, pace: Pace, now: float) -> str:
 
 def _last_line(run: RunState) -> str:
     now = run.phase_ended or time.time()
-    stages = run.first if run.first == run.last else f"{run.first} to {run.last}"
-    state = f"{run.pipeline}: {stages} {'stopped' if run.error else 'done'}"
+    place = f"{run.round}, " if run.round else ""
+    state = f"{run.pipeline}: {place}{run.title} {'stopped' if run.error else 'done'}"
     return " | ".join([state, seconds_text(run.elapsed(now)), _splits(run), *_came_to(run, now)])
 
 
 def _splits(run: RunState) -> str:
     done = run.splits_before + run.splits_done
+    place = f"{run.round}, " if run.round and run.phase_ended is None else ""
     if run.splits is None:
-        return many(done, "split")
+        return f"{place}{many(done, 'split')}"
     share = f" ({100 * done // run.splits} %)" if run.splits else ""
-    return f"{done:,} of {run.splits:,} splits{share}"
+    return f"{place}{done:,} of {run.splits:,} splits{share}"
 
 
 def _came_to(run: RunState, now: float) -> list[str]:
@@ -257,7 +260,7 @@ def _came_to(run: RunState, now: float) -> list[str]:
 
 def _flow(run: RunState, pace: Pace) -> list[str]:
     """The same of a phase that goes on, with its speed just now."""
-    ways = [f"inner round of {run.inner_of}"] if run.inner_of else []
+    ways = [run.inner_of] if run.inner_of else []
     if run.reads:
         ways.append(f"{run.rows_in:,} rows in ({pace.rows_per_s:,.0f}/s)")
     if run.writes:
@@ -315,7 +318,7 @@ def _operators(pace: Pace) -> RenderableType:
     for operator in shown:
         busy = pace.busy(operator.name)
         table.add_row(
-            Text(f"  {operator.name}"),
+            Text(f"  {operator.title}"),
             Text(f"{operator.slots:,}", justify="right"),
             Text("" if busy is None else f"{100 * busy:.0f} %", justify="right"),
             Text(f"{operator.calls:,}", justify="right"),

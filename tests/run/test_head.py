@@ -29,7 +29,7 @@ from dcurate import (
     peek,
     read_rejected,
 )
-from dcurate.core.pipeline import AnyStage
+from dcurate.core.stage import Stage
 from dcurate.plan.compile import compile_plan
 from dcurate.text import AddId
 from tests.archives import archive, page, warc_record
@@ -127,7 +127,7 @@ def test_pages_of_a_row_group_are_read_as_they_are_needed(tmp_path: Path) -> Non
 def test_a_filter_that_keeps_nothing_ends_the_search(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f'{{"n": {number}}}\n' for number in range(5000)))
-    stages = [JsonlReader(str(path)), Filter(lambda n: n >= 1000, "n")]
+    stages: list[Stage] = [JsonlReader(str(path)), Filter(lambda n: n >= 1000, "n")]
     head = Pipeline("x", stages=stages).head(3, read_rows=1000)
     assert len(head) == 0
     assert head.rows_read == 1000
@@ -137,7 +137,7 @@ def test_a_filter_that_keeps_nothing_ends_the_search(tmp_path: Path) -> None:
 def test_the_head_writes_nothing_and_a_deduplication_sees_the_rows_that_were_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f'{{"text": "{number // 2}"}}\n' for number in range(100)))
-    stages = [JsonlReader(str(path)), ExactDuplicates(), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[Stage] = [JsonlReader(str(path)), ExactDuplicates(), JsonlWriter(str(tmp_path / "out"))]
     head = Pipeline("x", stages=stages).head(4)
     assert head.to_pandas().text.tolist() == ["0", "1", "2", "3"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.jsonl"]
@@ -162,7 +162,7 @@ def test_what_is_no_number_of_rows_is_refused(tmp_path: Path) -> None:
 
 def test_rejected_rows_are_a_frame_and_no_row_of_a_run_is_missing(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("".join(f'{{"n": {number}}}\n' for number in range(50)) + "{broken\n")
-    stages = [
+    stages: list[Stage] = [
         JsonlReader(str(tmp_path / "a.jsonl"), on_bad_line="quarantine"),
         Filter(lambda n: n % 5 > 0, "n").with_(name="fifth"),
         Filter(lambda n: n < 40, "n").with_(name="high"),
@@ -181,7 +181,7 @@ def test_rejected_rows_are_a_frame_and_no_row_of_a_run_is_missing(tmp_path: Path
 
 
 def test_a_run_that_kept_no_rejected_rows_says_how_to_keep_them(tmp_path: Path) -> None:
-    stages: list[AnyStage] = [Filter(lambda n: n > 1, "n"), JsonlWriter(str(tmp_path / "out"))]
+    stages: list[Stage] = [Filter(lambda n: n > 1, "n"), JsonlWriter(str(tmp_path / "out"))]
     result = Pipeline("x", stages=stages).run(InlineExecutor(), pd.DataFrame({"n": range(4)}), observers=[])
     with pytest.raises(RunError, match="did not keep what it dropped; run it with rejected='FOLDER'"):
         result.rejected()

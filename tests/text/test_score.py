@@ -169,7 +169,7 @@ def test_a_filter_reads_its_score_from_a_column() -> None:
     assert Filter(rule, "words", invert=True).process(start).to_arrow()["text"].to_pylist() == ["a", "c"]
     assert Filter([Length(), lambda n: n == 1], ["words"] * 2, invert=[True, False]).inputs()[1] == ["words"]
     dropped = Filter(lambda n: n is not None, "words").process(start).rejections
-    assert [(r.stage, r.reason, r.rows) for r in dropped] == [("filter_fn", "<lambda>", 1)]
+    assert [(r.stage, r.reason, r.rows) for r in dropped] == [("words", "words", 1)]
     with pytest.raises(DataError, match="not numbers"):
         Filter(rule, "text").process(start)
 

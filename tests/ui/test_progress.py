@@ -66,7 +66,7 @@ def state():
 def test_a_line_says_how_far_the_run_is(state):
     assert progress_line(state, seen(state, 102.0), 102.0) == (
         "demo: 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in (500/s), 900 out (450/s) | 2.0 MB/s | 4.0 s left"
-        " | tasks read-clean 1, write 1"
+        " | tasks read to clean 1, write 1"
     )
 
 
@@ -127,9 +127,9 @@ def test_the_live_view_has_a_bar_a_line_per_operator_and_the_latest_notes(state)
     assert lines == [
         f"demo  {'━' * 20}{' ' * 20}  4 of 8 splits (50 %)  2.0 s, 4.0 s left",
         "  1,000 rows in (455/s), 900 out (409/s)   1.8 MB/s",
-        "              slots  busy  batches  a second    each         wait for it",
-        "  read-clean      2   6 %        1       0.5  250 ms",
-        "  write           0              1       0.5  100 ms  12 batches, 5.0 MB",
+        "                 slots  busy  batches  a second    each         wait for it",
+        "  read to clean      2   6 %        1       0.5  250 ms",
+        "  write              0              1       0.5  100 ms  12 batches, 5.0 MB",
         "  5.0 MB between operators, of at most 80.0 MB",
         "  write is what others wait for: 2 slots",
     ]

@@ -29,6 +29,9 @@ class BarrierStage(Stage, Generic[X]):
     #: Whether stages after the barrier look at the columns of `inputs` again.
     uses_columns_again: ClassVar[bool] = True
 
+    #: Rounds that follow until the stage is done, as far as that is known ahead: a person is shown "round 3 of 8".
+    rounds: ClassVar[int] = 1
+
     @abstractmethod
     def map_stages(self, url: str, options: Mapping[str, Any]) -> Sequence[Stage]:
         """Return the stages that end the round before the barrier; the last is a sink that writes to `url`.

@@ -29,7 +29,7 @@ def pipeline(view: RunPanel) -> Parts:
         [operator for operator in view.operators if operator.figures.phase == phase] for phase in range(view.now.phase)
     ]
     before = "".join(_done(view, phase, operators) for phase, operators in enumerate(phases))
-    head = f"<h3>{_phase(view.now.phase, latest)}</h3>" if view.phases > 1 else ""
+    head = f"<h3>{_phase(view.now.phase, view.now.phases, latest)}</h3>" if view.phases > 1 else ""
     chain = "".join(_step(view, operator) for operator in latest)
     style = f"--across:{_across(len(latest))}"
     parts = {"pipeline": f'{before}<div class="phase">{head}<div class="chain" style="{style}">{chain}</div></div>'}
@@ -57,21 +57,23 @@ def _at(view: RunPanel, operator: OperatorRow) -> str:
 def _done(view: RunPanel, phase: int, operators: Sequence[OperatorRow]) -> str:
     chips = "".join(
         f'<li style="--colour:{operator.colour}" title="{escape(", ".join(operator.figures.stages))}"><i></i>'
-        f"<b>{escape(operator.figures.name)}</b> {_went_in(operator)}, {percent(operator.figures.busy)} busy</li>"
+        f"<b>{escape(operator.figures.title)}</b> {_went_in(operator)}, {percent(operator.figures.busy)} busy</li>"
         for operator in operators
     )
-    return f'<div class="phase done"><h3>{_phase(phase, operators)}</h3><ul class="chips">{chips}</ul></div>'
+    head = _phase(phase, view.now.phases, operators)
+    return f'<div class="phase done"><h3>{head}</h3><ul class="chips">{chips}</ul></div>'
 
 
-def _phase(phase: int, operators: Sequence[OperatorRow]) -> str:
+def _phase(phase: int, phases: int, operators: Sequence[OperatorRow]) -> str:
     """The name of a phase. Rows of an inner round are no documents, so it is named after the stage it is part of."""
     owners = {operator.figures.owner for operator in operators}
-    inner = f": inner round of {escape(owners.pop())}" if len(owners) == 1 and "" not in owners else ""
-    return f"phase {phase + 1}{inner}"
+    inner = f": {escape(owners.pop())}" if len(owners) == 1 and "" not in owners else ""
+    of = f" of {phases}" if phases > phase else ""
+    return f"round {phase + 1}{of}{inner}"
 
 
 def _step(view: RunPanel, operator: OperatorRow) -> str:
-    name = escape(operator.figures.name)
+    name = escape(operator.figures.title)
     stages = operator.figures.stages if len(operator.figures.stages) > 1 else ()
     listed = "".join(f"<li>{escape(stage)}</li>" for stage in stages)
     return (

@@ -159,7 +159,7 @@ def key(colour: str) -> str:
 def colours(view: RunPanel) -> Parts:
     """The legend of operators."""
     names = "".join(
-        f'<li style="--colour:{operator.colour}"><i></i>{escape(operator.figures.name)}</li>'
+        f'<li style="--colour:{operator.colour}"><i></i>{escape(operator.figures.title)}</li>'
         for operator in view.operators
     )
     return {"legend": names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from dcurate.events import StageStats
@@ -119,9 +119,9 @@ class RunCounters:
         """A pipeline's name as it is exported."""
         return self.names.of((), name, PIPELINES)
 
-    def operator(self, pipeline: str, name: str) -> str:
-        """An operator's name as it is exported; ``pipeline`` as that is."""
-        return self.names.of((pipeline, "operators"), name, STAGES)
+    def operator(self, pipeline: str, figures: OperatorFigures) -> str:
+        """An operator's name as it is exported, for inner rounds that of their stage; ``pipeline`` as that is."""
+        return self.names.of((pipeline, "operators"), figures.owner or figures.title, STAGES)
 
     def _counts(self, snapshot: RunSnapshot, notes: Sequence[Note]) -> Iterator[tuple[str, Labels, float]]:
         pipeline = self.pipeline(snapshot.pipeline)
@@ -136,7 +136,7 @@ class RunCounters:
             yield from self._of_stage(pipeline, stats)
         for operator in snapshot.operators:
             yield from self._of_operator(pipeline, operator)
-        yield from self._of_notes(pipeline, notes)
+        yield from self._of_notes(pipeline, notes, {figures.title: figures for figures in snapshot.operators})
 
     def _of_stage(self, pipeline: str, stats: StageStats) -> Iterator[tuple[str, Labels, float]]:
         labels = (pipeline, self.names.of((pipeline, "stages"), stats.name, STAGES))
@@ -157,7 +157,7 @@ class RunCounters:
                 yield family, (*labels, self.names.of((family, *labels), name, limit)), count
 
     def _of_operator(self, pipeline: str, figures: OperatorFigures) -> Iterator[tuple[str, Labels, float]]:
-        labels = (pipeline, self.operator(pipeline, figures.name))
+        labels = (pipeline, self.operator(pipeline, figures))
         yield "dcurate_operator_slot_seconds_total", labels, figures.slot_seconds
         for direction in ("up", "down"):
             yield "dcurate_balancer_decisions_total", (*labels, direction), 0
@@ -168,7 +168,9 @@ class RunCounters:
         for number, count in enumerate(figures.latency):
             yield BUCKET, (*labels, str(number)), count
 
-    def _of_notes(self, pipeline: str, notes: Sequence[Note]) -> Iterator[tuple[str, Labels, float]]:
+    def _of_notes(
+        self, pipeline: str, notes: Sequence[Note], operators: Mapping[str, OperatorFigures]
+    ) -> Iterator[tuple[str, Labels, float]]:
         for kind in INCIDENTS:
             yield "dcurate_incidents_total", (pipeline, kind), 0
         for note in notes:
@@ -176,5 +178,6 @@ class RunCounters:
                 yield "dcurate_incidents_total", (pipeline, note.kind), 1
             elif note.kind == "decision":
                 direction = "up" if note.after > note.before else "down"
-                labels = (pipeline, self.operator(pipeline, note.operator), direction)
+                figures = operators.get(note.operator, OperatorFigures(note.operator, ()))
+                labels = (pipeline, self.operator(pipeline, figures), direction)
                 yield "dcurate_balancer_decisions_total", labels, 1

@@ -154,7 +154,7 @@ class RunMetrics:
                 gauges[family][pipeline,] += value
         for operator in run.operators:
             if operator.phase == run.phase:
-                labels = (pipeline, self.counters.operator(pipeline, operator.name))
+                labels = (pipeline, self.counters.operator(pipeline, operator))
                 for family, of_operator in _OPERATOR_GAUGES.items():
                     gauges[family][labels] += of_operator(operator)
                 gauges["dcurate_operator_setup_seconds"][labels] = operator.setup_seconds

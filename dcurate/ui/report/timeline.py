@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 
 from dcurate.events import StageStats
@@ -113,14 +115,22 @@ def _rates(data: ReportData, points: Sequence[Point], times: Sequence[float], na
 
 
 def _operators(data: ReportData) -> list[str]:
-    return list(dict.fromkeys(operator.name for operator in data.present.operators))
+    """What stands for operators in plots: their names, and for inner rounds of a stage that stage."""
+    return list(dict.fromkeys(map(_plotted, data.present.operators)))
+
+
+def _plotted(operator: OperatorFigures) -> str:
+    return operator.owner or operator.title
 
 
 def _by_operator(data: ReportData, points: Sequence[Point], of: Callable[[OperatorFigures], float]) -> list[LineSeries]:
     values_by_operator: dict[str, list[float | None]] = {name: [0.0] * len(points) for name in _operators(data)}
     for place, point in enumerate(points):
+        sums: defaultdict[str, float] = defaultdict(float)
         for operator in point.operators:
-            values_by_operator.setdefault(operator.name, [0.0] * len(points))[place] = of(operator)
+            sums[_plotted(operator)] += of(operator)
+        for name, value in sums.items():
+            values_by_operator.setdefault(name, [0.0] * len(points))[place] = value
     return [
         LineSeries(name, values, COLOURS[n % len(COLOURS)])
         for n, (name, values) in enumerate(values_by_operator.items())
@@ -131,13 +141,20 @@ def _busy(data: ReportData, points: Sequence[Point]) -> list[LineSeries]:
     series, back = [], _window(data, points)
     for number, name in enumerate(_operators(data)):
         none = OperatorFigures(name, ())
-        sampled = [next((operator for operator in point.operators if operator.name == name), none) for point in points]
+        sampled = [
+            reduce(_together, (operator for operator in point.operators if _plotted(operator) == name), none)
+            for point in points
+        ]
         values = [
             figures.busy_since(sampled[place - back] if place >= back else none)
             for place, figures in enumerate(sampled)
         ]
         series.append(LineSeries(name, values, COLOURS[number % len(COLOURS)]))
     return series
+
+
+def _together(first: OperatorFigures, second: OperatorFigures) -> OperatorFigures:
+    return replace(first, seconds=first.seconds + second.seconds, slot_seconds=first.slot_seconds + second.slot_seconds)
 
 
 def _window(data: ReportData, points: Sequence[Point]) -> int:
@@ -157,7 +174,7 @@ def most_slots(data: ReportData) -> dict[str, int]:
         *data.present.operators,
         *(operator for point in data.history.points for operator in point.operators),
     ):
-        most[operator.name] = max(most.get(operator.name, 0), operator.slots)
+        most[operator.title] = max(most.get(operator.title, 0), operator.slots)
     return most
 
 

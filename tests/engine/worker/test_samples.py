@@ -50,8 +50,8 @@ def test_scores_that_are_added_or_read_from_a_column_are_counted_too() -> None:
     rows = DocumentBatch(key=KEY, data=pd.DataFrame({"text": ["x", "y"], "rank": [0.5, 2.0]}))
     ((read,),) = stats_of(Filter(lambda rank: rank > 1, "rank"), rows)
     assert scored.scores == {"length": {"2": 1, "3": 1}}
-    assert read.scores == {"<lambda>": {"0.5": 1, "2": 1}}
-    assert read.examples["<lambda>"] == [{"excerpt": "x", "score": 0.5, "source": "a.jsonl"}]
+    assert read.scores == {"rank": {"0.5": 1, "2": 1}}
+    assert read.examples["rank"] == [{"excerpt": "x", "score": 0.5, "source": "a.jsonl"}]
 
 
 def test_labels_are_counted_as_they_are_and_other_things_not_at_all() -> None:
@@ -64,8 +64,8 @@ def test_labels_are_counted_as_they_are_and_other_things_not_at_all() -> None:
 def test_labels_of_rows_that_a_rule_drops_are_counted_too() -> None:
     rows = DocumentBatch(key=KEY, data=pa.table({"language": ["en", "la", "en", "de"] * 300}))
     ((stats,),) = stats_of(Filter(lambda language: language in ("en", "de"), "language"), rows)
-    assert stats.scores == {"<lambda>": {"en": 600, "la": 300, "de": 300}}
-    assert stats.dropped_labels == {"<lambda>": {"la": 300}}
+    assert stats.scores == {"language": {"en": 600, "la": 300, "de": 300}}
+    assert stats.dropped_labels == {"language": {"la": 300}}
     assert "dropped_labels" not in stats.counts()
     assert "dropped_labels" not in StageStats("s").to_dict()
 

@@ -100,7 +100,7 @@ def test_inner_rounds_are_named_after_the_stage_that_they_are_part_of() -> None:
     snapshot = at("7f3a", Shape(operators=4, phases=2), 0.0, 100.0)
     inner = tuple(replace(one, owner="near_duplicates" if one.phase else "") for one in snapshot.operators)
     html = words(pipeline(seen(replace(snapshot, operators=inner)))["pipeline"])
-    assert "phase 2: inner round of near_duplicates" in html
+    assert "round 2: near_duplicates" in html
     assert "phase 1: inner" not in html
 
 
