@@ -9,6 +9,7 @@ from .extract.algorithms import JusTextExtractor as JusTextExtractor
 from .extract.algorithms import ResiliparseExtractor as ResiliparseExtractor
 from .extract.algorithms import TrafilaturaExtractor as TrafilaturaExtractor
 from .extract.stage import HtmlExtractor as HtmlExtractor
+from .extract.structure import DcurateExtractor as DcurateExtractor
 from .filter import DocumentFilter as DocumentFilter
 from .filter import SignalFilter as SignalFilter
 from .filter import WordFilter as WordFilter

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from dcurate.core.extras import needed
 from dcurate.core.part import Part
-from dcurate.errors import PipelineError, listed, nearest
+from dcurate.errors import PipelineError, listed
 from dcurate.text.extract.joining import JOINED, joined, joined_at_most
 from dcurate.text.extract.justext_context import judge_by_neighbours
 from dcurate.text.extract.nesting import nested_too_deeply
@@ -265,52 +265,6 @@ class TrafilaturaExtractor(HTMLExtractorAlgorithm):
                 needed("lxml.etree", type(self).__name__, _EXTRA).strip_elements(page, *cleaned, with_tail=False)
         text = extract(page, config=settings, **self.extract_kwargs) or ""
         return _dense(text, self.required_stopword_density, stop_words, language)
-
-
-#: Extractors by name, with settings that score well on English articles and on pages of many languages alike
-#: (docs/howto/web-pages.md).
-_NAMED: Mapping[str, tuple[type[HTMLExtractorAlgorithm], Mapping[str, Any]]] = {
-    "trafilatura": (
-        TrafilaturaExtractor,
-        {
-            "required_stopword_density": 0.0,
-            "deduplicate": False,
-            "include_comments": False,
-        },
-    ),
-    "resiliparse": (ResiliparseExtractor, {"required_stopword_density": 0.0}),
-    "justext": (
-        JusTextExtractor,
-        {"length_low": 50, "length_high": 200, "stopwords_low": 0.1, "stopwords_high": 0.2, "no_headings": True},
-    ),
-}
-
-
-def extractor(
-    algorithm: str | HTMLExtractorAlgorithm, settings: Mapping[str, Any] | None = None
-) -> HTMLExtractorAlgorithm:
-    """Resolve an extractor: by name, with changed settings, or an instance.
-
-    Examples:
-        >>> extractor("resiliparse", {"alt_texts": True})
-        ResiliparseExtractor(required_stopword_density=0.0, main_content=True, alt_texts=True)
-
-    Raises:
-        PipelineError: an unknown name or setting.
-    """
-    if isinstance(algorithm, HTMLExtractorAlgorithm):
-        if settings:
-            raise PipelineError(
-                f"algorithm_kwargs {listed(settings)} need an algorithm by name; pass them to the extractor itself"
-            )
-        return algorithm
-    if not isinstance(algorithm, str) or algorithm not in _NAMED:
-        raise PipelineError(f"unknown algorithm {algorithm!r}{nearest(str(algorithm), _NAMED)}")
-    kind, best = _NAMED[algorithm]
-    try:
-        return kind(**{**best, **(settings or {})})
-    except TypeError as error:
-        raise PipelineError(f"algorithm={algorithm!r}: {error}; see {kind.__name__}") from error
 
 
 def _dense(text: str, density: float, stop_words: frozenset[str], language: str) -> list[str]:

@@ -18,9 +18,10 @@ from dcurate.frames.columns import rows_at, values, with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.redaction import text_of
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, extractor
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm
 from dcurate.text.extract.charset import decoded, markup
 from dcurate.text.extract.language import unescaped
+from dcurate.text.extract.named import extractor
 from dcurate.text.extract.stop_words import ENGLISH, StopLists, StopWords
 
 _TITLE = re.compile(r"<title\b[^>]{0,1000}>", re.IGNORECASE)
@@ -58,8 +59,8 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     does the same for one that takes forever.
 
     Args:
-        algorithm: ``"trafilatura"``, ``"resiliparse"``, ``"justext"``, or an extractor. A name selects settings
-            that score well on two public benchmarks; the classes have NeMo Curator's.
+        algorithm: ``"trafilatura"``, ``"dcurate"``, ``"resiliparse"``, ``"justext"``, or an extractor. A name selects
+            settings that score well on two public benchmarks; the classes of libraries have NeMo Curator's.
         algorithm_kwargs: other settings for the extractor that is named.
         stop_lists: stop words by the English name of their language in capitals, instead of jusText's; pages are
             taken to be in one of these languages or in none.

@@ -19,14 +19,14 @@ from dcurate.text import (
     ResiliparseExtractor,
     TrafilaturaExtractor,
 )
-from dcurate.text.extract.algorithms import extractor
 from dcurate.text.extract.charset import decoded
 from dcurate.text.extract.justext_context import judge_by_neighbours
 from dcurate.text.extract.language import shown_text
+from dcurate.text.extract.named import extractor
 from dcurate.text.extract.stop_words import StopLists
 from tests.growth import assert_linear
 
-NAMES = ("trafilatura", "resiliparse", "justext")
+NAMES = ("trafilatura", "dcurate", "resiliparse", "justext")
 SENTENCE = (
     "It was a bright cold day in April, and the clocks of the town were striking thirteen while he was on his way. "
 )

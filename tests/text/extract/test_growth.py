@@ -6,7 +6,7 @@ import pytest
 from justext.core import html_to_dom, preprocessor
 from lxml import etree
 
-from dcurate.text import HtmlExtractor, JusTextExtractor, ResiliparseExtractor, TrafilaturaExtractor
+from dcurate.text import DcurateExtractor, HtmlExtractor, JusTextExtractor, ResiliparseExtractor, TrafilaturaExtractor
 from dcurate.text.extract import algorithms
 from dcurate.text.extract.charset import decoded
 from dcurate.text.extract.language import shown_text
@@ -45,6 +45,7 @@ TOGETHER = [
 
 
 ALGORITHMS: dict[str, type] = {
+    "dcurate": DcurateExtractor,
     "justext": JusTextExtractor,
     "resiliparse": ResiliparseExtractor,
     "trafilatura": TrafilaturaExtractor,
@@ -113,3 +114,27 @@ def test_what_justext_leaves_out_is_left_out_before_as_it_does_it_itself() -> No
     etree.strip_elements(before, *algorithms._KILLED, with_tail=False)
     etree.strip_tags(before, *algorithms._UNWRAPPED, etree.Comment)
     assert etree.tostring(preprocessor(before)) == etree.tostring(preprocessor(itself))
+
+
+#: Elements that dcurate's own extractor reads in a way of their own, within themselves or in a row.
+STRUCTURES = [
+    *("<span class=math>x", "<code>x", "<a href=x>y", "<table><caption>x", "<math><mrow>", "<math><msqrt><mi>x</mi>"),
+    *("<pre>x<br>", "<blockquote>x", "<dl><dt>a<dd>b", "<tr><td rowspan=99>x", "<div class=math>x", "<noscript>x"),
+    *("<table><tr><td rowspan=1000 colspan=1000>x</table>", "<ul><li><a href=q>the title of this</a> text"),
+    *("<article><h2><a href=u>the title of that</a></h2>x", "<h1>x", "<details><summary>x", "<img alt='x' class=math>"),
+]
+
+
+@pytest.mark.parametrize("markdown", [False, True])
+def test_structures_take_linear_time(markdown: bool) -> None:
+    stage = HtmlExtractor("dcurate", {"markdown": markdown, "links": markdown})
+    stage.setup()
+    assert_linear(lambda page: stage.extract(page.encode()), [repeated(unit) for unit in STRUCTURES])
+
+
+def test_a_million_nested_elements_and_a_line_of_fifty_megabytes_have_their_text() -> None:
+    stage = HtmlExtractor("dcurate", largest_page=100_000_000)
+    stage.setup()
+    assert stage.extract("<div>" * 1_000_000 + "<p>It was a bright cold day.").text == "It was a bright cold day."
+    line = "It was a bright cold day. " * 2_000_000
+    assert stage.extract(f"<p>{line}</p>").text == line.strip()

@@ -1,0 +1,226 @@
+"""Rules that decide which blocks of a page are its main content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, TABLE, Block, Page
+from dcurate.text.extract.hints import (
+    ARTICLE,
+    ASIDE,
+    ASIDE_BY_CLASS,
+    CAPTION,
+    COMMENTS,
+    CONTENT,
+)
+
+_AROUND = ASIDE | ASIDE_BY_CLASS | COMMENTS
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Numbers of the rules: found on the tuning half of two public benchmarks (docs/howto/web-pages.md).
+
+    Args:
+        linked: a block with a larger share of its text in links is worth nothing.
+        long: text of this size is worth its size; sizes are those of `Block`.
+        short: text of this size is worth a third of it, and a shorter one nothing.
+        lead: text of this size before the content is its lead, in the same article.
+        aside: an element that is around the content by its name stays if it has a larger share of the page's worth.
+        aside_by_class: the same by its class.
+        comments: the same of comments.
+        caption: the same of captions.
+        into_content: the share of its parent's worth that an element named as content must have to be the content.
+        into_any: the same of any other element.
+        titles: so many parts that begin with a link are a list of other pages.
+        listing: if they have no larger share of the content's worth.
+        linked_section: an element with a larger share of its text in links is left out.
+    """
+
+    linked: float = 0.5
+    long: int = 100
+    short: int = 25
+    lead: int = 130
+    aside: float = 0.6
+    aside_by_class: float = 0.6
+    comments: float = 0.5
+    caption: float = 0.2
+    into_content: float = 0.55
+    into_any: float = 0.85
+    titles: int = 4
+    listing: float = 0.35
+    linked_section: float = 0.3
+
+
+RULES = Rules()
+
+
+def main_content(page: Page, rules: Rules = RULES) -> list[Block]:
+    """The blocks of the main content of a page, in their order.
+
+    Each element has the worth of its blocks: long text outside of links. What is named like something around the
+    content, and holds little of the page's worth, is left out. The content is the innermost element that holds nearly
+    all that is left.
+    """
+    blocks = page.blocks
+    if not blocks:
+        return []
+    kept = _without_surroundings(page, _worths(blocks, rules), rules)
+    if not any(kept):
+        return []
+    worths = [worth if keep else 0 for worth, keep in zip(_worths(blocks, rules), kept, strict=True)]
+    root = _root(page, worths, rules)
+    first, end = page.firsts[root], page.ends[root]
+    begin = _begin(page, root)
+    kept = [
+        keep and (first <= place < end or (begin <= place < first and worths[place] >= rules.lead))
+        for place, keep in enumerate(kept)
+    ]
+    _leave_out_links(page, kept, root, rules)
+    _leave_out_listings(page, kept, worths, root, rules)
+    _leave_out_headings(blocks, kept)
+    _leave_out_title(blocks, kept)
+    return [block for block, keep in zip(blocks, kept, strict=True) if keep]
+
+
+def _worths(blocks: Sequence[Block], rules: Rules) -> list[int]:
+    worths = []
+    for block in blocks:
+        own = block.size - block.linked
+        if block.kind in (CODE, TABLE, FORMULA):
+            worths.append(min(own, 1_000))
+        elif block.linked > rules.linked * block.size:
+            worths.append(0)
+        elif block.kind == HEADING:
+            worths.append(own if block.level > 1 and own >= rules.lead else 0)
+        elif own >= rules.long:
+            worths.append(own)
+        else:
+            worths.append(own // 3 if own >= rules.short else 0)
+    return worths
+
+
+def _sums(numbers: Sequence[int]) -> list[int]:
+    return list(accumulate(numbers, initial=0))
+
+
+def _without_surroundings(page: Page, worths: Sequence[int], rules: Rules) -> list[bool]:
+    """Which blocks are in no element that is around the content."""
+    sums = _sums(worths)
+    total = sums[-1] or 1
+    kept_apart = _sums([block.kind in (CODE, TABLE, FORMULA) for block in page.blocks])
+    out: list[bool] = []
+    firsts, ends, parents = page.firsts, page.ends, page.parents
+    for node, hints in enumerate(page.hints):
+        parent = parents[node]
+        if parent >= 0 and out[parent]:
+            out.append(True)
+            continue
+        share = (sums[ends[node]] - sums[firsts[node]]) / total
+        out.append(
+            bool(hints & CAPTION and share < rules.caption and not kept_apart[ends[node]] - kept_apart[firsts[node]])
+            or bool(hints & ASIDE and share <= rules.aside)
+            or bool(hints & ASIDE_BY_CLASS and not hints & CONTENT and share <= rules.aside_by_class)
+            or bool(hints & COMMENTS and share <= rules.comments)
+        )
+    return [block.node < 0 or not out[block.node] for block in page.blocks]
+
+
+def _root(page: Page, worths: Sequence[int], rules: Rules) -> int:
+    """The innermost element that holds nearly all of the worth."""
+    sums = _sums(worths)
+    firsts, ends = page.firsts, page.ends
+    best = [-1] * len(firsts)
+    worth_of = [sums[end] - sums[first] for first, end in zip(firsts, ends, strict=True)]
+    for node in range(1, len(firsts)):
+        parent = page.parents[node]
+        if parent >= 0 and (best[parent] < 0 or worth_of[node] > worth_of[best[parent]]):
+            best[parent] = node
+    root = 0
+    while best[root] >= 0:
+        child = best[root]
+        needed = rules.into_content if page.hints[child] & (CONTENT | ARTICLE) else rules.into_any
+        if worth_of[child] < needed * worth_of[root] or ends[child] - firsts[child] < 2:
+            break
+        root = child
+    return root
+
+
+def _begin(page: Page, root: int) -> int:
+    """The first block of the article around an element."""
+    begin = page.firsts[root]
+    node = page.parents[root]
+    while node >= 0:
+        if page.hints[node] & (ARTICLE | CONTENT):
+            begin = page.firsts[node]
+        node = page.parents[node]
+    return begin
+
+
+def _leave_out_headings(blocks: Sequence[Block], kept: list[bool]) -> None:
+    """Leave out headings whose text was left out: at the end, or if a heading of their level or above comes next."""
+    next_level = 0  # of the next block that is kept; a text has none
+    text_follows = False
+    lost = False
+    for place in range(len(blocks) - 1, -1, -1):
+        block = blocks[place]
+        if not kept[place]:
+            lost = True
+        elif block.kind == HEADING:
+            if not text_follows or (lost and next_level and next_level <= block.level):
+                kept[place] = False
+            else:
+                next_level, lost = block.level, False
+        else:
+            text_follows, next_level, lost = True, 0, False
+
+
+def _leave_out_listings(page: Page, kept: list[bool], worths: Sequence[int], root: int, rules: Rules) -> None:
+    """Leave out elements of several parts that each begin with a link as title: lists of other pages."""
+    blocks, firsts, ends = page.blocks, page.firsts, page.ends
+    titles = _sums([block.size > 15 and block.linked > 0.8 * block.size for block in blocks])
+    titled: dict[int, int] = {}
+    for node in range(root + 1, len(firsts)):
+        if firsts[node] >= ends[root]:
+            break
+        if ends[node] - firsts[node] > 1 and titles[min(ends[node], firsts[node] + 4)] > titles[firsts[node]]:
+            titled[page.parents[node]] = titled.get(page.parents[node], 0) + 1
+    sums = _sums(worths)
+    most = rules.listing * (sums[ends[root]] - sums[firsts[root]])
+    out = 0  # the end of what was left out last
+    for node, count in sorted(titled.items()):
+        few = sums[ends[node]] - sums[firsts[node]] <= most
+        if node > root and count >= rules.titles and few and ends[node] > out:
+            out = ends[node]
+            kept[firsts[node] : ends[node]] = [False] * (ends[node] - firsts[node])
+
+
+def _leave_out_title(blocks: Sequence[Block], kept: list[bool]) -> None:
+    """Leave out the title, if it stands before all text: it is not of the text."""
+    for place, block in enumerate(blocks):
+        if kept[place]:
+            if block.kind == HEADING and block.level == 1:
+                kept[place] = False
+            elif block.size > 100:
+                break
+
+
+def _leave_out_links(page: Page, kept: list[bool], root: int, rules: Rules) -> None:
+    """Leave out elements that hold mostly links, and blocks that do."""
+    blocks = page.blocks
+    size = _sums([block.size if keep else 0 for block, keep in zip(blocks, kept, strict=True)])
+    linked = _sums([block.linked if keep else 0 for block, keep in zip(blocks, kept, strict=True)])
+    last = page.ends[root]
+    for node in range(root + 1, len(page.firsts)):
+        first, end = page.firsts[node], page.ends[node]
+        if first >= last:
+            break
+        if end > first and kept[first]:
+            here = size[end] - size[first]
+            if linked[end] - linked[first] > rules.linked_section * here and here < 2_000 and end - first > 1:
+                kept[first:end] = [False] * (end - first)
+    for place, block in enumerate(blocks):
+        if kept[place] and block.linked > 0.8 * block.size and block.kind not in (TABLE, CODE, HEADING):
+            kept[place] = False

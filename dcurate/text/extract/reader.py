@@ -1,0 +1,482 @@
+"""Read a page into blocks of text, in one pass over what the parser finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+from dcurate.text.extract import blocks as kinds
+from dcurate.text.extract.blocks import Block, ListItem, Page
+from dcurate.text.extract.code_reader import CodeReader, code_language
+from dcurate.text.extract.formulas import FormulaReader, of_image, undelimited
+from dcurate.text.extract.hints import CODED, HIDDEN, MATH, OUT, TAGS, hints_of
+from dcurate.text.extract.tables import Table
+
+_BREAK = "\0"
+_LEFT_OUT = (
+    *("style", "title", "template", "svg", "iframe", "select", "button", "object", "embed", "canvas", "audio"),
+    *("video", "textarea", "datalist", "map", "applet", "mjx-math", "noembed", "noframes", "rp", "rt", "progress"),
+)
+_NODES = (
+    *("html", "body", "div", "section", "article", "main", "header", "footer", "nav", "aside", "menu", "dialog"),
+    *("p", "form", "fieldset", "figure", "figcaption", "address", "center", "details", "hgroup", "search"),
+    *("dl", "noscript", "legend", "dir", "optgroup"),
+)
+_LEVELS = {f"h{level}": level for level in range(1, 7)}
+
+
+class _Reader(Protocol):
+    """What reads an element instead, with all that is in it."""
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None: ...
+
+    def end(self, tag: str) -> None: ...
+
+    def data(self, text: str) -> None: ...
+
+
+class _Nothing:
+    """Reads what is left out."""
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        pass
+
+    def end(self, tag: str) -> None:
+        pass
+
+    def data(self, text: str) -> None:
+        pass
+
+
+class _Raw(_Nothing):
+    """Reads all text as it is."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+
+    def data(self, text: str) -> None:
+        self.parts.append(text)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
+
+
+_NOTHING = _Nothing()
+
+
+class PageReader:
+    """Target of an lxml parser: it is told of each start, end and text, in order, and keeps what extraction needs.
+
+    Args:
+        markdown: whether inline code is marked, as in Markdown.
+        links: whether the addresses of links are kept, as in Markdown.
+        images: whether alternative texts of images are kept.
+    """
+
+    def __init__(self, markdown: bool = False, links: bool = False, images: bool = False) -> None:
+        self.page = Page()
+        self._blocks, self._parents, self._node_hints = self.page.blocks, self.page.parents, self.page.hints
+        self._firsts, self._ends = self.page.firsts, self.page.ends
+        self._markdown, self._links, self._images = markdown, links, images
+        self._parts: list[str] = []
+        self._node, self._depth = -1, 0
+        #: What is to be done at the end of the element at a depth.
+        self._pending: list[tuple[int, Callable[[], None]]] = []
+        #: What reads the element that is open, and how many are open in it.
+        self._within: _Reader | None = None
+        self._within_depth = 0
+        self._kind, self._level = kinds.PARAGRAPH, 0
+        self._link_from, self._linked = -1, 0
+        self._item: ListItem | None = None
+        self._numbers: list[int] = []
+        self._quotes = 0
+        self._in_code = self._in_math = False
+        self._tables: list[Table] = []
+        self._code_languages: list[str] = []
+        self._last_formula = ""
+        self._at_close = self._close
+        self._starts: dict[str, Callable[[str, Mapping[str, str]], object]] = {
+            **dict.fromkeys(_LEFT_OUT, self._start_left_out),
+            **dict.fromkeys(_NODES, self._open),
+            **dict.fromkeys(_LEVELS, self._start_heading),
+            **dict.fromkeys(("dt", "dd", "summary"), self._start_kind),
+            **dict.fromkeys(("code", "kbd", "samp", "tt"), self._start_inline_code),
+            **dict.fromkeys(("pre", "listing", "xmp"), self._start_code),
+            **dict.fromkeys(("ul", "ol"), self._start_list),
+            **dict.fromkeys(("td", "th"), self._start_cell),
+            **dict.fromkeys(("thead", "tbody", "tfoot", "colgroup"), self._start_rows),
+            "script": self._start_script,
+            "math": self._start_formula,
+            "table": self._start_table,
+            "tr": self._start_row,
+            "caption": self._start_caption,
+            "li": self._start_item,
+            "br": self._start_break,
+            "hr": self._start_rule,
+            "img": self._start_image,
+            "a": self._start_link,
+            "blockquote": self._start_quote,
+        }
+
+    # What the parser calls
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._within is not None:
+            self._within_depth += 1
+            self._within.start(tag, attributes)
+            return
+        self._depth += 1
+        begin = self._starts.get(tag)
+        if begin is not None:
+            begin(tag, attributes)
+        elif type(attributes) is dict:
+            self._start_inline(tag, attributes)
+
+    def end(self, tag: str) -> None:
+        if self._within is not None:
+            if self._within_depth:
+                self._within_depth -= 1
+                self._within.end(tag)
+                return
+            self._within = None
+        depth = self._depth
+        pending = self._pending
+        while pending and pending[-1][0] == depth:
+            pending.pop()[1]()
+        self._depth = depth - 1
+
+    def data(self, text: str) -> None:
+        if self._within is not None:
+            self._within.data(text)
+        elif self._parts or not text.isspace():
+            self._parts.append(text)
+
+    def close(self) -> Page:
+        self._flush()
+        return self.page
+
+    def _at_end(self, action: Callable[[], None]) -> None:
+        self._pending.append((self._depth, action))
+
+    def _leave_to(self, reader: _Reader) -> None:
+        self._within, self._within_depth = reader, 0
+
+    def _start_left_out(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._leave_to(_NOTHING)
+
+    def _start_script(self, tag: str, attributes: Mapping[str, str]) -> None:
+        kind = attributes.get("type", "").lower()
+        if not kind.startswith("math/tex"):
+            self._leave_to(_NOTHING)
+            return
+        reader = _Raw()
+        self._leave_to(reader)
+        self._at_end(lambda: self._formula(reader.text, "display" in kind))
+
+    # Elements that are shown as blocks
+
+    def _open(self, tag: str, attributes: Mapping[str, str]) -> bool:
+        """Begin an element with a number; False if it is left out."""
+        if self._parts:
+            self._flush()
+        hints = hints_of(tag, attributes) if type(attributes) is dict else TAGS.get(tag, 0)
+        if hints & (OUT | HIDDEN):
+            self._leave_to(_NOTHING)
+            return False
+        parents = self._parents
+        self._node_hints.append(hints)
+        self._firsts.append(len(self._blocks))
+        self._ends.append(0)
+        parents.append(self._node)
+        self._node = len(parents) - 1
+        self._pending.append((self._depth, self._at_close))
+        if hints & MATH:
+            self._at_end(self._end_math)
+        if hints & CODED:
+            self._code_languages.append(code_language(attributes, strict=True))
+            self._at_end(self._drop_code_language)
+        return True
+
+    def _close(self) -> None:
+        if self._parts:
+            self._flush()
+        self._ends[self._node] = len(self._blocks)
+        self._node = self._parents[self._node]
+
+    def _drop_code_language(self) -> None:
+        self._code_languages.pop()
+
+    def _flush(self) -> None:
+        """End the block whose text was read."""
+        parts = self._parts
+        text = parts[0] if len(parts) == 1 else "".join(parts)
+        if text.isspace():
+            parts.clear()
+            self._link_from = min(self._link_from, 0)
+            return
+        if self._link_from >= 0:
+            self._linked += size_of(" ".join("".join(parts[self._link_from :]).split()))
+            self._link_from = 0
+        self._parts = []
+        if _BREAK in text:
+            lines = [" ".join(line.split()) for line in text.split(_BREAK)]
+            text = "\n".join(line for line, before in zip(lines, ["", *lines], strict=False) if line or before).strip(
+                "\n"
+            )
+        else:
+            text = " ".join(text.split())
+        linked, self._linked = self._linked, 0
+        if text:
+            self._add(self._kind, text, linked)
+
+    def _add(self, kind: int, text: str, linked: int = 0) -> Block:
+        block = Block(kind, text, self._node, size_of(text), self._item)
+        block.linked = linked
+        block.quotes = self._quotes
+        block.level = self._level
+        item = self._item
+        if item is not None and not item.begun:
+            block.begins = item.begun = True
+        self.page.blocks.append(block)
+        return block
+
+    def _start_heading(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._open(tag, attributes):
+            self._kind, self._level = kinds.HEADING, _LEVELS[tag]
+            self._at_end(self._end_kind)
+
+    def _start_kind(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._open(tag, attributes):
+            self._kind = {"dt": kinds.TERM, "dd": kinds.MEANING, "summary": kinds.SUMMARY}[tag]
+            self._at_end(self._end_kind)
+
+    def _end_kind(self) -> None:
+        if self._parts:
+            self._flush()
+        self._kind, self._level = kinds.PARAGRAPH, 0
+
+    def _start_quote(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._open(tag, attributes):
+            self._quotes += 1
+            self._at_end(self._end_quote)
+
+    def _end_quote(self) -> None:
+        if self._parts:
+            self._flush()
+        self._quotes -= 1
+
+    def _start_rule(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._parts:
+            self._flush()
+
+    # Lists
+
+    def _start_list(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._open(tag, attributes):
+            self._numbers.append(_number(attributes.get("start", ""), 1) if tag == "ol" else -1)
+            self._at_end(self._end_list)
+
+    def _end_list(self) -> None:
+        if self._parts:
+            self._flush()
+        self._numbers.pop()
+
+    def _start_item(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if not self._open(tag, attributes):
+            return
+        mark = "-"
+        if self._numbers and self._numbers[-1] >= 0:
+            number = _number(attributes.get("value", ""), self._numbers[-1])
+            self._numbers[-1] = number + 1
+            mark = f"{number}."
+        self._item = ListItem(self._item, mark)
+        self._at_end(self._end_item)
+
+    def _end_item(self) -> None:
+        if self._parts:
+            self._flush()
+        if self._item is not None:
+            self._item = self._item.outer
+
+    # Tables
+
+    def _start_table(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._open(tag, attributes):
+            if self._tables:
+                self._tables[-1].holds_table = True
+            self._tables.append(Table(self._node, len(self.page.blocks), attributes, self._item))
+            self._item = None
+            self._at_end(self._end_table)
+
+    def _end_table(self) -> None:
+        if self._parts:
+            self._flush()
+        table = self._tables.pop()
+        self._item = table.item
+        page = self.page
+        rows = table.rows_of_data(page.blocks)
+        if rows is None:
+            return
+        linked = sum(block.linked for block in page.blocks[table.first :])
+        del page.blocks[table.first :]
+        for column in (page.parents, page.hints, page.firsts, page.ends):
+            del column[table.node + 1 :]
+        self._node = table.node
+        if table.caption:
+            self._add(kinds.PARAGRAPH, table.caption)
+        self._add(kinds.TABLE, rows, linked)
+
+    def _start_rows(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._parts:
+            self._flush()
+
+    def _start_row(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._parts:
+            self._flush()
+        if self._tables:
+            self._tables[-1].start_row()
+        self._at_end(self._end_row)
+
+    def _end_row(self) -> None:
+        if self._parts:
+            self._flush()
+
+    def _start_cell(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._open(tag, attributes) and self._tables:
+            table = self._tables[-1]
+            table.start_cell(tag, attributes, len(self.page.blocks))
+            item, self._item = self._item, None
+            self._at_end(lambda: self._end_cell(table, item))
+
+    def _end_cell(self, table: Table, item: ListItem | None) -> None:
+        if self._parts:
+            self._flush()
+        self._item = item
+        table.end_cell(len(self.page.blocks))
+
+    def _start_caption(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._open(tag, attributes) and self._tables:
+            first = len(self.page.blocks)
+            self._at_end(partial(self._end_caption, self._tables[-1], first))
+
+    def _end_caption(self, table: Table, first: int) -> None:
+        if self._parts:
+            self._flush()
+        if not table.holds_table:
+            table.caption = table.caption or " ".join(block.text for block in self.page.blocks[first:])
+
+    # Within a line
+
+    def _start_inline(self, tag: str, attributes: Mapping[str, str]) -> None:
+        hints = hints_of(tag, attributes)
+        if hints & OUT or (hints & HIDDEN and not hints & MATH and "math" not in attributes.get("class", "")):
+            self._leave_to(_NOTHING)
+        elif hints & MATH and not self._in_math:
+            self._in_math = True
+            self._at_end(partial(self._end_inline_math, len(self._parts)))
+
+    def _start_break(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._parts.append(_BREAK)
+
+    def _start_link(self, tag: str, attributes: Mapping[str, str]) -> None:
+        hints = hints_of(tag, attributes)
+        if hints & (OUT | HIDDEN):
+            self._leave_to(_NOTHING)
+        elif self._link_from < 0 and "href" in attributes:
+            self._link_from = len(self._parts)
+            self._at_end(partial(self._end_link, attributes["href"] if self._links else ""))
+
+    def _end_link(self, address: str) -> None:
+        text = "".join(self._parts[self._link_from :])
+        shown = " ".join(text.split())
+        self._linked += size_of(shown)
+        if address and shown and _BREAK not in text:
+            before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+            self._parts[self._link_from :] = [f"{before}[{shown}]({address}){after}"]
+        self._link_from = -1
+
+    def _start_inline_code(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._markdown and tag == "code" and not self._in_code:
+            self._in_code = True
+            self._at_end(partial(self._end_inline_code, len(self._parts)))
+
+    def _end_inline_code(self, first: int) -> None:
+        self._in_code = False
+        text = "".join(self._parts[first:])
+        if text.strip() and _BREAK not in text:
+            self._parts[first:] = [marked_code(text)]
+
+    def _start_image(self, tag: str, attributes: Mapping[str, str]) -> None:
+        formula = of_image(attributes)
+        if formula:
+            if formula != self._last_formula:
+                self._formula(formula, False)
+        elif self._images and attributes.get("alt", "").strip():
+            alternative = " ".join(attributes["alt"].split())
+            self._parts.append(f"![{alternative}]({attributes.get('src', '')})" if self._markdown else alternative)
+
+    # Code and formulas
+
+    def _start_code(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if not self._open(tag, attributes):
+            return
+        reader = CodeReader(code_language(attributes) or "")
+        self._leave_to(reader)
+        self._at_end(partial(self._end_code, reader))
+
+    def _end_code(self, reader: CodeReader) -> None:
+        text = reader.text
+        if text.strip():
+            around = self._code_languages[-1] if self._code_languages else ""
+            self._add(kinds.CODE, text).language = reader.language or around
+
+    def _start_formula(self, tag: str, attributes: Mapping[str, str]) -> None:
+        reader = FormulaReader(attributes)
+        self._leave_to(reader)
+        self._at_end(lambda: self._formula(reader.latex, reader.display))
+
+    def _end_inline_math(self, first: int) -> None:
+        self._in_math = False
+        self._end_math(first)
+
+    def _end_math(self, first: int = 0) -> None:
+        """Take a formula out of its delimiters."""
+        found = undelimited("".join(self._parts[first:]))
+        if found is not None:
+            del self._parts[first:]
+            self._formula(found.latex, found.display)
+
+    def _formula(self, latex: str, display: bool) -> None:
+        latex = latex.strip()
+        if not latex:
+            return
+        self._last_formula = latex
+        if display:
+            if self._parts:
+                self._flush()
+            self._add(kinds.FORMULA, latex)
+        else:
+            self._parts.append(f"${latex}$")
+
+
+def size_of(text: str) -> int:
+    """Characters of a text; three for each that stands for more than a letter, as in Chinese."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def marked_code(text: str) -> str:
+    """Inline code between backticks, more of them if it has some.
+
+    Examples:
+        >>> marked_code("x"), marked_code("a`b")
+        ('`x`', '`` a`b ``')
+    """
+    text = " ".join(text.split())
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def _number(text: str, otherwise: int) -> int:
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else otherwise
