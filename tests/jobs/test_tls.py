@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from distributed import Client, Security
 
-from dcurate import AttachedCluster, DaskExecutor, JsonlReader, JsonlWriter, Pipeline, PipelineError, RunError
-from dcurate.jobs import jobs_on, submit
+from dcurate import AttachedCluster, DaskExecutor, JsonlReader, JsonlWriter, Pipeline, PipelineError, RunError, submit
+from dcurate.jobs import jobs_on
 from tests.conftest import wait_for
 from tests.download.server import certified
 from tests.forked import finished, forked

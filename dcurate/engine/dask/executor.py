@@ -166,9 +166,7 @@ class DaskSession:
         for spec in Round("", plan, iter(())).operator_specs():
             pickled(spec)
         pickled_policies(self.policies)
-        lacking = _check_libraries(self.client, plan, self.left_out)
-        _warn(lacking)
-        self.left_out.update(lacking)
+        self._leave_out_lacking(plan)
         shapes = client_offered_shapes(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
         workers = [*(worker for worker in self._workers() if worker.kind not in shapes), *coming]
@@ -176,11 +174,17 @@ class DaskSession:
             wait_for_workers(self.client, self.config.worker_timeout_s)
             if not isinstance(self.cluster, ClientCluster):
                 ask_whom_it_reaches(self.client)
-            _check_libraries(self.client, plan)
+            self._leave_out_lacking(plan)
             workers = self._workers()
         requests = _requests(plan, self.config, _have_gpus(workers))
         form_pools(requests, workers, self._sequential)
         check_limits(RunConfig(requests, {}, self._sequential, **self._limits), workers)
+
+    def _leave_out_lacking(self, plan: Plan) -> None:
+        """Leave out workers that lack a library of the plan."""
+        lacking = _check_libraries(self.client, plan, self.left_out)
+        _warn(lacking)
+        self.left_out.update(lacking)
 
     @property
     def _limits(self) -> dict[str, Any]:
