@@ -206,7 +206,8 @@ def test_one_stale_worker_is_left_out_with_a_notice_and_the_run_goes_on(
     (tmp_path / "in").mkdir()
     for number in range(20):
         (tmp_path / "in" / f"{number:02}.jsonl").write_text(f'{{"text": "{number}"}}\n')
-    stages = [JsonlReader(str(tmp_path / "in"), files_per_partition=1), NeedsColors()]
+    reader, writer = JsonlReader(str(tmp_path / "in"), files_per_partition=1), JsonlWriter(str(tmp_path / "out"))
+    pipeline = Pipeline("p", stages=[reader, NeedsColors(), writer])
     slots = Slots()
     program = f"import sys; sys.path[:0] = [{str(ROOT)!r}]\n{before}\nfrom dask.__main__ import main; main()"
     with scheduler_and_workers(tmp_path) as address, Client(address, set_as_default=False) as client:
@@ -216,9 +217,7 @@ def test_one_stale_worker_is_left_out_with_a_notice_and_the_run_goes_on(
             wait_for_workers(address, 2)
             (stale,) = {*workers_of(client)} - {good}
             with caplog.at_level(logging.WARNING, "dcurate"):
-                Pipeline("p", stages=[*stages, JsonlWriter(str(tmp_path / "out"))]).run(
-                    DaskExecutor(cluster=address), observers=[slots]
-                )
+                pipeline.run(DaskExecutor(cluster=address), observers=[slots])
     assert len(rows(tmp_path / "out")) == 20
     assert slots.workers == {good}
     [said] = [record.getMessage() for record in caplog.records if "takes no part" in record.getMessage()]
