@@ -48,6 +48,8 @@ Message = dict[str, Any]
 _TARGET = "dcurate-adaptive-target"
 #: The scheduler's extension with the installations of plugins that workers have not answered yet, by address.
 _PLUGINS = "dcurate-plugins-under-way"
+#: Key of the scheduler's extensions that says that `hold_retirement` was called.
+_HOLDS = "dcurate-retirement"
 
 #: Seconds to wait for an answer of a worker; and of one that has sent the scheduler nothing for so long.
 ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
@@ -55,6 +57,10 @@ ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
 #: Seconds that calls and results of a worker that gets SIGTERM have to end and to move away, together less than the 30
 #: seconds after which SLURM and Kubernetes send SIGKILL.
 CALLS_END_S, RESULTS_MOVE_S = 10.0, 10.0
+#: The same under a nanny, which kills its worker four seconds after its own SIGTERM.
+NANNY_CALLS_S, NANNY_MOVE_S = 1.0, 2.0
+#: Seconds that the calls of a worker have that retires, which is in no such hurry.
+RETIRE_S = 120.0
 #: Seconds between two looks at the calls of a worker that leaves.
 _CALLS_POLL_S = 0.02
 
@@ -511,6 +517,35 @@ def send_message(worker: Worker, message: Message) -> None:
     worker.batched_send(message)
 
 
+def hold_retirement(
+    scheduler: Scheduler, drain: Callable[[str], Callable[[], bool]], back: Callable[[str], None]
+) -> None:
+    """Have workers that retire end their calls first, `RETIRE_S` seconds at most; does nothing the second time.
+
+    Dask moves results away and then closes a worker whose calls still run, so that their results are made again.
+
+    Args:
+        scheduler: the scheduler.
+        drain: called with the address of a worker that begins to retire; what it returns says whether calls still run.
+        back: called with the address of a worker that goes on, as nothing can take its results.
+    """
+    if _HOLDS in extensions(scheduler):
+        return
+    extensions(scheduler)[_HOLDS] = True
+    track = scheduler._track_retire_worker
+
+    async def drain_and_track(ws: Any, *arguments: Any, **options: Any) -> Any:
+        is_busy, end = drain(ws.address), time.monotonic() + RETIRE_S
+        while ws.address in scheduler.workers and is_busy() and time.monotonic() < end:
+            await asyncio.sleep(_CALLS_POLL_S)
+        answer = await track(ws, *arguments, **options)
+        if answer[1] != "OK":
+            back(ws.address)
+        return answer
+
+    scheduler._track_retire_worker = drain_and_track
+
+
 def leave_on_sigterm(worker: Worker) -> Callable[[], None]:
     """Have ``dask worker --no-nanny`` leave in good order on SIGTERM, by which SLURM and Kubernetes end a process.
 
@@ -545,14 +580,27 @@ def leave_on_sigterm(worker: Worker) -> Callable[[], None]:
 async def _leave(worker: Worker) -> None:
     """End calls and move results of a worker away, as far as time allows, and close it."""
     worker.status = Status.closing_gracefully
-    end = time.monotonic() + CALLS_END_S
+    await _end_calls(worker, CALLS_END_S, RESULTS_MOVE_S)
+    await worker.close(executor_wait=False, reason="sigterm")
+
+
+async def end_with_nanny(worker: Worker) -> None:
+    """End calls and move results of a worker away that its nanny ends, which gives it four seconds.
+
+    A worker that has left already, by one of the other ways, has nothing to move.
+    """
+    if worker.nanny is not None and worker.status == Status.closing and worker.state.tasks:
+        await _end_calls(worker, NANNY_CALLS_S, NANNY_MOVE_S)
+
+
+async def _end_calls(worker: Worker, calls_s: float, results_s: float) -> None:
+    end = time.monotonic() + calls_s
     while (worker.state.executing or worker.state.long_running) and time.monotonic() < end:
         await asyncio.sleep(_CALLS_POLL_S)
     with suppress(OSError, TimeoutError):
         request = {"workers": [worker.address], "close_workers": False, "remove": True}
         moving = worker.scheduler.retire_workers(**request, stimulus_id=_stimulus("sigterm"))
-        await asyncio.wait_for(moving, RESULTS_MOVE_S)
-    await worker.close(executor_wait=False, reason="sigterm")
+        await asyncio.wait_for(moving, results_s)
 
 
 def memory_limit(worker: Worker) -> int | None:

@@ -56,13 +56,24 @@ class Recycler:
         self._recycling: dict[str, asyncio.Task[None]] = {}
         self._operators: dict[str, tuple[str, ...]] = {}
         self._not_restartable: set[str] = set()
+        self._retiring: set[str] = set()
 
     def is_recycling(self, worker: str) -> bool:
-        """Whether a process is being drained or restarted."""
-        return worker in self._recycling
+        """Whether a process is being drained, to be restarted or to leave."""
+        return worker in self._recycling or worker in self._retiring
+
+    def retire(self, worker: str) -> None:
+        """Drain a process that is about to leave the cluster, and give it no slots."""
+        self._retiring.add(worker)
+        self.owner.drain(worker)
+
+    def keep(self, worker: str) -> None:
+        """Give a process slots again that was about to leave."""
+        self._retiring.discard(worker)
 
     def forget(self, worker: str) -> bool:
         """Forget a worker that is gone; return whether it was being recycled."""
+        self._retiring.discard(worker)
         return self._recycling.pop(worker, None) is not None
 
     def start(self, worker: str, reason: str) -> None:

@@ -111,6 +111,7 @@ class SlotManager(SchedulerPlugin):
         compat.handle_stream(scheduler, RUN_ENDED, partial(driver_done, ended_events))
         compat.handle_rpc(scheduler, DESIRED_WORKERS, partial(total_desired_workers, scheduler))
         compat.ask_for_workers(scheduler, partial(wanted_workers, scheduler, runs))
+        compat.hold_retirement(scheduler, partial(_retire, runs), partial(_keep, runs))
         compat.subscribe_client(scheduler, topic(self.run), self.client)
         compat.shorten_message_logs(scheduler, self.client, MESSAGES)
         self._due, self._scaled = asyncio.Event(), asyncio.Event()
@@ -469,6 +470,22 @@ class SlotManager(SchedulerPlugin):
         """Tear down all slots of a worker."""
         self.slot_requests.drain(worker)
 
+    def retire(self, worker: str) -> None:
+        """Give a worker nothing new to do that is about to leave, and have its calls end."""
+        self.recycler.retire(worker)
+        self._due.set()
+
+    def keep(self, worker: str) -> None:
+        """Give a worker slots again that does not leave after all."""
+        self.recycler.keep(worker)
+        self._due.set()
+
+    def is_busy(self, worker: str) -> bool:
+        """Whether a worker has slots that are being torn down, or tasks of the run."""
+        state = self.scheduler.workers.get(worker)
+        tasks = state.processing if state is not None else ()
+        return not self.ended and (self.is_draining(worker) or any(self.router.is_of_run(task.key) for task in tasks))
+
     def _set_paused(self, worker: str, record: WorkerRecord, paused: bool) -> None:
         record.paused = time.monotonic() if paused else None
         for operator, slots in record.ready.items():
@@ -494,6 +511,18 @@ def _dispatch(scheduler: Scheduler, runs: Mapping[str, SlotManager], kind: str, 
         getattr(runs[run], f"on_{kind}")(**message)
     elif message.get("left"):
         torn_down(scheduler, run, message["worker"], message["operator"])
+
+
+def _retire(runs: Mapping[str, SlotManager], worker: str) -> Callable[[], bool]:
+    """Have all runs drain a worker; returns a function that says whether one is still busy there."""
+    for manager in runs.values():
+        manager.retire(worker)
+    return lambda: any(manager.is_busy(worker) for manager in runs.values())
+
+
+def _keep(runs: Mapping[str, SlotManager], worker: str) -> None:
+    for manager in runs.values():
+        manager.keep(worker)
 
 
 def wanted_workers(scheduler: Scheduler, runs: Mapping[str, SlotManager]) -> int:

@@ -174,9 +174,10 @@ class DcurateWorkerPlugin(WorkerPlugin):
         self.send = compat.message_sender(worker)
         self.give_sigterm_back = compat.leave_on_sigterm(worker)
 
-    def teardown(self, worker: Worker) -> None:
+    async def teardown(self, worker: Worker) -> None:
         """Tear all slots down when the worker closes (called by Dask)."""
         self.give_sigterm_back()
+        await compat.end_with_nanny(worker)
         for pool in self.pools.values():
             pool.close()
         self.pools.clear()
