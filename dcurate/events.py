@@ -122,6 +122,7 @@ class RunStarted(Event):
             report, only their seconds and findings count, for the barrier.
         output: where the run writes, without secrets; empty if it writes nothing.
         phases: the number of rounds of the run, as far as that is known; 0 if it is not.
+        owner: user and host that asked for the run, as ``alice@host``.
     """
 
     run: str
@@ -133,6 +134,7 @@ class RunStarted(Event):
     owners: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
     phases: int = 0
+    owner: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 from dcurate.core.batch import Batch
 from dcurate.core.kernels import Kernels
 from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
+from dcurate.core.owner import present_owner
 from dcurate.core.report import RunReport
 from dcurate.core.stage import SourceStage
 from dcurate.engine.flow import Flow
@@ -158,7 +159,7 @@ class RunAccounting:
         self._number = 0
         operators = tuple(tuple(part.name for part in operator.parts) for operator in job.plan.operators)
         self._sampled = 0.0
-        about = (job.phase, job.stages, dict(job.owners), job.output, job.phases)
+        about = (job.phase, job.stages, dict(job.owners), job.output, job.phases, present_owner().person)
         self.emit(RunStarted(time.time(), job.run, job.pipeline, mode, operators, *about))
 
     def emit(self, event: Event) -> None:

@@ -37,7 +37,8 @@ MAX_ENDED, MAX_RESUMABLE, MAX_LINES = 1000, 100, 20_000
 #: Longest time for which a call may wait here, in seconds.
 MAX_WAIT_S = 30.0
 
-_log = logging.getLogger("dcurate.jobs")
+#: Dask shows what loggers below its own say, and of others warnings only.
+_log = logging.getLogger("distributed.scheduler.dcurate")
 
 
 @dataclass

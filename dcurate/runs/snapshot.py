@@ -147,6 +147,7 @@ class RunSnapshot:
         workers_lost: worker processes that died.
         notes: how many there have been; ``latest`` are the last of them.
         output: where it writes, without secrets; empty if it writes nothing.
+        owner: user and host that asked for it, as ``alice@host``.
 
     Examples:
         >>> one = RunSnapshot(
@@ -178,6 +179,7 @@ class RunSnapshot:
     notes: int = 0
     latest: tuple[Note, ...] = ()
     output: str = ""
+    owner: str = ""
 
     @property
     def rows_in(self) -> int:

@@ -116,6 +116,7 @@ class RunState:
         latest: the last notes on what happened, of ``note_count`` so far.
         first: name of the phase's first stage, and ``last`` of its last.
         output: where the run writes; empty if it writes nothing.
+        owner: user and host that asked for the run.
         compiling: what is being compiled, before the first batch.
         waits: why it waits for other runs on the cluster; empty if it does not.
         phases: phases of the run in all, as far as that is known; 0 if it is not.
@@ -150,6 +151,7 @@ class RunState:
     first: str = ""
     last: str = ""
     output: str = ""
+    owner: str = ""
     compiling: Compiling | None = None
     waits: str = ""
     phases: int = 0
@@ -192,7 +194,7 @@ class RunState:
         self.splits, self.splits_before, self.splits_done = None, 0, 0
         self.rows_in = self.bytes_in = self.rows_out = self.held_bytes = 0
         self.first, self.last = event.operators[0][0], event.operators[-1][-1]
-        self.owners, self.output = event.owners, event.output
+        self.owners, self.output, self.owner = event.owners, event.output, event.owner
         for name in event.stages or (name for names in event.operators for name in names):
             self.stages.setdefault(name, StageStats(name))
         self.phases = max(event.phases, event.phase + 1)
@@ -341,6 +343,7 @@ class RunState:
             notes=self.note_count,
             latest=tuple(self.latest),
             output=self.output,
+            owner=self.owner,
         )
 
     @property

@@ -129,9 +129,10 @@ class Progress:
 class JsonProgress:
     """Write the progress of a run as JSON lines, for another program: one at intervals, one at the end.
 
-    Each has ``run``, ``pipeline``, ``phase``, ``seconds``, ``splits_done``, ``splits``, ``rows_in``, ``bytes_in``,
-    ``rows_out``, ``operators`` (``slots``, ``running``, ``waiting``, ``waiting_bytes``, ``calls``, ``busy`` by name),
-    ``notes`` (those that are new) and ``state``: ``"running"``, ``"done"`` or ``"stopped"``, then with ``error``.
+    Each has ``run``, ``pipeline``, ``owner``, ``output``, ``phase``, ``seconds``, ``splits_done``, ``splits``,
+    ``rows_in``, ``bytes_in``, ``rows_out``, ``operators`` (``slots``, ``running``, ``waiting``, ``waiting_bytes``,
+    ``calls``, ``busy`` by name), ``notes`` (those that are new) and ``state``: ``"running"``, ``"done"`` or
+    ``"stopped"``, then with ``error``.
 
     Args:
         file: where to write; standard error if not given.
@@ -175,7 +176,7 @@ class JsonProgress:
         snapshot = self._state.snapshot(now)
         new, self._notes = min(snapshot.notes - self._notes, len(snapshot.latest)), snapshot.notes
         state = "stopped" if snapshot.error else "done" if over else "running"
-        shown = ("run", "pipeline", "phase", "splits", "rows_in", "bytes_in", "rows_out")
+        shown = ("run", "pipeline", "owner", "output", "phase", "splits", "rows_in", "bytes_in", "rows_out")
         return {
             **{name: getattr(snapshot, name) for name in shown},
             "splits_done": snapshot.splits_before + snapshot.splits_done,

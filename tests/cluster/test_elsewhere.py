@@ -28,6 +28,7 @@ from dcurate import (
 )
 from dcurate.cluster import versions
 from dcurate.core import extras
+from dcurate.core.owner import owner_here
 from dcurate.events import Event, SlotsChanged
 from tests.conftest import ROOT, process, scheduler_and_workers, wait_for, wait_for_workers, workers_of
 
@@ -74,6 +75,16 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def rows(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+
+
+def test_the_log_of_the_scheduler_names_runs_with_their_owners(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
+    stages = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
+    with scheduler_and_workers(tmp_path) as address:
+        Pipeline("named", stages=stages).run(DaskExecutor(cluster=address), observers=[])
+    log = (tmp_path / "scheduler.log").read_text()
+    about = f"'named' of {owner_here()}, to {tmp_path / 'out'}"
+    assert [line.partition(about)[2] for line in log.splitlines() if about in line] == [" begins", " has ended"]
 
 
 def test_a_module_of_a_user_travels_with_what_it_imports(

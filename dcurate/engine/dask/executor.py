@@ -239,6 +239,7 @@ class DaskSession:
             left_out=frozenset(self.left_out),
             pipeline=job.pipeline,
             owner=present_owner().person,
+            output=job.output,
             **self._limits,
         )
         speculation = next((policy for policy in self.policies if isinstance(policy, Speculation)), None)

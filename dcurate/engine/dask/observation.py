@@ -29,7 +29,8 @@ class RunConfig:
         scheduler_timeout_s: how long the driver waits for a scheduler that does not answer, in seconds.
         policies: policies of the user, pickled.
         left_out: addresses of workers that take no part, as they lack what the run needs.
-        pipeline: name of the pipeline, and ``owner`` of who runs it, for other runs that wait for this one.
+        pipeline: name of the pipeline, ``owner`` of who runs it, and ``output`` where it writes, for the scheduler's
+            log and for other runs that wait for this one.
         share: its weight among the runs of its priority.
         priority: runs of a higher one are served first.
         max_cpus: the most threads that it may use; None for no limit.
@@ -48,10 +49,16 @@ class RunConfig:
     left_out: frozenset[str] = frozenset()
     pipeline: str = ""
     owner: str = ""
+    output: str = ""
     share: float = 1.0
     priority: int = 0
     max_cpus: int | None = None
     max_gpus: int | None = None
+
+    @property
+    def about(self) -> str:
+        """Pipeline, owner and output in a few words."""
+        return f"{self.pipeline!r} of {self.owner}{f', to {self.output}' if self.output else ''}"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 import time
 import traceback
@@ -59,6 +60,9 @@ MANY_WORKERS, CLIENT_INTERVAL_S = 100, 0.02
 NEARLY_FULL = 0.8
 #: The last status of workers that leave in good order.
 LEAVING = ("retired", "closing", "closing_gracefully")
+
+#: Dask shows what loggers below its own say, and of others warnings only.
+_log = logging.getLogger("distributed.scheduler.dcurate")
 
 
 class SlotManager(SchedulerPlugin):
@@ -123,6 +127,7 @@ class SlotManager(SchedulerPlugin):
         for loop in self._loops:
             loop.add_done_callback(self._failed)
         collection_limit.start()
+        _log.info("run %s: %s begins", self.run, self.config.about)
         for worker in list(scheduler.workers):
             self.add_worker(scheduler, worker)
 
@@ -201,6 +206,7 @@ class SlotManager(SchedulerPlugin):
         if self.ended:
             return
         self.ended = True
+        _log.info("run %s: %s has ended", self.run, self.config.about)
         collection_limit.stop()
         self._end_rewording()
         self.share.end()

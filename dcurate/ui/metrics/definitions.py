@@ -102,7 +102,9 @@ RUN_METRICS = (
     ),
     MetricFamily("dcurate_runs_started_total", "counter", "Runs begun.", ("pipeline",)),
     MetricFamily("dcurate_runs_ended_total", "counter", "Runs over: finished or failed.", ("pipeline", "outcome")),
-    MetricFamily("dcurate_run_info", "info", "A run that goes on, by its id.", ("pipeline", "run", "mode")),
+    MetricFamily(
+        "dcurate_run_info", "info", "A run that goes on, by its id.", ("pipeline", "run", "mode", "owner", "output")
+    ),
     MetricFamily("dcurate_host_workers", "gauge", "Worker processes on a host.", HOST),
     MetricFamily("dcurate_host_threads", "gauge", "Threads of the worker processes on a host.", HOST),
     MetricFamily("dcurate_host_busy_cpus", "gauge", "CPUs that the workers of a host use.", HOST),

@@ -147,7 +147,7 @@ class RunMetrics:
 
     def _add_run(self, run: RunSnapshot, gauges: Gauges) -> None:
         pipeline = self.counters.pipeline(run.pipeline)
-        gauges["dcurate_run_info"][pipeline, run.run, run.mode] = 1
+        gauges["dcurate_run_info"][pipeline, run.run, run.mode, run.owner, run.output] = 1
         for family, of_run in _RUN_GAUGES.items():
             value = of_run(run)
             if value is not None:

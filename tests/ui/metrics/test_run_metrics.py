@@ -158,10 +158,12 @@ def test_a_stale_snapshot_lowers_nothing() -> None:
 
 
 def test_run_ids_are_told_of_runs_that_go_on_and_nowhere_else() -> None:
-    store = hub_with(run(3, "going"), run(5, "over", ended=1.0))
+    going = replace(run(3, "going"), owner="alice@laptop", output="/data/out")
+    store = hub_with(going, run(5, "over", ended=1.0))
     figures = told(RunMetrics(store))
-    with_run = [(name, dict(labels)) for name, labels in figures if "run" in dict(labels)]
-    assert with_run == [("dcurate_run_info", {"pipeline": "demo", "run": "going", "mode": "streaming"})]
+    with_run = [(name, dict(labels)) for name, labels in figures if {"run", "owner", "output"} & set(dict(labels))]
+    about = {"run": "going", "mode": "streaming", "owner": "alice@laptop", "output": "/data/out"}
+    assert with_run == [("dcurate_run_info", {"pipeline": "demo", **about})]
 
 
 def test_a_run_that_is_not_heard_of_is_silent_and_its_gauges_go() -> None:
