@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import tempfile
 import threading
 import time
@@ -27,7 +28,9 @@ HOSTS, WORKERS = 4, 12
 #: Mean seconds of a call, and their standard deviation by mean.
 CALL_S, CV = 2.0, 0.3
 #: Seconds from the first call of the last run until it counts, and for how long.
-SETTLE_S, WINDOW_S = 8.0, 20.0
+SETTLE_S, WINDOW_S = 6.0, 20.0
+#: Python parses sources, whose fingerprints runs take, in one thread at a time only.
+_ONE_BEGINS = threading.Lock()
 #: The most seconds to wait for a run to begin.
 PATIENCE_S = 180.0
 
@@ -47,7 +50,7 @@ class ShareCase:
 
 
 CASES = [
-    *(ShareCase((1.0,) * number) for number in range(2, 9)),
+    *(ShareCase((1.0,) * number) for number in (2, 3, 4, 6, 8)),
     ShareCase((1.0, 3.0)),
     ShareCase((1.0, 1.0, 2.0, 4.0)),
 ]
@@ -81,6 +84,8 @@ def curate(address: str, folder: Path, share: float, stop: threading.Event) -> N
         stream = Pipeline(folder.name, stages=[SleepingSource(work, count=100_000)]).stream(
             DaskExecutor({"share": share}, cluster)
         )
+        with _ONE_BEGINS:
+            next(stream)
         for _ in stream:
             if stop.is_set():
                 break
@@ -123,7 +128,10 @@ def run(cases: Sequence[ShareCase]) -> dict[str, Any]:
     """The figures of all cases."""
     specs = [HostSpec(f"host{number}", WORKERS, WORKERS) for number in range(HOSTS)]
     with nothing_remembered(), Hosts(specs) as hosts:
-        figures = [figures_of(case, hosts.address) for case in cases]
+        figures = []
+        for case in cases:
+            figures.append(figures_of(case, hosts.address))
+            print(case.name, figures[-1]["jain"], figures[-1]["of_optimum"], file=sys.stderr)
     rows = [[one["name"], one["jain"], 100 * one["least_of_fair"], 100 * one["of_optimum"]] for one in figures]
     print(table(["at the same time", "Jain's index", "least, % of fair", "% of the joint optimum"], rows))
     summary = {

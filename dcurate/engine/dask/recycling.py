@@ -14,6 +14,8 @@ from dcurate.cluster import compat
 POLL_S, RESULTS_S = 0.05, 10.0
 #: How long a process may take to end, in seconds.
 END_S = 30.0
+#: The scheduler's extension with the processes that are being recycled.
+RECYCLING = "dcurate-recycling"
 
 
 class SlotOwner(Protocol):
@@ -25,11 +27,11 @@ class SlotOwner(Protocol):
     def operators_on(self, worker: str) -> tuple[str, ...]:
         """Names of the operators that have slots on a worker."""
 
-    def is_draining(self, worker: str) -> bool:
-        """Whether slots on a worker are being torn down."""
+    def is_clear(self, worker: str) -> bool:
+        """Whether no run tears slots of a worker down any more."""
 
-    def drain(self, worker: str) -> None:
-        """Tear down all slots of a worker."""
+    def clear(self, worker: str) -> None:
+        """Have all runs tear down their slots on a worker."""
 
     def publish(self, event: dict[str, Any]) -> None:
         """Send an event to the driver."""
@@ -38,9 +40,9 @@ class SlotOwner(Protocol):
 class Recycler:
     """Restarts the worker processes of a run.
 
-    A process is drained first: it gets no new tasks, its calls end, its slots are torn down, and its results are used
-    or moved. Only then is it restarted, so that nothing is lost or run twice. At most one process of an operator is
-    recycled at a time.
+    A process is drained first: it gets no new tasks of any run, its calls end, its slots are torn down, and its results
+    are used or moved. Only then is it restarted, so that nothing is lost or run twice. At most one process of an
+    operator is recycled at a time.
 
     Args:
         owner: owner of the slots.
@@ -59,8 +61,8 @@ class Recycler:
         self._retiring: set[str] = set()
 
     def is_recycling(self, worker: str) -> bool:
-        """Whether a process is being drained, to be restarted or to leave."""
-        return worker in self._recycling or worker in self._retiring
+        """Whether a process is being drained, to be restarted by any run, or to leave."""
+        return worker in self._by_any_run or worker in self._retiring
 
     def retire(self, worker: str) -> None:
         """Drain a process that is about to leave the cluster, and give it no slots."""
@@ -74,18 +76,26 @@ class Recycler:
     def forget(self, worker: str) -> bool:
         """Forget a worker that is gone; return whether it was being recycled."""
         self._retiring.discard(worker)
-        return self._recycling.pop(worker, None) is not None
+        return self._recycling.pop(worker, None) is not None or worker in self._by_any_run
+
+    @property
+    def _by_any_run(self) -> set[str]:
+        """Addresses of the processes that runs on the scheduler recycle."""
+        addresses: set[str] = compat.extensions(self.owner.scheduler).setdefault(RECYCLING, set())
+        return addresses
 
     def start(self, worker: str, reason: str) -> None:
         """Recycle a process, unless that is under way or impossible, or another one of its operators is recycled."""
-        if worker not in self.owner.scheduler.workers or worker in self._recycling or worker in self._not_restartable:
+        if worker not in self.owner.scheduler.workers or worker in self._by_any_run or worker in self._not_restartable:
             return
         operators = self.owner.operators_on(worker)
         busy = {operator for address in self._recycling for operator in self._operators.get(address, ())}
         if not busy & set(operators):
             self.recycled_at = self.recycled_at | dict.fromkeys(operators, time.monotonic())
             self._operators[worker] = operators
-            self._recycling[worker] = asyncio.ensure_future(self._recycle(worker, reason))
+            self._by_any_run.add(worker)
+            self._recycling[worker] = task = asyncio.ensure_future(self._recycle(worker, reason))
+            task.add_done_callback(lambda _: self._by_any_run.discard(worker))
 
     async def _recycle(self, worker: str, reason: str) -> None:
         owner, scheduler = self.owner, self.owner.scheduler
@@ -97,8 +107,8 @@ class Recycler:
             owner.publish({"kept": worker, "name": str(state.name), "reason": reason})
             return
         owner.publish({"recycled": worker, "name": str(state.name), "reason": reason})
-        owner.drain(worker)
-        while worker in scheduler.workers and (state.processing or owner.is_draining(worker)):
+        owner.clear(worker)
+        while worker in scheduler.workers and (state.processing or not owner.is_clear(worker)):
             if owner.ended:
                 return  # it takes no messages any more, and would not learn that the worker is drained
             await asyncio.sleep(POLL_S)

@@ -464,9 +464,18 @@ class SlotManager(SchedulerPlugin):
         """Names of the operators that have slots on a worker."""
         return tuple(self.workers[worker].requested) if worker in self.workers else ()
 
-    def is_draining(self, worker: str) -> bool:
-        """Whether slots on a worker are being torn down."""
-        return worker in self.workers and bool(self.workers[worker].leaving)
+    def is_clear(self, worker: str) -> bool:
+        """Whether no run tears slots of a worker down any more."""
+        return not any(manager.workers[worker].leaving for manager in self._runs() if worker in manager.workers)
+
+    def clear(self, worker: str) -> None:
+        """Have all runs tear down their slots on a worker."""
+        for manager in self._runs():
+            manager.drain(worker)
+
+    def _runs(self) -> list[SlotManager]:
+        """The slot managers of all runs on the scheduler."""
+        return list(compat.extensions(self.scheduler)["dcurate"].values())
 
     def look_again(self) -> None:
         """Have policies run soon."""
