@@ -11,6 +11,8 @@ import shlex
 import signal
 import sys
 import traceback
+from collections.abc import Callable
+from functools import reduce
 from io import TextIOWrapper
 from itertools import pairwise
 from types import FrameType
@@ -50,6 +52,22 @@ MODES = ("streaming", "batch", "inline")
 
 #: Of every command.
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+
+_SIGNS = (
+    click.option("--heartbeat", metavar="FILE", help="Renew this file with state and progress, as JSON."),
+    click.option(
+        "--webhook",
+        metavar="URL",
+        envvar="DCURATE_WEBHOOK",
+        help="POST the state as JSON when it changes; DCURATE_WEBHOOK hides it from lists of processes.",
+    ),
+)
+
+
+def sign_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of signs for orchestrators."""
+    return reduce(lambda wrapped, option: option(wrapped), reversed(_SIGNS), command)
+
 
 #: Of every command that takes a recipe.
 trust_option = click.option(

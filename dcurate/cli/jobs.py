@@ -13,7 +13,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from dcurate.cli.group import MODES, cli, console, debug_option, trust_option
+from dcurate.cli.group import MODES, cli, console, debug_option, sign_options, trust_option
 from dcurate.cli.recipes import overrides
 from dcurate.cli.scheduler import scheduler_options
 from dcurate.cli.shares import share_options
@@ -50,6 +50,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Write JSON, for ot
 @share_options
 @click.option("--follow", "-f", is_flag=True, help="Show the log until the job has ended; Ctrl-C leaves the job alone.")
 @_json
+@sign_options
 @trust_option
 @debug_option
 def submit(
@@ -67,6 +68,8 @@ def submit(
     limits: dict[str, Any],
     follow: bool,
     as_json: bool,
+    heartbeat: str | None,
+    webhook: str | None,
     trust: bool,
 ) -> None:
     """Run a recipe or a script as a job of a cluster, and return at once.
@@ -84,6 +87,8 @@ def submit(
         "rejected": rejected,
         "examples": not no_examples,
         "trust": trust,
+        "heartbeat": heartbeat,
+        "webhook": webhook,
     }
     ExecutorConfig.of(limits)
     script, _, attribute = what.rpartition(":")

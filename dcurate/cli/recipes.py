@@ -18,7 +18,17 @@ from rich.table import Table
 from rich.text import Text
 
 import dcurate
-from dcurate.cli.group import LINE_INTERVAL, MODES, JsonLines, cli, console, debug_option, local_executor, trust_option
+from dcurate.cli.group import (
+    LINE_INTERVAL,
+    MODES,
+    JsonLines,
+    cli,
+    console,
+    debug_option,
+    local_executor,
+    sign_options,
+    trust_option,
+)
 from dcurate.cli.samples import run_on_sample
 from dcurate.cli.scheduler import SCHEDULER_TIMEOUT, is_of_environment, scheduler_options
 from dcurate.cli.shares import check_limits, share_options
@@ -33,6 +43,7 @@ from dcurate.events import Observer
 from dcurate.fs.stores import Directory
 from dcurate.plan.compile import compile_plan
 from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting
+from dcurate.ui.heartbeat import Heartbeat
 from dcurate.ui.progress import JsonProgress, Progress
 from dcurate.ui.report.page import PAGE
 from dcurate.ui.table import report_table
@@ -83,6 +94,7 @@ def _recipe_options(command: _Command) -> _Command:
     help="Show progress: live on a terminal and in lines elsewhere, in lines, as JSON for another program, not at all.",
 )
 @click.option("--quiet", is_flag=True, help="Show no progress and no table.")
+@sign_options
 def run(
     *,
     recipe: str,
@@ -100,9 +112,12 @@ def run(
     no_examples: bool,
     progress: str,
     quiet: bool,
+    heartbeat: str | None,
+    webhook: str | None,
 ) -> None:
     """Run a recipe and report what each stage kept and dropped."""
     with ExitStack() as stack:
+        signs = stack.enter_context(Heartbeat(heartbeat, webhook))
         if is_of_environment("scheduler") and (workers or mode == "inline"):
             scheduler = None  # the command line says to run here
         if scheduler is None and mode != "inline":
@@ -120,7 +135,7 @@ def run(
             resume=resume,
             rejected=rejected or loaded.rejected,
             examples=not no_examples,
-            observers=_shown("none" if quiet else progress, loaded, stack),
+            observers=[signs, *_shown("none" if quiet else progress, loaded, stack)],
         )
     report: RunReport = result.report
     if not quiet:

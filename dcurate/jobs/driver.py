@@ -35,6 +35,7 @@ from dcurate.jobs.log_pump import LogPump
 from dcurate.jobs.records import JobRecord, JobSpec, LogLine
 from dcurate.redaction import legible
 from dcurate.runs.state import RunState
+from dcurate.ui.heartbeat import Heartbeat
 from dcurate.ui.pace import Pace
 from dcurate.ui.progress import Progress, progress_line
 
@@ -72,6 +73,7 @@ class Driver:
         self.record = JobRecord(job, job, "", "")
         self.spec = JobSpec("recipe", "", b"")
         self.archive: JobArchive | None = None
+        self.signs = Heartbeat()
         self._sending = threading.Lock()
         self._over = threading.Event()
         self._pace = Pace()
@@ -93,6 +95,9 @@ class Driver:
         try:
             with tempfile.TemporaryDirectory(prefix="dcurate-job-") as folder:
                 loaded = load(self.spec, Path(folder))
+                about = {"job": self.job, "name": self.record.name}
+                self.signs = Heartbeat(self.spec.heartbeat, self.spec.webhook, about)
+                self.signs.start()
                 self.archive = JobArchive(loaded.output, self.job, self.record.attempt)
                 self.archive.write_record(self.record)
                 self._run_to_end(loaded)
@@ -109,6 +114,7 @@ class Driver:
         except Exception as error:  # of a script or a library
             why = f"{type(error).__name__}: {legible(str(error))}"
             self.pump.put(legible(traceback.format_exc()).splitlines(), "ERROR")
+        self.signs.end(state, why)
         return self._finish(code, state, why)
 
     def on_event(self, event: Event) -> None:
@@ -136,7 +142,7 @@ class Driver:
                             resume=resume,
                             rejected=loaded.rejected,
                             examples=self.spec.examples,
-                            observers=[self, progress],
+                            observers=[self, self.signs, progress],
                         )
                 return
             except (RunError, OSError) as error:

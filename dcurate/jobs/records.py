@@ -30,6 +30,8 @@ class JobSpec:
         examples: whether the report shows excerpts.
         trust: whether the recipe may run any code.
         folder: where relative paths begin.
+        heartbeat: file that the driver renews, and ``webhook`` to which it posts states, as `dcurate.ui.heartbeat` has
+            them; None for none.
     """
 
     form: Form
@@ -43,6 +45,8 @@ class JobSpec:
     examples: bool = True
     trust: bool = False
     folder: str = field(default_factory=os.getcwd)
+    heartbeat: str | None = None
+    webhook: str | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values."""

@@ -17,7 +17,7 @@ from dcurate.core import secrets
 from dcurate.core.pipeline import PipelineDefinition
 from dcurate.core.secrets import argument_without_secrets
 from dcurate.core.stage import ProcessingStage, SourceStage, Stage
-from dcurate.redaction import HIDDEN, without_secrets
+from dcurate.redaction import HIDDEN, redacted, without_secrets
 from dcurate.text.thresholds import thresholds
 
 #: Packages whose versions are recorded; those in the second row only where they are in use.
@@ -106,7 +106,7 @@ def _command() -> str:
     program = os.path.basename(sys.argv[0]) if sys.argv else ""
     if program != "dcurate":
         return ""
-    return shlex.join([program, *map(argument_without_secrets, sys.argv[1:])])
+    return redacted(shlex.join([program, *map(argument_without_secrets, sys.argv[1:])]))
 
 
 def _resume(command: str) -> str:

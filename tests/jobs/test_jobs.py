@@ -339,3 +339,13 @@ def test_calls_at_once_are_answered(cluster: Hosts) -> None:
     for thread in threads:
         thread.join(60)
     assert not failures
+
+
+def test_a_job_renews_its_heartbeat(cluster: Hosts, source: Path, tmp_path: Path) -> None:
+    beat = tmp_path / "beat.json"
+    spec = replace(slow(source, tmp_path / "out", 0.0), heartbeat=str(beat))
+    job = submit_spec(spec, cluster.address, "beating")
+    assert job.wait(120).state == "done"
+    content = json.loads(beat.read_text())
+    assert (content["state"], content["job"], content["name"]) == ("done", job.id, "beating")
+    assert content["splits_done"] == SPLITS

@@ -1,0 +1,224 @@
+"""Tell an orchestrator how a run goes: by a file that is renewed while it lives, and by POSTs of a new state."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from dcurate.errors import DataError, PipelineError
+from dcurate.events import Event, RunStarted
+from dcurate.redaction import remember, text_of
+from dcurate.runs.state import RunState
+from dcurate.ui.pace import Pace
+from dcurate.ui.progress import progress_line
+
+#: Seconds between two renewals of the file.
+BEAT_S = 5.0
+#: Seconds that a POST may take, how often it is tried, seconds before the second time, and those that the end waits.
+POST_S, TRIES, RETRY_S, END_S = 5.0, 3, 0.5, 10.0
+
+#: Characters from which on a path or query of a webhook is hidden by itself.
+LONG = 16
+
+_log = logging.getLogger("dcurate")
+
+
+class Heartbeat:
+    """Gives signs of a run, as one of its observers and around it in a ``with`` statement. It never fails the run.
+
+    The file and each POST hold JSON: ``state`` (``starting``, ``running``, ``done``, ``failed``, ``stopped``; of a job
+    also ``waiting``, when another driver takes over), ``why`` it failed, ``progress`` in one line, ``splits``,
+    ``splits_done``, ``rows_in``, ``rows_out``, ``run``, ``output``, ``host``, ``process``, and ``time`` in
+    seconds since the epoch. A file that is older than a minute is of a run that is gone.
+
+    Args:
+        path: the file; None for none.
+        webhook: the address to POST to, which is shown nowhere; None for none. It is not sent elsewhere by redirects.
+        about: further values, such as the id of a job.
+
+    Raises:
+        PipelineError: the webhook is no address of HTTP.
+        DataError: the file cannot be written; when entered.
+
+    Examples:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with Heartbeat(f"{folder.name}/beat"):
+        ...     print(json.loads(Path(folder.name, "beat").read_text())["state"])
+        starting
+        >>> json.loads(Path(folder.name, "beat").read_text())["state"]
+        'done'
+        >>> folder.cleanup()
+    """
+
+    def __init__(
+        self, path: str | None = None, webhook: str | None = None, about: dict[str, Any] | None = None
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self.webhook = None if webhook is None else _checked(webhook)
+        self.about = dict(about or {})
+        self.state, self.why = "starting", ""
+        self._run = RunState()
+        self._pace = Pace()
+        self._writing = threading.Lock()
+        self._over = threading.Event()
+        self._posts: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._failed = False
+        self._threads: list[threading.Thread] = []
+
+    def on_event(self, event: Event) -> None:
+        """Take an event of the run (called by the run)."""
+        self._run.apply(event)
+        if isinstance(event, RunStarted) and self.state != "running":
+            self.say("running")
+
+    def say(self, state: str, why: str = "") -> None:
+        """Tell a new state."""
+        self.state, self.why = state, why
+        if self.webhook is not None:
+            self._posts.put(self._content())
+        self._beat()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Begin to give signs.
+
+        Raises:
+            DataError: the file cannot be written.
+        """
+        if self.path is not None:
+            try:
+                self._write()
+            except OSError as error:
+                raise DataError(f"the heartbeat file {str(self.path)!r} cannot be written: {error.strerror}") from error
+            self._start(self._beat_often)
+        if self.webhook is not None:
+            self._start(self._post_all)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.end("done")
+        elif isinstance(error, KeyboardInterrupt):
+            self.end("stopped")
+        else:
+            self.end("failed", text_of(error) or type(error).__name__)
+
+    def end(self, state: str, why: str = "") -> None:
+        """Tell the last state, and give what is on its way a moment to arrive."""
+        self.say(state, why)
+        self._over.set()
+        self._posts.put(None)
+        end = time.monotonic() + END_S
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _start(self, target: Any) -> None:
+        thread = threading.Thread(target=target, name="dcurate-heartbeat", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _beat_often(self) -> None:
+        while not self._over.wait(BEAT_S):
+            self._beat()
+
+    def _beat(self) -> None:
+        if self.path is not None:
+            try:
+                self._write()
+                self._failed = False
+            except OSError as error:
+                self._warn(f"the heartbeat file {str(self.path)!r} cannot be written: {error.strerror}")
+
+    def _write(self) -> None:
+        assert self.path is not None
+        with self._writing:
+            half = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+            half.write_bytes(self._content())
+            half.replace(self.path)
+
+    def _content(self) -> bytes:
+        run, now = self._run, time.time()
+        figures: dict[str, Any] = {"progress": ""}
+        if run.run:
+            figures |= {"run": run.run, "output": run.output, "splits": run.splits}
+            figures |= {"splits_done": run.splits_before + run.splits_done}
+            figures |= {"rows_in": run.rows_in, "rows_out": run.rows_out}
+            with suppress(RuntimeError):  # the run's thread adds an operator meanwhile
+                self._pace.see(run.snapshot(now))
+                figures["progress"] = progress_line(run, self._pace, now)
+        here = {"host": socket.gethostname(), "process": os.getpid(), "time": now}
+        return json.dumps({"state": self.state, "why": self.why, **self.about, **figures, **here}).encode() + b"\n"
+
+    def _post_all(self) -> None:
+        while (content := self._posts.get()) is not None:
+            for attempt in range(TRIES):
+                why, again = self._post(content)
+                if not why:
+                    self._failed = False
+                    break
+                if not again or attempt == TRIES - 1:
+                    self._warn(f"the webhook was not told of a new state: {why}; the run goes on")
+                    break
+                self._over.wait(RETRY_S * 2**attempt)
+
+    def _post(self, content: bytes) -> tuple[str, bool]:
+        """Send one state; return what went wrong, without the address, and whether to try again."""
+        assert self.webhook is not None
+        headers = {"Content-Type": "application/json", "User-Agent": "dcurate"}
+        request = urllib.request.Request(self.webhook, content, headers, method="POST")
+        try:
+            with _OPENER.open(request, timeout=POST_S):
+                return "", False
+        except urllib.error.HTTPError as error:
+            error.close()
+            return f"it answered {error.code}", error.code >= 500 or error.code in (408, 429)
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            return getattr(reason, "strerror", None) or type(reason).__name__, True
+
+    def _warn(self, sentence: str) -> None:
+        if not self._failed:
+            _log.warning(sentence)
+        self._failed = True
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none: the address and what is sent are for the one host that was named."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+def _checked(webhook: str) -> str:
+    """Return an address, which from now on is hidden in all texts.
+
+    Raises:
+        PipelineError: it is none.
+    """
+    remember([webhook])
+    with suppress(ValueError):
+        parts = urlsplit(webhook)
+        printable = webhook.isascii() and webhook.isprintable() and " " not in webhook
+        if parts.scheme in ("http", "https") and parts.hostname and printable and parts.port != 0:
+            remember([word for word in (parts.path, parts.query) if len(word) >= LONG])
+            return webhook
+    raise PipelineError("the webhook is no address of HTTP; give one such as https://host/path")
