@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from distributed import Client, Security
 from distributed.deploy import Cluster as DaskCluster
@@ -86,6 +86,26 @@ class ClientCluster(Cluster):
         return self._given
 
 
+@runtime_checkable
+class GivesClients(Protocol):
+    """A cluster that is none of Dask's own class, and makes clients as these do: that of dask-gateway."""
+
+    def get_client(self, set_as_default: bool = True) -> Client:
+        """Return a connected client."""
+
+
+class GatewayCluster(Cluster):
+    """A cluster that the user started by dask-gateway; it is left running."""
+
+    def __init__(self, cluster: GivesClients) -> None:
+        super().__init__()
+        self._given = cluster
+
+    def _connect(self, stack: ExitStack) -> Client:
+        client: Client = stack.enter_context(self._given.get_client(set_as_default=False))
+        return client
+
+
 class DaskManagedCluster(Cluster):
     """A cluster that the user started with Dask or one of its packages; it is left running."""
 
@@ -155,6 +175,8 @@ def cluster_of(given: Any, timeout_s: float = 10.0) -> Cluster | None:
         return ClientCluster(given)
     if isinstance(given, DaskCluster):
         return DaskManagedCluster(given)
+    if isinstance(given, GivesClients) and not isinstance(given, type):
+        return GatewayCluster(given)
     if isinstance(given, str):
         return AttachedCluster(given, timeout_s)
     raise PipelineError(

@@ -13,7 +13,7 @@ import cloudpickle
 from distributed import Client, Security
 from distributed.deploy import Cluster as DaskCluster
 
-from dcurate.cluster.attach import cluster_of
+from dcurate.cluster.attach import GivesClients, cluster_of
 from dcurate.cluster.base import Cluster
 from dcurate.cluster.versions import check_versions
 from dcurate.core.owner import owner_here
@@ -119,7 +119,7 @@ class Job:
 
 def submit(
     pipeline: PipelineDefinition,
-    cluster: Cluster | DaskCluster | Client | str,
+    cluster: Cluster | DaskCluster | GivesClients | Client | str,
     *,
     name: str = "",
     config: Mapping[str, Any] | None = None,

@@ -36,7 +36,9 @@ def commands() -> list[list[str]]:
     """The commands of the containers of the compose file and the Kubernetes file."""
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"].values()
     cluster, _ = yaml.safe_load_all((DEPLOY / "dask-cluster.yaml").read_text())
-    roles = (cluster["spec"]["scheduler"]["spec"], cluster["spec"]["worker"]["spec"])
+    roles = [cluster["spec"]["scheduler"]["spec"], cluster["spec"]["worker"]["spec"]]
+    run = yaml.safe_load((DEPLOY / "dask-job.yaml").read_text())["spec"]
+    roles += [run["job"]["spec"], run["cluster"]["spec"]["scheduler"]["spec"], run["cluster"]["spec"]["worker"]["spec"]]
     found = [one["command"] for one in compose if "command" in one]
     found += [container["args"] for role in roles for container in role["containers"]]
     return [one for one in found if one[0] in ("dask", "dcurate")]
@@ -120,6 +122,23 @@ def test_the_manifest_is_valid_by_the_schema_of_the_operator() -> None:
     assert (manifest["kind"], claim["kind"]) == ("DaskCluster", "PersistentVolumeClaim")
     assert manifest_errors(manifest) == []
     manifest["spec"]["worker"]["spec"]["containers"][0]["memory"] = "4Gi"
+    assert manifest_errors(manifest) == ["Additional properties are not allowed ('memory' was unexpected)"]
+
+
+def test_the_job_is_valid_by_the_schema_of_the_operator_and_ends_with_its_run() -> None:
+    manifest = yaml.safe_load((DEPLOY / "dask-job.yaml").read_text())
+    assert manifest["kind"] == "DaskJob"
+    assert manifest_errors(manifest) == []
+    cluster, claim = yaml.safe_load_all((DEPLOY / "dask-cluster.yaml").read_text())
+    spec, own = manifest["spec"]["cluster"]["spec"], cluster["spec"]
+    assert spec["worker"] == own["worker"]
+    assert spec["scheduler"]["spec"] == own["scheduler"]["spec"]
+    assert spec["scheduler"]["service"]["selector"]["dask.org/cluster-name"] == manifest["metadata"]["name"]
+    pod = manifest["spec"]["job"]["spec"]
+    assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    assert "--resume" in pod["containers"][0]["args"]
+    assert "--scheduler" not in pod["containers"][0]["args"]  # the operator sets DASK_SCHEDULER_ADDRESS
+    pod["containers"][0]["memory"] = "4Gi"
     assert manifest_errors(manifest) == ["Additional properties are not allowed ('memory' was unexpected)"]
 
 

@@ -103,10 +103,11 @@ def test_a_run_tells_its_states(hook: Hook, tmp_path: Path) -> None:
 
 @pytest.mark.program
 def test_a_run_that_is_stopped_says_so_and_one_that_is_killed_leaves_an_old_file(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dcurate.cli", "run", recipe(tmp_path, 0.5), "--trust", "--mode", "inline"]
+    run = [sys.executable, "-m", "dcurate.cli", "run", str(recipe(tmp_path, 0.5))]
+    command = [*run, "--trust", "--mode", "inline"]
     beat = tmp_path / "beat.json"
     for number, state in ((signal.SIGTERM, "stopped"), (signal.SIGKILL, "running")):
-        process = subprocess.Popen([*command, "--resume", "--heartbeat", beat], cwd=tmp_path)
+        process = subprocess.Popen([*command, "--resume", "--heartbeat", str(beat)], cwd=tmp_path)
         end = time.monotonic() + 120
         while not beat.exists() or json.loads(beat.read_text())["state"] != "running":
             assert time.monotonic() < end

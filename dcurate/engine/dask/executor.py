@@ -14,7 +14,14 @@ from distributed.deploy import Cluster as DaskCluster
 from distributed.protocol.pickle import dumps
 
 from dcurate.cluster import compat
-from dcurate.cluster.attach import ClientCluster, ask_whom_it_reaches, cluster_of, wait_for_workers
+from dcurate.cluster.attach import (
+    ClientCluster,
+    GatewayCluster,
+    GivesClients,
+    ask_whom_it_reaches,
+    cluster_of,
+    wait_for_workers,
+)
 from dcurate.cluster.base import Cluster, scheduler_needed
 from dcurate.cluster.local import LocalCluster
 from dcurate.cluster.scale_api import client_offered_shapes
@@ -62,7 +69,7 @@ class DaskExecutor:
     Args:
         config: settings by name, see `ExecutorConfig`: ``execution_mode`` and the others of the original.
         cluster: where to run: a `LocalCluster` or `AttachedCluster`, the address of a scheduler, a cluster of Dask's
-            own such as ``distributed.LocalCluster``, or a connected ``distributed.Client``. An embedded cluster of this
+            own such as ``distributed.LocalCluster``, one of dask-gateway, or a connected ``distributed.Client``. An embedded cluster of this
             machine's CPUs (and GPUs) if not given. A `LocalCluster` or `AttachedCluster` that is not open is opened and
             closed around each run; a cluster of Dask's own and a client are left as they are.
         policies: your own policies: objects whose ``run(view)`` yields suggestions, see `dcurate.engine.policies`.
@@ -78,7 +85,7 @@ class DaskExecutor:
     def __init__(
         self,
         config: Mapping[str, Any] | None = None,
-        cluster: Cluster | DaskCluster | Client | str | None = None,
+        cluster: Cluster | DaskCluster | GivesClients | Client | str | None = None,
         policies: Sequence[Policy] = (),
     ) -> None:
         self.config = ExecutorConfig.of(config)
@@ -172,7 +179,7 @@ class DaskSession:
         workers = [*(worker for worker in self._workers() if worker.kind not in shapes), *coming]
         if not workers:
             wait_for_workers(self.client, self.config.worker_timeout_s)
-            if not isinstance(self.cluster, ClientCluster):
+            if not isinstance(self.cluster, ClientCluster | GatewayCluster):
                 ask_whom_it_reaches(self.client)
             self._leave_out_lacking(plan)
             workers = self._workers()
