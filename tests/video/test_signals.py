@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pyarrow as pa
 import pytest
+from PIL import Image, ImageDraw, ImageFont
 
 from dcurate import DocumentBatch
 from dcurate.errors import PipelineError
@@ -184,6 +185,48 @@ def test_what_is_left_of_a_film_is_measured():
     assert stage.remarks(found) == [
         "video_signals: films that end early: 1, and what is left was measured; the column video_cut_off says which"
     ]
+
+
+def captioned(words, first=0, stop=10**6):
+    """Pictures of soft spots, with a white line on a dark strip below, from a frame up to another."""
+    font = ImageFont.load_default(28)
+
+    def picture(number):
+        image = Image.fromarray(photo(number, 288, 512, shift=1))
+        if words and first <= number < stop:
+            draw = ImageDraw.Draw(image)
+            draw.rectangle((0, 236, 512, 288), (10, 10, 10))
+            draw.text((256, 262), words, (240, 240, 240), font, anchor="mm")
+        return np.asarray(image)
+
+    return picture
+
+
+def test_text_is_the_share_of_its_lines_on_average_over_three_frames(tmp_path):
+    words = "A line of words below"
+    left, top, right, bottom = ImageFont.load_default(28).getbbox(words)
+    area = (right - left) * (bottom - top) / (288 * 512)
+    texts = {
+        "none": captioned(""),
+        "all": captioned(words),
+        "middle": captioned(words, 30, 60),
+        "last frames, which none looks at": captioned(words, 85),
+    }
+    for name, pictures in texts.items():
+        (tmp_path / f"{name}.mp4").write_bytes(film("mpeg4", frames=90, gop=30, pictures=pictures))
+    paths = [str(tmp_path / f"{name}.mp4") for name in texts]
+    look = other(text=True)
+    rows = look({"media_ref": ref_array([*map(Ref, paths), Ref(paths[2], start_s=1.2, stop_s=2.4)])})
+    without, whole, middle, last, clip = (row["text"] for row in rows)
+    assert without < 0.1 * area
+    assert 0.5 * area < whole < 2.5 * area
+    assert middle == pytest.approx(whole / 3, rel=0.3)
+    assert last == pytest.approx(without, abs=0.1 * area)
+    assert clip == pytest.approx(whole, rel=0.3)
+    cut = (tmp_path / "all.mp4").read_bytes()
+    [alone] = other(text=True)({"bytes": [cut]})
+    assert alone["text"] == whole
+    assert "text" not in other()({"bytes": [cut]})[0]
 
 
 @pytest.mark.parametrize("setting", [{"looks": 0}, {"motion_fps": -1.0}, {"motion_ratio": True}, {"looks": "2"}])
