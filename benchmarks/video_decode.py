@@ -90,7 +90,7 @@ def decode(folder: Path) -> dict[str, Any]:
         "not_installed": film_peers.MISSING,
         "frames": {},
     }
-    figures |= {name: {"frames_per_cpu_s": {}} for name in tools}
+    figures |= {name: {} for name in tools}
     with tempfile.TemporaryDirectory() as place:
         for kind, films in _films(folder, Path(place)).items():
             frames = figures["frames"][kind] = sum(map(film_peers.pyav, films))
