@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
+import traceback
 from collections.abc import Iterable
 
 from dcurate.redaction import legible
 
+#: Frames of code of others that a notebook shows below an error.
+_FRAMES = 3
+_PACKAGE = os.sep.join(("", __name__.partition(".")[0], ""))
 #: Characters of a value that errors show.
 _SHOWN = 100
 
@@ -21,6 +26,16 @@ class DcurateError(Exception):
 
     def __str__(self) -> str:
         return legible(super().__str__())
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the message, below where code of others raised, without the frames of the engine."""
+        lines = []
+        if self.__cause__ is not None and not isinstance(self.__cause__, DcurateError):
+            frames = [
+                frame for frame in traceback.extract_tb(self.__cause__.__traceback__) if _PACKAGE not in frame.filename
+            ]
+            lines = [legible(line.rstrip()) for line in traceback.format_list(frames[-_FRAMES:])]
+        return [*lines, f"{type(self).__name__}: {self}"]
 
 
 class PipelineError(DcurateError):
@@ -41,6 +56,14 @@ class DataError(DcurateError):
 
 class RunError(DcurateError):
     """A run that ended early: its cluster was lost, or it was interrupted."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A person stopped a run; the message says how to go on with it."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the message, without frames."""
+        return [f"KeyboardInterrupt: {self}"]
 
 
 def shown(value: object) -> str:

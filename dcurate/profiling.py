@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import orjson
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.jupyter import JupyterMixin
 
 from dcurate.core.pipeline import PipelineDefinition
 from dcurate.core.profile import ProfileSummary
@@ -27,17 +26,17 @@ from dcurate.text.profile import CountsBatch, DocumentCounts, ProfileDocuments
 from dcurate.text.profile_summary import summary_of
 from dcurate.text.rules import Rule
 from dcurate.text.score import ScoreFilter
-from dcurate.ui.profile_page import write_page
+from dcurate.ui.profile_page import framed, write_page
 from dcurate.ui.profile_table import profile_table
 
 AnyStage = Stage
 
 
 @dataclass(frozen=True)
-class CorpusProfile(ProfileSummary, JupyterMixin):
+class CorpusProfile(ProfileSummary):
     r"""The result of `profile`: a corpus in numbers, as frames, as a page with plots, and on a terminal.
 
-    Printing it on a rich console, or ``print(profile)``, shows the most important of it.
+    Printing it on a rich console, or ``print(profile)``, shows the most important of it; a notebook shows the page.
 
     Examples:
         >>> import tempfile
@@ -74,6 +73,10 @@ class CorpusProfile(ProfileSummary, JupyterMixin):
     def to_html(self, path: str | Path) -> None:
         """Write a page with plots: one file that needs nothing else, no network either."""
         write_page(self, Path(path))
+
+    def _repr_html_(self) -> str:
+        """The page, in a frame of a notebook."""
+        return framed(self)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield profile_table(self)

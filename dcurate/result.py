@@ -28,6 +28,7 @@ class RunResult(Sequence[Batch]):
         outputs: the items of the sequence.
         report: what each stage did, and where the output is.
         history: how it stood over time, and what happened.
+        about: its stages and their settings, thresholds, versions: see `dcurate.runs.manifest.provenance`.
 
     Examples:
         >>> import pandas as pd
@@ -47,6 +48,7 @@ class RunResult(Sequence[Batch]):
     outputs: tuple[Batch, ...]
     report: RunReport
     history: History = field(default_factory=History, repr=False, compare=False)
+    about: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @overload
     def __getitem__(self, index: int) -> Batch: ...
@@ -151,8 +153,8 @@ class RunResult(Sequence[Batch]):
         return self._since_start(frame_of(list(records.timeline(self.history.points)), records.TIMELINE))
 
     def _repr_html_(self) -> str:
-        """Show the run in a notebook: its figures, its stages and its timeline."""
-        return summary_html(self.report, self.history)
+        """Show the run in a notebook: its figures, what became of the rows, why, and the scores."""
+        return summary_html(self.report, self.history, self.about)
 
     def _since_start(self, frame: Any) -> Any:
         return with_seconds(frame, self.history.snapshot().started)

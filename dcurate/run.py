@@ -30,7 +30,7 @@ from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.engine.finished import FinishedExecutor
 from dcurate.engine.inline import InlineExecutor
-from dcurate.errors import DataError, DcurateError, PipelineError, RunError, shown
+from dcurate.errors import DataError, DcurateError, Interrupted, PipelineError, RunError, shown
 from dcurate.estimates import estimate_run
 from dcurate.events import Observer, StageStats
 from dcurate.frames.batches import batches_of
@@ -62,7 +62,7 @@ from dcurate.runs.preview import Preview
 from dcurate.shuffle.writer import ChunkWriter
 from dcurate.ui.notebook import NotebookProgress, in_notebook
 from dcurate.ui.pipeline_html import picture
-from dcurate.ui.progress import JsonProgress, Progress
+from dcurate.ui.progress import IntervalLines, JsonProgress, Progress
 from dcurate.ui.publisher import SnapshotPublisher
 from dcurate.ui.report.record import record
 
@@ -146,8 +146,9 @@ class Pipeline(PipelineDefinition):
                 ``initial_tasks`` that changed are done again, as those of files are.
             rejected: a directory in which rows that rules drop are kept, with the stage and reason.
             examples: whether the report shows excerpts of a few documents that were dropped, with the reason.
-            observers: receive events, such as `dcurate.ui.progress.Progress`; in a notebook a view of the
-                run is shown if none are given, and nothing with ``[]``.
+            observers: receive events, such as `dcurate.ui.progress.Progress`. If none are given, a notebook shows a
+                view of the run, and a script writes a line to standard error every ``logging_interval`` seconds;
+                nothing is shown with ``[]``.
             n_workers: the number of worker processes on this machine, in place of an executor:
                 short for ``DaskExecutor(cluster=LocalCluster(n_workers=...))``.
 
@@ -371,9 +372,9 @@ def _with_workers(executor: Executor | None, n_workers: int | None) -> Executor 
 
 
 def observers_of(observers: Sequence[Observer] | None) -> tuple[Observer, ...]:
-    """The observers of a run; by default the notebook's view, in a notebook."""
+    """The observers of a run; by default the notebook's view in a notebook, and elsewhere a line now and then."""
     if observers is None:
-        return (NotebookProgress(),) if in_notebook() else ()
+        return (NotebookProgress() if in_notebook() else IntervalLines(),)
     return tuple(observers)
 
 
@@ -484,7 +485,7 @@ class _Run:
             for _ in self.batches():
                 pass
             outputs = tuple(FileGroup.of(files) for files in self.written if files)
-        return RunResult(outputs, self.report(), self.history)
+        return RunResult(outputs, self.report(), self.history, provenance(self.pipeline, self.stages))
 
     def batches(self) -> Iterator[Batch]:
         """Run the pipeline unless an earlier run finished it; yields the batches that the last round delivers."""
@@ -505,6 +506,8 @@ class _Run:
                 DcurateError
             ):  # the reason that the run ended for is to be heard, not one that follows from it
                 self._record()
+            if isinstance(error, KeyboardInterrupt):
+                raise Interrupted(self._resuming()) from error
             raise
         self._record()
         if self.options.shard is not None:
@@ -516,6 +519,13 @@ class _Run:
         self._list()
         self.joined = join_shards(writer, self.fingerprint, self.input_manifest.digest)
         return self.joined
+
+    def _resuming(self) -> str:
+        """How to go on with a run that is interrupted, as a notebook shows it."""
+        if self.ledger is None:
+            return "interrupted; nothing was written"
+        where = without_secrets(self._output.address)
+        return f"interrupted; what is finished is kept in {where!r}: go on with run(..., resume=True)"
 
     def _run(self) -> Iterator[Batch]:
         self._check_apart()

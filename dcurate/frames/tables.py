@@ -26,3 +26,8 @@ def with_seconds(frame: pd.DataFrame, started: float) -> pd.DataFrame:
     frame = frame.drop(columns="time")
     frame.insert(0, "seconds", seconds)
     return frame
+
+
+def typed_columns(names: Sequence[tuple[str, str]]) -> pd.Index[Any]:
+    """Columns of a frame with their types below their names, for people."""
+    return pd.MultiIndex.from_tuples(names)

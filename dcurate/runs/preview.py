@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dcurate.frames.document import DocumentBatch
+from dcurate.frames.tables import typed_columns
 from dcurate.runs.text import many
 
 #: Characters of a cell, and of a line, where the first rows are printed.
@@ -60,8 +61,9 @@ class Preview:
         return "\n".join([*types, "", frame, "", self._amount])
 
     def _repr_html_(self) -> str:
-        frame = self.to_pandas()
-        frame.columns = [f"{column.name}\n{column.type}" for column in self.schema]
+        frame = self.to_pandas().astype(object)
+        if len(self.schema):
+            frame.columns = typed_columns([(column.name, str(column.type)) for column in self.schema])
         return f"{frame.to_html(max_cols=20, notebook=True)}<p>{self._amount}</p>"
 
     @property

@@ -6,8 +6,11 @@ import importlib
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
+from urllib.parse import quote
 
 from rich.filesize import decimal
 
@@ -21,7 +24,7 @@ from dcurate.runs.text import many, seconds_text
 from dcurate.ui.pace import Pace
 from dcurate.ui.progress import setting_up
 from dcurate.ui.report.blocks import ReportData
-from dcurate.ui.report.page import PAGE, overview
+from dcurate.ui.report.page import PAGE, overview, removed
 from dcurate.ui.templating import render
 
 #: Seconds between two updates of the view, and notes that it shows.
@@ -170,8 +173,16 @@ def _operator(pace: Pace, operator: OperatorFigures) -> tuple[str, ...]:
     )
 
 
-def summary_html(report: RunReport, history: History) -> str:
-    """Render the summary of a run for a notebook: figures, stages and plots over time."""
-    data = ReportData(report, history, history.snapshot(report.started + report.seconds), {})
+def summary_html(report: RunReport, history: History, about: Mapping[str, Any]) -> str:
+    """Render the summary of a run for a notebook: the top of its page, the plots over time folded, and a link to it."""
+    data = ReportData(report, history, history.snapshot(report.started + report.seconds), about)
     page = f"{Directory(report.output_path).records}/{PAGE}" if report.output_path else ""
-    return render("summary.html", **overview(data), page=page)
+    return render("summary.html", **overview(data), **removed(data, f"-{report.run}"), page=page, link=_link(page))
+
+
+def _link(page: str) -> str:
+    """The address of a page as a notebook opens it: relative to its folder where it is below it; empty if remote."""
+    path = Path(page)
+    if not page or not path.is_absolute():
+        return ""
+    return quote(str(path.relative_to(Path.cwd()))) if path.is_relative_to(Path.cwd()) else path.as_uri()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 
 from rich.filesize import decimal
@@ -15,6 +16,8 @@ from dcurate.ui.svg import histogram
 from dcurate.ui.templating import render
 
 _SHOWN_VALUES = 12
+#: Height of the page in a notebook; the rest of it is scrolled to.
+_FRAME_PX = 900
 _LENGTHS = ("words", "characters", "tokens", "lines")
 
 
@@ -27,6 +30,12 @@ def write_page(profile: ProfileSummary, path: Path) -> None:
     content = page(profile)
     with atomic_write(path, durable=False) as file:
         file.write(content.encode())
+
+
+def framed(profile: ProfileSummary) -> str:
+    """The page in a frame of its own, so that its style and a notebook's leave each other alone."""
+    style = f"width: 100%; height: {_FRAME_PX}px; border: 0"
+    return f'<iframe srcdoc="{escape(page(profile))}" style="{style}" title="profile"></iframe>'
 
 
 def page(profile: ProfileSummary) -> str:

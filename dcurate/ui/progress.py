@@ -126,6 +126,23 @@ class Progress:
         self.console.file.flush()
 
 
+class IntervalLines(Progress):
+    """Writes a line to standard error at every interval; nothing of a run that is shorter.
+
+    ``run()`` uses it where no observers are given and there is no notebook.
+
+    Args:
+        file: where to write; standard error if not given.
+    """
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        super().__init__(Console(file=file, stderr=file is None, force_terminal=False, force_jupyter=False))
+
+    def _write(self, line: str) -> None:
+        if time.time() - self._state.started >= self.interval:
+            super()._write(line)
+
+
 class JsonProgress:
     """Write the progress of a run as JSON lines, for another program: one at intervals, one at the end.
 

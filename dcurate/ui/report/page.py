@@ -71,17 +71,13 @@ def run_page(report: RunReport, history: History, about: Mapping[str, Any], asid
     """
     data = ReportData(report, history, history.snapshot(report.started + report.seconds), about)
     notes, more_notes = happenings(data)
-    cards, more_scores = score_cards(data)
-    why, cards = linked(reasons(report.stages), cards)
     return render(
         "run.html",
         **overview(data),
+        **removed(data),
         about=about,
         begun=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.started)),
-        reasons=why,
-        scores=cards,
         aside=aside,
-        more_scores=more_scores,
         lasted=lasted,
         most_slots=most_slots(data),
         measured=measured,
@@ -101,6 +97,13 @@ def overview(data: ReportData) -> dict[str, Any]:
         "most_dropped": most_dropped(data.report.stages),
         "plots": plots(data),
     }
+
+
+def removed(data: ReportData, suffix: str = "") -> dict[str, Any]:
+    """Values for the templates that say why documents were removed: reasons and scores, linked as `linked` does."""
+    cards, more_scores = score_cards(data)
+    why, cards = linked(reasons(data.report.stages), cards, suffix)
+    return {"reasons": why, "scores": cards, "more_scores": more_scores}
 
 
 def cards(data: ReportData) -> Iterator[tuple[str, str, str, str]]:

@@ -101,8 +101,16 @@ def score_cards(data: ReportData) -> tuple[list[ScoreCard], int]:
     return [replace(card, anchor=f"score-{number}") for number, card in enumerate(cards)], len(scored) - len(cards)
 
 
-def linked(reasons: Sequence[Reason], cards: Sequence[ScoreCard]) -> tuple[list[Reason], list[ScoreCard]]:
-    """Link reasons with the scores that dropped for them, and these with the examples of what they dropped."""
+def linked(
+    reasons: Sequence[Reason], cards: Sequence[ScoreCard], suffix: str = ""
+) -> tuple[list[Reason], list[ScoreCard]]:
+    """Link reasons with the scores that dropped for them, and these with the examples of what they dropped.
+
+    Args:
+        suffix: end of the anchors, by which those of several runs differ on one page.
+    """
+    reasons = [replace(reason, anchor=f"{reason.anchor}{suffix}") for reason in reasons]
+    cards = [replace(card, anchor=f"{card.anchor}{suffix}") for card in cards]
     scores = {(card.stage, card.score): card.anchor for card in cards}
     only = {stage: anchor for (stage, _), anchor in scores.items() if sum(card.stage == stage for card in cards) == 1}
     seen = [
