@@ -67,7 +67,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         stages._repr_html_(),
         live(*EVENTS),
         live(*EVENTS, RunEnded(102.0, "")),
-        summary_html(runs[0].report, told_over_time()),
+        summary_html(runs[0].report, told_over_time(), runs[0].about),
     ]
     return {
         "report": run_page(runs[0].report, told_over_time(), runs[0].about),
