@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -134,6 +133,6 @@ def _loaded(path: Path) -> VoiceEncoder:
     try:
         weights = torch.load(path, map_location="cpu", weights_only=True)  # it runs no code of the file
         return VoiceEncoder(weights["model_state"])
-    except (RuntimeError, EOFError, pickle.UnpicklingError, KeyError, TypeError, AttributeError, ValueError) as error:
-        first = str(error).partition("\n")[0]
+    except Exception as error:  # Torch's reader of pickles raises anything where a file is damaged
+        first = str(error).partition("\n")[0] or type(error).__name__
         raise DataError(f"{path} does not hold the weights of a voice encoder: {first}; give another model") from error

@@ -64,8 +64,8 @@ def check_stage(
     * ``travels``: the stage can be pickled, and its settings are the same after the journey.
     * ``repeats``: the same batch gives the same rows, in one slot and in another.
     * ``keeps_input``: the batch that it was given is as it was.
-    * ``columns``: it needs no column but those of ``inputs()``, if it names any; it adds those of ``outputs()`` and
-      no others.
+    * ``columns``: it needs no column but those of ``inputs()``, if it names any and ``columns_read()`` does not say, by
+      None, that it may look at others, such as places of files; it adds those of ``outputs()`` and no others.
     * ``no_rows``: a batch without rows makes no rows and no error.
     * ``nulls``: a text that is missing, in a column that it reads, is no error.
     * ``frames``: it takes rows that pandas holds and rows that Arrow holds, and makes as many of either.
@@ -208,7 +208,7 @@ def _keeps_input(trial: _Trial) -> None:
 def _columns(trial: _Trial) -> None:
     reads, adds = trial.stage.inputs()[1], trial.stage.outputs()[1]
     batch = trial.batch
-    if reads:
+    if reads and trial.stage.columns_read() is not None:
         batch = batch.with_data(batch.to_arrow().select(reads))
     for made in trial.made_of(batch, f"name every column that it needs in inputs(), which names {reads}"):
         before, after = batch.get_columns(), made.get_columns()
