@@ -69,9 +69,9 @@ class DaskExecutor:
     Args:
         config: settings by name, see `ExecutorConfig`: ``execution_mode`` and the others of the original.
         cluster: where to run: a `LocalCluster` or `AttachedCluster`, the address of a scheduler, a cluster of Dask's
-            own such as ``distributed.LocalCluster``, one of dask-gateway, or a connected ``distributed.Client``. An embedded cluster of this
-            machine's CPUs (and GPUs) if not given. A `LocalCluster` or `AttachedCluster` that is not open is opened and
-            closed around each run; a cluster of Dask's own and a client are left as they are.
+            own such as ``distributed.LocalCluster``, one of dask-gateway, or a connected ``distributed.Client``. An
+            embedded cluster of this machine's CPUs (and GPUs) if not given. A `LocalCluster` or `AttachedCluster` that
+            is not open is opened and closed around each run; a cluster of Dask's own and a client are left as they are.
         policies: your own policies: objects whose ``run(view)`` yields suggestions, see `dcurate.engine.policies`.
 
     Raises:
