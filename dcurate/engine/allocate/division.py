@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import inf
 
-from dcurate.engine.allocate.fairness import Claim, fair_units
+from dcurate.engine.allocate.fairness import ShareClaim, fair_units
 from dcurate.engine.allocate.gpu_division import GpuClaim, GpuId, divide_gpus
 from dcurate.engine.allocate.model import MILLION, Item
 from dcurate.engine.allocate.requests import WorkerState, cpu_workers
@@ -158,7 +158,7 @@ def _divide_threads(
     for first, members in zip((True, *[False] * len(classes)), classes, strict=False):
         served = _admitted(members, left, first)
         claims = [
-            Claim(
+            ShareClaim(
                 demand.share,
                 demand.least_cpus,
                 max(demand.least_cpus, demand.most_cpus),

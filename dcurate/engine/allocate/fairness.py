@@ -11,7 +11,7 @@ from typing import NamedTuple
 _HALVINGS = 100
 
 
-class Claim(NamedTuple):
+class ShareClaim(NamedTuple):
     """What one of those who share may have.
 
     Attributes:
@@ -27,7 +27,7 @@ class Claim(NamedTuple):
     before: int = 0
 
 
-def fair_units(units: int, claims: Sequence[Claim]) -> list[int]:
+def fair_units(units: int, claims: Sequence[ShareClaim]) -> list[int]:
     """Divide units: each goes to the one that has least for its share so far, and can use it.
 
     Nobody gets less than its ``least``, even if these are more than there is.
@@ -41,9 +41,9 @@ def fair_units(units: int, claims: Sequence[Claim]) -> list[int]:
         are more.
 
     Examples:
-        >>> fair_units(8, [Claim(), Claim(share=3.0)])
+        >>> fair_units(8, [ShareClaim(), ShareClaim(share=3.0)])
         [2, 6]
-        >>> fair_units(8, [Claim(), Claim(most=1), Claim()])
+        >>> fair_units(8, [ShareClaim(), ShareClaim(most=1), ShareClaim()])
         [4, 1, 3]
     """
     given = _start(units, claims)
@@ -67,7 +67,7 @@ def fair_units(units: int, claims: Sequence[Claim]) -> list[int]:
     return given
 
 
-def _start(units: int, claims: Sequence[Claim]) -> list[int]:
+def _start(units: int, claims: Sequence[ShareClaim]) -> list[int]:
     """What each gets in any case: what it would get of a fluid, less what whole units may cost it.
 
     Of a fluid, all who can use more get the same for their share, the level. Whoever gets more units than of the fluid

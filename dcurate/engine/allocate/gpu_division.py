@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 
-from dcurate.engine.allocate.fairness import Claim, fair_units
+from dcurate.engine.allocate.fairness import ShareClaim, fair_units
 from dcurate.engine.allocate.model import MILLION, Item
 
 #: Host and name of a GPU.
@@ -162,7 +162,7 @@ def _whole(devices: Mapping[GpuId, float], free: GpuPart, claims: Sequence[GpuCl
 def _numbers(gpus: int, claims: Sequence[GpuClaim], parts: Sequence[Sequence[GpuId]]) -> list[int]:
     """How many whole GPUs each run gets; one whose slots take several gets a multiple of that."""
     wanted = [
-        Claim(claim.share, len(part), max(claim.most, len(part)), len(claim.before))
+        ShareClaim(claim.share, len(part), max(claim.most, len(part)), len(claim.before))
         for claim, part in zip(claims, parts, strict=True)
     ]
     numbers = fair_units(gpus, wanted)
@@ -206,7 +206,7 @@ def _shared(devices: Mapping[GpuId, float], free: GpuPart, claims: Sequence[GpuC
     targets = fair_units(
         sum(left.values()) + sum(sum(part.values()) for _, part in served),
         [
-            Claim(claim.share, sum(part.values()), max(claim.most * MILLION, sum(part.values())))
+            ShareClaim(claim.share, sum(part.values()), max(claim.most * MILLION, sum(part.values())))
             for claim, part in served
         ],
     )
@@ -228,7 +228,7 @@ def _give(gpu: GpuId, left: GpuPart, runs: Sequence[tuple[GpuClaim, GpuPart, flo
     ]
     more = fair_units(
         left[gpu],
-        [Claim(claim.share, 0, max(0, min(target - sum(part.values()), MILLION))) for claim, part, target in able],
+        [ShareClaim(claim.share, 0, max(0, min(target - sum(part.values()), MILLION))) for claim, part, target in able],
     )
     for (_, part, _), amount in zip(able, more, strict=True):
         if amount:

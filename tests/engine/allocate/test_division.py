@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcurate.engine.allocate.division import RunDemand, RunPart, devices_of, divide
-from dcurate.engine.allocate.fairness import Claim, fair_units
+from dcurate.engine.allocate.fairness import ShareClaim, fair_units
 from dcurate.engine.allocate.gpu_division import pack
 from dcurate.engine.allocate.model import MILLION, Item
 from dcurate.engine.allocate.requests import WorkerState, cpu_workers
@@ -31,10 +31,10 @@ SLOTS = st.builds(slot, st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0, 1.0, 2.0]), s
 
 
 @st.composite
-def claims(draw: st.DrawFn) -> Claim:
+def claims(draw: st.DrawFn) -> ShareClaim:
     least = draw(st.integers(0, 3))
     most = draw(st.one_of(st.just(inf), st.integers(least, 30)))
-    return Claim(draw(SHARES), least, most, draw(st.integers(0, 10)))
+    return ShareClaim(draw(SHARES), least, most, draw(st.integers(0, 10)))
 
 
 @st.composite
@@ -74,7 +74,7 @@ def runs(draw: st.DrawFn) -> list[RunDemand]:
 
 
 @given(st.integers(0, 60), st.lists(claims(), max_size=6))
-def test_units_add_up_and_stay_within_bounds(units: int, wanted: list[Claim]) -> None:
+def test_units_add_up_and_stay_within_bounds(units: int, wanted: list[ShareClaim]) -> None:
     given_units = fair_units(units, wanted)
     assert all(claim.least <= amount <= claim.most for claim, amount in zip(wanted, given_units, strict=True))
     could = sum(min(claim.most, units + claim.least) for claim in wanted)
@@ -82,7 +82,7 @@ def test_units_add_up_and_stay_within_bounds(units: int, wanted: list[Claim]) ->
 
 
 @given(st.integers(0, 60), st.lists(claims(), max_size=6))
-def test_no_unit_that_moved_would_help_one_who_has_less(units: int, wanted: list[Claim]) -> None:
+def test_no_unit_that_moved_would_help_one_who_has_less(units: int, wanted: list[ShareClaim]) -> None:
     given_units = fair_units(units, wanted)
     pairs = list(zip(wanted, given_units, strict=True))
     for poor, has in pairs:
@@ -92,7 +92,7 @@ def test_no_unit_that_moved_would_help_one_who_has_less(units: int, wanted: list
 
 
 @given(st.integers(0, 60), st.lists(claims(), max_size=6))
-def test_units_that_were_divided_once_stay_so(units: int, wanted: list[Claim]) -> None:
+def test_units_that_were_divided_once_stay_so(units: int, wanted: list[ShareClaim]) -> None:
     first = fair_units(units, wanted)
     again = [claim._replace(before=amount) for claim, amount in zip(wanted, first, strict=True)]
     assert fair_units(units, again) == first
