@@ -79,9 +79,9 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_log_of_the_scheduler_names_runs_with_their_owners(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
-    stages = [JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))]
+    reader, writer = JsonlReader(str(tmp_path / "in.jsonl")), JsonlWriter(str(tmp_path / "out"))
     with scheduler_and_workers(tmp_path) as address:
-        Pipeline("named", stages=stages).run(DaskExecutor(cluster=address), observers=[])
+        Pipeline("named", stages=[reader, writer]).run(DaskExecutor(cluster=address), observers=[])
     log = (tmp_path / "scheduler.log").read_text()
     about = f"'named' of {owner_here()}, to {tmp_path / 'out'}"
     assert [line.partition(about)[2] for line in log.splitlines() if about in line] == [" begins", " has ended"]
