@@ -13,7 +13,6 @@ from click.core import ParameterSource
 SCHEDULER_TIMEOUT = 10.0
 
 _Command = Callable[..., None]
-_FILE = click.Path(exists=True, dir_okay=False)
 _OPTIONS = (
     click.option(
         "--scheduler",
@@ -22,9 +21,9 @@ _OPTIONS = (
         help="The Dask scheduler, as in tcp://host:8786; by default that of DASK_SCHEDULER_ADDRESS.",
     ),
     click.option("--scheduler-file", metavar="FILE", help="The file that 'dask scheduler --scheduler-file' wrote."),
-    click.option("--tls-ca-file", type=_FILE, help="Certificates of the authorities, for tls:// addresses (PEM)."),
-    click.option("--tls-cert", type=_FILE, help="Certificate of this client (PEM)."),
-    click.option("--tls-key", type=_FILE, help="Its key (PEM), unless the file of the certificate has it."),
+    click.option("--tls-ca-file", metavar="FILE", help="Certificates of the authorities, for tls:// addresses (PEM)."),
+    click.option("--tls-cert", metavar="FILE", help="Certificate of this client (PEM)."),
+    click.option("--tls-key", metavar="FILE", help="Its key (PEM), unless the file of the certificate has it."),
 )
 
 

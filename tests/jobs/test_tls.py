@@ -177,7 +177,7 @@ def test_bad_certificates_and_files_are_one_sentence(cluster: Encrypted, source:
         (["--scheduler", cluster.address.replace("tls", "tcp")], "no Dask scheduler answers"),
         (["--scheduler", "tcp://h:1", "--scheduler-file", cluster.scheduler_file], "give one of them"),
         (["--scheduler-file", "no.json"], "holds no address"),
-        (["--scheduler", cluster.address, ca, "nowhere.pem"], "does not exist"),
+        (["--scheduler", cluster.address, ca, "nowhere.pem", cert, other], "cannot be used (No such file"),
     ]
     for options, sentence in cases:
         ended = dcurate(tmp_path, "jobs", *options)
