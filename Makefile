@@ -18,11 +18,12 @@ READY  := .venv/.ready
 DEV    := .venv/.ready-dev
 LOWEST := .venv-lowest/.ready
 CUDA   := .venv-cuda/.ready
+GATEWAY := .venv-gateway/.ready
 WHEELS := .venv-wheels/.ready
 SITE   := .venv-wheels/.ready-site
 PEERS  := .venv-datatrove/.ready .venv-text-dedup/.ready .venv-datasketch/.ready .venv-rensa/.ready
 
-.PHONY: demo test test-deep kernels test-lowest check check-cuda check-wheels docs notebooks tools bench-peers clean
+.PHONY: demo test test-deep kernels test-lowest check check-cuda check-gateway check-wheels docs notebooks tools bench-peers clean
 
 demo: $(READY)
 	.venv/bin/dcurate run demo --output out/demo --set mode=overwrite
@@ -71,6 +72,10 @@ check-cuda: $(CUDA)
 check-wheels: $(SITE)
 	PYTHONPATH=.venv-wheels/site .venv-wheels/bin/python -m benchmarks.device.wheels
 
+# Runs and jobs on a real dask-gateway server and on dask-jobqueue, which need packages that others do not.
+check-gateway: $(GATEWAY)
+	PYTHONPATH=. .venv-gateway/bin/python -m tests.cluster.on_dask_gateway
+
 notebooks: $(DEV)
 	.venv/bin/python notebooks/execute.py
 
@@ -80,7 +85,7 @@ docs: $(DEV)
 bench-peers: $(PEERS)
 
 clean:
-	rm -rf .venv .venv-lowest .venv-cuda .venv-wheels .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-cuda .venv-gateway .venv-wheels .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find dcurate dcurate_testing tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so that setting up again costs nothing.
@@ -104,6 +109,12 @@ $(DEV): pyproject.toml constraints.txt requirements-models.txt | .venv/bin/pip
 $(LOWEST): pyproject.toml constraints-lowest.txt | .venv-lowest/bin/pip
 	@echo "Installing the oldest supported set into .venv-lowest; this is done once."
 	.venv-lowest/bin/pip install --quiet -c constraints-lowest.txt -e . bokeh hypothesis polars pytest pytest-timeout pytest-xdist
+	@touch $@
+
+# dask-gateway and its server, whose local backend keeps its state by SQLAlchemy, and dask-jobqueue.
+$(GATEWAY): pyproject.toml constraints.txt | .venv-gateway/bin/pip
+	@echo "Installing dask-gateway and dask-jobqueue into .venv-gateway; this is done once."
+	.venv-gateway/bin/pip install --quiet -c constraints.txt -e . dask-gateway==2026.3.0 dask-gateway-server==2026.3.0 dask-jobqueue==0.9.0 sqlalchemy
 	@touch $@
 
 # About 200 MB of compilers; nothing of it needs a GPU.

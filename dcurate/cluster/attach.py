@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
+import time
 from contextlib import ExitStack
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,6 +15,9 @@ from dcurate.cluster.base import Cluster
 from dcurate.cluster.compat import identify_workers
 from dcurate.cluster.probe import all_reachable, check_answers, shown
 from dcurate.errors import PipelineError, ResourceError, RunError
+
+#: Seconds for which a first worker is kept busy.
+_HOLD_S = 3.0
 
 _log = logging.getLogger("dcurate.cluster")
 
@@ -134,7 +137,8 @@ def wait_for_workers(client: Client, timeout_s: float) -> None:
     if identify_workers(client):
         return
     _log.warning("the cluster has no workers yet; waiting up to %g seconds for some", timeout_s)
-    wanted = client.submit(os.getpid, pure=False)  # whatever scales the cluster looks at tasks
+    # Whatever scales the cluster looks at tasks; this one keeps the worker until it has been asked what it has.
+    wanted = client.submit(time.sleep, _HOLD_S, pure=False)
     try:
         client.wait_for_workers(1, timeout=timeout_s)
     except TimeoutError as error:

@@ -177,7 +177,10 @@ class DaskSession:
         shapes = client_offered_shapes(self.client)
         coming = workers_at(shapes, {kind: shape.maximum for kind, shape in shapes.items()})
         workers = [*(worker for worker in self._workers() if worker.kind not in shapes), *coming]
-        if not workers:
+        end = time.monotonic() + self.config.worker_timeout_s
+        while not workers:  # one that came may be gone before it answers
+            if time.monotonic() > end:
+                raise ResourceError("the workers of the cluster end before they can be asked what they have")
             wait_for_workers(self.client, self.config.worker_timeout_s)
             if not isinstance(self.cluster, ClientCluster | GatewayCluster):
                 ask_whom_it_reaches(self.client)
