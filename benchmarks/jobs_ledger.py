@@ -1,33 +1,65 @@
 """What a ledger of very many splits costs: to write, to close, to open in a resumed run, and to find each split in.
 
-Each split has one output, one input and the counts of five stages. No output files are made, as a resumed run asks for
-those of a split when it comes to it: ``--files`` makes so many, and records one of them for each split.
+Each split has one input and the counts of five stages. No output files are made, as a resumed run asks for those of a
+split when it comes to it: ``--files`` makes so many, and records one of them for each split. With ``--written`` only so
+many splits are recorded one by one, which takes longest; the others are put into segments as a run joins them. With
+``--found`` only so many are looked for, in rows of a thousand.
 
-``python -m benchmarks.jobs_ledger [--splits 10000000] [--files 0] [--work FOLDER] [--json FILE]``
+``python -m benchmarks.jobs_ledger [--splits 10000000] [--written N] [--found N] [--files 0] [--json FILE]``
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from benchmarks.measure import called, job, machine, measure, peak_mb, plain, save, scratch_folder, table, versions
 from dcurate.core.ledger import SplitRecord
-from dcurate.events import StageStats
 from dcurate.fs.stores import Directory
 from dcurate.io.ledger import DirectoryLedger, saved_records
+from dcurate.io.ledger_segments import FULL_RECORDS, _key, _line, _parsed
 
 STAGES = 5
 FINGERPRINT = {"reader": "1", "writer": "2"}
 
 
-def names(splits: int) -> Iterator[tuple[str, str]]:
-    """Yield the name and version of each split."""
-    for number in range(splits):
-        yield f"part-{number:08}.jsonl", f"{number * 7919:016x}"
+def record(number: int, files: int) -> SplitRecord:
+    """Return the record of a split."""
+    counts = {"batches": 1, "rows_in": number, "rows_out": number // 2, "bytes_in": 977 * number, "bytes_out": number}
+    figures = {
+        **counts,
+        "seconds": 0.001 * (number % 7919),
+        "dropped": {"short": number % 31},
+        "faulty": {},
+        "found": {},
+    }
+    stats = tuple({"name": f"stage_{place}", **figures} for place in range(STAGES))
+    outputs = (f"{number % files:08}.jsonl",) if files else ()
+    split, version = name(number)
+    return SplitRecord(split, version, outputs, stats, (f"/data/input/{split}",))
+
+
+def name(number: int) -> tuple[str, str]:
+    """Return the name and version of a split."""
+    return f"part-{number:08}.jsonl", f"{number * 7919:016x}"
+
+
+def fill(folder: str, first: int, last: int, files: int) -> None:
+    """Put splits into segments of a ledger that are full."""
+    segments = saved_records(Directory(folder))
+    some = _parsed(b"".join(_line(record(number, files)) + b"\n" for number in range(FULL_RECORDS)))
+    for start in range(first, last, FULL_RECORDS):
+        named = [name(number) for number in range(start, min(start + FULL_RECORDS, last))]
+        table = some.slice(0, len(named))
+        splits, versions = zip(*named, strict=True)
+        for place, values in enumerate((map(_key, splits), splits, versions)):
+            kind = table.schema.field(place)
+            table = table.set_column(place, kind, pa.array(values, kind.type))
+        segments._write([table])
 
 
 def write(folder: str, splits: int, files: int) -> dict[str, float]:
@@ -38,11 +70,8 @@ def write(folder: str, splits: int, files: int) -> dict[str, float]:
         (Path(folder) / f"{number:08}.jsonl").touch()
     ledger = DirectoryLedger(Directory(folder), FINGERPRINT, resume=False)
     started = time.process_time()
-    for number, (split, version) in enumerate(names(splits)):
-        counts: dict[str, Any] = {"batches": 1, "rows_in": number, "rows_out": number // 2, "bytes_in": 977 * number}
-        stats = tuple(StageStats(f"stage_{place}", **counts, seconds=0.1 * place).counts() for place in range(STAGES))
-        outputs = (f"{number % files:08}.jsonl",) if files else ()
-        ledger.record(SplitRecord(split, version, outputs, stats, (f"/data/input/{split}",)))
+    for number in range(splits):
+        ledger.record(record(number, files))
     written = time.process_time()
     peak_before = peak_mb()
     ledger.close()
@@ -61,7 +90,7 @@ class Every:
         return True
 
 
-def resume(folder: str, splits: int) -> dict[str, float]:
+def resume(folder: str, splits: int, wanted: int) -> dict[str, float]:
     """Open the ledger, look for splits that the input does not have, and find each split."""
     before = peak_mb()
     started = time.process_time()
@@ -72,15 +101,20 @@ def resume(folder: str, splits: int) -> dict[str, float]:
     outside = sum(1 for _ in segments.outside(Every()))
     looked = time.process_time()
     del segments
-    found = sum(ledger.finished(split, version) is not None for split, version in names(splits))
-    if outside or found != splits or ledger.skipped:
-        raise SystemExit(f"{found:,} of {splits:,} splits were found, and {outside:,} that there are not")
+    step = max(1, splits // max(1, wanted // 1000))
+    numbers = range(splits) if wanted >= splits else (n for at in range(0, splits, step) for n in range(at, at + 1000))
+    looked_for = [number for number in numbers if number < splits]
+    begun = time.process_time()
+    found = sum(ledger.finished(*name(number)) is not None for number in looked_for)
+    if outside or found != len(looked_for) or ledger.skipped:
+        raise SystemExit(f"{found:,} of {len(looked_for):,} splits were found, and {outside:,} that there are not")
     return {
         "libraries_mb": before,
         "open_cpu_s": opened - started,
         "open_peak_mb": opened_mb,
         "compare_cpu_s": looked - loaded,
-        "find_cpu_s": time.process_time() - looked,
+        "found": found,
+        "find_cpu_s": time.process_time() - begun,
         "find_peak_mb": peak_mb(),
     }
 
@@ -88,14 +122,20 @@ def resume(folder: str, splits: int) -> dict[str, float]:
 def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """Write and read a ledger in a process each."""
     folder = scratch / "out"
-    given = {"folder": str(folder), "splits": options.splits}
-    written = measure(job("benchmarks.jobs_ledger:write", files=options.files, **given), interval=5.0)
+    given = {"folder": str(folder), "files": options.files}
+    wanted = min(options.found or options.splits, options.splits)
+    one_by_one = min(options.written or options.splits, options.splits)
+    written = measure(job("benchmarks.jobs_ledger:write", splits=one_by_one, **given), interval=5.0)
+    measure(job("benchmarks.jobs_ledger:fill", first=one_by_one, last=options.splits, **given), interval=5.0)
     segments = [path.stat().st_size for path in Path(Directory(str(folder)).records, "ledger").iterdir()]
-    resumed = measure(job("benchmarks.jobs_ledger:resume", **given), interval=5.0)
+    resumed = measure(
+        job("benchmarks.jobs_ledger:resume", folder=str(folder), splits=options.splits, wanted=wanted), interval=5.0
+    )
     return {
         "machine": machine(),
         "versions": versions("pyarrow", "numpy"),
         "splits": options.splits,
+        "written": one_by_one,
         "files": options.files,
         "disk": {"segments": len(segments), "mb": sum(segments) / 1e6},
         "write": {**written.result, "process": plain(written)},
@@ -105,21 +145,23 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 def rows(figures: dict[str, Any]) -> list[list[Any]]:
     """A row for each phase."""
-    write, resume, splits = figures["write"], figures["resume"], figures["splits"]
+    write, resume, splits, written = (figures[name] for name in ("write", "resume", "splits", "written"))
     phases = {
-        "write": (write["write_cpu_s"], write["write_peak_mb"]),
-        "close": (write["close_cpu_s"], write["close_peak_mb"]),
-        "open in a resumed run": (resume["open_cpu_s"], resume["open_peak_mb"]),
-        "compare with the input": (resume["compare_cpu_s"], resume["find_peak_mb"]),
-        "find each split": (resume["find_cpu_s"], resume["find_peak_mb"]),
+        "write": (written, write["write_cpu_s"], write["write_peak_mb"]),
+        "close": (written, write["close_cpu_s"], write["close_peak_mb"]),
+        "open in a resumed run": (splits, resume["open_cpu_s"], resume["open_peak_mb"]),
+        "compare with the input": (splits, resume["compare_cpu_s"], resume["find_peak_mb"]),
+        "find": (resume["found"], resume["find_cpu_s"], resume["find_peak_mb"]),
     }
-    return [[phase, cpu_s, 1e6 * cpu_s / splits, peak] for phase, (cpu_s, peak) in phases.items()]
+    return [[phase, number, cpu_s, 1e6 * cpu_s / number, peak] for phase, (number, cpu_s, peak) in phases.items()]
 
 
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=10_000_000)
+    parser.add_argument("--written", type=int, help="splits that are recorded one by one; all if not given")
+    parser.add_argument("--found", type=int, help="splits that are looked for; all if not given")
     parser.add_argument("--files", type=int, default=0, help="output files to make; 0 records none")
     parser.add_argument("--work", help="folder for what is written; a temporary one if not given")
     parser.add_argument("--json", type=Path)
@@ -128,7 +170,7 @@ def main() -> None:
         figures = run(options, scratch)
     disk = figures["disk"]
     print(f"{figures['splits']:,} splits; on disk {disk['mb']:,.1f} MB in {disk['segments']:,} files")
-    print(table(["phase", "CPU-seconds", "us a split", "peak MB of the process so far"], rows(figures)))
+    print(table(["phase", "splits", "CPU-seconds", "us a split", "peak MB of the process so far"], rows(figures)))
     save(options.json, figures)
 
 

@@ -42,7 +42,21 @@ DERIVED = {
         "5,228": "2,167 and 3,061",
         "2,592": "nine times 288",
     },
-    SIZING: {"5": "TB of text, asked", "28": "how many filters there are"},
+    SIZING: {
+        "5": "TB of text, asked",
+        "28": "how many filters there are",
+        "700": "1,000 over 1.43",
+        "100": "slots, asked",
+        "0.14": "100 over 700",
+        "1,000": "slots, asked",
+        "1.4": "1,000 over 700",
+        "10,000": "slots, asked",
+        "14": "10,000 over 700",
+        "32,000": "slots, asked",
+        "500": "machines, asked",
+        "64": "cores, asked",
+        "46": "32,000 over 700",
+    },
 }
 
 

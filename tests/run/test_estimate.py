@@ -50,7 +50,7 @@ def write_uneven(folder: Path, files: int, seed: int) -> str:
 
 
 def pipeline(source: str, output: Path, **settings: Any) -> Pipeline:
-    stages = [JsonlReader(source, files_per_partition=1), ScoreFilter(WordCountFilter(min_words=10))]
+    stages: list[Any] = [JsonlReader(source, files_per_partition=1), ScoreFilter(WordCountFilter(min_words=10))]
     return Pipeline("uneven", stages=[*stages, JsonlWriter(str(output), **settings)])
 
 
@@ -88,7 +88,7 @@ def test_the_sample_is_the_same_each_time_and_for_any_order(tmp_path: Path) -> N
     first, second = work.estimate(max_splits=20), work.estimate(max_splits=20)
     for name in ("key", "sampled", "rows_in", "rows_out", "bytes_written"):
         assert getattr(first, name) == getattr(second, name)
-    reader = work.build()[0]
+    reader: Any = work.build()[0]
     splits = list(reader.splits())
     shuffled = random.Random(1).sample(splits, len(splits))
     takes = [[str(unit.key) for unit in Sample(reader, listed, 60.0, 20).units()] for listed in (splits, shuffled)]
@@ -100,8 +100,9 @@ def test_of_a_large_file_some_rows_are_read(tmp_path: Path) -> None:
         "".join(json.dumps({"text": "word " * (row % 40)}) + "\n" for row in range(100_000))
     )
     work = pipeline(str(tmp_path / "in.jsonl"), tmp_path / "out")
-    reader = work.build()[0]
-    warm, unit = Sample(reader, list(reader.splits()), 60.0, 20).units()
+    reader: Any = work.build()[0]
+    units: list[Any] = list(Sample(reader, list(reader.splits()), 60.0, 20).units())
+    warm, unit = units
     assert 0.5 * WINDOW_BYTES < sum(len(str(row)) for row in reader.process(unit).to_pandas().text) < 1.5 * WINDOW_BYTES
     assert str(warm.key) != str(unit.key)
     estimate = work.estimate()
