@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from dcurate.kernels.json_values import (
     find_byte,
     skip_white,
 )
-from dcurate.kernels.kept import missing
+from dcurate.kernels.kept import Kept
 from dcurate.kernels.layout import INLINE_LATE, OPTIONS, Bytes, Ints, Offsets, Scalar, frozen
 
 #: Rows of more keys are left out.
@@ -164,4 +164,8 @@ def _load() -> None:
     canonical(b"", np.zeros(1, np.int64))
 
 
-KERNELS = Kernels("json_canonical", _load, partial(missing, lambda: [_write_rows]), 2.0)
+def _kept() -> list[Any]:
+    return [_write_rows]
+
+
+KERNELS = Kernels("json_canonical", _load, Kept(_kept), 2.0)

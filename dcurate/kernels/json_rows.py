@@ -7,8 +7,7 @@ keys, repeated keys, numbers of any size, escapes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +42,7 @@ from dcurate.kernels.json_values import (
     find_byte,
     skip_white,
 )
-from dcurate.kernels.kept import missing
+from dcurate.kernels.kept import Kept
 from dcurate.kernels.layout import INLINE, INLINE_LATE, OPTIONS, Bytes, Ints, Offsets, Places, Scalar, frozen
 from dcurate.kernels.nesting import KERNELS as NESTING_KERNELS
 
@@ -486,11 +485,23 @@ def _load_small() -> None:
     _fill(_empty_keys([], 2))
 
 
+def _kept_scan() -> list[Any]:
+    return [_scan]
+
+
+def _kept_edit() -> list[Any]:
+    return [_edit]
+
+
+def _kept_small() -> list[Any]:
+    return [_decode, _count_lines, _fill]
+
+
 #: What reading and editing lines takes; damaged ones are parsed.
 KERNELS = (
-    Kernels("json_rows.scan", _load_scan, partial(missing, lambda: [_scan]), 2.7, "json_rows"),
-    Kernels("json_rows.edit", _load_edit, partial(missing, lambda: [_edit]), 1.5, "json_rows"),
+    Kernels("json_rows.scan", _load_scan, Kept(_kept_scan), 2.7, "json_rows"),
+    Kernels("json_rows.edit", _load_edit, Kept(_kept_edit), 1.5, "json_rows"),
     NESTING_KERNELS,
     TEXT_KERNELS,
-    Kernels("json_rows.decode", _load_small, partial(missing, lambda: [_decode, _count_lines, _fill]), 0.8),
+    Kernels("json_rows.decode", _load_small, Kept(_kept_small), 0.8),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -10,7 +10,7 @@ from numba import njit
 from dcurate.core.kernels import Kernels
 from dcurate.kernels.hashing import has_zero, load_eight
 from dcurate.kernels.json_values import BACKSLASH, ESCAPES, LOWER_U, QUOTE, ZERO, code_unit, find_special
-from dcurate.kernels.kept import missing
+from dcurate.kernels.kept import Kept
 from dcurate.kernels.layout import INLINE, OPTIONS, SHARED, Bytes, Ints, Offsets, Scalar, Word, frozen
 
 #: The letter of the short escape of a byte; 0 if it has none.
@@ -156,5 +156,9 @@ def _load() -> None:
     encode(np.zeros(1, np.int64), np.zeros(0, np.uint8))
 
 
+def _kept() -> list[Any]:
+    return [_encoded_sizes, _encode]
+
+
 #: Those of `encode`.
-KERNELS = Kernels("json_texts.encode", _load, partial(missing, lambda: [_encoded_sizes, _encode]), 0.8)
+KERNELS = Kernels("json_texts.encode", _load, Kept(_kept), 0.8)

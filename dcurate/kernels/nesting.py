@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from dcurate.core.kernels import Kernels
 from dcurate.kernels.hashing import has_zero, load_eight
-from dcurate.kernels.kept import missing
+from dcurate.kernels.kept import Kept
 from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Scalar
 
 _NEWLINE, _RETURN, _SPACE, _TAB = np.uint8(10), np.uint8(13), np.uint8(32), np.uint8(9)
@@ -125,8 +126,12 @@ def line_ends(data: bytes, limit: int) -> int:
     return int(_line_ends(np.frombuffer(data, np.uint8), limit))
 
 
+def _kept() -> list[Any]:
+    return [_line_ends]
+
+
 #: What `line_ends` takes.
-KERNELS = Kernels("nesting.line_ends", partial(line_ends, b"{}\n", 9), partial(missing, lambda: [_line_ends]), 0.9)
+KERNELS = Kernels("nesting.line_ends", partial(line_ends, b"{}\n", 9), Kept(_kept), 0.9)
 
 
 def line_ends_interpreted(data: bytes, limit: int) -> int:

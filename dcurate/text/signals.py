@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from dcurate.core.kernels import Kernels
 from dcurate.frames.text import TextColumn, column_of
 from dcurate.kernels.characters import CharacterSignals, character_signals
 from dcurate.kernels.cuda import CudaColumn
-from dcurate.kernels.kept import missing
+from dcurate.kernels.kept import Kept
 from dcurate.kernels.layout import Bytes, Offsets, Rows
 from dcurate.kernels.lines import LineSignals, ParagraphSignals, line_signals, paragraph_signals
 from dcurate.kernels.ngrams import NgramSignals, ngram_signals
@@ -226,7 +227,7 @@ class UsedSignals(Signals):
             known = vars(sys.modules[signal.__module__]).get(signal.__name__)
             if known is not None and known is signal:
                 load = partial(_measure, signal.__module__, signal.__name__, args, dict(kwargs))
-                here = partial(missing, partial(_alone, signal.loop))
+                here = Kept(partial(_alone, signal.__module__, signal.__name__))
                 yield Kernels(f"{signal.__module__}.{signal.__name__}", load, here, _SECONDS)
 
 
@@ -234,8 +235,8 @@ class UsedSignals(Signals):
 _SECONDS = 1.5
 
 
-def _alone(loop: Callable[[], Any]) -> list[Any]:
-    return [loop()]
+def _alone(module: str, name: str) -> list[Any]:
+    return [getattr(import_module(module), name).loop()]
 
 
 def _measure(module: str, signal: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -44,7 +44,8 @@ def compile_ahead(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
 
     announce()
     futures = {
-        client.submit(_load, group, pure=False, priority=len(tasks) - place): group for place, group in enumerate(tasks)
+        client.submit(load_kernels, group, pure=False, priority=len(tasks) - place): group
+        for place, group in enumerate(tasks)
     }
     with suppress(TimeoutError):
         for future in as_completed(futures, loop=client.loop, timeout=LONGEST_S):
@@ -60,7 +61,7 @@ def _seconds(kernels: Sequence[Kernels]) -> float:
     return sum(kernel.seconds for kernel in kernels)
 
 
-def _load(kernels: Sequence[Kernels]) -> None:
+def load_kernels(kernels: Sequence[Kernels]) -> None:
     """Load kernels without looking for garbage, which takes a tenth of the time: numba makes many objects that stay."""
     collects = gc.isenabled()
     gc.disable()

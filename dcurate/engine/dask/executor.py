@@ -39,6 +39,7 @@ from dcurate.engine.allocate.requests import OperatorRequest, WorkerState, form_
 from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.backend import DaskBackend
 from dcurate.engine.dask.compilation import compile_ahead
+from dcurate.engine.dask.compiled_code import compiled_once
 from dcurate.engine.dask.mounts import check_mounts
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.own_modules import travelling
@@ -269,6 +270,8 @@ class DaskSession:
         failures: list[str] = []
         with ExitStack() as stack:
             stack.callback(_forget_run, self.client, job.run_key)
+            if not isinstance(self.cluster, LocalCluster):
+                stack.enter_context(compiled_once(self.client, job.kernels, accounting))
             backend = stack.enter_context(
                 DaskBackend(self.cluster, job, accounting, flow, config, speculation=speculation)
             )

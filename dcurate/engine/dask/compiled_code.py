@@ -1,0 +1,133 @@
+"""Compile kernels once for each kind of CPU of an attached cluster, and give the code to the other workers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from distributed import Client, Worker, as_completed
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from dcurate.core.kernels import Kernels
+from dcurate.engine.accounting import RunAccounting
+from dcurate.engine.dask.compilation import LONGEST_S, load_kernels
+from dcurate.events import Compiled, Compiling
+
+_log = logging.getLogger(__name__)
+
+#: By kind of CPU and by kernel, what was compiled.
+_Code = dict[str, dict[str, Any]]
+
+
+class CompiledCode(WorkerPlugin):
+    """Gives each worker, those that join later too, what others of its kind have compiled, before its first task.
+
+    The code comes from workers of the same scheduler, as the tasks do. It is written to the user's own folder of
+    numba, each file whole or not at all; what is damaged or of another kind is left, and compiled as ever.
+
+    Args:
+        kernels: of a run.
+        code: what was compiled.
+    """
+
+    def __init__(self, kernels: Sequence[Kernels], code: Mapping[str, Mapping[str, Any]]) -> None:
+        self._kernels, self._code = tuple(kernels), {kind: dict(of_kind) for kind, of_kind in code.items()}
+
+    async def setup(self, worker: Worker) -> None:
+        """Take over what is of this worker's kind, in a thread: the worker answers its scheduler meanwhile."""
+        await asyncio.to_thread(_take, self._kernels, self._code)
+
+
+@contextmanager
+def compiled_once(client: Client, kernels: Sequence[Kernels], accounting: RunAccounting) -> Iterator[None]:
+    """Have one worker of each kind compile what is missing, and give it to the others during the ``with`` statement.
+
+    It only saves time: whatever fails is left to the first use of a kernel.
+    """
+    unique = list({kernel.name: kernel for kernel in kernels}.values())
+    name = f"dcurate-compiled-{accounting.job.run_key}"
+    try:
+        code = _compile(client, unique, accounting) if unique else {}
+        if code:
+            client.register_plugin(CompiledCode(unique, code), name=name)
+    except (OSError, RuntimeError, ValueError, TimeoutError) as error:
+        _log.warning("kernels are compiled by each worker, as what was compiled could not be shared: %s", error)
+        code = {}
+    try:
+        yield
+    finally:
+        if code:
+            with suppress(OSError, RuntimeError, ValueError, TimeoutError):  # the scheduler may be gone
+                client.unregister_worker_plugin(name)
+
+
+def _compile(client: Client, kernels: Sequence[Kernels], accounting: RunAccounting) -> _Code:
+    """Compile what no worker of a kind has; return the code of each kind."""
+    states = client.run(_state, kernels, on_error="ignore")
+    busy = {address: len(tasks) for address, tasks in client.processing().items()}
+    kinds: dict[str, list[str]] = {}
+    for address, (kind, _) in sorted(states.items(), key=lambda item: (busy.get(item[0], 0), item[0])):
+        kinds.setdefault(kind, []).append(address)
+    tasks = {}
+    for addresses in kinds.values():
+        nowhere = [kernel for kernel in kernels if all(kernel.name in states[address][1] for address in addresses)]
+        for place, kernel in enumerate(sorted(nowhere, key=lambda kernel: -kernel.seconds)):
+            address = addresses[place % len(addresses)]
+            tasks[address, kernel.name] = client.submit(
+                load_kernels, [kernel], pure=False, workers=[address], priority=1, allow_other_workers=False
+            )
+    if tasks:
+        started, count = time.monotonic(), len(tasks)
+        seconds = sum(kernel.seconds for kernel in kernels for _, name in tasks if name == kernel.name)
+        accounting.emit(Compiling(time.time(), count, seconds / max(1, len(states))))
+        with suppress(TimeoutError):
+            for _ in as_completed(list(tasks.values()), loop=client.loop, timeout=LONGEST_S):
+                count -= 1
+        accounting.emit(Compiled(time.time(), len(tasks) - count, time.monotonic() - started))
+    code: _Code = {}
+    for kind, addresses in kinds.items():
+        places: dict[str, str] = {}
+        for address in addresses:
+            has = {kernel.name for kernel in kernels if kernel.name not in states[address][1]}
+            for name in has | {name for place, name in tasks if place == address}:
+                places.setdefault(name, address)
+        code[kind] = _fetched(client, kernels, places)
+    return {kind: of_kind for kind, of_kind in code.items() if of_kind}
+
+
+def _fetched(client: Client, kernels: Sequence[Kernels], places: Mapping[str, str]) -> dict[str, Any]:
+    """The code of each kernel, from the worker that has it."""
+    code: dict[str, Any] = {}
+    for address in sorted(set(places.values())):
+        wanted = [kernel for kernel in kernels if places.get(kernel.name) == address]
+        for of_worker in client.run(_code, wanted, workers=[address], on_error="ignore").values():
+            code |= of_worker
+    return code
+
+
+def _state(kernels: Sequence[Kernels]) -> tuple[str, list[str]]:
+    """The kind of code of this process, and the kernels that it lacks."""
+    from dcurate.kernels.kept import code_kind  # noqa: PLC0415 - numba takes a while to load
+
+    return code_kind(), [kernel.name for kernel in kernels if kernel.missing()]
+
+
+def _code(kernels: Sequence[Kernels]) -> dict[str, Any]:
+    from dcurate.kernels.kept import Kept  # noqa: PLC0415 - numba takes a while to load
+
+    found = {kernel.name: kernel.missing.code() for kernel in kernels if isinstance(kernel.missing, Kept)}
+    return {name: code for name, code in found.items() if code}
+
+
+def _take(kernels: Sequence[Kernels], code: Mapping[str, Mapping[str, Any]]) -> None:
+    from dcurate.kernels.kept import Kept, code_kind  # noqa: PLC0415 - numba takes a while to load
+
+    mine = code.get(code_kind(), {})
+    for kernel in kernels:
+        if isinstance(kernel.missing, Kept) and kernel.name in mine:
+            with suppress(OSError, ValueError, TypeError):  # it is compiled at its first use
+                kernel.missing.take(mine[kernel.name])
