@@ -169,7 +169,7 @@ def _staged(stage: VideoStage) -> Tool:
     column = "video_decoded_frames" if isinstance(stage, VideoSignals) else "frames"
 
     def frames_of(films: Films) -> int:
-        rows = stage.process(DocumentBatch(data=pa.table({"media_ref": ref_array(map(Ref, films))}))).to_arrow()
+        rows = stage.process(DocumentBatch(data=pa.table({"media_ref": ref_array([*map(Ref, films)])}))).to_arrow()
         assert rows.num_rows == len(films), "films are missing"
         return sum(rows[column].to_pylist())
 
@@ -267,7 +267,7 @@ def _repeat(data: bytes, path: Path) -> None:
     """Write a film with the packets of another, again and again, until it has so many hours."""
     with av.open(str(path), "w") as sink, av.open(io.BytesIO(data)) as source:
         stream = sink.add_stream_from_template(source.streams.video[0])
-        packets = [(bytes(packet), packet) for packet in source.demux(video=0) if packet.size]
+        packets: list[tuple[bytes, Any]] = [(bytes(packet), packet) for packet in source.demux(video=0) if packet.size]
         length = sum(packet.duration for _, packet in packets)
         base = packets[0][1].time_base
         for turn in range(round(_HOURS * 3600 / float(length * base))):
