@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from dcurate.core.batch import Batch
+from dcurate.core.kernels import Kernels
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.config import WITHOUT_WORKERS, ExecutorConfig
 from dcurate.engine.driver import DriverLoop, TaskDied, TaskFinished
@@ -16,6 +18,7 @@ from dcurate.engine.flow import Flow, OutputRef, Task
 from dcurate.engine.serialization import pickled
 from dcurate.engine.worker.slots import Slot, forget_host_setup, opened
 from dcurate.errors import PipelineError
+from dcurate.events import Compiled, Compiling
 from dcurate.plan.operators import Plan
 
 #: Bytes of batches between operators.
@@ -78,6 +81,7 @@ class InlineExecutor:
     def execute(self, job: Round, accounting: RunAccounting) -> Iterator[Batch]:
         """Run a round; yield the batches to emit."""
         job = replace(job, ignore_failures=self.config.ignore_failures)
+        compile_here(job.kernels, accounting)
         flow = Flow([operator.batch_size for operator in job.plan.operators], BUDGET, job.delivers)
         with ExitStack() as stack:
             stack.callback(forget_host_setup, job.run_key)
@@ -87,6 +91,25 @@ class InlineExecutor:
             for operator in range(len(slots)):
                 flow.set_slots(operator, 1)
             yield from DriverLoop(flow, accounting, InlineBackend(slots)).run()
+
+
+def compile_here(kernels: Sequence[Kernels], accounting: RunAccounting) -> None:
+    """Compile the kernels that are not kept on this machine, one after another, and say so before the first batch.
+
+    A kernel that fails to compile is left to its first use, whose error says which stage it is of.
+    """
+    counts = {kernel: kernel.missing() for kernel in {kernel.name: kernel for kernel in kernels}.values()}
+    pending = [kernel for kernel, count in counts.items() if count]
+    if not pending:
+        return
+    started = time.monotonic()
+    for place, kernel in enumerate(pending):
+        left = pending[place:]
+        seconds = sum(waiting.seconds for waiting in left)
+        accounting.emit(Compiling(time.time(), sum(counts[waiting] for waiting in left), seconds))
+        with suppress(Exception):  # numba raises errors of many kinds; see above
+            kernel.load()
+    accounting.emit(Compiled(time.time(), sum(counts[kernel] for kernel in pending), time.monotonic() - started))
 
 
 class InlineBackend:
