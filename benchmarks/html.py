@@ -82,6 +82,7 @@ def subjects() -> list[Subject]:
             HtmlExtractor("trafilatura", {"fast": True, "favor_recall": True}),
             lambda page: trafilatura.extract(page, include_comments=False, fast=True, favor_recall=True),
         ),
+        Subject("dcurate", HtmlExtractor("dcurate")),
         Subject(
             "resiliparse",
             HtmlExtractor("resiliparse"),

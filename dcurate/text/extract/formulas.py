@@ -180,7 +180,8 @@ def _identifier(element: _Element, _: Sequence[str]) -> str:
         variant = element.attributes.get("mathvariant", "")
         command = _VARIANTS.get(variant)
         symbol = SYMBOLS.get(text, text)
-        return f"\\{command}{{{symbol}}}" if command else symbol
+        plain = command == "mathrm" and symbol.startswith("\\")
+        return f"\\{command}{{{symbol}}}" if command and not plain else symbol
     if text in FUNCTIONS:
         return f"\\{text}"
     if text.isascii() and text.isalpha():

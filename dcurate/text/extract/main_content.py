@@ -34,6 +34,7 @@ class Rules:
         caption: the same of captions.
         into_content: the share of its parent's worth that an element named as content must have to be the content.
         into_any: the same of any other element.
+        into_section: the same of one that begins with a heading below the first level, as a section does.
         titles: so many parts that begin with a link are a list of other pages.
         listing: if they have no larger share of the content's worth.
         linked_section: an element with a larger share of its text in links is left out.
@@ -49,6 +50,7 @@ class Rules:
     caption: float = 0.2
     into_content: float = 0.55
     into_any: float = 0.85
+    into_section: float = 0.97
     titles: int = 4
     listing: float = 0.35
     linked_section: float = 0.3
@@ -142,6 +144,9 @@ def _root(page: Page, worths: Sequence[int], rules: Rules) -> int:
     while best[root] >= 0:
         child = best[root]
         needed = rules.into_content if page.hints[child] & (CONTENT | ARTICLE) else rules.into_any
+        first = page.blocks[firsts[child]] if firsts[child] < ends[child] else None
+        if first is not None and first.kind == HEADING and first.level > 1 and not page.hints[child]:
+            needed = max(needed, rules.into_section)
         if worth_of[child] < needed * worth_of[root] or ends[child] - firsts[child] < 2:
             break
         root = child
