@@ -117,4 +117,4 @@ def test_models_that_are_none(tmp_path):
     with pytest.raises(DataError, match="is no model for telling speech, singing and music apart"):
         FindSounds(model=str(path)).setup()
     with pytest.raises(PipelineError, match="must be EventRules"):
-        FindSounds(rules=0.5)
+        FindSounds(rules=0.5)  # type: ignore[arg-type]

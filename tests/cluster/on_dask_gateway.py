@@ -16,8 +16,7 @@ from typing import Any
 from dask_gateway import Gateway
 from dask_jobqueue.local import LocalCluster as JobCluster
 
-from dcurate import DaskExecutor, JsonlReader, JsonlWriter, Pipeline
-from dcurate.jobs import submit
+from dcurate import DaskExecutor, JsonlReader, JsonlWriter, Pipeline, submit
 
 BIN = os.path.dirname(sys.executable)
 CONFIG = """

@@ -30,6 +30,9 @@ class SlotOwner(Protocol):
     def is_clear(self, worker: str) -> bool:
         """Whether no run tears slots of a worker down any more."""
 
+    def drain(self, worker: str) -> None:
+        """Have this run tear down its slots on a worker."""
+
     def clear(self, worker: str) -> None:
         """Have all runs tear down their slots on a worker."""
 
