@@ -56,7 +56,7 @@ def gateway(folder: Path) -> Iterator[Gateway]:
                 client = Gateway(address, proxy_address=proxy, auth="basic")
                 client.list_clusters()
                 break
-            except OSError:
+            except (OSError, ValueError):  # ValueError: its routes are not there yet
                 assert time.monotonic() < end, (folder / "server.log").read_text()
                 time.sleep(0.5)
         yield client
