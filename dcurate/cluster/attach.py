@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import time
 from contextlib import ExitStack
@@ -138,7 +139,7 @@ def wait_for_workers(client: Client, timeout_s: float) -> None:
         return
     _log.warning("the cluster has no workers yet; waiting up to %g seconds for some", timeout_s)
     # Whatever scales the cluster looks at tasks; this one keeps the worker until it has been asked what it has.
-    wanted = client.submit(time.sleep, _HOLD_S, pure=False)
+    wanted = client.submit(_hold, pure=False)
     try:
         client.wait_for_workers(1, timeout=timeout_s)
     except TimeoutError as error:
@@ -149,6 +150,12 @@ def wait_for_workers(client: Client, timeout_s: float) -> None:
         ) from error
     finally:
         wanted.cancel()
+
+
+def _hold() -> None:
+    """Keep a worker busy while it loads what it is asked for (runs there)."""
+    importlib.import_module("dcurate.engine.dask.worker_plugin")
+    time.sleep(_HOLD_S)
 
 
 def ask_whom_it_reaches(client: Client) -> None:
