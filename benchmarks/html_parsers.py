@@ -22,7 +22,7 @@ from benchmarks.rows import read_rows
 DEEP = (20_000, 40_000)
 
 
-class _Counter:
+class _EventCounter:
     """Target of a parser that is told of each element and text."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ def lxml_tree(page: str) -> int:
 
 
 def lxml_events(page: str) -> int:
-    parser = etree.HTMLParser(target=_Counter(), huge_tree=True, encoding="utf-8")
+    parser = etree.HTMLParser(target=_EventCounter(), huge_tree=True, encoding="utf-8")
     parser.feed(page.encode())
     count: int = parser.close()
     return count
@@ -99,9 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "mb_per_cpu_s": mb / best,
             "deep_s": [seconds(read, ["<div>" * depth + "x"]) for depth in DEEP],
         }
-    print(
-        f"{len(pages)} pages, {mb:.1f} MB of HTML; the best of {given.repeat} runs; seconds for so many nested elements\n"
-    )
+    print(f"{len(pages)} pages, {mb:.1f} MB of HTML; the best of {given.repeat} runs; seconds for nested elements\n")
     header = ["parser", "MB/s", *(f"{depth:,} deep" for depth in DEEP)]
     rows = [
         [name, f"{each['mb_per_cpu_s']:.0f}", *(f"{s:.3f}" for s in each["deep_s"])] for name, each in results.items()

@@ -73,7 +73,7 @@ WORDS = (
 
 
 @dataclass
-class Document:
+class MadeDocument:
     """What a page says: blocks in order, each a kind and its content."""
 
     title: str
@@ -83,14 +83,14 @@ class Document:
         return [content for name, content in self.blocks if name == kind]
 
 
-def documents(sentences: Sequence[str], seed: str, count: int, tabs: bool) -> Iterator[Document]:
+def documents(sentences: Sequence[str], seed: str, count: int, tabs: bool) -> Iterator[MadeDocument]:
     chance = random.Random(seed)
 
     def prose(least: int, most: int) -> str:
         return " ".join(chance.choice(sentences) for _ in range(chance.randint(least, most)))
 
     for number in range(count):
-        document = Document(f"On the {chance.choice(('size', 'form', 'use', 'past'))} of things, part {number + 1}")
+        document = MadeDocument(f"On the {chance.choice(('size', 'form', 'use', 'past'))} of things, part {number + 1}")
         add = document.blocks.append
         add(("p", prose(2, 5)))
         for section in range(chance.randint(2, 4)):
@@ -122,7 +122,7 @@ def documents(sentences: Sequence[str], seed: str, count: int, tabs: bool) -> It
         yield document
 
 
-def text_of(document: Document) -> str:
+def text_of(document: MadeDocument) -> str:
     parts: list[str] = []
     for kind, content in document.blocks:
         if kind in ("p", "h"):
@@ -138,7 +138,7 @@ def text_of(document: Document) -> str:
     return "\n\n".join(parts)
 
 
-def markdown(document: Document, title: bool = True) -> str:
+def markdown(document: MadeDocument, title: bool = True) -> str:
     parts = [f"# {document.title}"] if title else []
     for kind, content in document.blocks:
         if kind == "p":
@@ -161,7 +161,7 @@ def markdown(document: Document, title: bool = True) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def asciidoc(document: Document) -> str:
+def asciidoc(document: MadeDocument) -> str:
     parts = [f"= {document.title}\n:stem: latexmath"]
     for kind, content in document.blocks:
         if kind == "h":
@@ -228,11 +228,11 @@ def forum(title: str, body: str, head: str) -> str:
 
 # Generators: each gives the HTML of documents, in order
 
-Renderer = Callable[[Sequence[Document], "Tools", Path], list[str]]
+Renderer = Callable[[Sequence[MadeDocument], "Generators", Path], list[str]]
 
 
 @dataclass
-class Tools:
+class Generators:
     python: str
     node: Path | None
 
@@ -244,7 +244,7 @@ class Tools:
 
 
 def pandoc(*options: str, standalone: bool = True) -> Renderer:
-    def rendered(found: Sequence[Document], tools: Tools, folder: Path) -> list[str]:
+    def rendered(found: Sequence[MadeDocument], tools: Generators, folder: Path) -> list[str]:
         program = tools.run(tools.python, "-c", "import pypandoc; print(pypandoc.get_pandoc_path())").strip()
         pages = []
         for document in found:
@@ -259,7 +259,7 @@ def pandoc(*options: str, standalone: bool = True) -> Renderer:
 
 
 def sphinx(theme: str) -> Renderer:
-    def rendered(found: Sequence[Document], tools: Tools, folder: Path) -> list[str]:
+    def rendered(found: Sequence[MadeDocument], tools: Generators, folder: Path) -> list[str]:
         program = tools.run(tools.python, "-c", "import pypandoc; print(pypandoc.get_pandoc_path())").strip()
         (folder / "conf.py").write_text(
             f"project='Things'\nhtml_theme={theme!r}\nextensions=['sphinx.ext.mathjax']\nsmartquotes=False\n"
@@ -279,7 +279,7 @@ def sphinx(theme: str) -> Renderer:
 
 
 def mkdocs(theme: str) -> Renderer:
-    def rendered(found: Sequence[Document], tools: Tools, folder: Path) -> list[str]:
+    def rendered(found: Sequence[MadeDocument], tools: Generators, folder: Path) -> list[str]:
         (folder / "docs").mkdir()
         extensions = "[fenced_code, tables, {pymdownx.arithmatex: {generic: true}}, {pymdownx.highlight: {linenums: true}}, pymdownx.superfences]"
         (folder / "mkdocs.yml").write_text(
@@ -296,7 +296,7 @@ def mkdocs(theme: str) -> Renderer:
     return rendered
 
 
-def notebook(found: Sequence[Document], tools: Tools, folder: Path) -> list[str]:
+def notebook(found: Sequence[MadeDocument], tools: Generators, folder: Path) -> list[str]:
     files = []
     for number, document in enumerate(found):
         cells = []
@@ -351,7 +351,7 @@ console.log(JSON.stringify(out)); })();
 """
 
 
-def node(script: str, arguments: Sequence[str], given: Any, tools: Tools) -> list[str]:
+def node(script: str, arguments: Sequence[str], given: Any, tools: Generators) -> list[str]:
     if tools.node is None:
         raise OSError("no --node was given")
     found: list[str] = json.loads(
@@ -361,7 +361,7 @@ def node(script: str, arguments: Sequence[str], given: Any, tools: Tools) -> lis
 
 
 def rendered_by_node(kind: str, math: str, template: Callable[[str, str, str], str]) -> Renderer:
-    def rendered(found: Sequence[Document], tools: Tools, folder: Path) -> list[str]:
+    def rendered(found: Sequence[MadeDocument], tools: Generators, folder: Path) -> list[str]:
         script = _SCRIPT.replace("process.argv.slice(2)", "process.argv.slice(-2)")
         bodies = node(script, [kind, math], [document.blocks for document in found], tools)
         return [template(html.escape(document.title), body, "") for document, body in zip(found, bodies, strict=True)]
@@ -369,7 +369,7 @@ def rendered_by_node(kind: str, math: str, template: Callable[[str, str, str], s
     return rendered
 
 
-def asciidoctor(found: Sequence[Document], tools: Tools, folder: Path) -> list[str]:
+def asciidoctor(found: Sequence[MadeDocument], tools: Generators, folder: Path) -> list[str]:
     return node(_ASCIIDOCTOR, [], [asciidoc(document) for document in found], tools)
 
 
@@ -411,7 +411,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
     )
     given.output.mkdir(parents=True, exist_ok=True)
-    tools = Tools(given.python, given.node)
+    tools = Generators(given.python, given.node)
     pages, truths, missing = [], [], []
     for name, (renderer, tabs) in GENERATORS.items():
         found = list(documents(sentences, f"{given.seed} {name}", given.pages, tabs))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 PARAGRAPH, HEADING, ITEM, CODE, TABLE, FORMULA, TERM, MEANING, SUMMARY = range(9)
 
 
-class Block:
+class HtmlBlock:
     """A stretch of text that a browser shows apart from what is before and after it.
 
     Args:
@@ -51,7 +51,7 @@ class ListItem:
 
 
 @dataclass
-class Page:
+class HtmlPage:
     """A page as it was read: blocks in their order, and for each element its parent, its hints and its blocks.
 
     An element has a greater number than what is around it.
@@ -64,7 +64,7 @@ class Page:
         ends: the block after its last.
     """
 
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[HtmlBlock] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
     hints: list[int] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)

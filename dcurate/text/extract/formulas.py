@@ -70,7 +70,7 @@ def without_style(latex: str) -> str:
 
 
 @dataclass
-class _Element:
+class _MathElement:
     tag: str
     attributes: Mapping[str, str]
     children: list[str]
@@ -93,7 +93,7 @@ class FormulaReader:
         self._reads = False
         self._deeper = 0  # how many elements are open that are too deep
         self._too_deep = False
-        self._open = [_Element("mrow", {}, [], [], [])]
+        self._open = [_MathElement("mrow", {}, [], [], [])]
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._within:
@@ -106,7 +106,7 @@ class FormulaReader:
             else:
                 self._reads = False
         elif len(self._open) < DEEPEST:
-            self._open.append(_Element(tag, attributes, [], [], []))
+            self._open.append(_MathElement(tag, attributes, [], [], []))
         else:
             self._deeper += 1
             self._too_deep = True
@@ -138,7 +138,7 @@ class FormulaReader:
         return match[2].strip() if match else latex
 
 
-def _latex(element: _Element) -> str:
+def _latex(element: _MathElement) -> str:
     """An element of MathML as LaTeX, given its children as LaTeX."""
     maker = _MAKERS.get(element.tag)
     if maker:
@@ -146,7 +146,7 @@ def _latex(element: _Element) -> str:
     return _row(element.children) if element.children else _text_of(element)
 
 
-def _text_of(element: _Element) -> str:
+def _text_of(element: _MathElement) -> str:
     return "".join(element.text).strip()
 
 
@@ -174,7 +174,7 @@ def _symbols(text: str) -> str:
     return _row([SYMBOLS.get(character, character) for character in text])
 
 
-def _identifier(element: _Element, _: Sequence[str]) -> str:
+def _identifier(element: _MathElement, _: Sequence[str]) -> str:
     text = _text_of(element)
     if len(text) == 1:
         variant = element.attributes.get("mathvariant", "")
@@ -203,14 +203,14 @@ _VARIANTS = {
 }
 
 
-def _operator(element: _Element, _: Sequence[str]) -> str:
+def _operator(element: _MathElement, _: Sequence[str]) -> str:
     text = _text_of(element)
     if text in FUNCTIONS:
         return f"\\{text}"
     return {"{": "\\{", "}": "\\}", "%": "\\%", "&": "\\&", "#": "\\#"}.get(text) or _symbols(text)
 
 
-def _words(element: _Element, _: Sequence[str]) -> str:
+def _words(element: _MathElement, _: Sequence[str]) -> str:
     text = "".join(element.text)
     if not text.strip():
         return "\\ " if text else ""
@@ -237,8 +237,8 @@ def _at(children: Sequence[str], place: int) -> str:
     return children[place] if place < len(children) else ""
 
 
-def _indexed(*marks: str) -> Callable[[_Element, Sequence[str]], str]:
-    def made(_: _Element, children: Sequence[str]) -> str:
+def _indexed(*marks: str) -> Callable[[_MathElement, Sequence[str]], str]:
+    def made(_: _MathElement, children: Sequence[str]) -> str:
         scripts = [
             _script(mark, _at(children, place)) for place, mark in enumerate(marks, start=1) if _at(children, place)
         ]
@@ -247,7 +247,7 @@ def _indexed(*marks: str) -> Callable[[_Element, Sequence[str]], str]:
     return made
 
 
-def _above(element: _Element, children: Sequence[str]) -> str:
+def _above(element: _MathElement, children: Sequence[str]) -> str:
     base, over = _at(children, 0), _at(children, 1)
     accent = ACCENTS.get(over)
     if accent:
@@ -257,7 +257,7 @@ def _above(element: _Element, children: Sequence[str]) -> str:
     return f"\\overset{{{over}}}{{{base}}}"
 
 
-def _below(_: _Element, children: Sequence[str]) -> str:
+def _below(_: _MathElement, children: Sequence[str]) -> str:
     base, under = _at(children, 0), _at(children, 1)
     if under in ("\\underbrace", "\u23df"):
         return f"\\underbrace{{{base}}}"
@@ -268,7 +268,7 @@ def _below(_: _Element, children: Sequence[str]) -> str:
     return f"\\underset{{{under}}}{{{base}}}"
 
 
-def _below_and_above(_: _Element, children: Sequence[str]) -> str:
+def _below_and_above(_: _MathElement, children: Sequence[str]) -> str:
     return _at(children, 0) + _script("_", _at(children, 1)) + _script("^", _at(children, 2))
 
 
@@ -295,14 +295,14 @@ _LIMITS = frozenset(
 ) | frozenset(("lim", "max", "min", "sup", "inf", "limsup", "liminf", "arg", "det", "gcd", "Pr", "bigsqcup"))
 
 
-def _fraction(element: _Element, children: Sequence[str]) -> str:
+def _fraction(element: _MathElement, children: Sequence[str]) -> str:
     over, under = _at(children, 0), _at(children, 1)
     if element.attributes.get("linethickness", "").strip() in ("0", "0px", "0pt", "0em"):
         return f"\\binom{{{over}}}{{{under}}}"
     return f"\\frac{{{over}}}{{{under}}}"
 
 
-def _fenced(element: _Element, children: Sequence[str]) -> str:
+def _fenced(element: _MathElement, children: Sequence[str]) -> str:
     opening, closing = element.attributes.get("open", "("), element.attributes.get("close", ")")
     mark = element.attributes.get("separators", ",").strip()[:1]
     return f"\\left{_fence(opening)}{mark.join(children)}\\right{_fence(closing)}"
@@ -312,11 +312,11 @@ def _fence(text: str) -> str:
     return {"{": "\\{", "}": "\\}", "": "."}.get(text) or _symbols(text)
 
 
-def _table(_: _Element, children: Sequence[str]) -> str:
+def _table(_: _MathElement, children: Sequence[str]) -> str:
     return "\\begin{matrix}" + " \\\\ ".join(children) + "\\end{matrix}"
 
 
-def _group(_: _Element, children: Sequence[str]) -> str:
+def _group(_: _MathElement, children: Sequence[str]) -> str:
     matrix = children[1] if len(children) == 3 else ""
     if matrix.startswith("\\begin{matrix}") and matrix.endswith("\\end{matrix}"):
         name = _FENCED_MATRICES.get((children[0], children[2]))
@@ -333,7 +333,7 @@ _FENCED_MATRICES = {
 }
 
 
-def _before_and_after(element: _Element, children: Sequence[str]) -> str:
+def _before_and_after(element: _MathElement, children: Sequence[str]) -> str:
     """``mmultiscripts``: what is behind ``mprescripts`` stands before the base."""
     scripts = element.tags
     split = scripts.index("mprescripts") if "mprescripts" in scripts else len(children)
@@ -345,7 +345,7 @@ def _pairs(scripts: Sequence[str]) -> str:
     return "".join(_script("_^"[place % 2], latex) for place, latex in enumerate(scripts) if latex)
 
 
-_MAKERS: Mapping[str, Callable[[_Element, Sequence[str]], str]] = {
+_MAKERS: Mapping[str, Callable[[_MathElement, Sequence[str]], str]] = {
     "mi": _identifier,
     "mn": lambda element, _: _text_of(element),
     "mo": _operator,

@@ -1,4 +1,4 @@
-"""Rules that decide which blocks of a page are its main content."""
+"""ContentRules that decide which blocks of a page are its main content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, TABLE, Block, Page
+from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, TABLE, HtmlBlock, HtmlPage
 from dcurate.text.extract.hints import (
     ARTICLE,
     ASIDE,
@@ -20,12 +20,12 @@ _AROUND = ASIDE | ASIDE_BY_CLASS | COMMENTS
 
 
 @dataclass(frozen=True)
-class Rules:
+class ContentRules:
     """Numbers of the rules: found on the tuning half of two public benchmarks (docs/howto/web-pages.md).
 
     Args:
         linked: a block with a larger share of its text in links is worth nothing.
-        long: text of this size is worth its size; sizes are those of `Block`.
+        long: text of this size is worth its size; sizes are those of `HtmlBlock`.
         short: text of this size is worth a third of it, and a shorter one nothing.
         lead: text of this size before the content is its lead, in the same article.
         aside: an element that is around the content by its name stays if it has a larger share of the page's worth.
@@ -56,10 +56,10 @@ class Rules:
     linked_section: float = 0.3
 
 
-RULES = Rules()
+RULES = ContentRules()
 
 
-def main_content(page: Page, rules: Rules = RULES) -> list[Block]:
+def main_content(page: HtmlPage, rules: ContentRules = RULES) -> list[HtmlBlock]:
     """The blocks of the main content of a page, in their order.
 
     Each element has the worth of its blocks: long text outside of links. What is named like something around the
@@ -87,7 +87,7 @@ def main_content(page: Page, rules: Rules = RULES) -> list[Block]:
     return [block for block, keep in zip(blocks, kept, strict=True) if keep]
 
 
-def _worths(blocks: Sequence[Block], rules: Rules) -> list[int]:
+def _worths(blocks: Sequence[HtmlBlock], rules: ContentRules) -> list[int]:
     worths = []
     for block in blocks:
         own = block.size - block.linked
@@ -108,7 +108,7 @@ def _sums(numbers: Sequence[int]) -> list[int]:
     return list(accumulate(numbers, initial=0))
 
 
-def _without_surroundings(page: Page, worths: Sequence[int], rules: Rules) -> list[bool]:
+def _without_surroundings(page: HtmlPage, worths: Sequence[int], rules: ContentRules) -> list[bool]:
     """Which blocks are in no element that is around the content."""
     sums = _sums(worths)
     total = sums[-1] or 1
@@ -130,7 +130,7 @@ def _without_surroundings(page: Page, worths: Sequence[int], rules: Rules) -> li
     return [block.node < 0 or not out[block.node] for block in page.blocks]
 
 
-def _root(page: Page, worths: Sequence[int], rules: Rules) -> int:
+def _root(page: HtmlPage, worths: Sequence[int], rules: ContentRules) -> int:
     """The innermost element that holds nearly all of the worth."""
     sums = _sums(worths)
     firsts, ends = page.firsts, page.ends
@@ -153,7 +153,7 @@ def _root(page: Page, worths: Sequence[int], rules: Rules) -> int:
     return root
 
 
-def _begin(page: Page, root: int) -> int:
+def _begin(page: HtmlPage, root: int) -> int:
     """The first block of the article around an element."""
     begin = page.firsts[root]
     node = page.parents[root]
@@ -164,7 +164,7 @@ def _begin(page: Page, root: int) -> int:
     return begin
 
 
-def _leave_out_headings(blocks: Sequence[Block], kept: list[bool]) -> None:
+def _leave_out_headings(blocks: Sequence[HtmlBlock], kept: list[bool]) -> None:
     """Leave out headings whose text was left out: at the end, or if a heading of their level or above comes next."""
     next_level = 0  # of the next block that is kept; a text has none
     text_follows = False
@@ -182,7 +182,9 @@ def _leave_out_headings(blocks: Sequence[Block], kept: list[bool]) -> None:
             text_follows, next_level, lost = True, 0, False
 
 
-def _leave_out_listings(page: Page, kept: list[bool], worths: Sequence[int], root: int, rules: Rules) -> None:
+def _leave_out_listings(
+    page: HtmlPage, kept: list[bool], worths: Sequence[int], root: int, rules: ContentRules
+) -> None:
     """Leave out elements of several parts that each begin with a link as title: lists of other pages."""
     blocks, firsts, ends = page.blocks, page.firsts, page.ends
     titles = _sums([block.size > 15 and block.linked > 0.8 * block.size for block in blocks])
@@ -202,7 +204,7 @@ def _leave_out_listings(page: Page, kept: list[bool], worths: Sequence[int], roo
             kept[firsts[node] : ends[node]] = [False] * (ends[node] - firsts[node])
 
 
-def _leave_out_title(blocks: Sequence[Block], kept: list[bool]) -> None:
+def _leave_out_title(blocks: Sequence[HtmlBlock], kept: list[bool]) -> None:
     """Leave out the title, if it stands before all text: it is not of the text."""
     for place, block in enumerate(blocks):
         if kept[place]:
@@ -212,7 +214,7 @@ def _leave_out_title(blocks: Sequence[Block], kept: list[bool]) -> None:
                 break
 
 
-def _leave_out_links(page: Page, kept: list[bool], root: int, rules: Rules) -> None:
+def _leave_out_links(page: HtmlPage, kept: list[bool], root: int, rules: ContentRules) -> None:
     """Leave out elements that hold mostly links, and blocks that do."""
     blocks = page.blocks
     size = _sums([block.size if keep else 0 for block, keep in zip(blocks, kept, strict=True)])

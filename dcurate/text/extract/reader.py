@@ -7,11 +7,11 @@ from functools import partial
 from typing import Protocol
 
 from dcurate.text.extract import blocks as kinds
-from dcurate.text.extract.blocks import Block, ListItem, Page
+from dcurate.text.extract.blocks import HtmlBlock, HtmlPage, ListItem
 from dcurate.text.extract.code_reader import CodeReader, code_language
 from dcurate.text.extract.formulas import FormulaReader, of_image, undelimited
 from dcurate.text.extract.hints import CODED, HIDDEN, MATH, OUT, TAGS, hints_of
-from dcurate.text.extract.tables import Table
+from dcurate.text.extract.tables import HtmlTable
 
 _BREAK = "\0"
 _LEFT_OUT = (
@@ -26,7 +26,7 @@ _NODES = (
 _LEVELS = {f"h{level}": level for level in range(1, 7)}
 
 
-class _Reader(Protocol):
+class _ElementReader(Protocol):
     """What reads an element instead, with all that is in it."""
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None: ...
@@ -36,7 +36,7 @@ class _Reader(Protocol):
     def data(self, text: str) -> None: ...
 
 
-class _Nothing:
+class _NothingReader:
     """Reads what is left out."""
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -49,7 +49,7 @@ class _Nothing:
         pass
 
 
-class _Raw(_Nothing):
+class _RawReader(_NothingReader):
     """Reads all text as it is."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class _Raw(_Nothing):
         return "".join(self.parts)
 
 
-_NOTHING = _Nothing()
+_NOTHING = _NothingReader()
 
 
 class PageReader:
@@ -76,7 +76,7 @@ class PageReader:
     """
 
     def __init__(self, markdown: bool = False, links: bool = False, images: bool = False) -> None:
-        self.page = Page()
+        self.page = HtmlPage()
         self._blocks, self._parents, self._node_hints = self.page.blocks, self.page.parents, self.page.hints
         self._firsts, self._ends = self.page.firsts, self.page.ends
         self._markdown, self._links, self._images = markdown, links, images
@@ -85,7 +85,7 @@ class PageReader:
         #: What is to be done at the end of the element at a depth.
         self._pending: list[tuple[int, Callable[[], None]]] = []
         #: What reads the element that is open, and how many are open in it.
-        self._within: _Reader | None = None
+        self._within: _ElementReader | None = None
         self._within_depth = 0
         self._kind, self._level = kinds.PARAGRAPH, 0
         self._link_from, self._linked = -1, 0
@@ -93,7 +93,7 @@ class PageReader:
         self._numbers: list[int] = []
         self._quotes = 0
         self._in_code = self._in_math = False
-        self._tables: list[Table] = []
+        self._tables: list[HtmlTable] = []
         self._code_languages: list[str] = []
         self._last_formula = ""
         self._at_close = self._close
@@ -153,14 +153,14 @@ class PageReader:
         elif self._parts or not text.isspace():
             self._parts.append(text)
 
-    def close(self) -> Page:
+    def close(self) -> HtmlPage:
         self._flush()
         return self.page
 
     def _at_end(self, action: Callable[[], None]) -> None:
         self._pending.append((self._depth, action))
 
-    def _leave_to(self, reader: _Reader) -> None:
+    def _leave_to(self, reader: _ElementReader) -> None:
         self._within, self._within_depth = reader, 0
 
     def _start_left_out(self, tag: str, attributes: Mapping[str, str]) -> None:
@@ -171,7 +171,7 @@ class PageReader:
         if not kind.startswith("math/tex"):
             self._leave_to(_NOTHING)
             return
-        reader = _Raw()
+        reader = _RawReader()
         self._leave_to(reader)
         self._at_end(lambda: self._formula(reader.text, "display" in kind))
 
@@ -231,8 +231,8 @@ class PageReader:
         if text:
             self._add(self._kind, text, linked)
 
-    def _add(self, kind: int, text: str, linked: int = 0) -> Block:
-        block = Block(kind, text, self._node, size_of(text), self._item)
+    def _add(self, kind: int, text: str, linked: int = 0) -> HtmlBlock:
+        block = HtmlBlock(kind, text, self._node, size_of(text), self._item)
         block.linked = linked
         block.quotes = self._quotes
         block.level = self._level
@@ -306,7 +306,7 @@ class PageReader:
         if self._open(tag, attributes):
             if self._tables:
                 self._tables[-1].holds_table = True
-            self._tables.append(Table(self._node, len(self.page.blocks), attributes, self._item))
+            self._tables.append(HtmlTable(self._node, len(self.page.blocks), attributes, self._item))
             self._item = None
             self._at_end(self._end_table)
 
@@ -350,7 +350,7 @@ class PageReader:
             item, self._item = self._item, None
             self._at_end(lambda: self._end_cell(table, item))
 
-    def _end_cell(self, table: Table, item: ListItem | None) -> None:
+    def _end_cell(self, table: HtmlTable, item: ListItem | None) -> None:
         if self._parts:
             self._flush()
         self._item = item
@@ -361,7 +361,7 @@ class PageReader:
             first = len(self.page.blocks)
             self._at_end(partial(self._end_caption, self._tables[-1], first))
 
-    def _end_caption(self, table: Table, first: int) -> None:
+    def _end_caption(self, table: HtmlTable, first: int) -> None:
         if self._parts:
             self._flush()
         if not table.holds_table:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dcurate.core.extras import needed
 from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm
-from dcurate.text.extract.blocks import Page
+from dcurate.text.extract.blocks import HtmlPage
 from dcurate.text.extract.main_content import main_content
 from dcurate.text.extract.reader import PageReader
 from dcurate.text.extract.writer import written
@@ -63,10 +63,10 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         page = self.read(html)
         return [written(main_content(page) if self.main_content else page.blocks, self.markdown)]
 
-    def read(self, html: str) -> Page:
+    def read(self, html: str) -> HtmlPage:
         """The blocks of a page, of its main content and around it."""
         reader = PageReader(self.markdown, self.links, self.alt_texts)
         parser = self._loaded()(target=reader, huge_tree=True, encoding="utf-8")
         parser.feed(html.encode("utf-8", "replace"))
-        page: Page = parser.close()
+        page: HtmlPage = parser.close()
         return page

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, Block, ListItem
+from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, HtmlBlock, ListItem
 
 _DATA = re.compile(
     r"(?<![a-z])(?:wikitable|docutils|tableblock|dataframe|data-?table|table(?:-(?:striped|bordered|hover|sm))?)(?![\w-])"
@@ -19,7 +19,7 @@ _LARGEST_SPAN = 1_000
 
 
 @dataclass
-class _Cell:
+class _HtmlCell:
     first: int
     end: int
     head: bool
@@ -27,7 +27,7 @@ class _Cell:
     down: int
 
 
-class Table:
+class HtmlTable:
     """A table as it is read.
 
     Args:
@@ -46,7 +46,7 @@ class Table:
             "table",
             "grid",
         )
-        self._rows: list[list[_Cell]] = []
+        self._rows: list[list[_HtmlCell]] = []
 
     def start_row(self) -> None:
         self._rows.append([])
@@ -54,13 +54,13 @@ class Table:
     def start_cell(self, tag: str, attributes: Mapping[str, str], first: int) -> None:
         if not self._rows:
             self._rows.append([])
-        cell = _Cell(first, first, tag == "th", _span(attributes, "colspan"), _span(attributes, "rowspan"))
+        cell = _HtmlCell(first, first, tag == "th", _span(attributes, "colspan"), _span(attributes, "rowspan"))
         self._rows[-1].append(cell)
 
     def end_cell(self, end: int) -> None:
         self._rows[-1][-1].end = end
 
-    def rows_of_data(self, blocks: Sequence[Block]) -> str | None:
+    def rows_of_data(self, blocks: Sequence[HtmlBlock]) -> str | None:
         """The table in Markdown; None if it only lays out the page, or holds what has no place in a cell."""
         rows = [row for row in self._rows if row]
         cells = [cell for row in rows for cell in row]
@@ -78,14 +78,14 @@ class Table:
         return None if grid is None else in_markdown(grid)
 
 
-def _is_layout(rows: Sequence[Sequence[_Cell]], inner: Sequence[Block]) -> bool:
+def _is_layout(rows: Sequence[Sequence[_HtmlCell]], inner: Sequence[HtmlBlock]) -> bool:
     """Whether a table without heads lays out what it holds: few cells, or mostly links or several blocks each."""
     cells = sum(map(len, rows))
     linked = sum(block.linked for block in inner)
     return len(inner) > 2 * cells or linked * 2 > sum(block.size for block in inner) or len(inner) * 2 < cells
 
 
-def _grid(rows: Sequence[Sequence[_Cell]], blocks: Sequence[Block]) -> list[list[str]] | None:
+def _grid(rows: Sequence[Sequence[_HtmlCell]], blocks: Sequence[HtmlBlock]) -> list[list[str]] | None:
     """The texts by row and column; what spans several is in the first. None if spans make it too large."""
     most = _PLACES + _PLACES_A_CELL * sum(map(len, rows))
     grid: list[list[str]] = []
@@ -113,7 +113,7 @@ def _grid(rows: Sequence[Sequence[_Cell]], blocks: Sequence[Block]) -> list[list
     return [[*line, *[""] * (width - len(line))] for line in grid]
 
 
-def _text(blocks: Sequence[Block]) -> str:
+def _text(blocks: Sequence[HtmlBlock]) -> str:
     return " ".join(f"${block.text}$" if block.kind == FORMULA else block.text.replace("\n", " ") for block in blocks)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, MEANING, Block
+from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, MEANING, HtmlBlock
 
 
-def written(blocks: Sequence[Block], markdown: bool) -> str:
+def written(blocks: Sequence[HtmlBlock], markdown: bool) -> str:
     """Blocks one after the other, parted by empty lines; those of a list by line breaks.
 
     Args:
@@ -16,7 +16,7 @@ def written(blocks: Sequence[Block], markdown: bool) -> str:
         markdown: whether headings, quotes and code are marked, and lists indented, as in Markdown.
     """
     out: list[str] = []
-    before: Block | None = None
+    before: HtmlBlock | None = None
     for block in blocks:
         if before is not None:
             out.append("\n" if _close(before, block) else "\n\n")
@@ -25,14 +25,14 @@ def written(blocks: Sequence[Block], markdown: bool) -> str:
     return "".join(out)
 
 
-def _close(before: Block, block: Block) -> bool:
+def _close(before: HtmlBlock, block: HtmlBlock) -> bool:
     """Whether no empty line is between two blocks: items of a list, and a term and its meaning."""
     if CODE in (before.kind, block.kind):
         return False
     return (block.begins and before.items is not None) or block.kind == MEANING
 
 
-def _one(block: Block, markdown: bool) -> str:
+def _one(block: HtmlBlock, markdown: bool) -> str:
     text = _marked(block) if markdown else f"$${block.text}$$" if block.kind == FORMULA else block.text
     item = block.items
     if item is None or (not markdown and (block.kind == CODE or not block.begins)):
@@ -47,7 +47,7 @@ def _one(block: Block, markdown: bool) -> str:
     return "\n".join(rest + line if line else "" for line in lines)
 
 
-def _marked(block: Block) -> str:
+def _marked(block: HtmlBlock) -> str:
     """A block in Markdown, but for the list around it."""
     text = block.text
     if block.kind == HEADING:
