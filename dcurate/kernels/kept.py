@@ -14,6 +14,7 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 
 #: What a file of numba's raises that was damaged: it is pickled.
@@ -75,7 +76,9 @@ class Kept:
 
 
 def _caches(functions: Sequence[Any]) -> list[FunctionCache]:
-    return [function._cache for function in functions if isinstance(function._cache, FunctionCache)]
+    """Caches of functions; there are none where numba is told not to compile."""
+    compiled = (function for function in functions if isinstance(function, Dispatcher))
+    return [function._cache for function in compiled if isinstance(function._cache, FunctionCache)]
 
 
 def _index(cache: FunctionCache) -> dict[Any, str]:

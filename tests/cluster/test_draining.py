@@ -120,11 +120,10 @@ def source(tmp_path: Path) -> Path:
     [
         (retire, ()),
         (retire, ("--no-nanny",)),
-        (terminate, ()),
         (terminate, ("--no-nanny",)),
         (nothing, ("--no-nanny", "--lifetime", "12s")),
     ],
-    ids=["retire", "retire-bare", "sigterm", "sigterm-bare", "lifetime"],
+    ids=["retire", "retire-bare", "sigterm", "lifetime"],
 )
 def test_half_of_the_workers_leave_and_nothing_finished_is_made_again(
     end: Callable[[Client, list[Any]], None], options: tuple[str, ...], source: Path, tmp_path: Path

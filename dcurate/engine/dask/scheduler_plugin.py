@@ -499,7 +499,8 @@ class SlotManager(SchedulerPlugin):
         """Whether a worker has slots that are being torn down, or tasks of the run."""
         state = self.scheduler.workers.get(worker)
         tasks = state.processing if state is not None else ()
-        return not self.ended and (self.is_draining(worker) or any(self.router.is_of_run(task.key) for task in tasks))
+        leaving = worker in self.workers and bool(self.workers[worker].leaving)
+        return not self.ended and (leaving or any(self.router.is_of_run(task.key) for task in tasks))
 
     def _set_paused(self, worker: str, record: WorkerRecord, paused: bool) -> None:
         record.paused = time.monotonic() if paused else None
