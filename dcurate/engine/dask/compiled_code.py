@@ -11,10 +11,12 @@ from typing import Any
 
 from distributed import Client, Worker, as_completed
 from distributed.diagnostics.plugin import WorkerPlugin
+from distributed.protocol.pickle import dumps
 
 from dcurate.core.kernels import Kernels
 from dcurate.engine.accounting import RunAccounting
 from dcurate.engine.dask.compilation import LONGEST_S, load_kernels
+from dcurate.engine.dask.scheduler_calls import install_worker_plugin
 from dcurate.events import Compiled, Compiling
 
 _log = logging.getLogger(__name__)
@@ -53,7 +55,7 @@ def compiled_once(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
     try:
         code = _compile(client, unique, accounting) if unique else {}
         if code:
-            client.register_plugin(CompiledCode(unique, code), name=name)
+            client.run_on_scheduler(install_worker_plugin, plugin=dumps(CompiledCode(unique, code)), name=name)
     except (OSError, RuntimeError, ValueError, TimeoutError) as error:
         _log.warning("kernels are compiled by each worker, as what was compiled could not be shared: %s", error)
         code = {}
@@ -61,7 +63,8 @@ def compiled_once(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
         yield
     finally:
         if code:
-            with suppress(OSError, RuntimeError, ValueError, TimeoutError):  # the scheduler may be gone
+            # The scheduler may be gone, and a worker that cannot load dcurate has no such plugin.
+            with suppress(OSError, RuntimeError, ValueError, TimeoutError, LookupError):
                 client.unregister_worker_plugin(name)
 
 

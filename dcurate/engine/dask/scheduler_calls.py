@@ -21,12 +21,12 @@ RUN_ENDED = "dcurate-run-ended"
 RUN_ENDED_S = 10.0
 
 
-async def install_worker_plugin(dask_scheduler: Scheduler, plugin: bytes) -> bool:
-    """Install the pickled `DcurateWorkerPlugin` on all workers; return False if it was installed before.
+async def install_worker_plugin(dask_scheduler: Scheduler, plugin: bytes, name: str = PLUGIN) -> bool:
+    """Install a pickled plugin on all workers, `DcurateWorkerPlugin` or another; return False if that was done before.
 
-    Like `Client.register_plugin`, except that a worker that dies meanwhile is no error.
+    Like `Client.register_plugin`, except that it is no error if a worker dies meanwhile or cannot load the plugin.
     """
-    return await compat.add_worker_plugin(dask_scheduler, PLUGIN, plugin)
+    return await compat.add_worker_plugin(dask_scheduler, name, plugin)
 
 
 def driver_done(ended_events: Mapping[str, asyncio.Event], run: str, **_: Any) -> None:
