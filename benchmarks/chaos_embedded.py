@@ -68,7 +68,9 @@ def drive(source: str, output: str) -> None:
     """Run the pipeline, going on with what an earlier run left; what ends it is said as the command says it."""
     stages: list[AnyStage] = [JsonlReader(source), Wait(), ExactDuplicates(), JsonlWriter(output)]
     try:
-        Pipeline("kills", stages=stages).run(DaskExecutor(cluster=LocalCluster(n_workers=WORKERS)), resume=True)
+        Pipeline("kills", stages=stages).run(
+            DaskExecutor(cluster=LocalCluster(n_workers=WORKERS)), resume=True, observers=[]
+        )
     except DcurateError as error:
         sys.exit(f"error: {type(error).__name__}: {error}")
 

@@ -77,6 +77,9 @@ class StandInScheduler:
     def get_events(self, topic: str) -> tuple[Any, ...]:
         return ()
 
+    async def _track_retire_worker(self, worker: Any) -> tuple[str, str, dict[str, Any]]:
+        return worker.address, "OK", {}
+
     def adaptive_target(self, target_duration: Any = None) -> int:
         return 0
 
