@@ -24,6 +24,7 @@ from dcurate.jobs.archive import archived_jobs, archived_lines
 from dcurate.jobs.records import JobRecord, JobSpec, LogLine
 from dcurate.recipe import load_recipe
 from dcurate.runs.text import many, seconds_text
+from dcurate.ui.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from dcurate.jobs import client as clients
@@ -91,6 +92,7 @@ def submit(
         "webhook": webhook,
     }
     ExecutorConfig.of(limits)
+    Heartbeat(heartbeat, webhook)  # to say here, not in the log of the job, that one is wrong
     script, _, attribute = what.rpartition(":")
     if script.endswith(".py"):
         spec = JobSpec("script", Path(script).name, _text(script), attribute, **options)

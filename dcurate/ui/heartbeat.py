@@ -27,10 +27,10 @@ from dcurate.ui.progress import progress_line
 
 #: Seconds between two renewals of the file.
 BEAT_S = 5.0
-#: Seconds that a POST may take, how often it is tried, seconds before the second time, and those that the end waits.
+#: Longest duration of a POST in seconds, number of tries, seconds before the second one, and longest wait at the end.
 POST_S, TRIES, RETRY_S, END_S = 5.0, 3, 0.5, 10.0
 
-#: Characters from which on a path or query of a webhook is hidden by itself.
+#: A path or a query of a webhook with at least this many characters is hidden wherever it occurs alone.
 LONG = 16
 
 _log = logging.getLogger("dcurate")
@@ -47,10 +47,10 @@ class Heartbeat:
     Args:
         path: the file; None for none.
         webhook: the address to POST to, which is shown nowhere; None for none. It is not sent elsewhere by redirects.
-        about: further values, such as the id of a job.
+        about: further values of the JSON, such as the id of a job.
 
     Raises:
-        PipelineError: the webhook is no address of HTTP.
+        PipelineError: the path names no file, or the webhook is not an HTTP address.
         DataError: the file cannot be written; when entered.
 
     Examples:
@@ -67,7 +67,7 @@ class Heartbeat:
     def __init__(
         self, path: str | None = None, webhook: str | None = None, about: dict[str, Any] | None = None
     ) -> None:
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else _file(path)
         self.webhook = None if webhook is None else _checked(webhook)
         self.about = dict(about or {})
         self.state, self.why = "starting", ""
@@ -106,7 +106,11 @@ class Heartbeat:
             try:
                 self._write()
             except OSError as error:
-                raise DataError(f"the heartbeat file {str(self.path)!r} cannot be written: {error.strerror}") from error
+                self._failed = True  # the error says it
+                raise DataError(
+                    f"the heartbeat file {str(self.path)!r} cannot be written: {error.strerror}; name a file in a "
+                    "folder that exists and that you may write to"
+                ) from error
             self._start(self._beat_often)
         if self.webhook is not None:
             self._start(self._post_all)
@@ -208,11 +212,23 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
-def _checked(webhook: str) -> str:
-    """Return an address, which from now on is hidden in all texts.
+def _file(path: str) -> Path:
+    """Return the path of a heartbeat file.
 
     Raises:
-        PipelineError: it is none.
+        PipelineError: it names a folder, or nothing.
+    """
+    file = Path(path)
+    if not file.name or file.is_dir():
+        raise PipelineError(f"the heartbeat file {path!r} is not the name of a file; give one such as run.json")
+    return file
+
+
+def _checked(webhook: str) -> str:
+    """Return the address of a webhook, and hide it in all texts from now on.
+
+    Raises:
+        PipelineError: it is not an HTTP address.
     """
     remember([webhook])
     with suppress(ValueError):
@@ -221,4 +237,4 @@ def _checked(webhook: str) -> str:
         if parts.scheme in ("http", "https") and parts.hostname and printable and parts.port != 0:
             remember([word for word in (parts.path, parts.query) if len(word) >= LONG])
             return webhook
-    raise PipelineError("the webhook is no address of HTTP; give one such as https://host/path")
+    raise PipelineError("the webhook is not an HTTP address; give one such as https://host/path")

@@ -179,11 +179,17 @@ def test_states_of_a_failure(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("webhook", ["", "host/path", "file:///etc/passwd", "http://", "ftp://host/x", "http://a b/"])
 def test_what_is_no_webhook_is_refused_without_being_shown(webhook: str) -> None:
-    with pytest.raises(PipelineError, match="the webhook is no address of HTTP; give one such as") as caught:
+    with pytest.raises(PipelineError, match="the webhook is not an HTTP address; give one such as") as caught:
         Heartbeat(webhook=webhook)
     assert not webhook or webhook not in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["", ".", "/", "/tmp"])
+def test_a_folder_is_no_heartbeat_file(path: str) -> None:
+    with pytest.raises(PipelineError, match="is not the name of a file; give one such as run.json"):
+        Heartbeat(path)
+
+
 def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be written: No such file or directory"):
+    with pytest.raises(DataError, match="cannot be written: No such file or directory; name a file in a folder"):
         Heartbeat(str(tmp_path / "no" / "beat")).start()
