@@ -127,7 +127,8 @@ def list_jobs(*, output: str | None, scheduler: str | None, all_jobs: bool, as_j
     ended = [job for job in jobs if not job.is_live]
     shown = [*live, *(ended if all_jobs else ended[:20])]
     if not shown:
-        click.echo("no jobs; submit one with: dcurate submit RECIPE")
+        nothing = "no jobs; submit one with: dcurate submit RECIPE"
+        click.echo(nothing if output is None else f"no job wrote to {output!r}")
         return
     table = Table("job", "name", "owner", "state", "for", "progress", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for job in shown:
