@@ -23,7 +23,7 @@ _OPTIONS = (
     click.option("--scheduler-file", metavar="FILE", help="The file that 'dask scheduler --scheduler-file' wrote."),
     click.option("--tls-ca-file", metavar="FILE", help="Certificates of the authorities, for tls:// addresses (PEM)."),
     click.option("--tls-cert", metavar="FILE", help="Certificate of this client (PEM)."),
-    click.option("--tls-key", metavar="FILE", help="Its key (PEM), unless the file of the certificate has it."),
+    click.option("--tls-key", metavar="FILE", help="Key of this client (PEM), unless the file of --tls-cert has it."),
 )
 
 
@@ -61,7 +61,9 @@ def is_of_environment(option: str) -> bool:
 def _use_certificates(scheduler: str | None, ca_file: str | None, cert: str | None, key: str | None) -> None:
     """Have all connections of this process use certificates."""
     if ca_file is None or cert is None:
-        raise click.UsageError("certificates need --tls-ca-file and --tls-cert, and --tls-key if the key is apart")
+        raise click.UsageError(
+            "certificates need both --tls-ca-file and --tls-cert, and --tls-key if the key is in a file of its own"
+        )
     if not (scheduler or "").startswith(("tls://", "wss://")):
         raise click.UsageError(
             f"certificates are for a scheduler at tls://host:8786, and it is at {scheduler or 'no address'}; give its "

@@ -15,23 +15,26 @@ _Command = Callable[..., None]
 #: Each sets the executor's setting of its name.
 _OPTIONS = (
     click.option(
-        "--share", type=float, metavar="WEIGHT", help="Weight among the runs on the cluster: 2 gets twice what 1 gets."
+        "--share",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="WEIGHT",
+        help="Weight among the runs on the cluster: 2 gets twice what 1 gets.",
     ),
-    click.option("--priority", type=int, help="Runs of a higher priority go first; usually 0."),
-    click.option("--max-cpus", type=int, help="Use no more CPUs than this."),
-    click.option("--max-gpus", type=int, help="Use no more GPUs than this."),
+    click.option("--priority", type=int, help="Runs of a higher priority go first; 0 if not given."),
+    click.option("--max-cpus", type=click.IntRange(min=1), help="Use no more CPUs than this."),
+    click.option("--max-gpus", type=click.IntRange(min=1), help="Use no more GPUs than this."),
 )
 
 
 def share_options(command: _Command) -> _Command:
-    """Add the options; the command gets the settings that were given as ``limits``."""
+    """Give a command the options of shares; it gets ``limits``, the settings that were named, by name."""
 
     @wraps(command)
     def wrapped(
         *, share: float | None, priority: int | None, max_cpus: int | None, max_gpus: int | None, **options: Any
     ) -> None:
-        given = {"share": share, "priority": priority, "max_cpus": max_cpus, "max_gpus": max_gpus}
-        command(limits={name: value for name, value in given.items() if value is not None}, **options)
+        limits = {"share": share, "priority": priority, "max_cpus": max_cpus, "max_gpus": max_gpus}
+        command(limits={name: value for name, value in limits.items() if value is not None}, **options)
 
     return reduce(lambda inner, option: option(inner), reversed(_OPTIONS), wrapped)
 
@@ -47,4 +50,4 @@ def check_limits(limits: dict[str, Any], mode: object, scheduler: str | None) ->
         if mode == "inline":
             raise PipelineError(f"mode inline uses no workers; leave out {option}")
         if name in ("share", "priority") and not scheduler:
-            raise PipelineError(f"{option} is for a cluster with other runs on it; name that with --scheduler")
+            raise PipelineError(f"{option} is for a cluster with other runs on it; name the cluster with --scheduler")

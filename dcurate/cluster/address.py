@@ -19,8 +19,8 @@ def read_scheduler_file(path: str, timeout_s: float) -> str:
     """Return the address in a file of ``dask scheduler --scheduler-file``; wait for one that is not there yet.
 
     Args:
-        path: the file.
-        timeout_s: how long to wait, in seconds.
+        path: path of the file.
+        timeout_s: longest wait for the file, in seconds.
 
     Raises:
         RunError: the file does not come, or holds no address.
@@ -57,13 +57,16 @@ def tls_config(ca_file: str, cert: str, key: str | None) -> dict[str, Any]:
     """Return Dask's configuration for certificates of a client, which all connections of this process then use.
 
     Args:
-        ca_file: certificates of the authorities, in PEM format.
-        cert: the certificate of the client; it may hold its key as well.
-        key: the key.
+        ca_file: file with the certificates of the authorities, in PEM format.
+        cert: file with the certificate of the client, and perhaps its key.
+        key: file with the key of the client; None if it is in ``cert``.
 
     Raises:
-        PipelineError: they cannot be used.
+        PipelineError: there is no such file, or the certificates cannot be used.
     """
+    for option, path in {"--tls-ca-file": ca_file, "--tls-cert": cert, "--tls-key": key}.items():
+        if path is not None and not os.path.isfile(path):
+            raise PipelineError(f"there is no file {path!r}; give {option} a file in PEM format")
     security = Security(tls_ca_file=ca_file, tls_client_cert=cert, tls_client_key=key)
     try:
         security.get_connection_args("client")
@@ -88,5 +91,5 @@ def tls_of_worker(security: Security) -> dict[str, Any]:
 
 
 def _absolute(value: Any) -> Any:
-    """A path that holds in any folder; what is no path stays."""
+    """Return a path as an absolute one, and any other value as it is."""
     return os.path.abspath(value) if isinstance(value, str) and "\n" not in value else value

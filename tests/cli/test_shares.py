@@ -19,19 +19,19 @@ ADDRESS = "tcp://127.0.0.1:9"  # nothing is there
         (["--max-cpus", "2"], "mode inline uses no workers; leave out --max-cpus"),
         (
             ["--mode", "batch", "--share", "2"],
-            "--share is for a cluster with other runs on it; name that with --scheduler",
+            "--share is for a cluster with other runs on it; name the cluster with --scheduler",
         ),
         (
             ["--mode", "batch", "--priority", "2"],
-            "--priority is for a cluster with other runs on it; name that with --scheduler",
+            "--priority is for a cluster with other runs on it; name the cluster with --scheduler",
         ),
         (
             ["--mode", "batch", "--max-gpus", "0"],
-            "r.yaml, executor: executor setting max_gpus=0 must be a whole number, at least 1",
+            "Invalid value for '--max-gpus': 0 is not in the range x>=1.",
         ),
         (
             ["--mode", "batch", "--scheduler", ADDRESS, "--share", "0"],
-            "r.yaml, executor: executor setting share=0.0 must be a number above zero",
+            "Invalid value for '--share': 0.0 is not in the range x>0.",
         ),
         (
             ["--mode", "batch", "--scheduler", ADDRESS, "--share", "nan"],
@@ -50,4 +50,9 @@ def test_run_refuses_a_limit_that_has_no_effect_or_makes_no_sense(
 def test_submit_refuses_them_before_it_asks_a_scheduler(here: Path) -> None:  # noqa: F811 - the fixture
     (here / "r.yaml").write_text(RECIPE.replace("execution_mode: inline", "share: 2"))
     said = refused(here, "submit", "r.yaml", "--scheduler", ADDRESS, "--share", "-1")
-    assert said == "executor setting share=-1.0 must be a number above zero"
+    assert said == "Invalid value for '--share': -1.0 is not in the range x>0."
+
+
+def test_submit_refuses_a_webhook_that_is_none_before_it_asks_a_scheduler(here: Path) -> None:  # noqa: F811 - as above
+    said = refused(here, "submit", "r.yaml", "--scheduler", ADDRESS, "--webhook", "nonsense")
+    assert said == "the webhook is not an HTTP address; give one such as https://host/path"

@@ -172,12 +172,15 @@ def test_bad_certificates_and_files_are_one_sentence(cluster: Encrypted, source:
         (["--scheduler", cluster.address], "needs certificates"),
         (["--scheduler", cluster.address, ca, other, cert, other], "no Dask scheduler answers"),
         (["--scheduler", cluster.address, ca, damaged, cert, damaged], "certificates cannot be used"),
-        (["--scheduler", cluster.address, cert, other], "need --tls-ca-file and --tls-cert"),
+        (["--scheduler", cluster.address, cert, other], "need both --tls-ca-file and --tls-cert"),
         (["--scheduler", cluster.address.replace("tls", "tcp"), *cluster.options], "give its tls:// address"),
         (["--scheduler", cluster.address.replace("tls", "tcp")], "no Dask scheduler answers"),
         (["--scheduler", "tcp://h:1", "--scheduler-file", cluster.scheduler_file], "give one of them"),
         (["--scheduler-file", "no.json"], "holds no address"),
-        (["--scheduler", cluster.address, ca, "nowhere.pem", cert, other], "cannot be used (No such file"),
+        (
+            ["--scheduler", cluster.address, ca, "nowhere.pem", cert, other],
+            "there is no file 'nowhere.pem'; give --tls-ca-file",
+        ),
     ]
     for options, sentence in cases:
         ended = dcurate(tmp_path, "jobs", *options)
