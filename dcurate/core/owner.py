@@ -1,4 +1,4 @@
-"""Whom a run belongs to: the person who started it, and the job that it is a part of."""
+"""The owner of a run: the person who started it, and the job that it is a part of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class RunOwner(NamedTuple):
-    """Whom the runs of a process belong to.
+    """The owner of the runs of a process.
 
     Attributes:
         person: user and host that asked for them, as ``alice@host``.
@@ -36,10 +36,10 @@ def owner_here() -> str:
 
 
 def act_for(owner: RunOwner) -> None:
-    """Have the runs of this process belong to somebody else, as those of a job's driver do."""
+    """Make somebody else the owner of the runs of this process, as the driver of a job does."""
     _present[:] = [owner]
 
 
 def present_owner() -> RunOwner:
-    """Return whom the runs of this process belong to."""
+    """Return the owner of the runs of this process."""
     return _present[0] if _present else RunOwner(owner_here())

@@ -16,7 +16,7 @@ class Shard:
     """A share of the splits of an input: of each ``of`` splits in a row, the one at place ``number``.
 
     Args:
-        number: from 1 to ``of``.
+        number: number of the shard, from 1 to ``of``.
         of: number of shards.
 
     Examples:
@@ -34,7 +34,7 @@ class Shard:
         """Read a shard that is written as ``3/64``.
 
         Raises:
-            PipelineError: it is not one.
+            PipelineError: the text is not a shard.
         """
         match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text) if isinstance(text, str) else None
         if match is None or not 1 <= int(match[1]) <= int(match[2]):

@@ -1,6 +1,7 @@
-"""The lock of an output: a file that says which run writes there, with a heartbeat.
+"""The lock of an output: a file that names the run that writes there, and is renewed while it does.
 
-Clocks are not compared. A process that finds a lock looks whether it changes, for a time by its own monotonic clock.
+Clocks of hosts are not compared: a process that finds a lock watches it for a time by its own monotonic clock, and
+takes it for stale if it does not change.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from dcurate.core.owner import present_owner
 from dcurate.errors import DataError
 from dcurate.fs.stores import META_DIR, Directory
 
-#: The file.
+#: Name of the file in an output.
 LOCK = f"{META_DIR}/owner.json"
-#: Seconds between two heartbeats, and without one after which a run counts as dead.
+#: Seconds between two heartbeats, and seconds without one after which a run counts as dead.
 BEAT_S, STALE_S = 2.0, 30.0
-#: Seconds between two looks at a lock, and until one that was taken from a dead run is looked at again.
+#: Seconds between two looks at a lock, and seconds after which one that was taken over is read again.
 POLL_S, SETTLE_S = 0.2, 0.5
 
 #: Seconds that the end of a run waits for a heartbeat that is being written.
 JOIN_S = 10.0
 
-#: Locks of this process that are held.
+#: Nonces of the locks that this process holds.
 _held: set[str] = set()
 
 _log = logging.getLogger("dcurate.io")
@@ -65,7 +66,7 @@ class OutputLock:
         self._directory: Directory | None = None
         self._about: dict[str, Any] = {}
         self._dead = b""  # content of a lock whose run is dead
-        self._taken = ""
+        self._taker = ""  # the run that has taken the output over
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -78,7 +79,7 @@ class OutputLock:
         if self._directory is None or self._thread is None or sys.is_finalizing():
             return
         self._thread.join(JOIN_S)
-        if not self._taken:
+        if not self._taker:
             with suppress(DataError):  # a store that is away: the lock is stale soon
                 if self._is_ours(self._directory.read(LOCK)):
                     self._directory.remove([LOCK])
@@ -86,7 +87,7 @@ class OutputLock:
     @property
     def lost(self) -> bool:
         """Whether another run has taken the output over."""
-        return bool(self._taken)
+        return bool(self._taker)
 
     def refuse_others(self, directory: Directory) -> None:
         """Refuse an output that another run writes to; nothing is written.
@@ -95,10 +96,10 @@ class OutputLock:
             DataError: a run writes to it, or it cannot be read.
         """
         if self._directory is None:
-            self._live_lock(directory)
+            self._free_lock(directory)
 
     def acquire(self, directory: Directory) -> None:
-        """Take the lock of an output, and keep it; again for the same output does nothing.
+        """Take the lock of an output, and renew it from now on; a second call does nothing.
 
         Raises:
             DataError: a run writes to it, or it cannot be written.
@@ -106,15 +107,14 @@ class OutputLock:
         if self._directory is not None:
             return
         self._about = _about(self._run)
-        number = 0
         while True:
-            found = self._live_lock(directory)
-            if found is None:
-                if directory.create_file(LOCK, self._content(number)):
+            old = self._free_lock(directory)
+            if old is None:
+                if directory.create_file(LOCK, self._content(0)):
                     break
                 continue
-            self._write(directory, number)
-            time.sleep(0.0 if self._same_job(found) else SETTLE_S)
+            self._write(directory, 0)
+            time.sleep(0.0 if self._same_job(old) else SETTLE_S)
             if self._is_ours(directory.read(LOCK)):
                 break
         self._directory = directory
@@ -126,39 +126,41 @@ class OutputLock:
         """Check that the output is still that of this run.
 
         Raises:
-            DataError: another run has taken it over, as this process or its host did not go on for some time.
+            DataError: another run has taken it over, as this process gave no sign of life for `STALE_S` seconds.
         """
-        if self._taken and self._directory is not None:
+        if self._taker and self._directory is not None:
             raise DataError(
-                f"{self._taken} has taken {self._directory.url!r} over, as this run gave no sign of life for a while; "
-                "let it end, or stop it and go on with this one by resume=True"
+                f"{self._taker} has taken {self._directory.url!r} over, as this run gave no sign of life for a while; "
+                "let that run end, or stop it and run again with resume=True"
             )
 
-    def _live_lock(self, directory: Directory) -> bytes | None:
-        """Return the lock of a dead run or of this job; None if there is none.
+    def _free_lock(self, directory: Directory) -> bytes | None:
+        """Return a lock that may be taken over: that of a dead run or of this job; None if there is no lock.
 
         Raises:
             DataError: the run of the lock goes on.
         """
-        first = found = directory.read(LOCK)
-        if found is None or found == self._dead or self._same_job(found):
-            return found
+        first = content = directory.read(LOCK)
+        if content is None or content == self._dead or self._same_job(content):
+            return content
         end, warned = time.monotonic() + STALE_S, False
-        while found == first and not _is_dead(found):
+        while content == first and not _is_dead(content):
             if time.monotonic() >= end:
-                _log.warning("%s gave no sign for %g s, so %r is taken over", _who(found), STALE_S, directory.url)
+                _log.warning("%s gave no sign for %g s, so %r is taken over", _who(content), STALE_S, directory.url)
                 break
             if not warned and time.monotonic() >= end - STALE_S + 2 * BEAT_S:
                 warned = True
-                _log.warning("%r is locked by %s; waiting whether it gives a sign", directory.url, _who(found))
+                _log.warning(
+                    "%r is locked by %s; waiting up to %g s for a sign of it", directory.url, _who(content), STALE_S
+                )
             time.sleep(POLL_S)
-            found = directory.read(LOCK)
-            if found is None:
+            content = directory.read(LOCK)
+            if content is None:
                 return None
-        if found != first:
-            raise DataError(_refusal(directory, found))
-        self._dead = found
-        return found
+        if content != first:
+            raise DataError(_refusal(directory, content))
+        self._dead = content
+        return content
 
     def _beat(self, directory: Directory) -> None:
         """Write heartbeats until the end of the run, or until another run has the lock."""
@@ -166,11 +168,11 @@ class OutputLock:
         while not self._over.wait(BEAT_S):
             number += 1
             with suppress(DataError):  # a store or a disk that is away for a while; the next one may succeed
-                found = directory.read(LOCK)
-                if found is None:
+                content = directory.read(LOCK)
+                if content is None:
                     continue  # the output was deleted, which the run finds itself
-                if not self._is_ours(found):
-                    self._taken = _who(found)
+                if not self._is_ours(content):
+                    self._taker = _who(content)
                     return
                 self._write(directory, number)
 
@@ -190,7 +192,7 @@ class OutputLock:
 
 
 def _about(run: str) -> dict[str, Any]:
-    """What the lock says of this run."""
+    """The values of the lock of a run of this process, but for the heartbeat."""
     owner = present_owner()
     process = os.getpid()
     return {
@@ -215,7 +217,7 @@ def _refusal(directory: Directory, content: bytes) -> str:
 
 
 def _who(content: bytes) -> str:
-    """The run of a lock, for a sentence; times are by the clock of its host."""
+    """Describe the run of a lock, for a sentence; times are by the clock of its host."""
     about = _parsed(content)
     if not about:
         return "another run"
@@ -234,7 +236,7 @@ def _moment(seconds: Any) -> str:
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
-    """What a lock says; nothing if it is being written, or damaged."""
+    """The values of a lock; none if it is being written, or damaged."""
     with suppress(orjson.JSONDecodeError):
         about = orjson.loads(content)
         return about if isinstance(about, dict) else {}
@@ -242,7 +244,7 @@ def _parsed(content: bytes) -> dict[str, Any]:
 
 
 def _is_dead(content: bytes) -> bool:
-    """Whether the process of a lock has ended, where it was one that this process can see."""
+    """Whether the process of a lock is known to have ended; False if it is on another host or in another container."""
     about = _parsed(content)
     machine, process, born = about.get("machine"), about.get("process"), about.get("born")
     if not (machine and born and isinstance(process, int)) or machine != _machine():
@@ -253,14 +255,14 @@ def _is_dead(content: bytes) -> bool:
 
 
 def _machine() -> str:
-    """The boot of this host and the processes that are seen; empty where the system does not say."""
+    """Identify the boot of this host and the process namespace; empty where the system does not tell."""
     with suppress(OSError):
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
     return ""
 
 
 def _born(process: int) -> str:
-    """When a process began, in clock ticks since the boot of its host; empty if there is none."""
+    """Start of a process, in clock ticks since the boot of its host; empty if there is no such process."""
     with suppress(OSError, IndexError):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]

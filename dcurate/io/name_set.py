@@ -25,7 +25,7 @@ class NameSet:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> NameSet:
-        """Return the set of some names; it is of this process, as Python's hashes are."""
+        """Return the set of some names; only this process can use it, as Python's hashes differ between processes."""
         return cls(np.unique(np.fromiter(map(hash, names), np.int64)))
 
     def __contains__(self, name: object) -> bool:
