@@ -1,7 +1,7 @@
-"""Shards: runs of shares of an input, on hosts that no scheduler joins, into one output; and what joins their records.
+"""Shards: runs of shares of an input into one output, on hosts without a common scheduler; and how they are joined.
 
-Each shard has records of its own in the records of the output, so none waits for another. A mark in the records of the
-output says of which pipeline the shards are, and how many there must be.
+Each shard has records of its own within the records of the output, so none waits for another. A mark in the records of
+the output names the pipeline and the number of shards.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dcurate.io import output
 from dcurate.io.ledger import DirectoryLedger, check_same, is_begun
 from dcurate.io.sink import FileWriter
 
-#: Says that shards write to the output: their number, and their pipeline.
+#: File that marks an output as one of shards: their number, and the fingerprint of their pipeline.
 _MARK = f"{META_DIR}/shards.json"
-#: Of one shard: that it has finished.
+#: File that a shard leaves when it has finished.
 _ENDED = f"{META_DIR}/shard.json"
 _REPORT = f"{META_DIR}/report.json"
-#: What stays of a shard when its records are joined with those of others.
+#: Files of a shard that stay when its records are joined with those of others.
 _KEPT = tuple(f"{META_DIR}/{name}" for name in ("report.json", "report.txt", "report.html", "history.json"))
 
 
@@ -35,11 +35,11 @@ def check_shards(writer: object, barriers: Sequence[str]) -> FileWriter:
     """Return the writer of a pipeline that can run in shards.
 
     Args:
-        writer: what the pipeline ends with.
-        barriers: stages that need all rows.
+        writer: last stage of the pipeline; None for none.
+        barriers: names of the stages that need all rows.
 
     Raises:
-        PipelineError: it cannot.
+        PipelineError: the pipeline cannot run in shards.
     """
     if barriers:
         raise PipelineError(
@@ -50,25 +50,26 @@ def check_shards(writer: object, barriers: Sequence[str]) -> FileWriter:
         raise PipelineError("shards need a pipeline that ends with a writer of files, such as JsonlWriter('out')")
     if writer.mode not in ("error", "ignore"):
         raise PipelineError(
-            f"{writer.name}: mode={writer.mode!r} cannot be used with shards, as each finds what others wrote; name an "
-            "empty directory, or use mode='ignore' to write beside what is there"
+            f"{writer.name}: mode={writer.mode!r} cannot be used with shards, as each finds the files of "
+            "the others; name an empty directory, or use mode='ignore' to write beside what is there"
         )
     return writer
 
 
 def begin_shard(writer: FileWriter, shard: Shard, fingerprint: Mapping[str, str], resume: bool) -> None:
-    """Make the records of a shard ready, or refuse; nothing is written if they are not.
+    """Prepare the records of a shard, or refuse without writing anything.
 
     Args:
         writer: writer of the shard.
+        shard: the shard.
         fingerprint: fingerprint of the pipeline, by stage.
         resume: whether to go on with an earlier attempt at the shard, if there is one.
 
     Raises:
-        DataError: the output holds what may not be touched, or the shard has begun.
+        DataError: the output holds files that may not be touched, or the shard has begun before.
         PipelineError: the output was begun by another pipeline, or in another number of shards.
     """
-    whole, own = replace(writer.directory, run=""), writer.directory
+    whole, records = replace(writer.directory, run=""), writer.directory
     mark = orjson.dumps({"of": shard.of, "stages": dict(fingerprint)})
     if (known := whole.read(_MARK)) is None:
         try:
@@ -80,25 +81,25 @@ def begin_shard(writer: FileWriter, shard: Shard, fingerprint: Mapping[str, str]
             output.begin_beside(whole, writer.mode)
             whole.write(_MARK, mark)
             known = whole.read(_MARK)
-    there = _check_mark(whole, known or b"", fingerprint)
-    if there.joined is not None:
+    begun = _check_mark(whole, known or b"", fingerprint)
+    if begun.joined is not None:
         raise DataError(
-            f"the shards of {whole.url!r} were joined, so it is finished; add what is new with resume=True and without "
-            "a shard, or name another directory"
+            f"the shards of {whole.url!r} were joined, so it is finished; add new input with resume=True and without a "
+            "shard, or name another directory"
         )
-    if there.of != shard.of:
+    if begun.of != shard.of:
         raise PipelineError(
-            f"{whole.url!r} was begun in {there.of:,} shards, and this is one of {shard.of:,}; give shard "
-            f"{min(shard.number, there.of)}/{there.of}, or name another directory"
+            f"{whole.url!r} was begun in {begun.of:,} shards, and this is one of {shard.of:,}; give shard "
+            f"{min(shard.number, begun.of)}/{begun.of}, or name another directory"
         )
-    if is_begun(own) and not resume:
-        raise DataError(f"shard {shard} of {whole.url!r} has begun before; go on with it with resume=True")
-    output.begin_beside(own, writer.mode)
-    own.remove([_ENDED, *(name for name in own.files(META_DIR) if name.startswith(f"{TMP}/"))])
+    if is_begun(records) and not resume:
+        raise DataError(f"shard {shard} of {whole.url!r} has begun before; go on with resume=True")
+    output.begin_beside(records, writer.mode)
+    records.remove([_ENDED, *(name for name in records.files(META_DIR) if name.startswith(f"{TMP}/"))])
     whole.create()
 
 
-#: By split that does not count as finished: why, and its files.
+#: Splits that do not count as finished: the reason, and the files, by split.
 Unread = Mapping[str, tuple[str, tuple[str, ...]]]
 
 
@@ -107,24 +108,24 @@ def end_shard(writer: FileWriter, inputs: str, unread: Unread, notices: Sequence
 
     Args:
         writer: writer of the shard.
-        inputs: what identifies pipeline and input, as `dcurate.io.input_manifest.InputManifest.digest` gives it.
+        inputs: digest of pipeline and input, of `dcurate.io.input_manifest.InputManifest`.
         unread: splits that do not count as finished.
-        notices: what a person should look at, but for that.
+        notices: further sentences for a person.
     """
     writer.directory.write(_ENDED, orjson.dumps({"inputs": inputs, "unread": dict(unread), "notices": list(notices)}))
 
 
 @dataclass(frozen=True)
 class JoinedShards:
-    """What the shards of an output did, once their ledgers are one.
+    """The shards of an output, whose ledgers were joined to one.
 
     Args:
         writer: writer of the output.
         shards: the shards.
-        reports: report of each.
-        inputs: what identifies pipeline and input.
+        reports: report of each shard.
+        inputs: digest of pipeline and input.
         unread: splits that do not count as finished.
-        notices: what a person should look at, but for that.
+        notices: further sentences for a person.
     """
 
     writer: FileWriter
@@ -168,21 +169,21 @@ class JoinedShards:
         joined = {"inputs": self.inputs, "unread": dict(self.unread), "notices": self.notices}
         whole.write(_MARK, orjson.dumps({**mark, "joined": joined}))
         for shard in self.shards:
-            own = replace(whole, run=shard.folder)
-            own.remove([name for name in own.files(META_DIR) if name not in _KEPT])
+            records = replace(whole, run=shard.folder)
+            records.remove([name for name in records.files(META_DIR) if name not in _KEPT])
 
 
 def join_shards(writer: FileWriter, fingerprint: Mapping[str, str], inputs: str) -> JoinedShards:
-    """Check that all shards of an output have finished, and write one ledger of theirs. It may be called again.
+    """Check that all shards of an output have finished, and join their ledgers to one. It may be called again.
 
     Args:
         writer: writer of the output.
         fingerprint: fingerprint of the pipeline, by stage.
-        inputs: what identifies pipeline and input.
+        inputs: digest of pipeline and input.
 
     Raises:
         DataError: shards are missing, or have read another input.
-        PipelineError: no shards wrote there, or shards of another pipeline.
+        PipelineError: no shards wrote to the output, or those of another pipeline did.
     """
     whole = writer.directory
     known = whole.read(_MARK)
@@ -211,7 +212,7 @@ def join_shards(writer: FileWriter, fingerprint: Mapping[str, str], inputs: str)
 
 
 def _joined_digest(digests: Iterable[str]) -> str:
-    """The digest of disjoint sets together, as `RunReport` has it."""
+    """Return the digest of the union of disjoint sets, in the form of `RunReport`."""
     return f"{reduce(xor, (int(digest, 16) for digest in digests)):016x}"
 
 
@@ -242,21 +243,21 @@ def _check_ended(whole: Directory, shards: Iterable[Shard], inputs: str) -> list
 
 
 def _check_inputs(whole: Directory, other: Sequence[Shard]) -> None:
-    """Refuse shards that read another input than there is now.
+    """Refuse shards that read another input than the present one.
 
     Raises:
-        DataError: there are some.
+        DataError: there are such shards.
     """
     if other:
         raise DataError(
             f"{_shards(other)} of {whole.url!r} read another input than there is now; run all shards again with "
-            "--resume, which do what is new; or once they were joined: dcurate run ... --resume without --shard"
+            "--resume, or if they were joined before, one run with --resume and without --shard"
         )
 
 
-def _shards(some: Sequence[Shard]) -> str:
-    """Name a few shards."""
-    names = list(map(str, some))
+def _shards(shards: Sequence[Shard]) -> str:
+    """Name the first few of some shards."""
+    names = list(map(str, shards))
     if len(names) == 1:
         return f"shard {names[0]}"
     more = f"{len(names) - 5:,} more" if len(names) > 5 else names.pop()
@@ -265,14 +266,14 @@ def _shards(some: Sequence[Shard]) -> str:
 
 @dataclass(frozen=True)
 class _Mark:
-    """What the mark in an output says: how many shards there are, and once they are joined, what they did."""
+    """The mark in an output: the number of shards, and once they are joined, what they left."""
 
     of: int
     joined: dict[str, Any] | None
 
 
 def _check_mark(whole: Directory, known: bytes, fingerprint: Mapping[str, str]) -> _Mark:
-    """Return what the mark says.
+    """Return the mark of an output.
 
     Raises:
         DataError: the mark is damaged.

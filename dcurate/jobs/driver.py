@@ -24,6 +24,7 @@ from rich.console import Console
 
 import dcurate
 from dcurate.cluster.attach import AttachedCluster
+from dcurate.cluster.compat import identify_workers
 from dcurate.core.owner import RunOwner, act_for
 from dcurate.errors import DcurateError, ResourceError, RunError
 from dcurate.events import Event, RunStarted
@@ -170,7 +171,7 @@ class Driver:
         """Whether there is a scheduler, but no worker."""
         try:
             with Client(self.scheduler, timeout=CALL_S, set_as_default=False) as client:
-                return not client.scheduler_info(n_workers=-1)["workers"]
+                return not identify_workers(client)
         except OSError:
             return False
 
@@ -277,7 +278,7 @@ class Driver:
 
 
 def main() -> None:
-    """The process: reads where its scheduler is, and what its worker connects with, from standard input."""
+    """Run the process: read the address of the scheduler, and the TLS settings of its worker, from standard input."""
     instructions = json.loads(sys.stdin.readline())
     dask.config.set(instructions["dask"])
     os._exit(Driver(sys.argv[1], instructions["scheduler"], instructions["token"]).main())

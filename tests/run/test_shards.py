@@ -127,7 +127,7 @@ def test_a_list_of_many_missing_shards_is_short(source: Path, tmp_path: Path) ->
 
 def test_a_shard_that_was_begun_is_not_begun_again(source: Path, tmp_path: Path) -> None:
     run("1/2", source, tmp_path / "out")
-    with pytest.raises(DataError, match=r"shard 1/2 of .* has begun before; go on with it with resume=True"):
+    with pytest.raises(DataError, match=r"shard 1/2 of .* has begun before; go on with resume=True"):
         run("1/2", source, tmp_path / "out")
     assert run("1/2", source, tmp_path / "out", resume=True).nothing_was_left
 
