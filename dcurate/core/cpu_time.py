@@ -11,15 +11,17 @@ from dataclasses import dataclass
 @dataclass
 class _Call:
     clock: int
+    last: float  # time of the clock of its thread when CPU time was last shared
+    outer: _Call | None  # the call in whose course it was made, in the same thread
     seconds: float = 0.0
-    last: float = 0.0  # of the clock of its thread
 
 
 class CpuMeter:
     """Shares the CPU time of a process between the calls in it.
 
-    A call gets what its own thread takes, what processes take that it starts (`add`), and an even share of what
-    threads take that are of no call: pools of libraries, and the engine's own. Linux only.
+    A call gets the CPU time of its own thread, that of processes that it starts (`add`), and an even share of that of
+    threads without a call: pools of libraries, and the engine's own. A call within a call of the same thread, as where
+    a stage runs a pipeline, counts for both. Linux only.
 
     Examples:
         >>> meter = CpuMeter()
@@ -39,18 +41,24 @@ class CpuMeter:
         self._last = time.process_time()
 
     def begin(self) -> None:
-        """A call begins in this thread."""
+        """Note that a call begins in this thread."""
         thread = threading.get_ident()
         clock = time.pthread_getcpuclockid(thread)
         with self._lock:
             self._share()
-            self._calls[thread] = _Call(clock, 0.0, time.clock_gettime(clock))
+            self._calls[thread] = _Call(clock, time.clock_gettime(clock), self._calls.get(thread))
 
     def end(self) -> float:
-        """The call of this thread has ended; returns its seconds of CPU."""
+        """Return the seconds of CPU of the call of this thread, which has ended."""
+        thread = threading.get_ident()
         with self._lock:
             self._share()
-            return self._calls.pop(threading.get_ident()).seconds
+            call = self._calls.pop(thread)
+            if call.outer is not None:
+                call.outer.seconds += call.seconds
+                call.outer.last = call.last
+                self._calls[thread] = call.outer
+            return call.seconds
 
     def add(self, seconds: float) -> None:
         """Count seconds that another process took for the call of this thread, if there is one."""
@@ -60,7 +68,7 @@ class CpuMeter:
                 call.seconds += seconds
 
     def _share(self) -> None:
-        """Share what was taken since the last look."""
+        """Share the CPU time since the last time that it was shared."""
         now = time.process_time()
         rest = now - self._last
         for call in self._calls.values():

@@ -171,3 +171,22 @@ def test_a_recipe_names_prices(tmp_path: Path) -> None:
     answer = CliRunner().invoke(cli, ["run", str(tmp_path / "recipe.yaml")])
     assert answer.exit_code == 0, answer.output
     assert "cost " in answer.output
+
+
+@dataclass
+class RunsAnother(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Runs a pipeline of its own for each batch, in the same thread."""
+
+    name: str = "runs_another"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        inner = Pipeline("inner", stages=[Burn(seconds=0.4)]).run(InlineExecutor(), [task], observers=[])
+        assert inner.report.stages[-1].cpu_s >= 0.3
+        burn(0.2)
+        return task
+
+
+def test_a_stage_that_runs_a_pipeline_counts_for_both(tmp_path: Path) -> None:
+    reader = JsonlReader(write_files(tmp_path / "in", 2))
+    report = Pipeline("outer", stages=[reader, RunsAnother()]).run(InlineExecutor(), observers=[]).report
+    assert report.stages[-1].cpu_s >= 2 * 0.5

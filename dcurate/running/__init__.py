@@ -1,0 +1,1 @@
+"""Run a pipeline, round by round."""
