@@ -191,7 +191,7 @@ def test_max_cpus_and_max_gpus_hold_and_what_cannot_fit_is_refused(address: str,
         run.start()
         run.ended()
     assert isinstance(wide.error, ResourceError)
-    assert "of what max_cpus=2 allows, operator 'wide' needs 3 CPUs a slot" in str(wide.error)
+    assert "with max_cpus=2, operator 'wide' needs 3 CPUs a slot" in str(wide.error)
     narrow.right(4)
 
 

@@ -1,7 +1,7 @@
 """Divide the workers of a cluster among the runs on it. Pure.
 
-Threads, which stand for CPUs, and GPUs are divided one after the other, each by weighted max-min: nobody can have more
-unless somebody who has less for his share gets less. Runs of a higher priority are served before all others.
+GPUs are divided first, then threads, which stand for CPUs, each by weighted max-min fairness: no run can have more
+unless one that has less for its share gets less. Runs of a higher priority are served before all others.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dcurate.engine.allocate.requests import WorkerState, cpu_workers
 
 @dataclass(frozen=True)
 class RunDemand:
-    """What a run asks for.
+    """The demand of a run.
 
     Args:
         run: id of the run.
-        share: its weight among runs of its priority.
-        priority: runs of a higher one are served first.
-        least_cpus: threads without which it cannot go on.
-        most_cpus: threads that it can or may use.
+        share: weight among the runs of its priority.
+        priority: priority of the run; higher ones are served first.
+        least_cpus: number of threads without which it cannot go on.
+        most_cpus: largest number of threads that it can or may use.
         gpu_slots: one slot of each of its GPU operators, which it needs at the same time.
-        most_gpus: number of GPUs that it can or may use.
+        most_gpus: largest number of GPUs that it can or may use.
     """
 
     run: str
@@ -42,12 +42,12 @@ class RunDemand:
 
 @dataclass(frozen=True)
 class RunPart:
-    """The part of a run.
+    """The part of a cluster that a run gets.
 
     Attributes:
         threads: number of threads of each worker process.
-        gpus: millionths of each GPU, and of its memory.
-        missing: what it has to wait for, ``CPUs`` or ``GPUs``; empty if it can go on.
+        gpus: share of each GPU and of its memory, in millionths.
+        missing: resource that the run has to wait for, ``CPUs`` or ``GPUs``; empty if it can go on.
     """
 
     threads: Mapping[str, int] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class RunPart:
     missing: str = ""
 
     def of(self, worker: WorkerState) -> WorkerState:
-        """Return the part of a worker.
+        """Return a worker as the run sees it: with the threads and GPU memory of its part.
 
         Examples:
             >>> worker = WorkerState("a", "h", threads=4, cpus=2.0, gpus=(("gpu0", 8e9),))
@@ -85,12 +85,12 @@ def divide(
 ) -> dict[str, RunPart]:
     """Divide workers among runs.
 
-    A run keeps what it had as far as its part allows, and holds worker processes alone where there are enough.
+    A run keeps what it had as far as its new part allows, and shares no worker process where there are enough.
 
     Args:
         workers: the worker processes.
-        demands: of the runs, in the order in which they came.
-        before: their parts so far.
+        demands: demands of the runs, in the order in which they came.
+        before: parts of the runs so far, by run.
 
     Examples:
         >>> workers = [WorkerState("a", threads=2), WorkerState("b", threads=2)]
@@ -125,13 +125,13 @@ def divide(
         missing = "GPUs" if gpu_part is None else "" if cpu_part else "CPUs"
         parts[demand.run] = RunPart(missing=missing) if missing else RunPart(cpu_part or {}, gpu_part or {})
     going = [demand for demand in demands if parts[demand.run].missing != "CPUs"]
-    if len(going) < len(demands):  # those who have to wait for CPUs leave their GPUs to others
+    if len(going) < len(demands):  # runs that have to wait for CPUs leave their GPUs to others
         parts |= divide(workers, going, before)
     return parts
 
 
 def devices_of(workers: Iterable[WorkerState]) -> dict[GpuId, float]:
-    """Return the memory of all GPUs in bytes, 0 if unknown: the least that a worker announces."""
+    """Return the memory of each GPU in bytes, the smallest value that a worker announces; 0 if unknown."""
     devices: dict[GpuId, float] = {}
     for worker in workers:
         for name, memory in worker.gpus:
@@ -149,7 +149,7 @@ def _divide_threads(
     before: Mapping[str, RunPart],
     gpus: Mapping[str, Mapping[GpuId, int]],
 ) -> dict[str, dict[str, int]]:
-    """Divide the threads; a run without a part has to wait."""
+    """Return the threads of each run by worker; a run that is missing has to wait."""
     serving = cpu_workers(workers)
     shared = any(worker.gpus for worker in serving)
     placer = _Placer(serving, before, gpus)
@@ -178,9 +178,9 @@ def _divide_threads(
 
 
 def _admitted(members: Sequence[RunDemand], threads: int, first: bool) -> list[RunDemand]:
-    """The runs that get threads: those that came first, as long as there are enough.
+    """Return the runs that get threads: those that came first, as long as there are enough.
 
-    If there are not, runs of the highest priority that get on with one thread share some: none has to wait.
+    If there are not, runs of the highest priority that need one thread only share some, so that none has to wait.
     """
     admitted, left = [], threads
     for demand in members:
@@ -191,12 +191,12 @@ def _admitted(members: Sequence[RunDemand], threads: int, first: bool) -> list[R
 
 
 class _Placer:
-    """Finds threads of workers for runs.
+    """Places the threads of runs on workers.
 
     Args:
-        workers: those that serve CPU operators, by host.
-        before: parts so far.
-        gpus: parts of GPUs; threads of a run are best on the same hosts.
+        workers: workers that serve CPU operators, sorted by host.
+        before: parts of the runs so far.
+        gpus: GPUs of each run; its threads are placed on the same hosts where possible.
     """
 
     def __init__(
@@ -212,7 +212,11 @@ class _Placer:
         self.parts: dict[str, dict[str, int]] = {}
 
     def place(self, numbers: Mapping[str, int]) -> dict[str, dict[str, int]]:
-        """Return the threads of each run."""
+        """Return the threads of each run by worker.
+
+        Args:
+            numbers: number of threads of each run.
+        """
         missing = dict(numbers)
         for run in numbers:
             self.parts[run] = {}
@@ -236,7 +240,7 @@ class _Placer:
         return self.parts
 
     def _rank(self, address: str, hosts: set[str]) -> tuple[bool, bool]:
-        """Workers on the hosts of a run's GPUs first, and workers that nobody has."""
+        """Rank workers on the hosts of a run's GPUs first, and then workers that no run has."""
         worker = self.workers[address]
         return worker.host not in hosts, self.free[address] < worker.threads
 
@@ -248,7 +252,7 @@ class _Placer:
         return threads
 
     def _overlap(self, missing: Mapping[str, int]) -> None:
-        """Where there are more runs than threads, let some have the same ones, as few as possible of each."""
+        """Where there are more runs than threads, give some runs the same thread, as few runs each as possible."""
         runs = [run for run, threads in missing.items() if threads and not self.parts[run]]
         for run, address in zip(runs, list(self.workers) * len(runs), strict=False):
             self.parts[run][address] = 1

@@ -1,4 +1,4 @@
-"""Weighted max-min of whole units. Pure."""
+"""Divide whole units by weighted max-min fairness. Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from heapq import heapify, heappop, heapreplace
 from math import inf, isfinite
 from typing import NamedTuple
 
-#: Halvings of an interval until it is as small as a float can tell.
+#: Number of bisections, after which the interval is as small as floats allow.
 _HALVINGS = 100
 
 
 class ShareClaim(NamedTuple):
-    """What one of those who share may have.
+    """The claim of one claimant.
 
     Attributes:
-        share: its weight.
-        least: what it has in any case.
-        most: what it can use; at least ``least``.
-        before: what it had; of those with equal rights, one that had more goes first.
+        share: weight.
+        least: units that it gets in any case.
+        most: units that it can use; at least ``least``.
+        before: units that it had before; among equals, a claimant that had more goes first.
     """
 
     share: float = 1.0
@@ -28,17 +28,17 @@ class ShareClaim(NamedTuple):
 
 
 def fair_units(units: int, claims: Sequence[ShareClaim]) -> list[int]:
-    """Divide units: each goes to the one that has least for its share so far, and can use it.
+    """Divide units: each unit goes to the claimant with the fewest units per share so far that can use it.
 
-    Nobody gets less than its ``least``, even if these are more than there is.
+    No claimant gets less than its ``least``, even if these add up to more than ``units``.
 
     Args:
-        units: how many there are.
-        claims: of those who share.
+        units: number of units.
+        claims: the claims.
 
     Returns:
         The units of each claim, in order. They add up to ``units``, unless nobody can use more, or the least amounts
-        are more.
+        add up to more.
 
     Examples:
         >>> fair_units(8, [ShareClaim(), ShareClaim(share=3.0)])
@@ -46,32 +46,32 @@ def fair_units(units: int, claims: Sequence[ShareClaim]) -> list[int]:
         >>> fair_units(8, [ShareClaim(), ShareClaim(most=1), ShareClaim()])
         [4, 1, 3]
     """
-    given = _start(units, claims)
-    left = units - sum(given)
-    # Of equal ones first who had more than this before, then who came first.
+    amounts = _start(units, claims)
+    left = units - sum(amounts)
+    # Among equals, first those that had more than this before, then in the order of the claims.
     heap = [
-        (given[place] / claim.share, given[place] >= claim.before, place)
+        (amounts[place] / claim.share, amounts[place] >= claim.before, place)
         for place, claim in enumerate(claims)
-        if given[place] < claim.most
+        if amounts[place] < claim.most
     ]
     heapify(heap)
     while left > 0 and heap:
         place = heap[0][2]
-        given[place] += 1
+        amounts[place] += 1
         left -= 1
         claim = claims[place]
-        if given[place] < claim.most:
-            heapreplace(heap, (given[place] / claim.share, given[place] >= claim.before, place))
+        if amounts[place] < claim.most:
+            heapreplace(heap, (amounts[place] / claim.share, amounts[place] >= claim.before, place))
         else:
             heappop(heap)
-    return given
+    return amounts
 
 
 def _start(units: int, claims: Sequence[ShareClaim]) -> list[int]:
-    """What each gets in any case: what it would get of a fluid, less what whole units may cost it.
+    """Return the units that each claim gets in any case: its part of a fluid, less what rounding may take.
 
-    Of a fluid, all who can use more get the same for their share, the level. Whoever gets more units than of the fluid
-    had less than the level one unit before, and nobody had less for its share then.
+    Of a fluid, all that can use more get the same amount per share, the level. A claimant that gets more whole units
+    than its part of the fluid was below the level one unit before, and none was lower then.
     """
     if not claims:
         return []

@@ -1,4 +1,4 @@
-"""Divide GPUs among runs: whole ones where there are enough for all, else parts of some. Pure."""
+"""Divide GPUs among runs: whole GPUs where there are enough for all, else parts of GPUs. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from dcurate.engine.allocate.model import MILLION, Item
 
 #: Host and name of a GPU.
 GpuId = tuple[str, str]
-#: Millionths of each GPU.
+#: Share of each GPU, in millionths.
 GpuPart = dict[GpuId, int]
 
 
 @dataclass(frozen=True)
 class GpuClaim:
-    """What a run asks for.
+    """The claim of a run to GPUs.
 
     Args:
         slots: one slot of each of its GPU operators, which it needs at the same time.
-        share: its weight.
-        most: number of GPUs that it can use.
-        before: its part so far.
+        share: weight of the run.
+        most: largest number of GPUs that it can use.
+        before: part of the run so far.
     """
 
     slots: tuple[Item, ...]
@@ -33,7 +33,7 @@ class GpuClaim:
 
     @property
     def at_once(self) -> int:
-        """The number of GPUs of one host that its largest slot takes."""
+        """Number of GPUs of one host that its largest slot takes."""
         return max((slot.num_gpus for slot in self.slots), default=0) or 1
 
     @property
@@ -43,20 +43,20 @@ class GpuClaim:
 
 
 def divide_gpus(devices: Mapping[GpuId, float], free: GpuPart, claims: Sequence[GpuClaim]) -> list[GpuPart | None]:
-    """Divide GPUs among runs of one priority; those who came first go first where not all can have a slot.
+    """Divide GPUs among runs of one priority; where not all can have a slot, those that came first do.
 
     Args:
         devices: memory of each GPU in bytes, 0 if unknown.
-        free: what is free of each; what is given is subtracted.
-        claims: of the runs, in the order in which they came.
+        free: free share of each GPU, from which the parts are subtracted.
+        claims: claims of the runs, in the order in which they came.
 
     Returns:
         The part of each run; None for one that has to wait.
 
     Examples:
         >>> model = Item(0, 0, share=0, memory=30, num_gpus=0, on_gpu=True)
-        >>> one = {("h", "gpu0"): 80.0}
-        >>> divide_gpus(one, {("h", "gpu0"): MILLION}, [GpuClaim((model,)), GpuClaim((model,)), GpuClaim((model,))])
+        >>> devices = {("h", "gpu0"): 80.0}
+        >>> divide_gpus(devices, {("h", "gpu0"): MILLION}, [GpuClaim((model,)), GpuClaim((model,)), GpuClaim((model,))])
         [{('h', 'gpu0'): 500000}, {('h', 'gpu0'): 500000}, None]
     """
     able = [claim for claim in claims if _fits_in(claim, pack(claim.slots, devices, free))]
@@ -69,15 +69,20 @@ def divide_gpus(devices: Mapping[GpuId, float], free: GpuPart, claims: Sequence[
 
 
 def _fits_in(claim: GpuClaim, part: GpuPart | None) -> bool:
-    """Whether a part is one that a run may have."""
+    """Return whether a run may have a part: there is one, and it is no larger than the limit of the run."""
     return part is not None and sum(part.values()) <= claim.most * MILLION
 
 
 def pack(slots: Iterable[Item], devices: Mapping[GpuId, float], free: Mapping[GpuId, int]) -> GpuPart | None:
-    """Place one slot of each kind on GPUs, the first that fit in the order of ``free``; None if they do not fit.
+    """Place slots on GPUs, each on the first that fits in the order of ``free``; None if they do not fit.
+
+    Args:
+        slots: one slot of each GPU operator.
+        devices: memory of each GPU in bytes, 0 if unknown.
+        free: free share of each GPU.
 
     Returns:
-        Millionths of each GPU that the slots take, of its memory or of itself, whichever is more.
+        The share of each GPU that the slots take, of its memory or of its time, whichever is more.
     """
     taken: dict[GpuId, tuple[int, int]] = {}
     largest_first = sorted(slots, key=lambda slot: (-slot.num_gpus, -slot.share, -slot.memory))
@@ -101,7 +106,7 @@ def pack(slots: Iterable[Item], devices: Mapping[GpuId, float], free: Mapping[Gp
 
 
 def _memory_part(memory: int, size: float) -> int:
-    """Millionths of a GPU's memory; all of it where its size is not known."""
+    """Return a number of bytes as millionths of the memory of a GPU; all of it where its size is not known."""
     if not memory:
         return 0
     return ceil(memory / size * MILLION) if size else MILLION
@@ -110,7 +115,7 @@ def _memory_part(memory: int, size: float) -> int:
 def _groups(
     slot: Item, devices: Mapping[GpuId, float], free: Mapping[GpuId, int], taken: Mapping[GpuId, object]
 ) -> Iterator[list[GpuId]]:
-    """Yield the first GPUs of each host that has enough whole ones for a slot."""
+    """Yield the first whole free GPUs of each host that has enough of them for a slot."""
     groups: dict[str, list[GpuId]] = {}
     for gpu, amount in free.items():
         if amount == MILLION and gpu not in taken and (devices[gpu] or inf) >= slot.memory:
@@ -121,20 +126,20 @@ def _groups(
 
 
 def _in_order(claim: GpuClaim, gpus: Iterable[GpuId], owned: Iterable[GpuId]) -> list[GpuId]:
-    """GPUs as a run would take them: those that it had, those that nobody had, then the last of others."""
+    """Sort GPUs as a run takes them: first those that it had, then those that no run had, then the last of others."""
     all_owned = set(owned)
     known = list(gpus)
-    mine = [gpu for gpu in known if claim.before.get(gpu)]
-    nobodys = [gpu for gpu in known if gpu not in all_owned]
+    kept = [gpu for gpu in known if claim.before.get(gpu)]
+    unowned = [gpu for gpu in known if gpu not in all_owned]
     others = [gpu for gpu in known if gpu in all_owned and not claim.before.get(gpu)]
-    return [*mine, *nobodys, *reversed(others)]
+    return [*kept, *unowned, *reversed(others)]
 
 
 # Whole GPUs
 
 
 def _whole(devices: Mapping[GpuId, float], free: GpuPart, claims: Sequence[GpuClaim]) -> list[GpuPart | None] | None:
-    """Give whole GPUs; None if there are not enough for a slot of every kind of all runs."""
+    """Divide whole GPUs; None if there are not enough for one slot of each operator of all runs."""
     left = dict.fromkeys(gpu for gpu, amount in free.items() if amount == MILLION)
 
     def able(claim: GpuClaim) -> list[GpuId]:
@@ -145,7 +150,7 @@ def _whole(devices: Mapping[GpuId, float], free: GpuPart, claims: Sequence[GpuCl
     for claim in claims:
         placed = pack(claim.slots, devices, dict.fromkeys(_in_order(claim, left, owned), MILLION))
         if placed is None or len(placed) > claim.most:
-            return None  # or a part of a GPU is as much as it may have
+            return None  # there are too few, or the run may have no more than a part of a GPU
         parts.append(list(placed))
         for gpu in placed:
             del left[gpu]
@@ -154,13 +159,13 @@ def _whole(devices: Mapping[GpuId, float], free: GpuPart, claims: Sequence[GpuCl
         _take(part, claim, number, [gpu for gpu in left if claim.before.get(gpu)], left)
     for part, claim, number in zip(parts, claims, numbers, strict=True):
         _take(part, claim, number, able(claim), left)
-    for part, claim in zip(parts, claims, strict=True):  # what is left fits not everybody
+    for part, claim in zip(parts, claims, strict=True):  # the GPUs that are left do not fit every run
         _take(part, claim, claim.most, able(claim), left)
     return [dict.fromkeys(sorted(part), MILLION) for part in parts]
 
 
 def _numbers(gpus: int, claims: Sequence[GpuClaim], parts: Sequence[Sequence[GpuId]]) -> list[int]:
-    """How many whole GPUs each run gets; one whose slots take several gets a multiple of that."""
+    """Return the number of whole GPUs of each run; a multiple of what its largest slot takes."""
     wanted = [
         ShareClaim(claim.share, len(part), max(claim.most, len(part)), len(claim.before))
         for claim, part in zip(claims, parts, strict=True)
@@ -174,7 +179,7 @@ def _numbers(gpus: int, claims: Sequence[GpuClaim], parts: Sequence[Sequence[Gpu
 
 
 def _take(part: list[GpuId], claim: GpuClaim, number: float, gpus: Sequence[GpuId], left: dict[GpuId, None]) -> None:
-    """Take GPUs that are left, up to a number in all, as many of a host at a time as a slot takes."""
+    """Add free GPUs to a part, up to a number in all, as many of a host at a time as a slot takes."""
     by_host: dict[str, list[GpuId]] = {}
     for gpu in gpus:
         if len(part) + claim.at_once > number:
@@ -192,7 +197,7 @@ def _take(part: list[GpuId], claim: GpuClaim, number: float, gpus: Sequence[GpuI
 
 
 def _shared(devices: Mapping[GpuId, float], free: GpuPart, claims: Sequence[GpuClaim]) -> list[GpuPart | None]:
-    """Give parts of GPUs: first a slot of each kind to each run, then what is left where these are."""
+    """Divide parts of GPUs: first one slot of each operator for each run, then what is left on these GPUs."""
     left = dict(free)
     parts: list[GpuPart | None] = []
     for claim in claims:
@@ -211,16 +216,16 @@ def _shared(devices: Mapping[GpuId, float], free: GpuPart, claims: Sequence[GpuC
         ],
     )
     for gpu in sorted(left):
-        there = [number for number, (_, part) in enumerate(served) if gpu in part]
-        for wanted in (there, [number for number in range(len(served)) if number not in there]):
+        present = [number for number, (_, part) in enumerate(served) if gpu in part]
+        for wanted in (present, [number for number in range(len(served)) if number not in present]):
             short = [number for number in wanted if sum(served[number][1].values()) < targets[number]]
             _give(gpu, left, [(*served[number], targets[number]) for number in short], devices[gpu])
-        _give(gpu, left, [(*served[number], served[number][0].most * MILLION) for number in there], devices[gpu])
+        _give(gpu, left, [(*served[number], served[number][0].most * MILLION) for number in present], devices[gpu])
     return parts
 
 
 def _give(gpu: GpuId, left: GpuPart, runs: Sequence[tuple[GpuClaim, GpuPart, float]], size: float) -> None:
-    """Give what is left of a GPU to runs up to their targets, if a slot of theirs can use it."""
+    """Divide the free share of a GPU among runs, up to their targets, if one of their slots can use it."""
     able = [
         (claim, part, target)
         for claim, part, target in runs

@@ -1,4 +1,4 @@
-"""The one account of a scheduler: which run may use which threads and GPUs of which worker, and which does."""
+"""The account of a scheduler: which threads and GPUs of which worker each run may use, and which it has in use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLUGIN = "dcurate-account"
 
 
 class PartOwner(Protocol):
-    """The part of a run's slot manager that the account uses."""
+    """What the account needs of the slot manager of a run."""
 
     run: str
     client: str
@@ -29,22 +29,22 @@ class PartOwner(Protocol):
     limited: bool
 
     def part_changed(self) -> None:
-        """Have the run look at its part again."""
+        """Have the run read its part again."""
 
     def holds(self, worker: str) -> Collection[str]:
-        """Names of the operators that have, set up or tear down slots on a worker."""
+        """Return the names of the operators that have, set up or tear down slots on a worker."""
 
     def fits(self, worker: str) -> bool:
-        """Whether the slots of a worker are those of the last decision, and none is being torn down."""
+        """Return whether the slots of a worker are those of the last decision, and none is being torn down."""
 
 
 @dataclass
 class Lease:
-    """What a run may have in use, as nobody else was given it.
+    """Threads and GPUs that a run may have in use, and no other run.
 
     Attributes:
         threads: number of threads of each worker.
-        gpus: millionths of each GPU.
+        gpus: share of each GPU, in millionths.
     """
 
     threads: dict[str, int] = field(default_factory=dict)
@@ -57,9 +57,9 @@ class EndedRun:
 
     Attributes:
         client: id of its Dask client.
-        label: what it is called.
-        lease: what its slots may still use.
-        slots: operators whose slots are not known to be torn down, by worker.
+        label: name of the run in sentences.
+        lease: threads and GPUs that its slots may still use.
+        slots: operators whose slots may not be torn down yet, by worker.
     """
 
     client: str
@@ -69,14 +69,15 @@ class EndedRun:
 
 
 class Account(SchedulerPlugin):  # type: ignore[misc]
-    """Divides workers among the runs of a scheduler, and sees that each uses only what no other has in use.
+    """Divides workers among the runs of a scheduler, so that no two runs use the same threads or GPU memory.
 
-    A part says what a run is to have, and a lease what it may use already. A lease grows into what no other run has a
-    lease of, and shrinks to the part when the run has torn down what is beyond it: so leases never exceed a worker, and
-    two runs never have their models on a GPU beyond its memory. A run that is alone and without limits has all.
+    The part of a run is its share in the latest division; its lease is what it may use now. A lease grows into what no
+    other run has a lease on, and shrinks to the part when the run has torn down the slots beyond it. So leases never
+    exceed a worker, and the models of two runs never exceed the memory of a GPU. A run that is alone and without limits
+    has all workers.
 
     Args:
-        scheduler: scheduler that it is of.
+        scheduler: the scheduler.
     """
 
     name = PLUGIN
@@ -90,7 +91,7 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
         self.parts: dict[str, RunPart] = {}
         self.leases: dict[str, Lease] = {}
         self.ended: dict[str, EndedRun] = {}
-        #: Number of the present division, and whether it is to be made again.
+        #: Number of the present division, and whether a new one is due.
         self.version = 0
         self._due = False
 
@@ -104,7 +105,7 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
         account: Self = extensions[PLUGIN]
         return account
 
-    # What slot managers say
+    # Calls of slot managers: notes
 
     def join(self, owner: PartOwner, demand: RunDemand) -> None:
         """Add a run."""
@@ -118,7 +119,7 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
         self._divide_soon()
 
     def demand(self, demand: RunDemand) -> None:
-        """Take what a run asks for from now on."""
+        """Take the new demand of a run."""
         if demand.run in self.owners and demand != self.demands[demand.run]:
             self.demands[demand.run] = demand
             self._divide_soon()
@@ -130,7 +131,7 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
             self._divide_soon()
 
     def leave(self, run: str) -> None:
-        """Remove a run that has ended: what its slots use is free when they are torn down."""
+        """Remove a run that has ended; its threads and GPUs become free as its slots are torn down."""
         if run not in self.owners:
             return
         whole = self._is_whole()
@@ -162,10 +163,11 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
         self._close_if_unused()
 
     def settle(self, run: str, version: int) -> None:
-        """Give back what a run does not use of what is beyond its part.
+        """Free the threads and GPUs that a run has beyond its part, and no longer uses.
 
         Args:
-            version: number of the division of which the run has carried out its last decision.
+            run: id of the run.
+            version: number of the division that the last decision of the run was made for.
         """
         if self._due or version != self.version or run not in self.owners or self._is_whole():
             return
@@ -185,42 +187,43 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
         if freed:
             self._tell(but=run)
 
-    # What slot managers ask
+    # Calls of slot managers: questions
 
     @property
     def is_divided(self) -> bool:
-        """Whether a run may have to do with less than all."""
+        """Whether the workers are divided among runs, or limited for the only one."""
         return not self._is_whole()
 
     def worker_parts(self, run: str, workers: Iterable[WorkerState]) -> dict[str, WorkerState]:
-        """Return what a run may use now of each worker, and let it have that."""
+        """Return what a run may use now of each worker, and lease it to the run."""
         self._divide()
         if self._is_whole():
             return {worker.address: worker for worker in workers}
         others = [lease for _, lease in self._others(run)]
         part, lease = self.parts[run], self.leases[run]
         planned: Counter[str] = Counter()
-        for each in self.parts.values():
-            planned.update(each.threads)
+        for planned_part in self.parts.values():
+            planned.update(planned_part.threads)
         threads: dict[str, int] = {}
         gpus: dict[GpuId, int] = {}
         for address, wanted in part.threads.items():
             if address in self.workers:
                 # Where there are more runs than threads, some share one.
                 most = max(self.workers[address].threads, planned[address])
-                threads[address] = max(0, min(wanted, most - sum(each.threads.get(address, 0) for each in others)))
+                threads[address] = max(0, min(wanted, most - sum(other.threads.get(address, 0) for other in others)))
                 lease.threads[address] = max(lease.threads.get(address, 0), threads[address])
         for gpu, wanted in part.gpus.items():
-            gpus[gpu] = max(0, min(wanted, MILLION - sum(each.gpus.get(gpu, 0) for each in others)))
+            gpus[gpu] = max(0, min(wanted, MILLION - sum(other.gpus.get(gpu, 0) for other in others)))
             lease.gpus[gpu] = max(lease.gpus.get(gpu, 0), gpus[gpu])
         now = RunPart(threads, gpus)
         return {worker.address: now.of(worker) for worker in workers}
 
     def waits(self, run: str, seen: Mapping[str, WorkerState]) -> str:
-        """Why a run cannot go on with what it may use now, as a sentence; empty if it can.
+        """Return why a run cannot go on with what it may use now, as a sentence; empty if it can.
 
         Args:
-            seen: what it may use of each worker, as `worker_parts` gave it.
+            run: id of the run.
+            seen: result of `worker_parts`.
         """
         if self._is_whole() or not seen:
             return ""
@@ -247,11 +250,11 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
         return ""
 
     def memory_share(self, run: str) -> float:
-        """The share of the memory of queues that a run may use: its share among the runs."""
+        """Return the fraction of the memory of queues that a run may use: its share among the runs."""
         total = sum(demand.share for demand in self.demands.values())
         return self.demands[run].share / total if run in self.demands else 1.0
 
-    # What Dask calls
+    # Calls of Dask
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
         """Forget a worker that is gone."""
@@ -265,7 +268,7 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
         self._divide_soon()
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
-        """Have workers tear down what a driver can no longer have them tear down."""
+        """Have workers tear down the slots of ended runs whose driver is gone, as it cannot ask them to."""
         for run, ended in self.ended.items():
             if ended.client == client:
                 for worker, operators in ended.slots.items():
@@ -273,14 +276,14 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
                         order = {"run": run, "operator": operator, "slots": 0, "payload": b"", "gpus": ()}
                         compat.send_to_worker(scheduler, worker, {"op": "dcurate-set-slots", **order})
 
-    # How
+    # Division
 
     def _is_whole(self) -> bool:
-        """Whether there is one run alone, without limits."""
+        """Return whether a single run has all workers: there is no other, and it has no limits."""
         return not self.ended and len(self.owners) == 1 and not next(iter(self.owners.values())).limited
 
     def _divide_soon(self) -> None:
-        """Have the workers divided again when a run asks next."""
+        """Have the workers divided again at the next question of a run."""
         self._due = True
         self._tell()
 
@@ -296,7 +299,7 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
             self._tell()
 
     def _others(self, run: str) -> list[tuple[str, Lease]]:
-        """The leases of all other runs, with what these are called."""
+        """Return label and lease of all other runs."""
         live = [(self.owners[other].label, lease) for other, lease in self.leases.items() if other != run]
         return live + [(ended.label, ended.lease) for ended in self.ended.values()]
 
@@ -306,7 +309,7 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
                 owner.part_changed()
 
     def _trim(self, run: str) -> None:
-        """Keep of an ended run's lease what its remaining slots may use."""
+        """Reduce the lease of an ended run to what its remaining slots may use."""
         ended = self.ended[run]
         gpus = {
             (self.workers[address].host, name)
@@ -327,17 +330,17 @@ class Account(SchedulerPlugin):  # type: ignore[misc]
             compat.extensions(self.scheduler).pop(PLUGIN, None)
 
     def _workers_of(self, gpus: Collection[GpuId]) -> dict[GpuId, list[str]]:
-        """Addresses of the workers that see each of some GPUs."""
-        found: dict[GpuId, list[str]] = {gpu: [] for gpu in gpus}
+        """Return the addresses of the workers that see each of some GPUs."""
+        addresses: dict[GpuId, list[str]] = {gpu: [] for gpu in gpus}
         for address, worker in self.workers.items() if gpus else ():
             for name, _ in worker.gpus:
-                if (worker.host, name) in found:
-                    found[worker.host, name].append(address)
-        return found
+                if (worker.host, name) in addresses:
+                    addresses[worker.host, name].append(address)
+        return addresses
 
 
 def _sentence(noun: str, held: Mapping[str, float], total: int) -> str:
-    """What a run waits for, and who holds it.
+    """Return what a run waits for and who holds it, as a sentence.
 
     Examples:
         >>> _sentence("GPU", {"run caption of alice": 1.5, "run ocr of bob": 0.5, "run text of eve": 0.0}, 2)
@@ -346,7 +349,7 @@ def _sentence(noun: str, held: Mapping[str, float], total: int) -> str:
     most = sorted((item for item in held.items() if item[1]), key=lambda item: -item[1])
     holders = [f"{label} holds {amount:g}" for label, amount in most[:3]]
     if not holders:
-        return f"waits for a {noun}: others give theirs back"
+        return f"waits for a {noun}, which other runs are giving back"
     holders[0] += f" of {total}"
     return f"waits for a {noun}: {', '.join(holders)}"
 

@@ -1,4 +1,4 @@
-"""Compile kernels once for each kind of CPU of an attached cluster, and give the code to the other workers."""
+"""Compile kernels once for each kind of CPU of a cluster, and send the code to the other workers."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from dcurate.events import Compiled, Compiling
 
 _log = logging.getLogger(__name__)
 
-#: By kind of CPU and by kernel, what was compiled.
+#: Compiled code by kind of CPU and by kernel.
 _Code = dict[str, dict[str, Any]]
 
 
 class CompiledCode(WorkerPlugin):
-    """Gives each worker, those that join later too, what others of its kind have compiled, before its first task.
+    """Sends compiled code to each worker of the same kind before its first task, also to workers that join later.
 
-    The code comes from workers of the same scheduler, as the tasks do. It is written to the user's own folder of
-    numba, each file whole or not at all; what is damaged or of another kind is left, and compiled as ever.
+    The code comes from workers of the same scheduler, as the tasks do. It is written to numba's folder of the user,
+    each file whole or not at all; code that is damaged or of another kind is ignored, and compiled as usual.
 
     Args:
-        kernels: of a run.
-        code: what was compiled.
+        kernels: kernels of a run.
+        code: compiled code of these kernels.
     """
 
     def __init__(self, kernels: Sequence[Kernels], code: Mapping[str, Mapping[str, Any]]) -> None:
         self._kernels, self._code = tuple(kernels), {kind: dict(of_kind) for kind, of_kind in code.items()}
 
     async def setup(self, worker: Worker) -> None:
-        """Take over what is of this worker's kind, in a thread: the worker answers its scheduler meanwhile."""
+        """Store the code of this worker's kind, in a thread, so that the worker answers its scheduler meanwhile."""
         await asyncio.to_thread(_take, self._kernels, self._code)
 
 
 @contextmanager
 def compiled_once(client: Client, kernels: Sequence[Kernels], accounting: RunAccounting) -> Iterator[None]:
-    """Have one worker of each kind compile what is missing, and give it to the others during the ``with`` statement.
+    """Have one worker of each kind compile missing kernels, and send them to the others during the ``with`` statement.
 
-    It only saves time: whatever fails is left to the first use of a kernel.
+    It only saves time: a kernel that fails here is compiled at its first use.
     """
     unique = list({kernel.name: kernel for kernel in kernels}.values())
     name = f"dcurate-compiled-{accounting.job.run_key}"
@@ -57,7 +57,7 @@ def compiled_once(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
         if code:
             client.run_on_scheduler(install_worker_plugin, plugin=dumps(CompiledCode(unique, code)), name=name)
     except (OSError, RuntimeError, ValueError, TimeoutError) as error:
-        _log.warning("kernels are compiled by each worker, as what was compiled could not be shared: %s", error)
+        _log.warning("each worker compiles its kernels, as compiled code could not be shared: %s", error)
         code = {}
     try:
         yield
@@ -69,7 +69,7 @@ def compiled_once(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
 
 
 def _compile(client: Client, kernels: Sequence[Kernels], accounting: RunAccounting) -> _Code:
-    """Compile what no worker of a kind has; return the code of each kind."""
+    """Compile the kernels that no worker of a kind has, and return the code of each kind."""
     states = client.run(_state, kernels, on_error="ignore")
     busy = {address: len(tasks) for address, tasks in client.processing().items()}
     kinds: dict[str, list[str]] = {}
@@ -103,7 +103,7 @@ def _compile(client: Client, kernels: Sequence[Kernels], accounting: RunAccounti
 
 
 def _fetched(client: Client, kernels: Sequence[Kernels], places: Mapping[str, str]) -> dict[str, Any]:
-    """The code of each kernel, from the worker that has it."""
+    """Return the code of each kernel, from a worker that has it."""
     code: dict[str, Any] = {}
     for address in sorted(set(places.values())):
         wanted = [kernel for kernel in kernels if places.get(kernel.name) == address]
@@ -113,20 +113,22 @@ def _fetched(client: Client, kernels: Sequence[Kernels], places: Mapping[str, st
 
 
 def _state(kernels: Sequence[Kernels]) -> tuple[str, list[str]]:
-    """The kind of code of this process, and the kernels that it lacks."""
+    """Return the kind of code of this process, and the names of the kernels that it lacks (runs on a worker)."""
     from dcurate.kernels.kept import code_kind  # noqa: PLC0415 - numba takes a while to load
 
     return code_kind(), [kernel.name for kernel in kernels if kernel.missing()]
 
 
 def _code(kernels: Sequence[Kernels]) -> dict[str, Any]:
+    """Return the code of kernels that this process has compiled (runs on a worker)."""
     from dcurate.kernels.kept import Kept  # noqa: PLC0415 - numba takes a while to load
 
-    found = {kernel.name: kernel.missing.code() for kernel in kernels if isinstance(kernel.missing, Kept)}
-    return {name: code for name, code in found.items() if code}
+    by_name = {kernel.name: kernel.missing.code() for kernel in kernels if isinstance(kernel.missing, Kept)}
+    return {name: code for name, code in by_name.items() if code}
 
 
 def _take(kernels: Sequence[Kernels], code: Mapping[str, Mapping[str, Any]]) -> None:
+    """Store the code of this process's kind (runs on a worker)."""
     from dcurate.kernels.kept import Kept, code_kind  # noqa: PLC0415 - numba takes a while to load
 
     mine = code.get(code_kind(), {})

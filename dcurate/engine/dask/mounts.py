@@ -17,23 +17,23 @@ from dcurate.engine.dask.event_loop import in_thread
 from dcurate.errors import DcurateError, ResourceError
 from dcurate.fs.stores import TMP, Directory
 
-#: Seconds that a worker has; one whose file system hangs is named, too.
+#: Seconds after which a worker counts as one whose file system hangs.
 LOOK_S = 8.0
 #: Workers that an error names.
 MAX_NAMED = 3
 
 
 def check_mounts(client: Client, left_out: Container[str], output: Directory | None, parts: Sequence[FilePart]) -> None:
-    """Have each worker read what this process writes to the output, and look at the first input file.
+    """Have each worker read a token that this process writes to the output, and look at the first input file.
 
     Args:
         client: client of the cluster.
-        left_out: workers that take no part.
+        left_out: addresses of the workers that take no part in the run.
         output: the output, which is locked for the run; None for none.
-        parts: parts of input files; those of stores, which are the same everywhere, are not looked at.
+        parts: parts of input files; only those on disks are looked at, as stores are the same everywhere.
 
     Raises:
-        ResourceError: names the workers and hosts that see something else.
+        ResourceError: workers see another output or input; names them and their hosts.
         DataError: the output cannot be written.
     """
     files = [(part.path, part.size) for part in parts if part.path.startswith("/") and os.path.exists(part.path)]
@@ -47,24 +47,28 @@ def check_mounts(client: Client, left_out: Container[str], output: Directory | N
         if output is not None:
             with suppress(DcurateError):  # it is small, and the next run removes it
                 output.remove([name])
-    blind = {worker: said for worker, said in sorted(answers.items()) if worker not in left_out and _is_trouble(said)}
-    if blind:
-        named = "; ".join(f"worker {worker} on host {said}" for worker, said in list(blind.items())[:MAX_NAMED])
-        more = f"; and {len(blind) - MAX_NAMED:,} more workers" if len(blind) > MAX_NAMED else ""
+    troubles = {
+        worker: answer for worker, answer in sorted(answers.items()) if worker not in left_out and _is_trouble(answer)
+    }
+    if troubles:
+        named = "; ".join(
+            f"worker {worker} on host {trouble}" for worker, trouble in list(troubles.items())[:MAX_NAMED]
+        )
+        more = f"; and {len(troubles) - MAX_NAMED:,} more workers" if len(troubles) > MAX_NAMED else ""
         raise ResourceError(
             f"{named}{more}; mount the same storage at the same path on every host, or end these workers, and run again"
         )
 
 
 def _is_trouble(answer: object) -> bool:
-    """Whether an answer is a sentence; an exception is of a worker that dies meanwhile."""
+    """Return whether an answer names a trouble; an exception is the answer of a worker that dies meanwhile."""
     return isinstance(answer, str) and bool(answer)
 
 
 async def look(
     output: Directory | None, name: str, token: bytes, files: Sequence[tuple[str, int]], dask_worker: Worker
 ) -> str:
-    """Return the host of a worker and what it does not see; nothing if it sees all. For `Client.run`."""
+    """Return the host of a worker and what it does not see; empty if it sees all. For `Client.run`."""
     try:
         trouble = await asyncio.wait_for(in_thread(_trouble, output, name, token, files), LOOK_S)
     except TimeoutError:
@@ -81,9 +85,9 @@ def _trouble(output: Directory | None, name: str, token: bytes, files: Sequence[
         return f"cannot read the output: {error}"
     for path, size in files:
         try:
-            there = os.stat(path).st_size
+            seen = os.stat(path).st_size
         except OSError as error:
             return f"does not see the input file {path!r} ({error.strerror})"
-        if there != size:
-            return f"sees another input file {path!r}, of {there:,} bytes and not {size:,}"
+        if seen != size:
+            return f"sees another input file {path!r}, of {seen:,} bytes and not {size:,}"
     return ""

@@ -10,25 +10,25 @@ from distributed import Scheduler
 
 from dcurate.cluster import compat
 
-#: How often to check whether a process is drained, and how long to wait for its results to be used, in seconds.
+#: Seconds between two checks whether a process is drained, and longest wait for its results to be used.
 POLL_S, RESULTS_S = 0.05, 10.0
-#: How long a process may take to end, in seconds.
+#: Longest duration of the end of a process, in seconds.
 END_S = 30.0
 #: The scheduler's extension with the processes that are being recycled.
 RECYCLING = "dcurate-recycling"
 
 
 class SlotOwner(Protocol):
-    """The part of a run's slot manager that the recycler uses."""
+    """What the recycler needs of the slot manager of a run."""
 
     scheduler: Scheduler
     ended: bool
 
     def operators_on(self, worker: str) -> tuple[str, ...]:
-        """Names of the operators that have slots on a worker."""
+        """Return the names of the operators that have slots on a worker."""
 
     def is_clear(self, worker: str) -> bool:
-        """Whether no run tears slots of a worker down any more."""
+        """Return whether all runs have torn down their slots on a worker."""
 
     def drain(self, worker: str) -> None:
         """Have this run tear down its slots on a worker."""
@@ -48,10 +48,10 @@ class Recycler:
     operator is recycled at a time.
 
     Args:
-        owner: owner of the slots.
+        owner: slot manager of the run.
 
     Attributes:
-        recycled_at: when a process of an operator was last recycled, by operator.
+        recycled_at: monotonic time at which a process of an operator was last recycled, by operator.
     """
 
     def __init__(self, owner: SlotOwner) -> None:

@@ -1,4 +1,4 @@
-"""What a run asks the account of its scheduler for, and what it gets."""
+"""The share of a run: what it demands of the account of its scheduler, and what it gets."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from dcurate.engine.policies.balancing import items_left
 from dcurate.engine.policies.view import OperatorView, RunView
 from dcurate.errors import ResourceError
 
-#: The driver hears that the run waits after this many seconds: a part is often free in less.
+#: Seconds after which the driver is told that the run waits: a part is often free sooner.
 TOLD_S = 2.0
 
 
 class Sharer(Protocol):
-    """The part of a run's slot manager that its share uses."""
+    """What the share of a run needs of its slot manager."""
 
     run: str
     client: str
@@ -61,28 +61,28 @@ class RunShare:
         self.waits = ""
         self._manager = manager
         self._account = Account.of(manager.scheduler)
-        #: The division of which the last view was made, and that of which a decision was carried out.
+        #: Numbers of the division that the last view was made of, and of the one whose decision was carried out.
         self._seen, self._done = -1, -2
-        #: Threads that workers were told that the run may use; those that were told nothing have no limit.
+        #: Thread limits that workers were told; the others have none.
         self._limits: dict[str, int] = {}
-        #: Since when the run waits; and what the driver was told last: why, and its share of the memory of queues.
+        #: Time from which on the run waits; and what the driver was told last: the reason, and the memory share.
         self._since: float | None = None
         self._told = ("", 1.0)
         self._account.join(self, demand_of(self.run, config))
 
-    # What the account asks
+    # Calls of the account
 
     def part_changed(self) -> None:
-        """Have the run look at its part again."""
+        """Have the run read its part again."""
         self._manager.look_again()
 
     def holds(self, worker: str) -> Collection[str]:
-        """Names of the operators that have, set up or tear down slots on a worker."""
+        """Return the names of the operators that have, set up or tear down slots on a worker."""
         record = self._manager.workers.get(worker)
         return {*record.requested, *record.leaving} if record is not None else ()
 
     def fits(self, worker: str) -> bool:
-        """Whether the slots of a worker are no more than was decided last, and none is being torn down."""
+        """Return whether a worker has no more slots than were decided last, and none is being torn down."""
         record = self._manager.workers.get(worker)
         if record is None:
             return True
@@ -92,7 +92,7 @@ class RunShare:
             for operator, claim in record.requested.items()
         )
 
-    # What the slot manager says and asks
+    # Calls of the slot manager
 
     def add_worker(self, worker: WorkerState) -> None:
         """Take a worker that has registered."""
@@ -103,7 +103,7 @@ class RunShare:
         self._limits.pop(worker, None)
 
     def part(self) -> dict[str, WorkerState]:
-        """Return what the run may use now of each of its workers; to be called before a decision."""
+        """Return what the run may use now of each of its workers. Call it before each decision."""
         part = self._account.worker_parts(self.run, [record.info for record in self._manager.workers.values()])
         self._seen = self._account.version
         self.waits = self._account.waits(self.run, part)
@@ -112,15 +112,15 @@ class RunShare:
         return part
 
     def demand(self, view: RunView) -> RunDemand | None:
-        """Return what a run asks for; None where it is alone. Runs in a thread."""
+        """Return the demand of the run; None if it is alone. Runs in a thread."""
         return demand_of(self.run, self._manager.config, view) if self._account.is_divided else None
 
     def decided(self, demand: RunDemand | None, *, decision: bool) -> None:
         """Note that a decision on the last `part` is the target now.
 
         Args:
-            demand: what the run asks for from now on.
-            decision: whether there was one; a run that has to wait has its slots torn down without.
+            demand: new demand of the run; None if it is unchanged.
+            decision: whether there was a decision; without one, the slots of a run that has to wait are torn down.
         """
         if self.waits and not decision:
             self._manager.slot_requests.target = {}
@@ -132,7 +132,7 @@ class RunShare:
             self._account.demand(demand)
 
     def settle(self) -> None:
-        """Give back what the run does not use of what is beyond its part; to be called when slots were torn down."""
+        """Free what the run has beyond its part and no longer uses. Call it when slots were torn down."""
         self._account.settle(self.run, self._done)
 
     def end(self) -> None:
@@ -140,7 +140,7 @@ class RunShare:
         self._account.leave(self.run)
 
     def _tell_driver(self) -> None:
-        """Tell the driver why the run waits, once it has for a while, and what memory its queues may take."""
+        """Tell the driver why the run waits, after `TOLD_S` seconds, and its fraction of the memory of queues."""
         now = time.monotonic()
         self._since = (self._since or now) if self.waits else None
         why = self.waits if self._since is not None and now - self._since >= TOLD_S else ""
@@ -152,7 +152,7 @@ class RunShare:
     def _limit_calls(self, part: Mapping[str, WorkerState]) -> None:
         """Tell workers how many threads the run may use, where that has changed.
 
-        Operators that share slots have more of these than threads, and would take those of other runs.
+        Operators that share slots have more slots than threads, and would take the threads of other runs.
         """
         for address, worker in part.items():
             record = self._manager.workers[address]
@@ -168,12 +168,12 @@ class RunShare:
 
 
 def demand_of(run: str, config: RunConfig, view: RunView | None = None) -> RunDemand:
-    """Return what a run asks the account for.
+    """Return the demand of a run.
 
     Args:
-        run: its id.
-        config: its configuration.
-        view: the run now, so that it asks for no more than it has work for; not known before it began.
+        run: id of the run.
+        config: configuration of the run.
+        view: present state of the run, which limits its demand to the work that is left; None before it has begun.
     """
     operators = {name: operator for name, operator in view.operators.items() if not operator.finished} if view else {}
     requests = [request for request in config.requests if view is None or request.operator in operators]
@@ -201,7 +201,11 @@ def demand_of(run: str, config: RunConfig, view: RunView | None = None) -> RunDe
 
 
 def check_limits(config: RunConfig, workers: Sequence[WorkerState]) -> None:
-    """Refuse a run whose operators do not fit in what it may use of a cluster.
+    """Refuse a run whose operators do not fit into its own limits.
+
+    Args:
+        config: configuration of the run.
+        workers: workers of the cluster.
 
     Raises:
         ResourceError: an operator needs more than ``max_cpus`` or ``max_gpus``.
@@ -210,16 +214,16 @@ def check_limits(config: RunConfig, workers: Sequence[WorkerState]) -> None:
         return
     part = divide(workers, [demand_of("", config)])[""]
     limits = {"max_cpus": config.max_cpus, "max_gpus": config.max_gpus}
-    given = " and ".join(f"{name}={most}" for name, most in limits.items() if most is not None)
+    limits_text = " and ".join(f"{name}={most}" for name, most in limits.items() if most is not None)
     if part.missing:
         raise ResourceError(
-            f"one slot of each GPU operator needs more GPUs at the same time than {given} allows; allow more, or use "
-            "execution_mode='batch'"
+            f"one slot of each GPU operator needs more GPUs at the same time than {limits_text} allows; allow more, or "
+            "use execution_mode='batch'"
         )
     try:
         form_pools(config.requests, [part.of(worker) for worker in workers], config.sequential)
     except ResourceError as error:
-        raise ResourceError(f"of what {given} allows, {error}") from error
+        raise ResourceError(f"with {limits_text}, {error}") from error
 
 
 def _unit(request: OperatorRequest) -> SchedulingUnit:
@@ -232,21 +236,21 @@ def _gpus(request: OperatorRequest) -> int:
 
 
 def _most_cpus(requests: list[OperatorRequest], left: Mapping[str, float]) -> float:
-    """Threads that operators can use, by their limits and the work that is left."""
+    """Return how many threads operators can use, by their limits and the work that is left."""
     return _rounded(sum(_most(request, left) * max(1, ceil(request.resources.cpus)) for request in requests))
 
 
 def _most(request: OperatorRequest, left: Mapping[str, float]) -> float:
-    """The most slots of an operator that can be of use; only on hosts of one slot each a number is known beforehand."""
+    """Return how many slots of an operator can be of use at most."""
     limits = [limit for limit in (request.num_workers, request.max_workers, left.get(request.operator)) if limit]
     return min(limits, default=inf)
 
 
 def _rounded(amount: float) -> float:
-    """A power of two that is not less, so that a part changes seldom as the work that is left gets less."""
+    """Round up to a power of two, so that parts change seldom while the work that is left shrinks."""
     return max(1.0, 2.0 ** ceil(amount).bit_length()) if 0 < amount < inf and ceil(amount).bit_count() > 1 else amount
 
 
 def _items_left_of(view: RunView, operators: Mapping[str, OperatorView]) -> dict[str, float]:
-    """Batches that operators have still to do, at least one each; empty until the source is exhausted."""
+    """Return the batches that each operator has still to do, at least one; empty until the source is exhausted."""
     return {name: max(1.0, ceil(items)) for name, items in items_left(view).items() if name in operators}
