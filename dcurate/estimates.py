@@ -24,22 +24,22 @@ from dcurate.io.sink import FileWriter
 from dcurate.plan.compile import compile_plan
 from dcurate.runs.estimate import Estimate, Range, Stratum, total
 
-#: Of large splits so many bytes are read, which is enough for a measurement.
+#: Bytes that are read of a large split, enough for a measurement.
 WINDOW_BYTES = 2**20
 
-#: What a file counts for beside its bytes, as opening one costs about as much as reading these.
+#: Bytes that a file counts for beside its own, as opening it costs about as much as reading these.
 _FILE_BYTES = 4096
 
-#: Groups of splits of like size, each of which has as many bytes as another.
+#: Number of groups of splits of like size; all groups have about the same number of bytes.
 _STRATA = 4
 
-#: Splits of each group that are measured in any case, if it has them: fewer say nothing of how they differ.
+#: Splits of each group that are measured in any case; with fewer, nothing is known of how they differ.
 _LEAST = 2
 
-#: What CPU time differs between hosts and moments.
+#: Relative error of CPU time between hosts and moments.
 _OF_MACHINES = 0.3
 
-#: What stays unused of the slots of a run: at its beginning, at its end, and in stages that wait for others.
+#: Relative error of slots that idle: at the beginning of a run, at its end, and in stages that wait for others.
 _OF_BALANCE = 0.3
 
 _WARM_UP = "warm-up"
@@ -47,7 +47,7 @@ _WARM_UP = "warm-up"
 
 @dataclass
 class _Unit:
-    """A split, or a part of one, that is measured."""
+    """A split or a part of a split that is measured."""
 
     split: Batch
     size: float
@@ -67,13 +67,13 @@ class _Group:
 
 
 class Sample:
-    """Takes splits in an order that follows from their names alone, until time is up.
+    """Takes splits in an order that depends on their names only, until time is up.
 
     Args:
-        source: what reads them.
+        source: stage that reads the splits.
         splits: all splits of the input.
-        max_s: seconds after which no more is taken, but `_LEAST` of each group.
-        max_splits: how many are taken at most.
+        max_s: seconds after which no more splits are taken, apart from `_LEAST` of each group.
+        max_splits: largest number of splits, apart from `_LEAST` of each group.
     """
 
     def __init__(self, source: SourceStage[Any, Any], splits: Sequence[Batch], max_s: float, max_splits: int) -> None:
@@ -81,7 +81,7 @@ class Sample:
         self.groups = _grouped(splits)
 
     def units(self) -> Iterator[Batch]:
-        """Yield what is to be measured; the first is only to warm up, and comes again."""
+        """Yield the splits and parts to measure; the first one only warms up, and is yielded again."""
         first = next((group.splits[0] for group in self.groups if group.splits), None)
         if first is None:
             return
@@ -103,7 +103,7 @@ class Sample:
                 return
 
     def _cut(self, split: Batch) -> _Unit:
-        """The split, or some rows of a large one, from a place that follows from its name."""
+        """Return a split, or some rows of a large one, at a place that depends on its name."""
         size, nbytes = _size(split), _nbytes(split)
         rows = self._source.divided(split) if nbytes > 2 * WINDOW_BYTES else None
         if rows is None or rows.num_items < 2:
@@ -115,7 +115,7 @@ class Sample:
 
 
 class _Measured:
-    """An observer that adds up what became of each split."""
+    """Observer that adds up rows, bytes and seconds of each split."""
 
     def __init__(self, source: str, last: str, writes: bool) -> None:
         self._source, self._last, self._writes = source, last, writes
@@ -142,18 +142,18 @@ def estimate_run(
 ) -> Estimate:
     """Estimate what a run of stages will take, by running a sample of the input in this process.
 
-    What is written goes to a temporary folder. Which splits are taken follows from their names and sizes, how many from
-    the time that they take.
+    Output goes to a temporary folder. Which splits are taken depends on their names and sizes, how many on the time
+    that they take.
 
     Args:
-        stages: of a pipeline that was built, the first a source.
-        config: whether failures are ignored, and prices.
-        slots: how many slots work at the same time.
-        max_s: seconds that the sample may take, beside two splits of each of four groups of like size.
-        max_splits: splits that are taken at most.
+        stages: stages of a built pipeline, the first a source.
+        config: settings of the run: prices, and whether failures are ignored.
+        slots: number of slots that work at the same time.
+        max_s: longest duration of the sample in seconds, apart from two splits of each of four groups of like size.
+        max_splits: largest number of splits, apart from the same.
 
     Raises:
-        PipelineError: a stage sees all rows before it passes any on, so that a sample says nothing of it.
+        PipelineError: a stage needs all rows before it passes any on, so that a sample cannot show what it does.
         DataError: the input cannot be read.
     """
     _check(stages, slots, max_s, max_splits)
@@ -180,13 +180,13 @@ def estimate_run(
 
 @dataclass
 class _Totals:
-    """What all splits take, by what was measured of some."""
+    """Amounts of all splits, estimated from those that were measured."""
 
     sample: Sample
     amounts: Mapping[str, Mapping[str, float]]
 
     def of(self, name: str) -> Range:
-        """The total of an amount."""
+        """Return the total of an amount, by its name."""
         return total(
             [
                 Stratum(
@@ -200,7 +200,7 @@ class _Totals:
         )
 
     def seconds(self, slots: int) -> Range:
-        """The time by the clock, which is at least that of the longest split."""
+        """Return the time by the clock; at least that of the longest split."""
         splits = sum(len(group.splits) for group in self.sample.groups)
         seconds = self.of("slot_s").widened(_OF_MACHINES).times(1 / min(slots, max(1, splits))).widened(_OF_BALANCE)
         units = [unit for group in self.sample.groups for unit in group.taken]
@@ -208,7 +208,7 @@ class _Totals:
         return replace(seconds, value=max(seconds.value, longest), high=max(seconds.high, 1.5 * longest))
 
     def call_s(self) -> Range:
-        """Seconds of a call: each split takes as many calls as those that were measured."""
+        """Return the seconds of a call, if all splits take as many calls as those that were measured."""
         units = [unit for group in self.sample.groups for unit in group.taken]
         calls = sum(self.amounts[str(unit.split.key)]["calls"] for unit in units) / max(1, len(units))
         splits = sum(len(group.splits) for group in self.sample.groups)
@@ -243,16 +243,16 @@ def _check(stages: Sequence[Stage], slots: int, max_s: float, max_splits: int) -
     barrier = next((stage for stage in stages if isinstance(stage, BarrierStage)), None)
     if barrier is not None:
         raise PipelineError(
-            f"stage {barrier.name!r} sees all rows before it passes any on, so a sample says nothing of what it will "
+            f"stage {barrier.name!r} needs all rows before it passes any on, so a sample cannot show what it will "
             "keep; estimate the stages before it in a pipeline of their own"
         )
     for name, value in {"slots": slots, "max_s": max_s, "max_splits": max_splits}.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise PipelineError(f"{name}={value!r} of an estimate must be a number above zero")
+            raise PipelineError(f"estimate: {name}={value!r} must be a number above zero")
 
 
 def _elsewhere(stages: Sequence[Stage], path: str) -> list[Stage]:
-    """The stages with a writer that writes to a folder of this host; without one that cannot."""
+    """Return the stages with a writer to a folder of this host; without their writer if it does not write files."""
     sink = stages[-1]
     if not isinstance(sink, SinkStage):
         return list(stages)
@@ -265,7 +265,7 @@ def _elsewhere(stages: Sequence[Stage], path: str) -> list[Stage]:
 
 
 def _grouped(splits: Sequence[Batch]) -> list[_Group]:
-    """Splits in groups of like size that have about as many bytes each, and in the order of hashes of their names."""
+    """Return splits in groups of like size with about as many bytes each, sorted by hashes of their names."""
     ordered = sorted(splits, key=lambda split: (_size(split), str(split.key)))
     whole = sum(map(_size, ordered))
     groups = [_Group() for _ in range(_STRATA)]

@@ -19,15 +19,15 @@ def peek(
     *,
     storage_options: dict[str, Any] | None = None,
 ) -> Preview:
-    r"""The first rows of a corpus and their schema, in about a second whatever its size.
+    r"""Return the first rows of a corpus and their schema, in about a second whatever its size.
 
     Only these rows are read, and the heads of a few other files for their types. Lines that cannot be read are left
     out.
 
     Args:
         source: files, directories or globs of JSON Lines, Parquet and CSV, local or URLs; or a reader.
-        n: the number of rows.
-        storage_options: for fsspec.
+        n: number of rows.
+        storage_options: storage options for fsspec.
 
     Raises:
         PipelineError: ``n`` is below 1.

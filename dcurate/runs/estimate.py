@@ -1,4 +1,4 @@
-"""Estimates of what a run will take, kept until the run has ended, which says how far they were off."""
+"""Estimates of what a run will take, kept until the report of the run says how far they were off."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dcurate.core.report import RunReport
 from dcurate.fs.atomic import atomic_write
 from dcurate.runs.text import many, number_text, seconds_text
 
-#: Estimates that are kept at most.
+#: Largest number of estimates that are kept.
 _MOST = 200
 
-#: Calls that a scheduler bears a second: 1.43 ms of its CPU each (`benchmarks/results/scheduler.txt`).
+#: Calls a second that a scheduler can handle: 1.43 ms of its CPU each (`benchmarks/results/scheduler.txt`).
 CALLS_PER_S = 700
 
 #: Quantiles of Student's distribution at 97.5 % for 1, 2, ... degrees of freedom.
@@ -28,7 +28,13 @@ _T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2
 
 @dataclass(frozen=True)
 class Range:
-    """A value, and where it is with 95 %."""
+    """An estimated value and its 95 % confidence interval.
+
+    Args:
+        value: the estimate.
+        low: lower end of the interval.
+        high: upper end of the interval.
+    """
 
     value: float
     low: float
@@ -38,7 +44,7 @@ class Range:
         return self.low <= value <= self.high
 
     def widened(self, fraction: float) -> Range:
-        """The range with an error beside that of the sample.
+        """Return the range with a further relative error, beside that of the sample.
 
         Examples:
             >>> Range(100.0, 70.0, 130.0).widened(0.4)
@@ -49,18 +55,19 @@ class Range:
         return Range(self.value, max(0.0, self.value - low), self.value + high)
 
     def times(self, factor: float) -> Range:
-        """The range in another unit."""
+        """Return the range in another unit."""
         return Range(self.value * factor, self.low * factor, self.high * factor)
 
 
 @dataclass(frozen=True)
 class Stratum:
-    """Splits of like size: how large all of them are, and what was measured of some.
+    """Splits of like size, some of which were measured.
 
     Args:
-        size: of all.
-        sizes: of each that was measured, and ``amounts`` what was measured of it.
-        whole: whether all were measured.
+        size: total size of all splits.
+        sizes: size of each split that was measured.
+        amounts: measured amount of each of these splits.
+        whole: whether all splits were measured.
     """
 
     size: float
@@ -70,12 +77,12 @@ class Stratum:
 
     @property
     def total(self) -> float:
-        """The amount of all: as much by size as of those that were measured."""
+        """Estimated amount of all splits: as much per size as of those that were measured."""
         return sum(self.amounts) if self.whole else self.size * sum(self.amounts) / sum(self.sizes)
 
     @property
     def variance(self) -> float:
-        """The variance of the total."""
+        """Variance of the total."""
         count = len(self.sizes)
         if self.whole:
             return 0.0
@@ -89,7 +96,7 @@ class Stratum:
 
 
 def total(strata: Sequence[Stratum]) -> Range:
-    """The amount of all strata.
+    """Return the estimated amount of all strata.
 
     Examples:
         >>> whole = Stratum(4.0, [2.0, 2.0], [10.0, 30.0], whole=True)
@@ -106,7 +113,7 @@ def total(strata: Sequence[Stratum]) -> Range:
 
 
 def _quantile(strata: Sequence[Stratum], variance: float) -> float:
-    """Student's quantile, by the degrees of freedom that strata of unlike variance leave (Satterthwaite's)."""
+    """Return Student's quantile, with Satterthwaite's degrees of freedom for strata of unlike variance."""
     lost = sum(stratum.variance**2 / max(1, len(stratum.sizes) - 1) for stratum in strata)
     freedom = max(1, int(variance**2 / lost)) if lost else 1
     return _T[freedom - 1] if freedom <= len(_T) else _T[-1]
@@ -114,19 +121,22 @@ def _quantile(strata: Sequence[Stratum], variance: float) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take, from a sample of its input.
+    """Estimate of what a run will take, from a sample of its input.
 
     Attributes:
-        key: identifies the pipeline and its input.
-        splits: source splits, and ``sampled`` of how many something was read.
-        slots: the slots that ``seconds``, the time by the clock, is for: those that work at the same time.
-        rows_in: rows of the input; ``rows_out`` those of the output.
+        key: identifier of the pipeline and its input.
+        splits: number of source splits.
+        sampled: number of source splits of which rows were read.
+        slots: number of slots that work at the same time, which ``seconds`` is for.
         bytes_read: bytes of the input files, which are known.
+        rows_in: rows of the input.
+        rows_out: rows of the output.
         bytes_written: bytes of the output files.
-        cpu_s: seconds of CPU of all calls of stages; ``gpu_s`` of GPU.
-        call_s: seconds that a call of a worker takes on average.
-        seconds: time by the clock, without the start of the workers and of models.
-        cost: what ``cpu_s`` and ``gpu_s`` cost; None without prices.
+        cpu_s: seconds of CPU of all calls of stages.
+        gpu_s: seconds of GPU of all calls of stages.
+        seconds: time by the clock, without the start of workers and the set-up of models.
+        call_s: average duration of a call on a worker, in seconds.
+        cost: cost of ``cpu_s`` and ``gpu_s``; None without prices.
     """
 
     key: str
@@ -144,9 +154,9 @@ class Estimate:
     cost: Range | None = None
 
     def __str__(self) -> str:
-        """The estimate as lines of text."""
-        sample = f"from {self.sampled:,} of {many(self.splits, 'split')}, with 95 % of ranges to hold"
-        return "\n".join([f"estimate, {sample}:", *(f"  {name}: {text}" for name, text in self._lines())])
+        """Return the estimate as lines of text."""
+        sample = f"from {self.sampled:,} of {many(self.splits, 'split')}, with ranges that hold in 95 % of cases"
+        return "\n".join([f"estimate {sample}:", *(f"  {name}: {text}" for name, text in self._lines())])
 
     def _lines(self) -> Iterator[tuple[str, str]]:
         yield "documents in", _text(self.rows_in, number_text)
@@ -168,32 +178,32 @@ class Estimate:
             return ""
         grow = f"{math.ceil(needed_s / call_s):,} times" if call_s > 0 else "many times"
         return (
-            f"a call takes {seconds_text(call_s)}, and a scheduler bears about {CALLS_PER_S:,} calls a second, so of "
+            f"a call takes {seconds_text(call_s)}, and a scheduler handles about {CALLS_PER_S:,} calls a second, so of "
             f"{self.slots:,} slots only about {int(CALLS_PER_S * call_s) or 1:,} would work at the same time; use "
             f"splits that are {grow} as large (blocksize= or files_per_partition= of the reader), or fewer slots"
         )
 
     def error_of(self, report: RunReport) -> str:
-        """How far the estimate was off, as a sentence for the report of the run.
+        """Return how far the estimate was off, as a sentence for the report of the run.
 
         Args:
-            report: of the run when it has ended.
+            report: report of the run when it has ended.
         """
-        came = {
+        actual = {
             "documents out": (self.rows_out, float(report.stages[-1].rows_out), number_text),
             "CPU": (self.cpu_s, report.cpu_s, seconds_text),
         }
         if report.gpu_s or self.gpu_s.high:
-            came["GPU"] = self.gpu_s, report.gpu_s, seconds_text
+            actual["GPU"] = self.gpu_s, report.gpu_s, seconds_text
         if report.output_path:
-            came["bytes written"] = self.bytes_written, float(report.bytes_written), number_text
+            actual["bytes written"] = self.bytes_written, float(report.bytes_written), number_text
         if report.cost is not None and self.cost is not None:
-            came["cost"] = self.cost, report.cost, number_text
+            actual["cost"] = self.cost, report.cost, number_text
         if not report.splits_before:
-            came["time"] = self.seconds, report.seconds, seconds_text
+            actual["time"] = self.seconds, report.seconds, seconds_text
         parts = [
             f"{name} {show(value)}, estimated {_text(expected, show)}{_off(expected.value, value)}"
-            for name, (expected, value, show) in came.items()
+            for name, (expected, value, show) in actual.items()
         ]
         return f"the estimate from {self.sampled:,} splits: {'; '.join(parts)}"
 
@@ -217,7 +227,7 @@ def _off(expected: float, value: float) -> str:
 
 
 def _file() -> Path:
-    """Where estimates are kept: beside the cached rates of stages."""
+    """Return the file of estimates, beside the cached rates of stages."""
     folder = os.environ.get("DCURATE_CACHE")
     above = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(folder or os.path.join(above, "dcurate")) / "estimates.json"
@@ -232,7 +242,7 @@ def _known() -> dict[str, dict[str, object]]:
 
 
 def keep(estimate: Estimate) -> None:
-    """Keep an estimate in the user's cache, for `kept`; a cache that cannot be written is left."""
+    """Keep an estimate in the user's cache, for `kept`; does nothing if the cache cannot be written."""
     known = _known()
     known.pop(estimate.key, None)
     known[estimate.key] = asdict(estimate)
@@ -246,7 +256,7 @@ def keep(estimate: Estimate) -> None:
 
 
 def kept(key: str) -> Estimate | None:
-    """Return the estimate of a pipeline and its input that was kept last, if there is one that can be read."""
+    """Return the latest estimate of a pipeline and its input; None if there is none that can be read."""
     values = _known().get(key)
     expected = {field.name for field in fields(Estimate)}
     if not isinstance(values, dict) or set(values) != expected:

@@ -19,7 +19,7 @@ class Preview:
 
     Attributes:
         rows: the rows.
-        rows_read: rows of the input that were read for them.
+        rows_read: number of input rows that were read for them.
 
     Examples:
         >>> import pandas as pd

@@ -131,7 +131,7 @@ def test_the_sample_ends_when_its_time_is_up(tmp_path: Path) -> None:
 def test_a_barrier_is_refused_with_what_to_do(tmp_path: Path) -> None:
     source = write_uneven(tmp_path / "in", 3, 1)
     work = Pipeline("dedup", stages=[JsonlReader(source), ExactDuplicates(), JsonlWriter(str(tmp_path / "out"))])
-    with pytest.raises(PipelineError, match="sees all rows .* estimate the stages before it"):
+    with pytest.raises(PipelineError, match="needs all rows .* estimate the stages before it"):
         work.estimate()
 
 
@@ -170,9 +170,9 @@ def test_plan_shows_the_estimate_and_warns_of_splits_that_a_scheduler_cannot_bea
     assert answer.exit_code == 0, answer.output
     for name in ("documents in: ", "documents out: ", "written: ", "CPU: ", "time on 2 slots: ", "cost: "):
         assert name in answer.output
-    assert "a scheduler bears" not in answer.output
+    assert "a scheduler handles" not in answer.output
     answer = CliRunner().invoke(cli, ["plan", path, "--slots", "100"])
-    assert "a scheduler bears about 700 calls a second, so of 100 slots only about" in answer.output
+    assert "a scheduler handles about 700 calls a second, so of 100 slots only about" in answer.output
     assert "estimate, from" not in answer.output
     assert not (tmp_path / "out").exists()
 
