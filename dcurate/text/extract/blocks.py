@@ -1,4 +1,4 @@
-"""What a page is made of for extraction: blocks of text, and the elements around them."""
+"""The model of a page for extraction: blocks of text, and the elements around them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ PARAGRAPH, HEADING, ITEM, CODE, TABLE, FORMULA, TERM, MEANING, SUMMARY = range(9
 
 
 class HtmlBlock:
-    """A stretch of text that a browser shows apart from what is before and after it.
+    """A piece of text that a browser shows as a block of its own.
 
     Args:
-        kind: what it is, such as `PARAGRAPH`.
-        text: as it is written out, without the marks of lists and quotes.
+        kind: kind of the block, such as `PARAGRAPH`.
+        text: text of the block, without the marks of lists and quotes.
         node: number of the innermost element around it.
-        size: characters, of three bytes where they are no Latin ones: as much as letters say.
-        linked: of these in links.
-        level: of a heading.
-        language: of code; empty if it is not said.
-        items: the lists around it, outermost first.
-        begins: whether it is the first of its list item.
-        quotes: how many quotes are around it.
+        size: number of its UTF-8 bytes: a Chinese character counts for three letters.
+        items: innermost list item around it; None outside of lists.
+
+    Attributes:
+        linked: part of the size that is in links.
+        level: level of a heading.
+        language: language of code; empty if the page does not name it.
+        begins: whether it is the first block of its list item.
+        quotes: number of quotes around it.
     """
 
     __slots__ = ("begins", "items", "kind", "language", "level", "linked", "node", "quotes", "size", "text")
@@ -39,7 +41,12 @@ class HtmlBlock:
 
 
 class ListItem:
-    """An item of a list, and the one around that list."""
+    """An item of a list.
+
+    Args:
+        outer: item around the list; None for an outermost list.
+        mark: mark of the item in Markdown, such as ``-`` or ``3.``.
+    """
 
     __slots__ = ("begun", "depth", "mark", "outer")
 
@@ -52,16 +59,16 @@ class ListItem:
 
 @dataclass
 class HtmlPage:
-    """A page as it was read: blocks in their order, and for each element its parent, its hints and its blocks.
+    """A page as it was read: its blocks in order, and for each element its parent, hints and blocks.
 
-    An element has a greater number than what is around it.
+    An element has a greater number than the elements around it.
 
     Args:
-        blocks: of text.
-        parents: number of the element around each element; -1 around the first.
-        hints: bits of `dcurate.text.extract.hints` for each.
-        firsts: its first block.
-        ends: the block after its last.
+        blocks: blocks of text.
+        parents: number of the parent of each element; -1 for the outermost.
+        hints: bits of `dcurate.text.extract.hints` of each element.
+        firsts: number of the first block of each element.
+        ends: number after that of the last block of each element.
     """
 
     blocks: list[HtmlBlock] = field(default_factory=list)

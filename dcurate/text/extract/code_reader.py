@@ -41,11 +41,11 @@ _BLOCKS = frozenset(("p", "div", "li", "tr", "table", "ol", "ul", "section"))
 
 
 def code_language(attributes: Mapping[str, str], strict: bool = False) -> str:
-    """The language of code that an element says, in lower case; empty if it says none.
+    """Return the language of code that an element names, in lower case; empty if it names none.
 
     Args:
-        attributes: of the element.
-        strict: whether only classes are taken that hardly mean anything else, as for elements around code.
+        attributes: attributes of the element.
+        strict: whether only unambiguous classes count, as for elements around code.
 
     Examples:
         >>> code_language({"class": "highlight-python3 notranslate"}, strict=True)
@@ -54,24 +54,24 @@ def code_language(attributes: Mapping[str, str], strict: bool = False) -> str:
     language = attributes.get("data-lang") or attributes.get("data-language") or ""
     names = attributes.get("class", "")
     if not language and names:
-        found = (_STRICT if strict else _LANGUAGE).search(names) or _PANDOC.search(names)
-        language = found[1] if found else ""
+        match = (_STRICT if strict else _LANGUAGE).search(names) or _PANDOC.search(names)
+        language = match[1] if match else ""
     language = language.strip().lower()
     return "" if language in _NO_LANGUAGE or len(language) > 30 or " " in language else language
 
 
 class CodeReader:
-    """Reads what is within a code block: all text as it is, but for line numbers and buttons.
+    """Reads the content of a code block: all text as it is, apart from line numbers and buttons.
 
     Args:
-        language: that the block says.
+        language: language that the block names; empty if it names none.
     """
 
     def __init__(self, language: str) -> None:
         self.language = language
         self._parts: list[str] = []
         self._depth = 0
-        self._out = 0  # the depth of what is left out
+        self._out = 0  # depth of the element that is left out
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         self._depth += 1
@@ -105,7 +105,7 @@ class CodeReader:
 
     @property
     def text(self) -> str:
-        """What was read, without the line break at its begin, and those at its end."""
+        """The text of the block, without a line break at its beginning and those at its end."""
         text = "".join(self._parts)
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")

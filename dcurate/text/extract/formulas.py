@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from dcurate.text.extract.symbols import ACCENTS, FUNCTIONS, SYMBOLS
 
-#: Characters of a formula beyond which it is no formula that anyone reads; what is made of MathML stays below, so that
-#: nesting costs no more.
+#: Largest number of characters of a formula; longer ones are left out. Parts of MathML are cut there, so that nesting
+#: costs no more.
 LONGEST = 20_000
-#: Elements within each other beyond which MathML is no formula either.
+#: Deepest nesting of MathML; formulas with a deeper one are left out.
 DEEPEST = 200
 _TEX = ("application/x-tex", "tex", "latex", "application/x-latex", "text/tex", "text/latex")
 _IMAGE = re.compile(
@@ -26,14 +26,19 @@ _ENVIRONMENT = re.compile(
 
 
 class Delimited(NamedTuple):
-    """A formula, and whether it stands on a line of its own."""
+    """A formula.
+
+    Attributes:
+        latex: the formula in LaTeX.
+        display: whether it is on a line of its own.
+    """
 
     latex: str
     display: bool
 
 
 def undelimited(text: str) -> Delimited | None:
-    r"""Take a formula out of its delimiters, as MathJax and KaTeX find it in a page; None if it has none.
+    r"""Take a formula out of its delimiters, those of MathJax and KaTeX; None if it has none.
 
     Examples:
         >>> undelimited(r"\(x^2\)")
@@ -50,7 +55,7 @@ def undelimited(text: str) -> Delimited | None:
 
 
 def of_image(attributes: Mapping[str, str]) -> str:
-    r"""The formula that an image shows, from its alternative text; empty if it shows none.
+    r"""Return the formula that an image shows, from its alternative text; empty if it shows none.
 
     Examples:
         >>> of_image({"class": "mwe-math-fallback-image-inline", "alt": r"{\displaystyle x^{2}}"})
@@ -59,12 +64,12 @@ def of_image(attributes: Mapping[str, str]) -> str:
     alternative = attributes.get("alt", "").strip()
     if not alternative or not _IMAGE.search(attributes.get("class", "")):
         return ""
-    found = undelimited(alternative)
-    return without_style(found.latex if found else alternative)
+    delimited = undelimited(alternative)
+    return without_style(delimited.latex if delimited else alternative)
 
 
 def without_style(latex: str) -> str:
-    """A formula without the ``displaystyle`` that MediaWiki puts around it."""
+    """Return a formula without the ``displaystyle`` that MediaWiki puts around it."""
     match = _SHOWN.match(latex.strip())
     return match[2].strip() if match else latex.strip()
 
@@ -79,10 +84,10 @@ class _MathElement:
 
 
 class FormulaReader:
-    """Reads what is within ``math``: its source, if that is annotated, or else its elements, as LaTeX.
+    """Reads the content of ``math`` as LaTeX: its annotation, if that is LaTeX, or else its elements.
 
     Args:
-        attributes: of ``math``.
+        attributes: attributes of ``math``.
     """
 
     def __init__(self, attributes: Mapping[str, str]) -> None:
@@ -91,7 +96,7 @@ class FormulaReader:
         self._annotation: list[str] | None = None
         self._within = 0  # depth in an annotation
         self._reads = False
-        self._deeper = 0  # how many elements are open that are too deep
+        self._deeper = 0  # number of open elements that are nested too deep
         self._too_deep = False
         self._open = [_MathElement("mrow", {}, [], [], [])]
 
@@ -134,12 +139,11 @@ class FormulaReader:
         latex = annotated or self._attributes.get("alttext", "").strip() or _row(self._open[0].children)
         if len(latex) > LONGEST or (self._too_deep and not annotated):
             return ""
-        match = _SHOWN.match(latex)
-        return match[2].strip() if match else latex
+        return without_style(latex)
 
 
 def _latex(element: _MathElement) -> str:
-    """An element of MathML as LaTeX, given its children as LaTeX."""
+    """Return an element of MathML as LaTeX, whose children are LaTeX already."""
     maker = _MAKERS.get(element.tag)
     if maker:
         return maker(element, element.children)
@@ -151,7 +155,7 @@ def _text_of(element: _MathElement) -> str:
 
 
 def _row(parts: Sequence[str]) -> str:
-    """Parts one after the other, with a space where a command would run into a letter."""
+    """Join parts, with a space where a command would run into a letter."""
     out: list[str] = []
     length = 0
     for part in parts:
@@ -170,7 +174,7 @@ _COMMAND_AT_END = re.compile(r"\\[A-Za-z]+$")
 
 
 def _symbols(text: str) -> str:
-    """Characters as commands."""
+    """Return a text with commands for its symbols."""
     return _row([SYMBOLS.get(character, character) for character in text])
 
 
@@ -219,7 +223,7 @@ def _words(element: _MathElement, _: Sequence[str]) -> str:
 
 
 def _base(latex: str) -> str:
-    """What stands before an index: in braces if it is more than one symbol."""
+    """Return the base of an index, in braces if it is more than one symbol."""
     return latex if _SINGLE.match(latex) else f"{{{latex}}}"
 
 
@@ -334,7 +338,7 @@ _FENCED_MATRICES = {
 
 
 def _before_and_after(element: _MathElement, children: Sequence[str]) -> str:
-    """``mmultiscripts``: what is behind ``mprescripts`` stands before the base."""
+    """Return ``mmultiscripts``: scripts after ``mprescripts`` stand before the base."""
     scripts = element.tags
     split = scripts.index("mprescripts") if "mprescripts" in scripts else len(children)
     after, before = children[1:split], children[split + 1 :]

@@ -1,13 +1,13 @@
-"""What names, classes and ids of elements hint at: the main content, or what is around it."""
+"""Hints of the tags, classes and ids of elements: at the main content, or at what is around it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-#: Bits: it is around the content by its element or role; the same by its class or id; comments of readers; an
-#: article by its element; the content by its class; perhaps the content; hidden from readers; left out wholly; a
-#: formula between delimiters; around code of a language; below a picture.
+#: Bits of hints: around the content, by tag or role; around it, by class or id; comments of readers; an article, by
+#: tag; content, by class; perhaps content; hidden from readers; left out wholly; a formula between delimiters; around
+#: code of a language; caption of a picture.
 ASIDE, ASIDE_BY_CLASS, COMMENTS, ARTICLE, CONTENT, WEAK_CONTENT, HIDDEN, OUT, MATH, CODED, CAPTION = (
     1 << bit for bit in range(11)
 )
@@ -95,7 +95,7 @@ _PATTERNS = (
     (_CAPTION, CAPTION),
     (_MATH, MATH),
 )
-#: Finds nothing in most names, so that the others need not be searched for.
+#: Matches where any of the patterns does, so that most names need one search only.
 _ANY = re.compile(
     "-(?:" + "|".join(pattern.pattern.removeprefix("^").removeprefix("-") for pattern, _ in _PATTERNS) + ")"
 )
@@ -104,7 +104,7 @@ _LONGEST = 300
 
 
 def hints_of(tag: str, attributes: Mapping[str, str]) -> int:
-    """The hints of an element by its name, role, class and id.
+    """Return the hints of an element by its tag, role, class and id.
 
     Examples:
         >>> hints_of("div", {"class": "siteFooter"}) == ASIDE_BY_CLASS
@@ -112,7 +112,7 @@ def hints_of(tag: str, attributes: Mapping[str, str]) -> int:
         >>> hints_of("div", {"class": "football"})
         0
     """
-    if type(attributes) is not dict:  # lxml's mapping of none
+    if type(attributes) is not dict:  # lxml gives another empty mapping where there are none
         return TAGS.get(tag, 0)
     names, identifier = attributes.get("class", ""), attributes.get("id", "")
     hints = TAGS.get(tag, 0)
@@ -131,7 +131,7 @@ def hints_of(tag: str, attributes: Mapping[str, str]) -> int:
 
 
 def _learned(names: str) -> int:
-    """The hints of a class, which are kept for the next element that has it."""
+    """Return the hints of the value of a class attribute, and remember them."""
     hints = 0
     for name in names[:_LONGEST].split():
         by_name = _KNOWN_WORDS.get(name)

@@ -1,4 +1,4 @@
-"""ContentRules that decide which blocks of a page are its main content."""
+"""Decide which blocks of a page are its main content."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _AROUND = ASIDE | ASIDE_BY_CLASS | COMMENTS
 
 @dataclass(frozen=True)
 class ContentRules:
-    """Numbers of the rules: found on the tuning half of two public benchmarks (docs/howto/web-pages.md).
+    """Thresholds of the rules, tuned on one half of two public benchmarks (docs/howto/web-pages.md).
 
     Args:
-        linked: a block with a larger share of its text in links is worth nothing.
-        long: text of this size is worth its size; sizes are those of `HtmlBlock`.
-        short: text of this size is worth a third of it, and a shorter one nothing.
-        lead: text of this size before the content is its lead, in the same article.
-        aside: an element that is around the content by its name stays if it has a larger share of the page's worth.
-        aside_by_class: the same by its class.
-        comments: the same of comments.
-        caption: the same of captions.
-        into_content: the share of its parent's worth that an element named as content must have to be the content.
-        into_any: the same of any other element.
-        into_section: the same of one that begins with a heading below the first level, as a section does.
-        titles: so many parts that begin with a link are a list of other pages.
-        listing: if they have no larger share of the content's worth.
-        linked_section: an element with a larger share of its text in links is left out.
+        linked: share of its text in links above which a block is worth nothing.
+        long: size from which on a text is worth its size; sizes are those of `HtmlBlock`.
+        short: size from which on a text is worth a third of its size; a shorter one is worth nothing.
+        lead: size from which on a text before the content, in the same article, is its lead.
+        aside: share of the page's worth above which an element stays that is around the content by its tag or role.
+        aside_by_class: the same for an element that is around the content by its class or id.
+        comments: the same for comments.
+        caption: the same for captions.
+        into_content: least share of its parent's worth with which an element named as content is the content.
+        into_any: the same for any other element.
+        into_section: the same for an element that begins with a heading below the first level, as a section does.
+        titles: number of parts that begin with a link from which on they are a list of other pages.
+        listing: share of the content's worth above which such a list stays.
+        linked_section: share of its text in links above which an element is left out.
     """
 
     linked: float = 0.5
@@ -60,7 +60,7 @@ RULES = ContentRules()
 
 
 def main_content(page: HtmlPage, rules: ContentRules = RULES) -> list[HtmlBlock]:
-    """The blocks of the main content of a page, in their order.
+    """Return the blocks of the main content of a page, in their order.
 
     Each element has the worth of its blocks: long text outside of links. What is named like something around the
     content, and holds little of the page's worth, is left out. The content is the innermost element that holds nearly
@@ -90,17 +90,17 @@ def main_content(page: HtmlPage, rules: ContentRules = RULES) -> list[HtmlBlock]
 def _worths(blocks: Sequence[HtmlBlock], rules: ContentRules) -> list[int]:
     worths = []
     for block in blocks:
-        own = block.size - block.linked
+        unlinked = block.size - block.linked
         if block.kind in (CODE, TABLE, FORMULA):
-            worths.append(min(own, 1_000))
+            worths.append(min(unlinked, 1_000))
         elif block.linked > rules.linked * block.size:
             worths.append(0)
         elif block.kind == HEADING:
-            worths.append(own if block.level > 1 and own >= rules.lead else 0)
-        elif own >= rules.long:
-            worths.append(own)
+            worths.append(unlinked if block.level > 1 and unlinked >= rules.lead else 0)
+        elif unlinked >= rules.long:
+            worths.append(unlinked)
         else:
-            worths.append(own // 3 if own >= rules.short else 0)
+            worths.append(unlinked // 3 if unlinked >= rules.short else 0)
     return worths
 
 
@@ -109,7 +109,7 @@ def _sums(numbers: Sequence[int]) -> list[int]:
 
 
 def _without_surroundings(page: HtmlPage, worths: Sequence[int], rules: ContentRules) -> list[bool]:
-    """Which blocks are in no element that is around the content."""
+    """Return whether each block is outside of all elements that are around the content."""
     sums = _sums(worths)
     total = sums[-1] or 1
     kept_apart = _sums([block.kind in (CODE, TABLE, FORMULA) for block in page.blocks])
@@ -131,7 +131,7 @@ def _without_surroundings(page: HtmlPage, worths: Sequence[int], rules: ContentR
 
 
 def _root(page: HtmlPage, worths: Sequence[int], rules: ContentRules) -> int:
-    """The innermost element that holds nearly all of the worth."""
+    """Return the innermost element that holds nearly all of the worth."""
     sums = _sums(worths)
     firsts, ends = page.firsts, page.ends
     best = [-1] * len(firsts)
@@ -154,7 +154,7 @@ def _root(page: HtmlPage, worths: Sequence[int], rules: ContentRules) -> int:
 
 
 def _begin(page: HtmlPage, root: int) -> int:
-    """The first block of the article around an element."""
+    """Return the first block of the article around an element."""
     begin = page.firsts[root]
     node = page.parents[root]
     while node >= 0:
@@ -205,7 +205,7 @@ def _leave_out_listings(
 
 
 def _leave_out_title(blocks: Sequence[HtmlBlock], kept: list[bool]) -> None:
-    """Leave out the title, if it stands before all text: it is not of the text."""
+    """Leave out the title if it stands before all text: it is no part of the text."""
     for place, block in enumerate(blocks):
         if kept[place]:
             if block.kind == HEADING and block.level == 1:

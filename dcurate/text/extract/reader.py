@@ -1,4 +1,4 @@
-"""Read a page into blocks of text, in one pass over what the parser finds."""
+"""Read a page into blocks of text, in one pass over the events of the parser."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEVELS = {f"h{level}": level for level in range(1, 7)}
 
 
 class _ElementReader(Protocol):
-    """What reads an element instead, with all that is in it."""
+    """Reads an element with all that is in it, in place of the page reader."""
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None: ...
 
@@ -37,7 +37,7 @@ class _ElementReader(Protocol):
 
 
 class _NothingReader:
-    """Reads what is left out."""
+    """Reads an element that is left out."""
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         pass
@@ -67,7 +67,7 @@ _NOTHING = _NothingReader()
 
 
 class PageReader:
-    """Target of an lxml parser: it is told of each start, end and text, in order, and keeps what extraction needs.
+    """Target of an lxml parser, which calls it for each start, end and text in order; makes the blocks of a page.
 
     Args:
         markdown: whether inline code is marked, as in Markdown.
@@ -82,9 +82,9 @@ class PageReader:
         self._markdown, self._links, self._images = markdown, links, images
         self._parts: list[str] = []
         self._node, self._depth = -1, 0
-        #: What is to be done at the end of the element at a depth.
+        #: Actions at the end of the element at a depth.
         self._pending: list[tuple[int, Callable[[], None]]] = []
-        #: What reads the element that is open, and how many are open in it.
+        #: Reader of the open element, if that has one of its own, and number of elements that are open in it.
         self._within: _ElementReader | None = None
         self._within_depth = 0
         self._kind, self._level = kinds.PARAGRAPH, 0
@@ -120,7 +120,7 @@ class PageReader:
             "blockquote": self._start_quote,
         }
 
-    # What the parser calls
+    # Calls of the parser
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         if self._within is not None:
@@ -443,10 +443,10 @@ class PageReader:
 
     def _end_math(self, first: int = 0) -> None:
         """Take a formula out of its delimiters."""
-        found = undelimited("".join(self._parts[first:]))
-        if found is not None:
+        formula = undelimited("".join(self._parts[first:]))
+        if formula is not None:
             del self._parts[first:]
-            self._formula(found.latex, found.display)
+            self._formula(formula.latex, formula.display)
 
     def _formula(self, latex: str, display: bool) -> None:
         latex = latex.strip()
@@ -462,12 +462,12 @@ class PageReader:
 
 
 def size_of(text: str) -> int:
-    """Characters of a text; three for each that stands for more than a letter, as in Chinese."""
+    """Return the number of UTF-8 bytes of a text: a Chinese character counts for three letters."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def marked_code(text: str) -> str:
-    """Inline code between backticks, more of them if it has some.
+    """Return inline code between backticks, two of them if it contains one.
 
     Examples:
         >>> marked_code("x"), marked_code("a`b")

@@ -16,20 +16,20 @@ from dcurate.text.extract.writer import written
 class DcurateExtractor(HTMLExtractorAlgorithm):
     r"""dcurate's own: the main content by rules in one pass, with code, tables and formulas kept; needs no stop words.
 
-    lxml's parser tells of each element as it comes, and no tree is built, so that time and memory grow with the page,
-    however deep its elements are. Each stretch of text that a browser shows apart is a block. An element is worth its
-    long texts outside of links; what is named like something around the content, or is a list of links, is left out;
-    the content is the innermost element that holds nearly all the rest.
+    lxml's parser reports elements as they come, and no tree is built, so that time and memory are linear in the size of
+    the page, however deep its elements are nested. Each piece of text that a browser shows as a block is one. An
+    element is worth its long texts outside of links. Elements named like something around the content and lists of
+    links are left out; the content is the innermost element that holds nearly all the rest.
 
-    Code is kept byte for byte, but for line numbers and buttons. Tables of data are rows between ``|``, others are
-    text. Formulas are LaTeX between ``$`` or ``$$``: from the annotation of MathML, from its elements where there is
-    none, from scripts and delimiters of MathJax and KaTeX, and from alternative texts of images of formulas. The
-    heading of the first level before the text is left out: it is the title.
+    Code is kept byte for byte, apart from line numbers and buttons. Tables of data become rows between ``|``, other
+    tables text. Formulas are LaTeX between ``$`` or ``$$``: from the annotation of MathML, from its elements where
+    there is none, from scripts and delimiters of MathJax and KaTeX, and from alternative texts of images of formulas.
+    The heading of the first level before the text is left out: it is the title.
 
     Args:
         markdown: whether headings, lists, quotes, definitions and code are marked as in Markdown, with the language of
-            code that the page says.
-        main_content: whether what is around the content is left out, as navigation and comments; else all text is kept.
+            code that the page names.
+        main_content: whether what is around the content, such as navigation and comments, is left out.
         links: whether addresses of links are kept, as in Markdown.
         alt_texts: whether alternative texts of images are kept.
 
@@ -64,7 +64,7 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         return [written(main_content(page) if self.main_content else page.blocks, self.markdown)]
 
     def read(self, html: str) -> HtmlPage:
-        """The blocks of a page, of its main content and around it."""
+        """Return the blocks of a page, those of its main content and those around it."""
         reader = PageReader(self.markdown, self.links, self.alt_texts)
         parser = self._loaded()(target=reader, huge_tree=True, encoding="utf-8")
         parser.feed(html.encode("utf-8", "replace"))

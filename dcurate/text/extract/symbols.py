@@ -1,4 +1,4 @@
-"""Characters of formulas and their commands in LaTeX."""
+"""Commands of LaTeX for the characters of formulas."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _italic() -> dict[str, str]:
     return {**upper, **{chr(0x1D44E + at): chr(ord("a") + at) for at in range(26)}, "ℎ": "h"}
 
 
-#: Commands of characters, and the ASCII of those that look alike; what is invisible is empty.
+#: Commands of characters, or the ASCII character that looks alike; empty for invisible ones.
 SYMBOLS: dict[str, str] = {
     **_pairs(_GREEK),
     **_pairs(_SIGNS),
@@ -75,7 +75,7 @@ SYMBOLS: dict[str, str] = {
     "\u2033": "''",
     "\u2223": "|",
 }
-#: Commands of what stands above a base, as it is after `SYMBOLS`.
+#: Commands of accents above a base, by the value of the accent in `SYMBOLS`.
 ACCENTS: dict[str, str] = {
     "^": "hat",
     "\u02c6": "hat",
@@ -106,7 +106,7 @@ ACCENTS: dict[str, str] = {
     "`": "grave",
     "\\overbrace": "overbrace",
 }
-#: Names of functions that are commands.
+#: Names of functions that are commands of LaTeX.
 FUNCTIONS = frozenset(
     (
         "arccos",

@@ -1,4 +1,4 @@
-"""Tables of a page: which hold data, and these as Markdown."""
+"""Tables of a page: tell tables of data from layouts, and write them as Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _DATA = re.compile(
     r"(?<![a-z])(?:wikitable|docutils|tableblock|dataframe|data-?table|table(?:-(?:striped|bordered|hover|sm))?)(?![\w-])"
 )
 _LAYOUT_ROLES = ("presentation", "none")
-#: A cell with more characters on the average is no datum; a table with more places than its cells and these is none.
+#: Average characters of a cell above which a table is no table of data, without and with a head; and places of its
+#: grid, for each cell and besides, above which spans make it too large.
 _LONG_CELL, _LONG_CELL_OF_DATA = 200, 1_000
 _PLACES_A_CELL, _PLACES = 4, 10_000
 _LARGEST_SPAN = 1_000
@@ -28,13 +29,13 @@ class _HtmlCell:
 
 
 class HtmlTable:
-    """A table as it is read.
+    """A table while it is read.
 
     Args:
         node: number of its element.
-        first: its first block.
-        attributes: of its element.
-        item: the list item around it.
+        first: number of its first block.
+        attributes: attributes of its element.
+        item: list item around it; None outside of lists.
     """
 
     def __init__(self, node: int, first: int, attributes: Mapping[str, str], item: ListItem | None) -> None:
@@ -61,16 +62,16 @@ class HtmlTable:
         self._rows[-1][-1].end = end
 
     def rows_of_data(self, blocks: Sequence[HtmlBlock]) -> str | None:
-        """The table in Markdown; None if it only lays out the page, or holds what has no place in a cell."""
+        """Return the table as Markdown; None if it lays out the page, or holds blocks that do not fit in a cell."""
         rows = [row for row in self._rows if row]
         cells = [cell for row in rows for cell in row]
         if self._layout or self.holds_table or len(rows) < 2 or max(map(len, rows)) < 2:
             return None
         inner = blocks[self.first :]
         data = self._data or bool(self.caption) or any(cell.head for cell in cells)
-        if any((each.kind == CODE and "\n" in each.text) or (each.kind == HEADING and not data) for each in inner):
+        if any((block.kind == CODE and "\n" in block.text) or (block.kind == HEADING and not data) for block in inner):
             return None
-        if sum(each.size for each in inner) > (_LONG_CELL_OF_DATA if data else _LONG_CELL) * len(cells):
+        if sum(block.size for block in inner) > (_LONG_CELL_OF_DATA if data else _LONG_CELL) * len(cells):
             return None
         if not data and (len({sum(cell.across for cell in row) for row in rows}) > 1 or _is_layout(rows, inner)):
             return None
@@ -79,14 +80,14 @@ class HtmlTable:
 
 
 def _is_layout(rows: Sequence[Sequence[_HtmlCell]], inner: Sequence[HtmlBlock]) -> bool:
-    """Whether a table without heads lays out what it holds: few cells, or mostly links or several blocks each."""
+    """Return whether a table without heads is a layout: it has empty cells, mostly links, or many blocks a cell."""
     cells = sum(map(len, rows))
     linked = sum(block.linked for block in inner)
     return len(inner) > 2 * cells or linked * 2 > sum(block.size for block in inner) or len(inner) * 2 < cells
 
 
 def _grid(rows: Sequence[Sequence[_HtmlCell]], blocks: Sequence[HtmlBlock]) -> list[list[str]] | None:
-    """The texts by row and column; what spans several is in the first. None if spans make it too large."""
+    """Return the texts by row and column, a span at its first place; None if spans make the grid too large."""
     most = _PLACES + _PLACES_A_CELL * sum(map(len, rows))
     grid: list[list[str]] = []
     below: dict[int, int] = {}  # for a column, how many more rows are taken from above
@@ -118,7 +119,7 @@ def _text(blocks: Sequence[HtmlBlock]) -> str:
 
 
 def in_markdown(grid: Sequence[Sequence[str]]) -> str:
-    r"""A table in Markdown, whose first row is its head.
+    r"""Return a table as Markdown, whose first row is its head.
 
     Examples:
         >>> print(in_markdown([["a", "b|c"], ["1", ""]]))

@@ -1,4 +1,4 @@
-"""Blocks as text or Markdown."""
+"""Write blocks as text or Markdown."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, MEANING, HtmlBlo
 
 
 def written(blocks: Sequence[HtmlBlock], markdown: bool) -> str:
-    """Blocks one after the other, parted by empty lines; those of a list by line breaks.
+    """Return blocks as one text, with empty lines between them, and line breaks between those of a list.
 
     Args:
-        blocks: of the text.
+        blocks: blocks of the text.
         markdown: whether headings, quotes and code are marked, and lists indented, as in Markdown.
     """
     out: list[str] = []
@@ -20,19 +20,20 @@ def written(blocks: Sequence[HtmlBlock], markdown: bool) -> str:
     for block in blocks:
         if before is not None:
             out.append("\n" if _close(before, block) else "\n\n")
-        out.append(_one(block, markdown))
+        out.append(_text_of(block, markdown))
         before = block
     return "".join(out)
 
 
 def _close(before: HtmlBlock, block: HtmlBlock) -> bool:
-    """Whether no empty line is between two blocks: items of a list, and a term and its meaning."""
+    """Return whether two blocks have no empty line between them: items of a list, a term and its meaning."""
     if CODE in (before.kind, block.kind):
         return False
     return (block.begins and before.items is not None) or block.kind == MEANING
 
 
-def _one(block: HtmlBlock, markdown: bool) -> str:
+def _text_of(block: HtmlBlock, markdown: bool) -> str:
+    """Return a block with the mark and the indent of its list."""
     text = _marked(block) if markdown else f"$${block.text}$$" if block.kind == FORMULA else block.text
     item = block.items
     if item is None or (not markdown and (block.kind == CODE or not block.begins)):
@@ -48,7 +49,7 @@ def _one(block: HtmlBlock, markdown: bool) -> str:
 
 
 def _marked(block: HtmlBlock) -> str:
-    """A block in Markdown, but for the list around it."""
+    """Return a block as Markdown, without the list around it."""
     text = block.text
     if block.kind == HEADING:
         text = "#" * block.level + " " + text.replace("\n", " ")
@@ -65,12 +66,12 @@ def _marked(block: HtmlBlock) -> str:
     return text
 
 
-#: Lists and quotes within more than these are written as deep as these, so that a text grows no more than its page.
+#: Deepest level of lists and quotes that is written; deeper ones get this one, so that a text is linear in its page.
 _DEEPEST = 8
 
 
 def _fence(text: str) -> str:
-    """A fence that is longer than any row of backticks in a text."""
+    """Return a fence that is longer than any row of backticks in a text."""
     return "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
 
 
