@@ -80,7 +80,9 @@ def _recipe_options(command: _Command) -> _Command:
 @click.option("--mode", type=click.Choice(MODES), help="Execution mode, instead of that of the recipe.")
 @click.option("--resume", is_flag=True, help="Resume an earlier run into the same output.")
 @click.option(
-    "--shard", metavar="K/N", help="Run the K-th of N shares of the input, without the others; then: dcurate finish."
+    "--shard",
+    metavar="K/N",
+    help="Run share K of N of the input on its own; join all shares afterwards with dcurate finish.",
 )
 @click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
 @share_options

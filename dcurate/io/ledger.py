@@ -1,4 +1,4 @@
-"""The ledger on disk: small files beside the output that say which splits are finished."""
+"""The ledger on disk: small files beside the output that record which splits are finished."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from dcurate.io.sink import FileWriter
 
 _FOLDER = f"{META_DIR}/ledger"
 _PIPELINE = f"{_FOLDER}/pipeline.json"
+#: Records that wait to be written, at most.
 _MOST_PENDING = 512
-_SHORTEST = 1.0
-_LONGEST = 10.0
-_SHARE = 0.01
+#: Records wait for this share of the time of the run so far, within these limits in seconds.
+_SHARE, _SHORTEST, _LONGEST = 0.01, 1.0, 10.0
 
 
 class DirectoryLedger:
@@ -38,10 +38,10 @@ class DirectoryLedger:
 
     Args:
         directory: the output directory.
-        fingerprint: fingerprint of the pipeline, by stage, as `dcurate.core.pipeline.fingerprint` gives it.
-        resume: keep what an earlier run finished; else it is forgotten.
-        clock: gives seconds.
-        sink: the writer to the directory, which decides whether files of no finished split are deleted.
+        fingerprint: fingerprint of the pipeline, by stage, as `dcurate.core.fingerprint.fingerprint` gives it.
+        resume: whether the records of an earlier run are kept.
+        clock: clock in seconds.
+        sink: writer to the directory, which decides whether files of no finished split are deleted.
 
     Attributes:
         removed: splits whose output `reconcile` has removed.
@@ -64,7 +64,7 @@ class DirectoryLedger:
         self._existing: NameSet | None = None  # files of the output, once they are listed
         self._input_manifest: InputManifest | None = None
         self._of = ""
-        self._pending: dict[str, SplitRecord] = {}  # by split, what waits to be written
+        self._pending: dict[str, SplitRecord] = {}  # records that wait to be written, by split
         self._check: Callable[[], None] = lambda: None
         self._begun = self._flushed = clock()
         known = directory.read(_PIPELINE) if resume else None
@@ -84,11 +84,12 @@ class DirectoryLedger:
     def attach(
         self, input_manifest: InputManifest, whole: bool = False, check: Callable[[], None] = lambda: None
     ) -> None:
-        """From here on, record the input files of each split.
+        """Record the input files of each split from now on.
 
         Args:
-            check: raises if the output is not that of the run any more; called before anything is written.
-            whole: what becomes of a split follows from all of the input, so it is finished from this very input only.
+            input_manifest: manifest of the input.
+            whole: whether the output of a split depends on all of the input, so that it is valid for this input only.
+            check: raises if another run has taken the output over; called before anything is written.
         """
         self._input_manifest, self._of = input_manifest, f"-{input_manifest.digest[:16]}" if whole else ""
         self._check = check
@@ -98,7 +99,7 @@ class DirectoryLedger:
 
     @property
     def skipped(self) -> int:
-        """How many segments could not be read; their splits are done again."""
+        """Number of segments that could not be read; their splits are done again."""
         return len(self._segments.damaged)
 
     @property
@@ -107,7 +108,7 @@ class DirectoryLedger:
         return bool(self._segments) or bool(self._pending)
 
     def check(self, input_manifest: InputManifest) -> None:
-        """Refuse an input that the finished splits cannot be reconciled with.
+        """Refuse an input with which the finished splits cannot be reconciled.
 
         Raises:
             DataError: rows would be lost or doubled in any case.
@@ -116,9 +117,9 @@ class DirectoryLedger:
         vanished.check(self._directory.url, self._advice)
 
     def reconcile(self, splits: Container[str], input_manifest: InputManifest) -> list[str]:
-        """Remove the output of splits that no longer exist where other splits hold their rows; returns notices.
+        """Remove the output of splits that no longer exist and whose rows are in other splits; return notices.
 
-        It may be killed at any time: the records are on disk as long as a file may be left.
+        It may be killed at any time: records stay on disk as long as one of their files may be left.
         """
         vanished = Vanished.of(self._outside(splits), splits, input_manifest)
         self._remove({file for record in vanished.regrouped for file in record.files})
@@ -129,7 +130,7 @@ class DirectoryLedger:
         return list(vanished.notices(self._appends))
 
     def finished(self, split: str, version: str) -> SplitRecord | None:
-        """The record of a split, if it was finished from this version of its files and its own files are there."""
+        """Return the record of a split, if it was finished from this version of its files and its output exists."""
         record = self._known(split)
         matches = record is not None and record.version == version + self._of and self._is_whole(record)
         return record if matches else None
@@ -149,7 +150,7 @@ class DirectoryLedger:
             self.flush_due()
 
     def flush_due(self) -> None:
-        """Write the records that wait to disk, if they have waited for their time."""
+        """Write the waiting records to disk, if they have waited long enough."""
         self._check()
         now = self._clock()
         longest = max(_SHORTEST, min(_SHARE * (now - self._begun), _LONGEST))
@@ -170,16 +171,16 @@ class DirectoryLedger:
         self._segments.compact()
 
     def take(self, others: Iterable[Directory]) -> None:
-        """Write the records of the ledgers of other runs into the same output to this one, one ledger at a time."""
+        """Copy the records of the ledgers of other runs into the same output to this one, one ledger at a time."""
         for other in others:
             records = saved_records(other).records()
-            while some := list(islice(records, _MOST_PENDING)):
-                self._segments.append(some)
+            while group := list(islice(records, _MOST_PENDING)):
+                self._segments.append(group)
 
     def move_strays(self, unfinished: Iterable[str] = ()) -> list[str]:
-        """Move files of no finished split to `STRAYS`, once all splits are finished; returns notices.
+        """Move files of no finished split to `STRAYS`, once all splits are finished; return notices.
 
-        A run that is killed leaves some of splits that it had not recorded yet, and the input may not have these now.
+        A run that is killed leaves files of splits that it had not recorded, and the input may not have these any more.
 
         Args:
             unfinished: files of splits that do not count as finished, which stay.
@@ -190,8 +191,8 @@ class DirectoryLedger:
         if not strays:
             return []
         return [
-            f"{len(strays):,} files in the output were of no finished split (first: {min(strays)!r}), as a run leaves "
-            f"them that is killed; they are in {self._directory.path(output.STRAYS)!r} now"
+            f"{len(strays):,} files in the output were of no finished split (first: {min(strays)!r}), as a run that is "
+            f"killed leaves them; they are in {self._directory.path(output.STRAYS)!r} now"
         ]
 
     def _remove(self, files: set[str]) -> None:
@@ -211,7 +212,7 @@ class DirectoryLedger:
         return self._outside(())
 
     def _outside(self, splits: Container[str]) -> Iterator[SplitRecord]:
-        """The records of all splits but these."""
+        """Yield the records of all splits but these."""
         written = self._segments.outside(splits)
         waiting = list(self._pending.values())
         yield from (record for record in written if record.split not in self._pending)
@@ -221,7 +222,7 @@ class DirectoryLedger:
         return self._pending.get(split) or self._segments.find(split)
 
     def _is_whole(self, record: SplitRecord) -> bool:
-        """Whether all files of a split are there. In a store they are listed once; those made since are asked for."""
+        """Return whether all files of a split exist. A store lists its files once, and is asked for newer ones."""
         if self._existing is None:
             self._existing = NameSet.of(() if self._directory.on_disk else self._directory.files())
         existing = self._existing
@@ -232,7 +233,7 @@ class DirectoryLedger:
 
 
 def saved_records(directory: Directory, folder: str = _FOLDER) -> Segments:
-    """Return the records of a ledger, which are read from its files as they are asked for."""
+    """Return the records of a ledger, which are read from its files on demand."""
     return Segments(directory, folder)
 
 
@@ -244,7 +245,7 @@ def inputs_of_rounds(directory: Directory) -> set[str]:
 
 
 def is_of_pipeline(directory: Directory, fingerprint: Mapping[str, str]) -> bool:
-    """Whether the ledger of an output directory is of a pipeline."""
+    """Return whether the ledger of an output directory is that of a pipeline with this fingerprint."""
     return _parsed(directory.read(_PIPELINE) or b"") == fingerprint
 
 
@@ -270,10 +271,10 @@ def check_same(url: str, before: Mapping[str, str] | None, now: Mapping[str, str
     """Refuse to go on with what another pipeline has begun.
 
     Args:
-        url: the output.
+        url: address of the output.
         before: fingerprint of the pipeline that began, by stage; None if it cannot be read.
-        now: that of the present one.
-        advice: how to start over.
+        now: fingerprint of the present pipeline, by stage.
+        advice: how to start over, as the end of a sentence.
 
     Raises:
         PipelineError: they differ.

@@ -1,4 +1,4 @@
-"""The files of a ledger, which never change, and where in them the record of a split is."""
+"""The segments of a ledger, files that never change, and an index of the records in them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from dcurate.core.ledger import SplitRecord
 from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 
-#: Number of segments that are joined to one, so that a long run leaves few.
+#: Number of segments that are joined to one, so that a long run leaves few files.
 JOINED = 64
 
-#: A segment of so many records, or bytes in memory, is full: it is not joined to others.
+#: Records and bytes in memory from which on a segment is full, and not joined to others.
 FULL_RECORDS, FULL_BYTES = 32_768, 64 * 2**20
 
-#: Records that are read together, and how many such groups and whole files are kept in memory.
+#: Records of a group, which are read together, and number of groups and of whole files that are kept in memory.
 _GROUP, _GROUPS, _FILES = 1_024, 16, 4
 
 _WRITTEN, _JOINT = ".jsonl", ".parquet"
@@ -48,7 +48,7 @@ _Kept = TypeVar("_Kept")
 
 
 class _DamagedError(Exception):
-    """A segment is not as it was written."""
+    """The content of a segment differs from what was written."""
 
 
 @dataclass
@@ -72,16 +72,16 @@ class _Segment:
 
 
 class Segments:
-    """Records of finished splits in files of a folder: 16 bytes of memory a split, whatever the records hold.
+    """Records of finished splits in files of a folder, with 16 bytes of memory for each, whatever it holds.
 
-    Records are appended in small files of JSON lines. Files of these are joined, 64 to one, in columns of Parquet, and
-    what was joined is removed after that, so that each record is on disk at every moment. Of records of one split, that
-    in the segment with the highest number counts.
+    Records are appended in small segments of JSON lines. 64 segments are joined to one of Parquet and removed after
+    that, so that each record is on disk at every moment. Of several records of a split, the one in the segment with the
+    highest number is valid.
 
     Args:
-        directory: the directory of the output.
+        directory: directory of the output.
         folder: name of the folder in it.
-        forget: whether what is there is removed.
+        forget: whether the segments of the folder are removed.
 
     Attributes:
         damaged: names of the segments that could not be read.
@@ -114,7 +114,7 @@ class Segments:
         return None if place is None else self._record(place)
 
     def records(self) -> Iterator[SplitRecord]:
-        """Yield the record of each split, in the order in which they were written."""
+        """Yield the record of each split, in the order of writing."""
         for number in list(self._segments):
             yield from self._of(number, lambda splits: range(len(splits)))
 
@@ -124,7 +124,7 @@ class Segments:
             yield from self._of(number, lambda names: [row for row, name in enumerate(names) if name not in splits])
 
     def append(self, records: Sequence[SplitRecord]) -> None:
-        """Write records, which take the place of earlier ones of their splits."""
+        """Write records, which replace earlier ones of their splits."""
         for record in records:
             self.drop(record.split)
         data = b"".join(_line(record) + b"\n" for record in records)
@@ -143,7 +143,7 @@ class Segments:
             self._segments[place >> 32].drop(place & 0xFFFFFFFF)
 
     def compact(self) -> None:
-        """Join what can be joined, and remove records that do not count and files that are damaged."""
+        """Join segments, and remove invalid records and damaged files."""
         partial = [number for number, segment in self._segments.items() if segment.dropped is not None]
         small = [number for number, segment in self._segments.items() if not segment.full and number not in partial]
         rewritten = [*partial, *small]
@@ -151,10 +151,10 @@ class Segments:
             self._tiers = [[number for number in self._join(sorted(rewritten)) if not self._segments[number].full]]
         self._directory.remove(self.damaged)
 
-    # Find
+    # Read
 
     def _place(self, split: str) -> int | None:
-        """Where the record of a split is that counts."""
+        """Return the place of the valid record of a split; None if there is none."""
         key = np.uint64(_key(split))
         places: list[int] = []
         for keys, of_keys in self._levels:
@@ -169,14 +169,14 @@ class Segments:
         return None
 
     def _name(self, place: int) -> str:
-        """The split of the record at a place."""
+        """Return the split of the record at a place."""
         return cast(str, self._group(place)[0][(place & 0xFFFFFFFF) % _GROUP])
 
     def _record(self, place: int) -> SplitRecord:
         return _decoded(*(column[(place & 0xFFFFFFFF) % _GROUP] for column in self._group(place)))
 
     def _group(self, place: int) -> list[list[Any]]:
-        """The columns, but the first, of the records around a place."""
+        """Return the columns, without the first, of the group of records that a place is in."""
         number, group = place >> 32, (place & 0xFFFFFFFF) // _GROUP
 
         def read() -> list[list[Any]]:
@@ -187,7 +187,12 @@ class Segments:
         return _kept(self._groups, (number, group), _GROUPS, read)
 
     def _of(self, number: int, choose: Callable[[list[str]], Iterable[int]]) -> Iterator[SplitRecord]:
-        """Yield chosen records of a segment that count."""
+        """Yield chosen valid records of a segment.
+
+        Args:
+            number: number of the segment.
+            choose: chooses rows, by the splits of all rows.
+        """
         segment = self._segments[number]
         file = self._file(number)
         table = file if isinstance(file, pa.Table) else file.read(columns=["split"])
@@ -197,7 +202,7 @@ class Segments:
                 yield self._record(number << 32 | row)
 
     def _file(self, number: int) -> pq.ParquetFile | pa.Table:
-        """A segment, of which as little is read as can be."""
+        """Return a segment, of which only the needed parts are read."""
 
         def read() -> pq.ParquetFile | pa.Table:
             data, name = self._data(number), self._segments[number].name
@@ -206,7 +211,11 @@ class Segments:
         return _kept(self._files, number, _FILES, read)
 
     def _data(self, number: int) -> bytes:
-        """A segment, which was whole when it was loaded."""
+        """Return the content of a segment, which was undamaged when it was loaded.
+
+        Raises:
+            DataError: the segment has changed since.
+        """
         name = self._segments[number].name
         data = self._directory.read(name) or b""
         if name.endswith(_JOINT) and not _is_whole(name, data):
@@ -236,7 +245,7 @@ class Segments:
         self._tiers = [[number for number, segment in self._segments.items() if not segment.full]]
 
     def _drop_earlier(self) -> None:
-        """Drop all records of a split but the last, as a run that is killed while it joins segments leaves them."""
+        """Drop all records of a split but the last; a run that is killed while it joins segments leaves several."""
         keys, places = self._levels[0]
         repeated = np.flatnonzero(keys[1:] == keys[:-1])
         seen: set[str] = set()
@@ -247,7 +256,7 @@ class Segments:
             seen.add(name)
 
     def _index(self, keys: _Keys, places: _Places) -> None:
-        """Add records to the index, each level of which has twice as many as the next, or more."""
+        """Add records to the index, of whose levels each has at least twice as many records as the next."""
         order = np.argsort(keys, kind="stable")
         self._levels.append((keys[order], places[order]))
         while len(self._levels) > 1 and len(self._levels[-2][0]) < 2 * len(self._levels[-1][0]):
@@ -273,7 +282,7 @@ class Segments:
             tier += 1
 
     def _join(self, numbers: Sequence[int]) -> list[int]:
-        """Write the records of segments that count to full segments and a last one, and remove those; see `compact`."""
+        """Write the valid records of segments to new full segments and a last one; return their numbers."""
         joined: list[int] = []
         tables: list[pa.Table] = []
         removed = [self._segments[number].name for number in numbers]
@@ -292,7 +301,7 @@ class Segments:
         return joined
 
     def _write(self, tables: Sequence[pa.Table]) -> list[int]:
-        """Write a segment with the records of tables, unless there are none; returns its number."""
+        """Write a segment with the records of tables, unless there are none; return its number in a list."""
         if not sum(map(len, tables)):
             return []
         table = pa.concat_tables(tables)
@@ -306,7 +315,14 @@ class Segments:
 
 
 def _kept(cache: OrderedDict[Any, _Kept], key: Any, most: int, make: Callable[[], _Kept]) -> _Kept:
-    """Return a value of a cache of the latest that were asked for."""
+    """Return a value of a cache that keeps the latest ones.
+
+    Args:
+        cache: the cache.
+        key: key of the value.
+        most: largest number of values.
+        make: makes a value that is not in the cache.
+    """
     if key not in cache:
         cache[key] = make()
         while len(cache) > most:
@@ -337,10 +353,10 @@ def _decoded(split: str, version: str, files: list[str], stats: bytes, inputs: l
 
 
 def _parsed(data: bytes) -> pa.Table:
-    """The columns of a segment of JSON lines.
+    """Return the columns of a segment of JSON lines.
 
     Raises:
-        _DamagedError: it is not whole.
+        _DamagedError: the segment is damaged.
     """
     lines = data.split(b"\n")
     if lines.pop():
@@ -376,7 +392,7 @@ def _check(name: str, data: bytes) -> tuple[_Keys, int]:
     """Return the hashes of the splits of a segment, and its size in memory.
 
     Raises:
-        _DamagedError: it is not whole.
+        _DamagedError: the segment is damaged.
     """
     if name.endswith(_WRITTEN):
         table = _parsed(data)
@@ -389,5 +405,5 @@ def _check(name: str, data: bytes) -> tuple[_Keys, int]:
 
 
 def _is_whole(name: str, data: bytes) -> bool:
-    """Whether a joined segment has the sum that its name says."""
+    """Return whether a joined segment has the checksum in its name."""
     return name.endswith(f"-{zlib.crc32(data):08x}{_JOINT}")
