@@ -12,8 +12,11 @@ from dcurate.text.extract.code_reader import CodeReader, code_language
 from dcurate.text.extract.formulas import FormulaReader, of_image, undelimited
 from dcurate.text.extract.hints import CODED, HIDDEN, MATH, OUT, TAGS, hints_of
 from dcurate.text.extract.tables import HtmlTable
+from dcurate.text.extract.writer import fence
 
 _BREAK = "\0"
+#: Characters of spaces and line breaks of LaTeX.
+_BLANK = "\\ \t\r\n"
 _LEFT_OUT = (
     *("style", "title", "template", "svg", "iframe", "select", "button", "object", "embed", "canvas", "audio"),
     *("video", "textarea", "datalist", "map", "applet", "mjx-math", "noembed", "noframes", "rp", "rt", "progress"),
@@ -449,7 +452,7 @@ class PageReader:
             self._formula(formula.latex, formula.display)
 
     def _formula(self, latex: str, display: bool) -> None:
-        latex = latex.strip()
+        latex = latex.strip().rstrip(_BLANK)  # a space or line break at the end is nothing, and its backslash no end
         if not latex:
             return
         self._last_formula = latex
@@ -467,14 +470,15 @@ def size_of(text: str) -> int:
 
 
 def marked_code(text: str) -> str:
-    """Return inline code between backticks, two of them if it contains one.
+    """Return inline code between backticks, more of them than it has in a row.
 
     Examples:
-        >>> marked_code("x"), marked_code("a`b")
-        ('`x`', '`` a`b ``')
+        >>> marked_code("x"), marked_code("a`b"), marked_code("a``b")
+        ('`x`', '`` a`b ``', '``` a``b ```')
     """
     text = " ".join(text.split())
-    return f"`` {text} ``" if "`" in text else f"`{text}`"
+    row = fence(text, 1)
+    return f"{row} {text} {row}" if "`" in text else f"`{text}`"
 
 
 def _number(text: str, otherwise: int) -> int:

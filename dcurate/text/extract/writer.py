@@ -54,8 +54,8 @@ def _marked(block: HtmlBlock) -> str:
     if block.kind == HEADING:
         text = "#" * block.level + " " + text.replace("\n", " ")
     elif block.kind == CODE:
-        fence = _fence(text)
-        text = f"{fence}{block.language}\n{text}\n{fence}"
+        row = fence(text)
+        text = f"{row}{block.language}\n{text}\n{row}"
     elif block.kind == MEANING:
         text = ": " + text
     elif block.kind == FORMULA:
@@ -70,9 +70,18 @@ def _marked(block: HtmlBlock) -> str:
 _DEEPEST = 8
 
 
-def _fence(text: str) -> str:
-    """Return a fence that is longer than any row of backticks in a text."""
-    return "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+def fence(text: str, least: int = 3) -> str:
+    """Return a row of backticks that is longer than any in a text.
+
+    Args:
+        text: text between two such rows.
+        least: smallest number of backticks.
+
+    Examples:
+        >>> fence("a`b", 1), fence("a`b")
+        ('``', '```')
+    """
+    return "`" * max(least, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
 
 
 _BACKTICKS = re.compile("`+")

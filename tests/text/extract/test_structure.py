@@ -70,6 +70,7 @@ def test_a_fence_is_longer_than_the_backticks_in_the_code():
 def test_inline_code_is_marked_in_markdown_alone():
     assert all_of("<p>Call <code>f()</code> or <code>a`b</code>.</p>", markdown=True) == "Call `f()` or `` a`b ``."
     assert all_of("<p>Call <code>f()</code>.</p>") == "Call f()."
+    assert all_of("<p>Not <code>a``b</code>.</p>", markdown=True) == "Not ``` a``b ```."
 
 
 # Tables
@@ -138,6 +139,8 @@ def test_code_in_a_table_stays_code():
             "$x$",
         ),
         ("<img class='latex' alt='x^2' src='a.png'>", "$x^2$"),
+        ("<math><mi>x</mi><mspace width='1em'/></math>", "$x$"),
+        ("<img class='latex' alt='x\\\\ ' src='a.png'>", "$x$"),
         (
             "<span class='mwe-math-element'><span style='display: none;'><math alttext='{\\displaystyle x^{2}}'>"
             "<mi>x</mi></math></span><img class='mwe-math-fallback-image-inline' alt='{\\displaystyle x^{2}}'></span>",
