@@ -53,8 +53,8 @@ class Leak(ProcessingStage[DocumentBatch, DocumentBatch]):
 
 
 @dataclass
-class Counts:
-    """Counts calls that ended, and worker processes that were recycled."""
+class SoakCounts:
+    """SoakCounts calls that ended, and worker processes that were recycled."""
 
     calls: int = 0
     recycled: int = 0
@@ -71,7 +71,7 @@ def drive(address: str, output: str, splits: int, bytes_each: int) -> dict[str, 
         stages = [MadeTexts(splits), FirstRow(), *stages]
     else:
         stages = [Partitions(splits), Leak().with_(worker_max_lifetime_m=LIFETIME_M), *stages]
-    counts, begin = Counts(), time.perf_counter()
+    counts, begin = SoakCounts(), time.perf_counter()
     result = Pipeline("soak", stages=stages).run(
         DaskExecutor(cluster=AttachedCluster(address, timeout_s=60)), observers=[counts]
     )

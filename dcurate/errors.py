@@ -58,7 +58,7 @@ class RunError(DcurateError):
     """A run that ended early: its cluster was lost, or it was interrupted."""
 
 
-class Interrupted(KeyboardInterrupt):
+class RunInterrupted(KeyboardInterrupt):
     """A person stopped a run; the message says how to go on with it."""
 
     def _render_traceback_(self) -> list[str]:

@@ -66,7 +66,7 @@ class _Group:
         return len(self.taken) == len(self.splits)
 
 
-class Sample:
+class SplitSample:
     """Takes splits in an order that depends on their names only, until time is up.
 
     Args:
@@ -163,7 +163,7 @@ def estimate_run(
         assert isinstance(source, SourceStage)
         manifest = InputManifest(fingerprint(stages))
         splits = list(manifest.record(source.splits()))
-        sample = Sample(source, splits, max_s, max_splits)
+        sample = SplitSample(source, splits, max_s, max_splits)
         writes = isinstance(stages[-1], SinkStage)
         measured = _Measured(source.name, stages[-1].name, writes)
         executor = InlineExecutor({"ignore_failures": config.ignore_failures})
@@ -182,7 +182,7 @@ def estimate_run(
 class _Totals:
     """Amounts of all splits, estimated from those that were measured."""
 
-    sample: Sample
+    sample: SplitSample
     amounts: Mapping[str, Mapping[str, float]]
 
     def of(self, name: str) -> Range:

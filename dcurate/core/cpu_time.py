@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 
 @dataclass
-class _Call:
+class _MeteredCall:
     clock: int
     last: float  # time of the clock of its thread when CPU time was last shared
-    outer: _Call | None  # the call in whose course it was made, in the same thread
+    outer: _MeteredCall | None  # the call in whose course it was made, in the same thread
     seconds: float = 0.0
 
 
@@ -37,7 +37,7 @@ class CpuMeter:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _MeteredCall] = {}
         self._last = time.process_time()
 
     def begin(self) -> None:
@@ -46,7 +46,7 @@ class CpuMeter:
         clock = time.pthread_getcpuclockid(thread)
         with self._lock:
             self._share()
-            self._calls[thread] = _Call(clock, time.clock_gettime(clock), self._calls.get(thread))
+            self._calls[thread] = _MeteredCall(clock, time.clock_gettime(clock), self._calls.get(thread))
 
     def end(self) -> float:
         """Return the seconds of CPU of the call of this thread, which has ended."""

@@ -11,7 +11,7 @@ from dcurate.errors import DataError
 from dcurate.fs.stores import Directory
 from dcurate.io.input_manifest import InputManifest, Vanished
 from dcurate.io.ledger import inputs_of_rounds, is_of_pipeline, saved_records
-from dcurate.io.ledger_segments import Segments
+from dcurate.io.ledger_segments import LedgerSegments
 from dcurate.io.output import EndedInput, ended_input, path_hash
 from dcurate.io.sink import FileWriter
 
@@ -78,7 +78,7 @@ class _EarlierRun:
 
     directory: Directory
     present: PresentInput
-    segments: Segments
+    segments: LedgerSegments
     ended: EndedInput | None
 
     @classmethod

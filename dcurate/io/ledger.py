@@ -16,7 +16,7 @@ from dcurate.errors import PipelineError, listed
 from dcurate.fs.stores import META_DIR, Directory
 from dcurate.io import output
 from dcurate.io.input_manifest import InputManifest, Vanished
-from dcurate.io.ledger_segments import Segments
+from dcurate.io.ledger_segments import LedgerSegments
 from dcurate.io.name_set import NameSet
 from dcurate.io.sink import FileWriter
 
@@ -70,7 +70,7 @@ class DirectoryLedger:
         known = directory.read(_PIPELINE) if resume else None
         if known is not None:
             check_same(directory.url, _parsed(known), fingerprint, self._advice)
-        self._segments = Segments(directory, _FOLDER, forget=known is None)
+        self._segments = LedgerSegments(directory, _FOLDER, forget=known is None)
         if known is None:
             directory.write(_PIPELINE, orjson.dumps(dict(fingerprint), option=orjson.OPT_INDENT_2))
 
@@ -232,9 +232,9 @@ class DirectoryLedger:
         return path.removeprefix(self._directory.address.rstrip("/") + "/")
 
 
-def saved_records(directory: Directory, folder: str = _FOLDER) -> Segments:
+def saved_records(directory: Directory, folder: str = _FOLDER) -> LedgerSegments:
     """Return the records of a ledger, which are read from its files on demand."""
-    return Segments(directory, folder)
+    return LedgerSegments(directory, folder)
 
 
 def inputs_of_rounds(directory: Directory) -> set[str]:

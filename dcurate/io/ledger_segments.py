@@ -71,7 +71,7 @@ class _Segment:
         return self.dropped is None or not self.dropped[row]
 
 
-class Segments:
+class LedgerSegments:
     """Records of finished splits in files of a folder, with 16 bytes of memory for each, whatever it holds.
 
     Records are appended in small segments of JSON lines. 64 segments are joined to one of Parquet and removed after

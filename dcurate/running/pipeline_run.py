@@ -23,7 +23,7 @@ from dcurate.core.shard import Shard
 from dcurate.core.stage import BarrierStage, SinkStage, SourceStage, Stage
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.executor import DaskExecutor
-from dcurate.errors import DataError, DcurateError, Interrupted, PipelineError, RunError, shown
+from dcurate.errors import DataError, DcurateError, PipelineError, RunError, RunInterrupted, shown
 from dcurate.events import Observer
 from dcurate.frames.batches import batches_of
 from dcurate.fs.stores import Directory
@@ -193,7 +193,7 @@ class PipelineRun:
             ):  # the reason that the run ended for is to be heard, not one that follows from it
                 self._record()
             if isinstance(error, KeyboardInterrupt):
-                raise Interrupted(self._resuming()) from error
+                raise RunInterrupted(self._resuming()) from error
             raise
         self._record()
         if self.options.shard is not None:

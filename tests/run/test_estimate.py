@@ -26,7 +26,7 @@ from dcurate import (
     ScoreFilter,
 )
 from dcurate.cli import cli
-from dcurate.estimates import WINDOW_BYTES, Sample
+from dcurate.estimates import WINDOW_BYTES, SplitSample
 from dcurate.runs.estimate import Range
 from dcurate.text import WordCountFilter
 
@@ -91,7 +91,7 @@ def test_the_sample_is_the_same_each_time_and_for_any_order(tmp_path: Path) -> N
     reader: Any = work.build()[0]
     splits = list(reader.splits())
     shuffled = random.Random(1).sample(splits, len(splits))
-    takes = [[str(unit.key) for unit in Sample(reader, listed, 60.0, 20).units()] for listed in (splits, shuffled)]
+    takes = [[str(unit.key) for unit in SplitSample(reader, listed, 60.0, 20).units()] for listed in (splits, shuffled)]
     assert takes[0] == takes[1]
 
 
@@ -101,7 +101,7 @@ def test_of_a_large_file_some_rows_are_read(tmp_path: Path) -> None:
     )
     work = pipeline(str(tmp_path / "in.jsonl"), tmp_path / "out")
     reader: Any = work.build()[0]
-    units: list[Any] = list(Sample(reader, list(reader.splits()), 60.0, 20).units())
+    units: list[Any] = list(SplitSample(reader, list(reader.splits()), 60.0, 20).units())
     warm, unit = units
     assert 0.5 * WINDOW_BYTES < sum(len(str(row)) for row in reader.process(unit).to_pandas().text) < 1.5 * WINDOW_BYTES
     assert str(warm.key) != str(unit.key)

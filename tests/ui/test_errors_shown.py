@@ -11,7 +11,7 @@ import pytest
 from nbclient import NotebookClient
 
 from dcurate import DcurateError, Filter, InlineExecutor, Pipeline, PipelineError, RunError
-from dcurate.errors import Interrupted
+from dcurate.errors import RunInterrupted
 from dcurate.events import RunEnded, RunStarted, SourceListed
 from dcurate.ui.progress import IntervalLines
 
@@ -66,7 +66,7 @@ def test_an_interrupted_cell_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_stays_one() -> None:
-    assert issubclass(Interrupted, KeyboardInterrupt)
+    assert issubclass(RunInterrupted, KeyboardInterrupt)
 
 
 def test_a_script_gets_a_line_at_each_interval_and_nothing_of_a_short_run() -> None:
