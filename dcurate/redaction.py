@@ -203,6 +203,17 @@ def _printed(error: BaseException) -> tuple[str, str]:
         return "", type(problem).__name__
 
 
+def line_of(text: str, most: int) -> str:
+    """Make a text of others fit for a line of a log: its end cut, lone surrogates escaped, secrets removed.
+
+    Examples:
+        >>> line_of("key=abc and more", 12), line_of("/help?sig=abcdefgh", 14)
+        ('key=abc and ', '/help?sig=***')
+    """
+    cut = text[: most + _MARGIN]  # of a secret that is cut in two, a half would stay
+    return redacted(cut.encode(errors="backslashreplace").decode())[:most]
+
+
 def hush(error: BaseException) -> None:
     """Remove secrets from the messages of an exception and of those that led to it, which Python prints with it.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,6 +34,9 @@ else:  # it imports Dask, and other commands need none of it
 
 #: Exit codes of ``wait`` for a job that was stopped, and for one that goes on when the time is over.
 STOPPED, GOES_ON = 143, 124
+
+#: What would control a terminal: a stage may print its data.
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 _json = click.option("--json", "as_json", is_flag=True, help="Write JSON, for other programs.")
 
@@ -146,7 +150,7 @@ def list_jobs(*, output: str | None, scheduler: str | None, all_jobs: bool, as_j
 @_json
 @debug_option
 def logs(*, job: str, scheduler: str | None, follow: bool, output: str | None, as_json: bool) -> None:
-    """Show the log of a JOB: what its driver and its workers print and log."""
+    """Show the log of a JOB: what its driver prints and logs, and what its stages print, log and warn on workers."""
     if output is not None:
         _show(archived_lines(output, _archived(output, job).id), as_json)
     else:
@@ -236,7 +240,8 @@ def _show(lines: Iterable[LogLine], as_json: bool) -> None:
         else:
             moment = datetime.datetime.fromtimestamp(line.time).strftime("%H:%M:%S")
             level = "" if line.level in ("OUT", "INFO") else f"{line.level} "
-            click.echo(f"{moment} {line.source}: {level}{line.text}")
+            text = _CONTROL.sub(lambda sign: repr(sign[0])[1:-1], line.text)
+            click.echo(f"{moment} {line.source}: {level}{text}")
 
 
 def _tell(record: JobRecord, as_json: bool) -> None:

@@ -273,6 +273,11 @@ def subscribe_client(scheduler: Scheduler, topic: str, client: str) -> None:
     scheduler.subscribe_topic(topic, client)
 
 
+def send_event(scheduler: Scheduler, topic: str, client: str, event: Mapping[str, Any]) -> None:
+    """Send an event to one client that has subscribed to its topic; the scheduler itself keeps nothing of it."""
+    scheduler.send_all({client: [{"op": "event", "topic": topic, "event": (time.time(), event)}]}, {})
+
+
 def forget_topic(scheduler: Scheduler, topic: str, client: str) -> None:
     """Drop a topic of a client's that is over, with its events; `Scheduler` itself would keep it, empty."""
     topics = scheduler._broker._topics
@@ -510,6 +515,18 @@ def arrives(error: BaseException) -> bool:
 def message_sender(worker: Worker) -> Callable[[Message], Any]:
     """A function for any thread that sends a message on the stream to the scheduler."""
     return partial(worker.loop.add_callback, worker.batched_send)
+
+
+def shorten_own_log(worker: Worker, length: int) -> None:
+    """Keep fewer of the messages that a worker sent to its scheduler, of which Dask keeps 1,000."""
+    stream = worker.batched_stream
+    if stream is not None:
+        stream.recent_message_log = deque(stream.recent_message_log, maxlen=length)
+
+
+def waiting_messages(worker: Worker) -> int:
+    """How many messages wait on a worker until its scheduler takes them."""
+    return len(worker.batched_stream.buffer) if worker.batched_stream is not None else 0
 
 
 def send_message(worker: Worker, message: Message) -> None:

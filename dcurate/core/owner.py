@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 import socket
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 
 class RunOwner(NamedTuple):
@@ -13,6 +14,8 @@ class RunOwner(NamedTuple):
     Attributes:
         person: user and host that asked for them, as ``alice@host``.
         job: id of the job; empty for a run of its own.
+        take_lines: takes what stages print, log and warn on a worker: the worker's name, and lines as seconds since the
+            epoch, level and text; it may be called by any thread. None to leave it on the worker.
 
     Examples:
         >>> RunOwner("alice@host").job
@@ -21,6 +24,7 @@ class RunOwner(NamedTuple):
 
     person: str
     job: str = ""
+    take_lines: Callable[[str, Sequence[Sequence[Any]]], None] | None = None
 
 
 _present: list[RunOwner] = []

@@ -34,6 +34,8 @@ MAX_DEATHS = 5
 AVOID_S = 30.0
 #: Ended jobs that are listed; those of which the log is kept here, and which can be resumed; lines of a log.
 MAX_ENDED, MAX_RESUMABLE, MAX_LINES = 1000, 100, 20_000
+#: Characters of a log that are kept here, and of those of all jobs that ended.
+MAX_LOG, MAX_LOGS = 4 << 20, 64 << 20
 #: Longest time for which a call may wait here, in seconds.
 MAX_WAIT_S = 30.0
 
@@ -55,7 +57,7 @@ class JobEntry:
         signed: when the driver gave its last sign, by the monotonic clock.
         client: the id of the driver's Dask client.
         worker: address of the worker on whose host the driver was started.
-        lines: the last lines of its log, and ``dropped`` the number of those before.
+        lines: the last lines of its log, of ``size`` characters, and ``dropped`` the number of those before.
         avoided: until when a worker gets no driver, by the monotonic clock.
         starting: the start that is under way.
         changed: set when there is something new.
@@ -71,7 +73,8 @@ class JobEntry:
     signed: float = field(default_factory=time.monotonic)
     client: str = ""
     worker: str = ""
-    lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
+    lines: deque[LogLine] = field(default_factory=deque)
+    size: int = 0
     dropped: int = 0
     avoided: dict[str, float] = field(default_factory=dict)
     starting: asyncio.Task[None] | None = None
@@ -80,9 +83,16 @@ class JobEntry:
     def write(self, lines: Iterable[LogLine]) -> None:
         """Add lines to the log."""
         for line in lines:
-            self.dropped += len(self.lines) == self.lines.maxlen
             self.lines.append(line)
+            self.size += len(line.text)
+        self.keep(MAX_LINES, MAX_LOG)
         self.wake()
+
+    def keep(self, lines: int, characters: int) -> None:
+        """Keep the last lines, one at least."""
+        while len(self.lines) > max(1, lines) or (self.size > characters and len(self.lines) > 1):
+            self.size -= len(self.lines.popleft().text)
+            self.dropped += 1
 
     def note(self, text: str, level: str = "INFO") -> None:
         """Add a line of the board's own."""
@@ -378,7 +388,12 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
         _log.info("job %s (%s) of %s is %s", entry.record.id, entry.record.name, entry.record.owner, state)
         ended = [other for other in self.entries.values() if not other.record.is_live]
         for other in ended[:-MAX_RESUMABLE]:
-            other.spec, other.lines = {}, deque(list(other.lines)[-1:], maxlen=1)
+            other.spec = {}
+            other.keep(1, MAX_LOG)
+        room = MAX_LOGS
+        for other in reversed(ended):
+            other.keep(MAX_LINES, max(0, room))
+            room -= other.size
         for other in ended[:-MAX_ENDED]:
             del self.entries[other.record.id]
             self.files.remove(other.record.id)

@@ -74,7 +74,7 @@ class Job:
         return record
 
     def logs(self, follow: bool = False) -> Iterator[LogLine]:
-        """Yield the lines of the log that the scheduler keeps.
+        """Yield the lines of the log that the scheduler keeps: of the driver, of stages on workers, of the scheduler.
 
         Args:
             follow: whether to go on until the job has ended.

@@ -88,7 +88,7 @@ class Driver:
             return OVER
         self.boot, self.begun, self.order = answer["boot"], answer["begun"], answer["order"]
         self.spec, self.record = JobSpec.from_dict(answer["spec"]), JobRecord.from_dict(answer["job"])
-        act_for(RunOwner(self.record.owner, self.job))
+        act_for(RunOwner(self.record.owner, self.job, self.pump.put_of))
         self.pump.install()
         signal.signal(signal.SIGTERM, self._hand_back)
         threading.Thread(target=self._renew_often, name="dcurate-job-lease", daemon=True).start()

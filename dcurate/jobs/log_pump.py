@@ -1,4 +1,4 @@
-"""Collects what a driver prints and logs, as lines, for the board and for the records of the output."""
+"""Collects what a driver and its workers print and log, as lines, for the board and for the records of the output."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from dcurate.jobs.records import LogLine
-from dcurate.redaction import redacted
+from dcurate.redaction import line_of
 
 #: Characters of a line that are kept.
 LONGEST = 4000
@@ -57,9 +58,21 @@ class LogPump(logging.Handler):
     def put(self, texts: Iterable[str], level: str, moment: float | None = None) -> None:
         """Add lines."""
         moment = time.time() if moment is None else moment
-        lines = [LogLine(moment, self.source, level, redacted(text[:LONGEST])) for text in texts]
+        self._put(LogLine(moment, self.source, level, line_of(text, LONGEST)) for text in texts)
+
+    def put_of(self, worker: str, lines: Iterable[Sequence[Any]]) -> None:
+        """Add lines of a worker.
+
+        Args:
+            worker: its name.
+            lines: seconds since the epoch, level and text of each; what is secret to this process is removed, too.
+        """
+        self._put(LogLine(moment, worker, level, line_of(text, LONGEST)) for moment, level, text in lines)
+
+    def _put(self, lines: Iterable[LogLine]) -> None:
+        new = list(lines)
         with self._guard:
-            self._waiting.extend(lines)
+            self._waiting.extend(new)
             while len(self._waiting) > MOST_WAITING:
                 self._waiting.popleft()
                 self._dropped += 1

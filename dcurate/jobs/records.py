@@ -125,7 +125,7 @@ class LogLine(NamedTuple):
 
     Attributes:
         time: seconds since the epoch.
-        source: ``driver``, or the address of the worker.
+        source: ``driver``, ``scheduler``, or the name of the worker, which is its address unless it was given another.
         level: a level of Python's logging, such as ``WARNING``; ``OUT`` for what the program prints.
         text: the line, without secrets.
 

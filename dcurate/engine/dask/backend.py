@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from distributed import Future, KilledWorker, as_completed
 from dcurate.cluster import compat
 from dcurate.cluster.base import Cluster
 from dcurate.core.batch import Batch
+from dcurate.core.owner import present_owner
 from dcurate.engine.accounting import Round, RunAccounting
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.worker_plugin import (
@@ -62,6 +64,8 @@ GRAPH_TASKS = 250
 MAX_RETRIES = 5
 #: Seconds to wait until the client sees that a task is retried.
 RETRY_WAIT_S = 2.0
+#: Seconds to wait for what stages printed last.
+LINES_S = 2.0
 
 
 _log = logging.getLogger("dcurate.engine")
@@ -142,6 +146,9 @@ class DaskBackend:
         self._timeout_s = config.scheduler_timeout_s
         self._memory = flow.budget_bytes
         self._last_contact = time.monotonic()
+        self._take_lines = present_owner().take_lines
+        #: Messages with lines that came from each worker.
+        self._lines_from: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         self.client.subscribe_topic(topic(self.run), self._on_event)
@@ -153,10 +160,31 @@ class DaskBackend:
 
     def _on_event(self, event: tuple[float, dict[str, Any]]) -> None:
         """Queue an event of a worker or the scheduler plugin; called on the client's own thread."""
+        if "lines" in event[1]:
+            self._on_lines(**event[1])
+            return
         self._events.put(event[1])
         if "task" in event[1]:
             return  # the end of the task follows and wakes the driver
         compat.wake(self.completed)
+
+    def _on_lines(self, worker: str, name: str, lines: Sequence[Sequence[Any]]) -> None:
+        """Hand on what stages printed on a worker."""
+        if self._take_lines is not None and lines:
+            self._take_lines(name, lines)
+        self._lines_from[worker] += 1
+
+    def take_last_lines(self, sent: Mapping[str, Any]) -> None:
+        """Wait for lines that are under way.
+
+        Args:
+            sent: how many messages with lines each worker has sent; something else of one that is gone.
+        """
+        end = time.monotonic() + LINES_S
+        while time.monotonic() < end and any(
+            self._lines_from[worker] < number for worker, number in sent.items() if isinstance(number, int)
+        ):
+            time.sleep(LINES_S / 100)
 
     # Tasks
 

@@ -46,7 +46,7 @@ from dcurate.engine.dask.own_modules import travelling
 from dcurate.engine.dask.run_share import check_limits
 from dcurate.engine.dask.scheduler_calls import RUN_ENDED, forget_run, install_worker_plugin
 from dcurate.engine.dask.scheduler_plugin import SlotManager, stop_run
-from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin, describe, has_plugin, release_run
+from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin, describe, end_output, has_plugin, release_run
 from dcurate.engine.driver import DriverLoop
 from dcurate.engine.flow import Flow
 from dcurate.engine.policies.speculation import Speculation
@@ -251,6 +251,7 @@ class DaskSession:
             pipeline=job.pipeline,
             owner=present_owner().person,
             output=job.output,
+            takes_lines=present_owner().take_lines is not None,
             **self._limits,
         )
         speculation = next((policy for policy in self.policies if isinstance(policy, Speculation)), None)
@@ -275,6 +276,8 @@ class DaskSession:
             backend = stack.enter_context(
                 DaskBackend(self.cluster, job, accounting, flow, config, speculation=speculation)
             )
+            if config.takes_lines:
+                stack.callback(lambda: backend.take_last_lines(_end_output(self.client, job.run_key)))
             stack.callback(lambda: failures.extend(_release_run(self.client, job.run_key)))
             stack.callback(backend.close)
             try:
@@ -435,6 +438,15 @@ def _forget_run(client: Client, run: str) -> None:
         with suppress(OSError):
             compat.send_to_scheduler(client, {"op": RUN_ENDED, "run": run})
             client.run_on_scheduler(forget_run, run=run, client=client.id)
+
+
+def _end_output(client: Client, run: str) -> dict[str, Any]:
+    """Have the workers send their last lines; return how many messages each has sent."""
+    if client.status != "running":
+        return {}
+    with suppress(OSError):
+        return compat.ask_workers(client, end_output, run=run)
+    return {}
 
 
 def _release_run(client: Client, run: str) -> list[str]:

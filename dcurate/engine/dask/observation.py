@@ -35,6 +35,7 @@ class RunConfig:
         priority: runs of a higher one are served first.
         max_cpus: the most threads that it may use; None for no limit.
         max_gpus: the most GPUs that it may use; None for no limit.
+        takes_lines: whether the driver takes what stages print, log and warn on workers.
     """
 
     requests: Sequence[OperatorRequest]
@@ -54,6 +55,7 @@ class RunConfig:
     priority: int = 0
     max_cpus: int | None = None
     max_gpus: int | None = None
+    takes_lines: bool = False
 
     @property
     def about(self) -> str:

@@ -13,6 +13,7 @@ from distributed import Scheduler
 from dcurate.cluster import compat
 from dcurate.cluster.scale_api import offered_shapes
 from dcurate.engine.dask.account import forget
+from dcurate.engine.dask.output import end_relay
 from dcurate.engine.dask.worker_plugin import PLUGIN, belongs_to, topic
 
 #: The scheduler's extension with an event per run that is set when the driver has sent its last message.
@@ -47,6 +48,7 @@ async def forget_run(dask_scheduler: Scheduler, run: str, client: str) -> None:
             await asyncio.wait_for(ended_events[run].wait(), RUN_ENDED_S)
         ended_events.pop(run, None)
     forget(dask_scheduler, run)
+    end_relay(dask_scheduler, run)
     compat.forget_topic(dask_scheduler, topic(run), client)
     keys = [key for key in dask_scheduler.tasks if isinstance(key, tuple) and belongs_to(run, key[0])]
     compat.release_keys(dask_scheduler, keys, client, "over")

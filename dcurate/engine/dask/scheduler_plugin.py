@@ -27,6 +27,7 @@ from dcurate.engine.allocate.requests import WorkerState
 from dcurate.engine.dask.account import torn_down
 from dcurate.engine.dask.event_loop import Pauses, collection_limit, in_thread
 from dcurate.engine.dask.observation import Observation, RunConfig, host_samples, run_view
+from dcurate.engine.dask.output import begin_relay, end_relay, interval_s
 from dcurate.engine.dask.records import OperatorRecord, SetupDeaths, WorkerRecord
 from dcurate.engine.dask.recycling import Recycler
 from dcurate.engine.dask.routing import TaskRouter
@@ -110,6 +111,8 @@ class SlotManager(SchedulerPlugin):
         runs[self.run] = self
         for kind in ("register", "slots", "event", "stats"):
             compat.handle_stream(scheduler, f"dcurate-{kind}", partial(_dispatch, scheduler, runs, kind))
+        if self.config.takes_lines:
+            begin_relay(scheduler, self.run, topic(self.run), self.client)
         ended_events = compat.extensions(scheduler).setdefault(RUN_ENDED, {})
         ended_events[self.run] = asyncio.Event()
         compat.handle_stream(scheduler, RUN_ENDED, partial(driver_done, ended_events))
@@ -148,7 +151,8 @@ class SlotManager(SchedulerPlugin):
             compat.send_to_client_every(scheduler, self.client, CLIENT_INTERVAL_S)
             for address in scheduler.workers:
                 compat.send_at_once(scheduler, address)
-        compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", "run": self.run})
+        lines_s = interval_s(len(scheduler.workers)) if self.config.takes_lines else None
+        compat.send_to_worker(scheduler, worker, {"op": "dcurate-describe", "run": self.run, "lines_s": lines_s})
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
         """Forget a worker. Dask calls it when one leaves or dies: its tasks fail, and the driver runs them again."""
@@ -181,6 +185,8 @@ class SlotManager(SchedulerPlugin):
         if client == self.client:
             for worker in list(self.workers):
                 self.drain(worker)
+                compat.send_to_worker(scheduler, worker, {"op": "dcurate-end-output", "run": self.run})
+            end_relay(scheduler, self.run)
             stop_run(scheduler, self.name)
             compat.extensions(scheduler)[RUN_ENDED].pop(self.run, None)
             compat.forget_topic(scheduler, topic(self.run), client)

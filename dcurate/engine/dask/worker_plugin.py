@@ -20,6 +20,7 @@ from dcurate.cluster.versions import versions
 from dcurate.cluster.worker_info import worker_info
 from dcurate.core.batch import Batch
 from dcurate.engine.dask.gpu_results import register_results
+from dcurate.engine.dask.output import OutputSender
 from dcurate.engine.dask.resource_queue import install_resource_queue
 from dcurate.engine.worker.call_guard import CallError, attempt
 from dcurate.engine.worker.operator_task import TaskResult
@@ -171,13 +172,16 @@ class DcurateWorkerPlugin(WorkerPlugin):
         compat.handle_stream(worker, "dcurate-describe", self.describe)
         compat.handle_stream(worker, "dcurate-set-slots", self.set_slots)
         compat.handle_stream(worker, "dcurate-limit-calls", self.limit_calls)
+        compat.handle_stream(worker, "dcurate-end-output", self.end_output)
         self.send = compat.message_sender(worker)
+        self.output = OutputSender(worker)
         self.give_sigterm_back = compat.leave_on_sigterm(worker)
 
     async def teardown(self, worker: Worker) -> None:
         """Tear all slots down when the worker closes (called by Dask)."""
         self.give_sigterm_back()
         await compat.end_with_nanny(worker)
+        self.output.end_all()
         for pool in self.pools.values():
             pool.close()
         self.pools.clear()
@@ -185,8 +189,10 @@ class DcurateWorkerPlugin(WorkerPlugin):
 
     # What the scaler asks for
 
-    def describe(self, run: str) -> None:
-        """Register this worker with the slot manager of a run."""
+    def describe(self, run: str, lines_s: float | None = None) -> None:
+        """Register this worker with the slot manager of a run, which takes lines so many seconds apart, or not."""
+        if lines_s is not None:
+            self.output.begin(run, lines_s)
         try:
             info = worker_info(self.worker).to_dict()
         except ResourceError as error:
@@ -244,7 +250,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
     async def _add(self, run: str, operator: str, number: int, gpus: tuple[str, ...]) -> None:
         """Set one more slot up, and offer it."""
         pool = self.pools[run, operator]
-        await self._in_thread(pool.add, f"{self.worker.address}/{number}", self._gpu_indices(gpus))
+        await self._in_thread(run, pool.add, f"{self.worker.address}/{number}", self._gpu_indices(gpus))
         self._offer_slots(run, operator, pool.count)
 
     async def _reduce(self, run: str, operator: str, slots: int) -> None:
@@ -255,7 +261,7 @@ class DcurateWorkerPlugin(WorkerPlugin):
         while not slots and name in compat.used_resources(self.worker):
             await asyncio.sleep(POLL_S)
         while pool.count > slots:
-            for failure in await self._in_thread(pool.remove):
+            for failure in await self._in_thread(run, pool.remove):
                 self._emit(run, {"failed": operator, "error": failure, "notes": []})
         self._report_slots(run, operator, slots, left=True)
 
@@ -285,8 +291,9 @@ class DcurateWorkerPlugin(WorkerPlugin):
         names = [name for name, _ in worker_info(self.worker).gpus]
         return tuple(names.index(gpu) for gpu in gpus if gpu in names)
 
-    async def _in_thread(self, function: Any, *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self.threads, function, *arguments)
+    async def _in_thread(self, run: str, function: Any, *arguments: Any) -> Any:
+        call = partial(self.output.call, run, function, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self.threads, call)
 
     def _emit(self, run: str, event: dict[str, Any]) -> None:
         """Send an event to the slot manager of a run, which publishes it unless the run has ended."""
@@ -298,12 +305,12 @@ class DcurateWorkerPlugin(WorkerPlugin):
         """Run a task in a slot, or in a sandbox if workers died while they ran its inputs; send its summary."""
         pool, sandboxed = self.pools[task_spec.run, task_spec.operator], task_spec.deaths >= SANDBOX_DEATHS
         with self.counters.failing(task_spec.operator):
-            result = attempt(partial(pool.work, sandboxed=sandboxed), inputs)
+            result: Any = attempt(partial(self.output.call, task_spec.run, pool.work, sandboxed=sandboxed), inputs)
             if isinstance(result, CallError):
                 raise _sendable(result, task_spec.operator)
         self.counters.returned(task_spec.operator, result.seconds)
         self._emit(task_spec.run, {"task": task_spec.task, **result.summary()})
-        return result
+        return cast(TaskResult, result)
 
     async def release_run(self, run: str) -> list[str]:
         """Tear down the slots of a run, once; return error messages, again when called again."""
@@ -321,11 +328,15 @@ class DcurateWorkerPlugin(WorkerPlugin):
                 pool = self.pools.pop(key, None)
                 self._withdraw_resource(resource_name(*key))
                 while pool is not None and pool.count:
-                    failures += await self._in_thread(pool.remove, TEARDOWN_S)
+                    failures += await self._in_thread(run, pool.remove, TEARDOWN_S)
             del self.locks[key]
         self.queue.forget(thread_name(run))
         forget_host_setup(run)
         return failures
+
+    def end_output(self, run: str) -> None:
+        """Send the last lines of a run whose driver is gone."""
+        self.output.end(run)
 
     def _withdraw_resource(self, name: str) -> None:
         """Withdraw a resource; remove it and those of ended runs unless a running task uses them."""
@@ -391,3 +402,8 @@ def describe(dask_worker: Worker) -> dict[str, Any]:
 async def release_run(dask_worker: Worker, run: str) -> list[str]:
     """Tear down a run's slots on a worker; for `Client.run`."""
     return await plugin_on(dask_worker).release_run(run)
+
+
+async def end_output(dask_worker: Worker, run: str) -> int:
+    """Send the last lines of a run; return how many messages with lines there were; for `Client.run`."""
+    return await asyncio.to_thread(plugin_on(dask_worker).output.end, run)
