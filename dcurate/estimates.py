@@ -170,7 +170,9 @@ def estimate_run(
         plan = compile_plan(stages)
         if plan.sink is not None:
             plan.sink.prepare(resume=False)
-        job = Round("estimate", plan, sample.units(), delivers=not writes, observers=(measured,), examples=False)
+        job = Round(
+            "estimate", plan, sample.units(), delivers=not writes, by_need=True, observers=(measured,), examples=False
+        )
         accounting = RunAccounting(job, executor.mode)
         for _ in executor.execute(job, accounting):
             pass

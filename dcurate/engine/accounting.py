@@ -52,6 +52,7 @@ class Round:
         pipeline: its name.
         splits: the source splits, listed lazily.
         delivers: whether the outputs of the last operator are emitted batch by batch.
+        by_need: whether no split is listed before it is needed, as which one is next depends on the time.
         ledger: knows what earlier runs finished, and records what this one does.
         rejections: where rows that stages reject are kept.
         observers: receive events.
@@ -68,6 +69,7 @@ class Round:
     plan: Plan
     splits: Iterator[Batch]
     delivers: bool = False
+    by_need: bool = False
     ledger: Ledger | None = None
     rejections: RejectionSink | None = None
     observers: Sequence[Observer] = ()
@@ -207,7 +209,7 @@ class RunAccounting:
     def _list_ahead(self, until: float) -> None:
         """List splits until a moment of the monotonic clock, so that the run knows early how many there are."""
         source = self.job.plan.parts[0]
-        if isinstance(source, SourceStage) and source.lists_ahead:
+        if isinstance(source, SourceStage) and source.lists_ahead and not self.job.by_need:
             while not self._exhausted and len(self._ahead) < MOST_AHEAD and time.monotonic() < until:
                 self._list_next()
 

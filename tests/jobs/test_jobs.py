@@ -256,7 +256,8 @@ def test_a_job_whose_workers_go_before_it_runs_waits_for_others(
     source: Path, tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     spec = slow(source, tmp_path / "out", 0.05)
-    loads_slowly = replace(spec, payload=b"import time\ntime.sleep(4)\n" + spec.payload)
+    slow_payload = b"import time\ntime.sleep(4)\n" + spec.payload
+    loads_slowly = replace(spec, payload=slow_payload, executor={"worker_timeout_s": 3.0})
     with hosts(tmp_path, 1) as cluster:
         job = submit_spec(loads_slowly, cluster.address, "early")
         until(job, lambda record: record.state == "running")

@@ -54,7 +54,7 @@ def test_settings_that_only_sound_like_a_secret_are_reported() -> None:
 def test_the_command_is_reported_with_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/bin/dcurate", "run", "r.yaml", "--set", "api_key=hush", "--set", "n=1"])
     described = about(ScoreFilter(WordCountFilter()))
-    assert described["command"] == "dcurate run r.yaml --set api_key=... --set n=1"
+    assert described["command"] == "dcurate run r.yaml --set api_key=*** --set n=1"
     assert described["resume"] == f"{described['command']} --resume"
     monkeypatch.setattr(sys, "argv", ["my_script.py", "secret"])
     described = about(ScoreFilter(WordCountFilter()))
