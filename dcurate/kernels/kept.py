@@ -77,7 +77,7 @@ class Kept:
 
 def _caches(functions: Sequence[Any]) -> list[FunctionCache]:
     """Caches of functions; there are none where numba is told not to compile."""
-    compiled = (function for function in functions if isinstance(function, Dispatcher))
+    compiled: list[Any] = [function for function in functions if isinstance(function, Dispatcher)]
     return [function._cache for function in compiled if isinstance(function._cache, FunctionCache)]
 
 
