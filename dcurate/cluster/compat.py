@@ -347,8 +347,9 @@ def plugin_under_way(scheduler: Scheduler, worker: str) -> asyncio.Future[Any] |
 
 
 def release_keys(scheduler: Scheduler, keys: Sequence[Any], client: str, reason: str) -> None:
-    """Release tasks that a client wanted."""
-    scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=_stimulus(reason))
+    """Release tasks that a client wanted; a scheduler that was started again does not know it."""
+    if client in scheduler.clients:
+        scheduler.client_releases_keys(keys=keys, client=client, stimulus_id=_stimulus(reason))
 
 
 def set_resource(scheduler: Scheduler, worker: str, name: str, amount: float) -> None:
