@@ -15,13 +15,14 @@ import dask
 import pytest
 from distributed import Client, Worker
 
-from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline, RunError, run
+from dcurate import AttachedCluster, DaskExecutor, LocalCluster, Pipeline, RunError
 from dcurate.cluster import compat
 from dcurate.engine.dask import executor
 from dcurate.engine.dask.backend import DaskBackend
 from dcurate.engine.dask.observation import RunConfig
 from dcurate.engine.dask.scheduler_plugin import SlotManager
 from dcurate.engine.dask.worker_plugin import DcurateWorkerPlugin
+from dcurate.running import pipeline_run
 from tests.conftest import ROOT, scheduler_and_workers
 from tests.stages import Numbers, Sleep
 
@@ -51,7 +52,7 @@ BEGINNING = {
     "shapes": (executor, "client_offered_shapes"),
     "workers": (executor, "_workers"),
     "fit": (executor, "form_pools"),
-    "publish": (run, "SnapshotPublisher"),
+    "publish": (pipeline_run, "SnapshotPublisher"),
     "identify": (compat, "identify_workers"),
     "subscribe": (executor, "DaskBackend"),
     "register": (executor, "_register"),
