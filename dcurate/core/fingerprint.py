@@ -17,6 +17,7 @@ from typing import Any
 
 from dcurate.core.packages import is_ours, is_registered
 from dcurate.core.stage import Stage
+from dcurate.core.syntax import parsed, source_of
 
 #: Settings of a stage that do not change its rows.
 _NOT_OF_ROWS = ("name", "resources", "batch_size")
@@ -135,7 +136,7 @@ def _source(value: Any) -> str:
     if is_registered(_module(value)) or _module(value).partition(".")[0] in sys.stdlib_module_names:
         return ""
     try:
-        source = inspect.getsource(_with_file(value))
+        source = source_of(_with_file(value))
     except (OSError, TypeError):
         source = _source_in_cell(value) if isinstance(value, type) else ""
     return hashlib.blake2b(source.encode(), digest_size=8).hexdigest() if source else ""
@@ -149,7 +150,7 @@ def _source_in_cell(kind: type) -> str:
             continue
         lines = linecache.getlines(code.co_filename)
         with suppress(SyntaxError):
-            for node in ast.walk(ast.parse("".join(lines))):
+            for node in ast.walk(parsed("".join(lines))):
                 if isinstance(node, ast.ClassDef) and node.name == kind.__name__ and _spans(node, code.co_firstlineno):
                     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
                     return "".join(lines[first - 1 : node.end_lineno])

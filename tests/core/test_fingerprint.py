@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gc
+import importlib
 import json
 import linecache
 import logging
@@ -10,7 +12,9 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, make_dataclass
 from enum import Enum
 from pathlib import Path
@@ -246,3 +250,33 @@ def test_the_fingerprint_of_values_is_the_same_in_any_process() -> None:
     )
     found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert json.loads(found) == {name: of(make(0)) for name, make in ALIKE.items()}
+
+
+def test_fingerprints_are_taken_in_several_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Collections that run Python, as Dask's do, let another thread parse in the midst of it."""
+    functions = "".join(f"def f{number}(a):\n    return [a * {number} for _ in range(a)]\n\n" for number in range(1500))
+    stage = "from dcurate import ProcessingStage\n\nclass Late(ProcessingStage):\n    process = print\n"
+    (tmp_path / "long_module.py").write_text(functions + stage)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    late = importlib.import_module("long_module").Late()
+    expected, wait = fingerprint([late]), threading.Barrier(4)
+
+    def taken(_: int) -> list[dict[str, str]]:
+        wait.wait(60)
+        return [fingerprint([late]) for _ in range(8)]
+
+    def count(_phase: str, _about: dict[str, int]) -> None:
+        sum(range(300))
+
+    thresholds, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.callbacks.append(count)
+    gc.set_threshold(50)
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            taken_by = list(threads.map(taken, range(4)))
+    finally:
+        gc.callbacks.remove(count)
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval)
+    assert taken_by == [[expected] * 8] * 4

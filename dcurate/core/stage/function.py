@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any, TypeAlias, overload
 from dcurate.core.resources import Resources
 from dcurate.core.stage.base import Spec
 from dcurate.core.stage.processing import ProcessingStage, X, Y
+from dcurate.core.syntax import parsed, source_of
 from dcurate.errors import PipelineError
 
 Function: TypeAlias = Callable[[X], Y | list[Y] | None]
@@ -125,8 +125,8 @@ def processing_stage(
 def _returns_nothing(function: Callable[..., Any]) -> bool:
     """Whether the source of a function, if known, has no ``return``, and does not end by raising an error."""
     try:
-        source = inspect.getsource(function.__code__)  # not of the function that it may wrap
-        [definition] = ast.parse(textwrap.dedent(source)).body
+        source = source_of(function.__code__)  # not of the function that it may wrap
+        [definition] = parsed(textwrap.dedent(source)).body
     except (AttributeError, OSError, TypeError, SyntaxError, ValueError):  # no source, or a part of an expression
         return False
     if not isinstance(definition, ast.FunctionDef) or _raises(definition.body) or _is_empty(definition.body):
