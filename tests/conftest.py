@@ -80,7 +80,7 @@ def multiply_examples(items: list[pytest.Item], factor: int) -> None:
 
 
 #: Modules with the names of libraries: imported here, they would take their places.
-collect_ignore = ["cluster/fake_gpu"]
+collect_ignore = ["cluster/fake_gpu", "cluster/on_dask_gateway.py"]
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups
