@@ -41,6 +41,16 @@ def values(table: pa.Table, name: str) -> list[Any]:
     return list(_column(table, name).to_pylist())
 
 
+def optional_values(table: pa.Table, name: str | None) -> list[Any]:
+    """The values of a column as Python objects; None for each row if there is no such column.
+
+    Examples:
+        >>> optional_values(pa.table({"text": ["a"]}), "url")
+        [None]
+    """
+    return values(table, name) if name and name in table.column_names else [None] * table.num_rows
+
+
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Return the values of a column as Python objects; a date or time that Python does not have is text.
 

@@ -8,6 +8,7 @@ from .extract.algorithms import HTMLExtractorAlgorithm as HTMLExtractorAlgorithm
 from .extract.algorithms import JusTextExtractor as JusTextExtractor
 from .extract.algorithms import ResiliparseExtractor as ResiliparseExtractor
 from .extract.algorithms import TrafilaturaExtractor as TrafilaturaExtractor
+from .extract.info import HtmlInfo as HtmlInfo
 from .extract.stage import HtmlExtractor as HtmlExtractor
 from .extract.structure import DcurateExtractor as DcurateExtractor
 from .filter import DocumentFilter as DocumentFilter

@@ -14,7 +14,7 @@ from dcurate.core.batch import Rejection
 from dcurate.core.spec import StageSpec
 from dcurate.core.stage import ProcessingStage, Spec, WorkerMetadata
 from dcurate.errors import DcurateError, PipelineError
-from dcurate.frames.columns import rows_at, values, with_column, with_text
+from dcurate.frames.columns import optional_values, rows_at, values, with_column, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.redaction import text_of
@@ -128,8 +128,8 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = DocumentBatch.given(task).to_arrow()
         pages = values(table, self.html_field)
-        charsets = self._optional(table, self.charset_field)
-        languages = self._optional(table, self.language_field)
+        charsets = optional_values(table, self.charset_field)
+        languages = optional_values(table, self.language_field)
         extractions = [self.extract(*page) for page in zip(pages, charsets, languages, strict=True)]
         rows = with_text(table, self.text_field, [extraction.text for extraction in extractions])
         if self.title_field:
@@ -163,9 +163,6 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def _stop_words(self, page: str, language: str | None) -> StopWords:
         return self._stop_lists.of(language) if language else self._stop_lists.of_page(page)
-
-    def _optional(self, table: Any, name: str | None) -> list[Any]:
-        return values(table, name) if name and name in table.column_names else [None] * table.num_rows
 
     def _rejections(self, table: Any, extractions: Sequence[Extracted]) -> Iterator[Rejection]:
         empty = np.flatnonzero([not extraction.text and not extraction.error for extraction in extractions])
