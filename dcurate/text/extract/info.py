@@ -75,14 +75,14 @@ class HtmlInfo(ProcessingStage[DocumentBatch, DocumentBatch]):
         )
         facts = [_facts(*page) for page in pages]
         for number, name in enumerate(PageFacts._fields):
-            column = [page[number] for page in facts]
-            array = (
-                pa.array([list(map(encodable, texts)) for texts in column], pa.list_(pa.string()))
-                if name in _LISTS
-                else pa.array([encodable(text) or None for text in column], pa.string())
-            )
-            table = with_column(table, self.prefix + name, array)
+            column = [_stored(page[number]) for page in facts]
+            kind = pa.list_(pa.string()) if name in _LISTS else pa.string()
+            table = with_column(table, self.prefix + name, pa.array(column, kind))
         return replace(task, data=table)
+
+
+def _stored(value: str | list[str]) -> str | list[str] | None:
+    return (encodable(value) or None) if isinstance(value, str) else [encodable(text) for text in value]
 
 
 def _facts(page: bytes | str | None, url: str | None, charset: str | None) -> PageFacts:

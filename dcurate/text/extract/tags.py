@@ -56,10 +56,10 @@ def scan_tags(page: str) -> PageTags:
     tags, at = PageTags(), 0
     while mark := _MARK.search(page, at):
         if mark[1] is None:
-            end = page.find("-->", mark.end() - 2)
-            if end < 0:
+            closing = page.find("-->", mark.end() - 2)
+            if closing < 0:
                 break
-            at = end + 3
+            at = closing + 3
             continue
         name = mark[1].lower()
         if name == "a":
