@@ -116,6 +116,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "Rephrase": [lambda: dcurate.llm.Rephrase(task="distill", **LLM)],
     "SampleFraction": [],
     "SampleRows": [],
+    "StaticEmbedder": [lambda: dcurate.models.StaticEmbedder("m")],
     "SentenceTransformerModel": [lambda: dcurate.models.SentenceTransformerModel("m")],
     "TableReader": [],
     "TableWriter": [],

@@ -17,6 +17,7 @@ from .classifiers.sequence import SequenceClassifier as SequenceClassifier
 from .embedders.creator import TextEmbedding as TextEmbedding
 from .embedders.stages import EmbeddingModel as EmbeddingModel
 from .embedders.stages import SentenceTransformerModel as SentenceTransformerModel
+from .embedders.static import StaticEmbedder as StaticEmbedder
 from .fasttext import FastTextClassifier as FastTextClassifier
 from .inference import ModelStage as ModelStage
 from .tokenizer import Tokenize as Tokenize
