@@ -1,3 +1,6 @@
 """Public names of `dcurate.learn` and the modules that define them; `__init__.py` reads this file."""
 
+from .schema import Label as Label
+from .schema import LabelSchema as LabelSchema
+
 __all__: list[str]
