@@ -15,6 +15,7 @@ import pytest
 
 import dcurate
 import dcurate.audio
+import dcurate.datasets
 import dcurate.dedup
 import dcurate.documents
 import dcurate.images
@@ -117,6 +118,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "SampleFraction": [],
     "SampleRows": [],
     "StaticEmbedder": [lambda: dcurate.models.StaticEmbedder("m")],
+    "SampleStrata": [lambda: dcurate.datasets.SampleStrata(5, ["language"])],
     "SentenceTransformerModel": [lambda: dcurate.models.SentenceTransformerModel("m")],
     "TableReader": [],
     "TableWriter": [],

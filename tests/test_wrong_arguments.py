@@ -41,6 +41,7 @@ TAKES = {
     "ImportanceWeights": set(),
     "SampleFraction": set(),
     "SampleRows": {"a number"},
+    "SampleStrata": {"a number"},
     "Rebatch": {"a number"},
     "SubstringDuplicates": {"a number"},
     "Blend": {"a number"},

@@ -5,5 +5,6 @@ from .rebatch import Rebatch as Rebatch
 from .shuffle import SampleFraction as SampleFraction
 from .shuffle import SampleRows as SampleRows
 from .shuffle import Shuffle as Shuffle
+from .strata import SampleStrata as SampleStrata
 
 __all__: list[str]

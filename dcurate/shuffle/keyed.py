@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -63,17 +63,15 @@ class KeyedWriter(ChunkWriter):
         order = np.lexsort((keys[:, 1], keys[:, 0]))[: self.most]
         keys = keys[order]
         ordered = rows_at(self.to_spill(table), order)
-        marks: dict[str, npt.NDArray[Any]] = {
-            HIGH: keys[:, 0],
-            LOW: keys[:, 1],
-            DATASET: np.full(len(order), dataset, np.int16),
-        }
-        for column, content in marks.items():
-            ordered = with_column(ordered, column, content)
         cells = np.bincount(range_of(keys[:, 0], CELLS), minlength=CELLS)
-        chunks = slices_by_key(ordered, keys[:, 0], _MOST_CHUNKS, _LEAST_BYTES)
         notes = {"cells": cells, "about": np.array([dataset, table.num_rows]), **self.notes(ordered, keys, dataset)}
-        yield self.chunks(chunks, key, folder, not self.directory.on_disk, **notes)
+        marks = {DATASET: np.full(len(order), dataset, np.int16)}
+        yield self.keyed(with_keys(ordered, keys, marks), key, folder, **notes)
+
+    def keyed(self, ordered: Any, key: BatchKey, folder: str, **notes: npt.NDArray[Any]) -> FilePart:
+        """Write rows that `with_keys` made, in the order of their keys, with notes in the index of the file."""
+        chunks = slices_by_key(ordered, numbers(ordered, HIGH), _MOST_CHUNKS, _LEAST_BYTES)
+        return self.chunks(chunks, key, folder, not self.directory.on_disk, **notes)
 
     def notes(self, table: Any, keys: Keys, dataset: int) -> dict[str, npt.NDArray[Any]]:
         """Return further arrays to keep in the index of the file.
@@ -84,6 +82,13 @@ class KeyedWriter(ChunkWriter):
             dataset: its number.
         """
         return {}
+
+
+def with_keys(table: Any, keys: Keys, marks: Mapping[str, npt.NDArray[Any]]) -> Any:
+    """Return rows with the columns of their keys, and with other columns that they have between the two halves."""
+    for column, content in {HIGH: keys[:, 0], LOW: keys[:, 1], **marks}.items():
+        table = with_column(table, column, content)
+    return table
 
 
 @dataclass(frozen=True)
@@ -196,9 +201,15 @@ class StreamReader(SourceStage[FileGroup, DocumentBatch]):
             parts = [
                 FilePart(folder.path(file.name), start, stop, entry.size, entry.version, stop - start)
                 for file, entry in zip(files, entries, strict=True)
-                for start, stop in file.spans(turns[file.dataset])
+                for start, stop in file.spans(self.turns_of(file, turns))
             ]
             yield FileGroup(key=BatchKey(f"{self.name}-{part:05}"), parts=tuple(parts))
+
+    def turns_of(
+        self, file: KeyedFile, turns: Sequence[Sequence[tuple[float, float]]]
+    ) -> Sequence[tuple[float, float]]:
+        """Return the shares of all keys to read of a file, of those of each stream."""
+        return turns[file.dataset]
 
     def settings(self) -> dict[str, Any]:
         return {}

@@ -37,7 +37,7 @@ from dcurate import (
 )
 from dcurate.core.public import find_public, homes
 from dcurate.core.stage import BarrierStage
-from dcurate.datasets import Rebatch, SampleFraction, SampleRows
+from dcurate.datasets import Rebatch, SampleFraction, SampleRows, SampleStrata
 from dcurate.dedup import Benchmark, Highest, Preferred, TaskDecontamination
 from dcurate.text import (
     AddId,
@@ -98,6 +98,7 @@ MADE: dict[str, Callable[[Path], Any]] = {
     "Rebatch": lambda folder: Rebatch(rows=2),
     "SampleFraction": lambda folder: SampleFraction(0.5, id_field="id"),
     "SampleRows": lambda folder: SampleRows(3, id_field="id"),
+    "SampleStrata": lambda folder: SampleStrata(3, ["source"], {"text": [20]}, id_field="id"),
     "Score": lambda folder: Score(lambda text: len(text or ""), "score"),
     "ScoreFilter": lambda folder: ScoreFilter(WordCountFilter(min_words=3), score_field="score"),
     "SubstringFilter": lambda folder: SubstringFilter("fox", "any"),
