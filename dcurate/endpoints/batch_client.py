@@ -6,9 +6,11 @@ import asyncio
 import copy
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeAlias
 
+from dcurate.endpoints.budget import Budget
 from dcurate.endpoints.cache import Answers
 from dcurate.endpoints.client import AsyncLLMClient, LLMClient
 from dcurate.endpoints.config import Answer, Question
@@ -44,6 +46,8 @@ class BatchClient:
         self.client.limits = self.client.limits.shared(slots)
         self.client.setup()
         self._kept: Answers | None = self.client.cache.open() if self.client.cache is not None else None
+        limited = self._kept is not None and self.client.limits.of_all
+        self._budget = Budget(self.client.limits, self.client.prices, self._kept) if limited and self._kept else None
         self._recent: dict[bytes, Answer] = {}
         self._counts: dict[str, float] = defaultdict(float)
         self._failed_in_a_row = 0
@@ -107,6 +111,22 @@ class BatchClient:
             self._counts["cached"] += 1
         return answer
 
+    @asynccontextmanager
+    async def budgeted(self, question: Question) -> AsyncIterator[None]:
+        """Ask a request within the limit of cost, if there is one.
+
+        Raises:
+            ResourceError: the limit is reached.
+        """
+        if self._budget is None:
+            yield
+            return
+        reserved = await self._budget.reserve(question)
+        try:
+            yield
+        finally:
+            self._budget.settle(reserved)
+
     def keep(self, key: bytes, question: Question, answer: Answer) -> None:
         """Record an answer: its cost, and its cache entry."""
         self._failed_in_a_row, self._has_answered = 0, True
@@ -121,7 +141,7 @@ class BatchClient:
         if cost:
             counts["cost"] += cost
         if self._kept is not None:
-            self._kept.put(key, answer)
+            self._kept.put(key, answer, question.model)
 
     def note(self, failure: RequestError) -> None:
         """Record a failure.
@@ -180,12 +200,13 @@ class _BatchCall:
         known = self.batch_client.found(key)
         if known is not None:
             return known
-        try:
-            answer = await self.batch_client.client.ask(question)
-        except RequestError as failure:
-            self.batch_client.note(failure)
-            return failure
-        self.batch_client.keep(key, question, answer)
+        async with self.batch_client.budgeted(question):
+            try:
+                answer = await self.batch_client.client.ask(question)
+            except RequestError as failure:
+                self.batch_client.note(failure)
+                return failure
+            self.batch_client.keep(key, question, answer)
         return answer
 
     def _put(self, key: bytes, outcome: Answer | RequestError) -> None:

@@ -18,6 +18,12 @@ _FILE = "answers.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, answer BLOB NOT NULL, written REAL NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_age ON answers (written);
+CREATE TABLE IF NOT EXISTS spent (model TEXT PRIMARY KEY, prompt_tokens INTEGER, completion_tokens INTEGER);
+"""
+_SPEND = """
+INSERT INTO spent VALUES (?, ?, ?) ON CONFLICT (model) DO UPDATE SET
+prompt_tokens = prompt_tokens + excluded.prompt_tokens,
+completion_tokens = completion_tokens + excluded.completion_tokens
 """
 #: Number of answers between two checks of the size.
 _LOOK_EVERY = 256
@@ -82,7 +88,7 @@ class Answers:
             raise DataError(
                 f"answers cannot be stored in {str(folder)!r}: {error}; name a folder on a local disk"
             ) from error
-        self._folder = folder
+        self.folder = str(folder)
         self._max_bytes = max_bytes
         self._written = 0
 
@@ -95,14 +101,33 @@ class Answers:
         numbers = tuple(map(base64.b85decode, vectors))
         return Answer(tuple(texts), prompt, completion, requests=0, cached=True, vectors=numbers)
 
-    def put(self, key: bytes, answer: Answer) -> None:
-        """Store an answer; it is visible to the next process as soon as this returns."""
+    def put(self, key: bytes, answer: Answer, model: str = "") -> None:
+        """Store an answer and what it took; both are visible to the next process as soon as this returns.
+
+        Args:
+            key: key of the request.
+            answer: the answer.
+            model: the model that gave it.
+        """
         vectors = [base64.b85encode(vector).decode() for vector in answer.vectors]
         content = orjson.dumps([answer.texts, answer.prompt_tokens, answer.completion_tokens, vectors])
-        self._did("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", key, content, time.time())
+        self._did("BEGIN IMMEDIATE")
+        try:
+            self._did("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", key, content, time.time())
+            self._did(_SPEND, model, answer.prompt_tokens, answer.completion_tokens)
+            self._did("COMMIT")
+        except DataError:
+            if self._file.in_transaction:
+                self._did("ROLLBACK")
+            raise
         self._written += 1
         if self._written % _LOOK_EVERY == 0:
             self.forget_oldest()
+
+    def spent(self) -> dict[str, tuple[int, int]]:
+        """Return the tokens of prompts and of answers that each model took, also for answers that were forgotten."""
+        rows = self._rows("SELECT model, prompt_tokens, completion_tokens FROM spent ORDER BY model")
+        return {model: (prompt, completion) for model, prompt, completion in rows}
 
     def forget_oldest(self) -> None:
         """Evict the oldest answers, if there are too many bytes of them."""
@@ -115,11 +140,15 @@ class Answers:
 
     def _did(self, statement: str, *values: Any) -> Any:
         """Execute a statement; returns the first row of its result."""
+        return next(iter(self._rows(statement, *values)), None)
+
+    def _rows(self, statement: str, *values: Any) -> list[Any]:
+        """Execute a statement; returns the rows of its result."""
         try:
-            return self._file.execute(statement, values).fetchone()
+            return self._file.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise DataError(
-                f"answers cannot be stored in {str(self._folder)!r}: {error}; free space there, or name another folder"
+                f"answers cannot be stored in {self.folder!r}: {error}; free space there, or name another folder"
             ) from error
 
     def close(self) -> None:

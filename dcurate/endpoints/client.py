@@ -104,6 +104,9 @@ class AsyncLLMClient(Configured, ABC):
         tokens_per_minute: limit of the stage.
         prices: prices of models by name: for a million tokens of prompts, and of answers.
         cache: a folder for answers, or an `AnswerCache`.
+        max_cost: the cost of all answers in the cache, over all runs that use it, in the currency of ``prices``; before
+            a request could exceed it the run ends, and what was paid for is kept. It needs ``prices`` and ``cache``.
+        max_total_tokens: the same for tokens of prompts and answers; it needs ``cache``.
 
     A stage whose client has limits runs in one slot, unless a number of slots is set; they share the limits.
 
@@ -134,6 +137,8 @@ class AsyncLLMClient(Configured, ABC):
         tokens_per_minute: float | None = None,
         prices: Mapping[str, tuple[float, float]] | None = None,
         cache: AnswerCache | str | None = None,
+        max_cost: float | None = None,
+        max_total_tokens: float | None = None,
     ) -> None:
         for name, number, least in (
             ("max_concurrent_requests", max_concurrent_requests, 1),
@@ -145,9 +150,13 @@ class AsyncLLMClient(Configured, ABC):
         self.max_concurrent_requests = max_concurrent_requests
         self.max_retries = max_retries
         self.base_delay_s = base_delay_s
-        self.limits = Limits(requests_per_minute, tokens_per_minute)
+        self.limits = Limits(requests_per_minute, tokens_per_minute, max_cost, max_total_tokens)
         self.prices = dict(prices or {})
         self.cache = AnswerCache(cache) if isinstance(cache, str) else cache
+        if max_cost is not None and not self.prices:
+            raise PipelineError(f"max_cost={max_cost!r} needs prices=, for a million tokens of prompts and of answers")
+        if self.limits.of_all and self.cache is None:
+            raise PipelineError("max_cost and max_total_tokens need cache=, which keeps what was paid for")
 
     @abstractmethod
     def setup(self) -> None:

@@ -67,7 +67,7 @@ class AsyncOpenAIClient(AsyncLLMClient):
         timeout_s: time that one request may take.
         chat: False to continue texts (``/completions``), for a model that was not trained to chat.
         default_headers: sent with each request; their values are hidden like a key.
-        requests_per_minute, tokens_per_minute, prices, cache: see `AsyncLLMClient`.
+        requests_per_minute, tokens_per_minute, prices, cache, max_cost, max_total_tokens: see `AsyncLLMClient`.
 
     Raises:
         PipelineError: an invalid address, or a number out of range.
@@ -93,6 +93,8 @@ class AsyncOpenAIClient(AsyncLLMClient):
         tokens_per_minute: float | None = None,
         prices: Mapping[str, tuple[float, float]] | None = None,
         cache: AnswerCache | str | None = None,
+        max_cost: float | None = None,
+        max_total_tokens: float | None = None,
     ) -> None:
         super().__init__(
             max_concurrent_requests,
@@ -102,6 +104,8 @@ class AsyncOpenAIClient(AsyncLLMClient):
             tokens_per_minute=tokens_per_minute,
             prices=prices,
             cache=cache,
+            max_cost=max_cost,
+            max_total_tokens=max_total_tokens,
         )
         if base_url is not None and not base_url.startswith(("http://", "https://")):
             raise PipelineError(f"base_url={base_url!r} is not a URL; give one such as 'http://localhost:8000/v1'")
@@ -313,6 +317,8 @@ class OpenAIClient(LLMClient):
         tokens_per_minute: float | None = None,
         prices: Mapping[str, tuple[float, float]] | None = None,
         cache: AnswerCache | str | None = None,
+        max_cost: float | None = None,
+        max_total_tokens: float | None = None,
     ) -> None:
         self.inner = AsyncOpenAIClient(
             1,
@@ -328,6 +334,8 @@ class OpenAIClient(LLMClient):
             tokens_per_minute=tokens_per_minute,
             prices=prices,
             cache=cache,
+            max_cost=max_cost,
+            max_total_tokens=max_total_tokens,
         )
 
     def requires(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dcurate.errors import PipelineError
 
@@ -24,6 +24,8 @@ class Limits:
     Args:
         requests_per_minute: None for no limit.
         tokens_per_minute: limit of prompts and answers together; None for no limit.
+        max_cost: limit of the cost of all answers in the cache; None for no limit.
+        max_total_tokens: limit of their tokens, of prompts and answers together; None for no limit.
 
     Raises:
         PipelineError: a number that is not above zero.
@@ -31,6 +33,8 @@ class Limits:
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
+    max_cost: float | None = None
+    max_total_tokens: float | None = None
 
     def __post_init__(self) -> None:
         for name, number in vars(self).items():
@@ -38,12 +42,25 @@ class Limits:
                 raise PipelineError(f"{name}={number!r} must be above zero; leave it out for no limit")
 
     def __bool__(self) -> bool:
-        return self.requests_per_minute is not None or self.tokens_per_minute is not None
+        return any(number is not None for number in vars(self).values())
+
+    @property
+    def of_all(self) -> bool:
+        """Whether there is a limit of all answers together."""
+        return self.max_cost is not None or self.max_total_tokens is not None
 
     def shared(self, slots: int) -> Limits:
-        """The share of each of a number of slots."""
+        """The share of each of a number of slots.
+
+        Raises:
+            PipelineError: several slots, and a limit of all answers together, which one of them cannot know.
+        """
+        if self.of_all and slots > 1:
+            raise PipelineError(f"max_cost and max_total_tokens need one slot, not {slots}; leave num_workers out")
         requests, tokens = self.requests_per_minute, self.tokens_per_minute
-        return Limits(requests and requests / slots, tokens and tokens / slots)
+        return replace(
+            self, requests_per_minute=requests and requests / slots, tokens_per_minute=tokens and tokens / slots
+        )
 
 
 class TokenBucket:
