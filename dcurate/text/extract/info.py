@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from dcurate.core.stage import ProcessingStage, Spec
-from dcurate.frames.columns import optional_values, values, with_column
+from dcurate.frames.columns import optional_values, values, with_text, with_texts_each
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.text.extract.charset import decoded, markup
@@ -74,11 +72,15 @@ class HtmlInfo(ProcessingStage[DocumentBatch, DocumentBatch]):
             strict=True,
         )
         facts = [_facts(*page) for page in pages]
-        for number, name in enumerate(PageFacts._fields):
-            column = [_stored(page[number]) for page in facts]
-            kind = pa.list_(pa.string()) if name in _LISTS else pa.string()
-            table = with_column(table, self.prefix + name, pa.array(column, kind))
+        for name, column in zip(PageFacts._fields, columns_of(facts), strict=True):
+            add = with_texts_each if name in _LISTS else with_text
+            table = add(table, self.prefix + name, column)
         return replace(task, data=table)
+
+
+def columns_of(pages: Sequence[PageFacts]) -> list[list[Any]]:
+    """Return the facts of pages by columns: encodable, and None for a text that is empty."""
+    return [[_stored(page[number]) for page in pages] for number in range(len(PageFacts._fields))]
 
 
 def _stored(value: str | list[str]) -> str | list[str] | None:
