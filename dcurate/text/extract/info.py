@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.frames.columns import optional_values, values, with_text, with_texts_each
@@ -72,13 +73,13 @@ class HtmlInfo(ProcessingStage[DocumentBatch, DocumentBatch]):
             strict=True,
         )
         facts = [_facts(*page) for page in pages]
-        for name, column in zip(PageFacts._fields, columns_of(facts), strict=True):
+        for name, column in zip(PageFacts._fields, _columns(facts), strict=True):
             add = with_texts_each if name in _LISTS else with_text
             table = add(table, self.prefix + name, column)
         return replace(task, data=table)
 
 
-def columns_of(pages: Sequence[PageFacts]) -> list[list[Any]]:
+def _columns(pages: Sequence[PageFacts]) -> list[list[Any]]:
     """Return the facts of pages by columns: encodable, and None for a text that is empty."""
     return [[_stored(page[number]) for page in pages] for number in range(len(PageFacts._fields))]
 
