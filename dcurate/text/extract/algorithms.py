@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from dcurate.core.extras import needed
 from dcurate.core.part import Part
@@ -26,6 +26,38 @@ _UNWRAPPED = ("embed", "form", "iframe", "layer", "object", "param")
 _BLOCK = re.compile(r"<(?:article|body|div|h1|main|p|section|table)\b", re.IGNORECASE)
 
 
+class PageSignals(NamedTuple):
+    """What a page consists of; ratios are of bytes of the text that it shows, 0 to 1.
+
+    Args:
+        link_ratio: part of all text that is in links.
+        boilerplate_ratio: part of all text that is not main text.
+        code_ratio: part of the main text that is code.
+        table_ratio: part of the main text that is in tables of data.
+        formula_ratio: part of the main text that is formulas that stand by themselves.
+    """
+
+    link_ratio: float
+    boilerplate_ratio: float
+    code_ratio: float
+    table_ratio: float
+    formula_ratio: float
+
+
+class PageText(NamedTuple):
+    """What an extractor takes out of a page.
+
+    Args:
+        text: its main text; empty if it has none.
+        comments: comments of readers, with an empty line between them; empty if there are none.
+        signals: what it consists of; None if the extractor does not say.
+    """
+
+    text: str = ""
+    comments: str = ""
+    signals: PageSignals | None = None
+
+
 class HTMLExtractorAlgorithm(Part, ABC):
     """Extract the main text of a page. Subclass it for your own extractor.
 
@@ -38,6 +70,8 @@ class HTMLExtractorAlgorithm(Part, ABC):
     """
 
     held_by = "HtmlExtractor"
+    #: Whether `extract_parts` gives comments and signals, too.
+    has_parts: ClassVar[bool] = False
     NON_SPACED_LANGUAGES: ClassVar[frozenset[str]] = frozenset(["THAI", "CHINESE", "JAPANESE", "KOREAN"])
 
     _library: Any = None
@@ -72,6 +106,10 @@ class HTMLExtractorAlgorithm(Part, ABC):
             stop_words: words of the page's language that any text has, in lower case.
             language: English name of the page's language in capitals, such as ``"ENGLISH"``.
         """
+
+    def extract_parts(self, html: str, stop_words: frozenset[str], language: str) -> PageText:
+        """Return the main text of a page, and what else an extractor takes out that has `has_parts`."""
+        return PageText("\n\n".join(self.extract_text(html, stop_words, language) or ()))
 
 
 @dataclass

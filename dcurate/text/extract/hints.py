@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 #: Bits of hints: around the content, by tag or role; around it, by class or id; comments of readers; an article, by
 #: tag; content, by class; perhaps content; hidden from readers; left out wholly; a formula between delimiters; around
-#: code of a language; caption of a picture.
-ASIDE, ASIDE_BY_CLASS, COMMENTS, ARTICLE, CONTENT, WEAK_CONTENT, HIDDEN, OUT, MATH, CODED, CAPTION = (
-    1 << bit for bit in range(11)
+#: code of a language; caption of a picture; a form.
+ASIDE, ASIDE_BY_CLASS, COMMENTS, ARTICLE, CONTENT, WEAK_CONTENT, HIDDEN, OUT, MATH, CODED, CAPTION, FORM = (
+    1 << bit for bit in range(12)
 )
 
 TAGS = {
@@ -22,6 +22,7 @@ TAGS = {
     "main": CONTENT,
     "noscript": ASIDE,
     "figcaption": CAPTION,
+    "form": FORM,
 }
 _ROLES = {
     "navigation": ASIDE,

@@ -14,6 +14,7 @@ from dcurate.text.extract.hints import (
     CAPTION,
     COMMENTS,
     CONTENT,
+    FORM,
 )
 
 _AROUND = ASIDE | ASIDE_BY_CLASS | COMMENTS
@@ -145,7 +146,7 @@ def _root(page: HtmlPage, worths: Sequence[int], rules: ContentRules) -> int:
         child = best[root]
         needed = rules.into_content if page.hints[child] & (CONTENT | ARTICLE) else rules.into_any
         first = page.blocks[firsts[child]] if firsts[child] < ends[child] else None
-        if first is not None and first.kind == HEADING and first.level > 1 and not page.hints[child]:
+        if first is not None and first.kind == HEADING and first.level > 1 and not page.hints[child] & ~FORM:
             needed = max(needed, rules.into_section)
         if worth_of[child] < needed * worth_of[root] or ends[child] - firsts[child] < 2:
             break

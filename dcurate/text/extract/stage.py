@@ -18,7 +18,7 @@ from dcurate.frames.columns import optional_values, rows_at, values, with_column
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import encodable
 from dcurate.redaction import text_of
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageSignals
 from dcurate.text.extract.charset import decoded, markup
 from dcurate.text.extract.language import unescaped
 from dcurate.text.extract.named import extractor
@@ -42,11 +42,15 @@ class Extracted(NamedTuple):
         text: its main text; empty if it has none.
         title: title of the page, empty if it has none.
         error: why the text could not be taken out; empty if it could.
+        comments: comments of readers; empty if there are none, or the extractor does not say.
+        signals: what the page consists of; None if the extractor does not say.
     """
 
     text: str = ""
     title: str = ""
     error: str = ""
+    comments: str = ""
+    signals: PageSignals | None = None
 
 
 @dataclass
@@ -68,6 +72,10 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         text_field: the column for the text.
         title_field: the column for the page's title; None for none.
         charset_field: the column with the charset that the server declared; used if it is there.
+        comments_field: a column for the comments of readers, null where there are none; only ``"dcurate"`` makes it.
+        signals_prefix: adds columns, with this before their names, for what a page consists of: ``link_ratio`` and
+            ``boilerplate_ratio`` of all text that it shows, ``code_ratio``, ``table_ratio`` and ``formula_ratio`` of
+            its main text, each 0 to 1; only ``"dcurate"`` makes them. Filter by them with `NumberRangeFilter`.
         language_field: a column with the page's language (ISO 639 code or English name), for extractors that use stop
             words. Without it, or where it is null, the language is guessed from the stop words in the page's
             text; if that fails, no stop words are used.
@@ -93,6 +101,8 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     text_field: str = "text"
     title_field: str | None = "title"
     charset_field: str = "charset"
+    comments_field: str | None = None
+    signals_prefix: str | None = None
     language_field: str | None = None
     keep_html: bool = False
     largest_page: int = 20_000_000
@@ -101,7 +111,13 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
     spec = StageSpec(ignore_failures=True)
 
     def __post_init__(self) -> None:
-        extractor(self.algorithm, self.algorithm_kwargs)
+        algorithm = extractor(self.algorithm, self.algorithm_kwargs)
+        parts = {"comments_field": self.comments_field, "signals_prefix": self.signals_prefix}
+        for setting, value in parts.items():
+            if value is not None and not algorithm.has_parts:
+                raise PipelineError(
+                    f'{self.name}: {setting}={value!r} has no effect with {type(algorithm).__name__}; use "dcurate"'
+                )
         if self.largest_page < 1:
             raise PipelineError(f"{self.name}: largest_page={self.largest_page!r} must be at least 1")
 
@@ -115,7 +131,8 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [self.charset_field]
 
     def outputs(self) -> Spec:
-        return ["data"], [self.text_field, *([self.title_field] if self.title_field else [])]
+        names = [name for name in (self.text_field, self.title_field, self.comments_field) if name]
+        return ["data"], [*names, *self._signals()]
 
     def dropped_columns(self) -> Sequence[str]:
         return [] if self.keep_html or self.html_field in self.outputs()[1] else [self.html_field]
@@ -124,6 +141,9 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         self._extractor = copy.deepcopy(extractor(self.algorithm, self.algorithm_kwargs))
         self._extractor.load()
         self._stop_lists = StopLists(self.stop_lists)
+
+    def _signals(self) -> list[str]:
+        return [] if self.signals_prefix is None else [self.signals_prefix + name for name in PageSignals._fields]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = DocumentBatch.given(task).to_arrow()
@@ -134,7 +154,12 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
         rows = with_text(table, self.text_field, [extraction.text for extraction in extractions])
         if self.title_field:
             rows = with_text(rows, self.title_field, [extraction.title or None for extraction in extractions])
-        if not self.keep_html and self.html_field not in (self.text_field, self.title_field):
+        if self.comments_field:
+            rows = with_text(rows, self.comments_field, [extraction.comments or None for extraction in extractions])
+        for number, name in enumerate(self._signals()):
+            numbers = [extraction.signals[number] if extraction.signals else np.nan for extraction in extractions]
+            rows = with_column(rows, name, np.array(numbers, np.float64))
+        if not self.keep_html and self.html_field not in self.outputs()[1]:
             rows = rows.drop_columns([self.html_field])
         rows = rows_at(rows, np.flatnonzero([bool(extraction.text) for extraction in extractions]))
         return replace(task, data=rows, rejections=tuple(self._rejections(table, extractions)))
@@ -154,12 +179,15 @@ class HtmlExtractor(ProcessingStage[DocumentBatch, DocumentBatch]):
             if not source.strip():
                 return Extracted()
             words = self._stop_words(source, language) if self._extractor.uses_stop_words else _NO_STOP_WORDS
-            paragraphs = self._extractor.extract_text(source, *words)
+            parts = self._extractor.extract_parts(source, *words)
         except DcurateError:
             raise
         except Exception as error:  # libraries raise undocumented errors on unusual pages
             return Extracted(error=f"{type(error).__name__}: {text_of(error, 400)}")
-        return Extracted(encodable("\n\n".join(paragraphs or ()).strip()), encodable(_title(source)))
+        text, comments, signals = parts
+        return Extracted(
+            encodable(text.strip()), encodable(_title(source)), comments=encodable(comments.strip()), signals=signals
+        )
 
     def _stop_words(self, page: str, language: str | None) -> StopWords:
         return self._stop_lists.of(language) if language else self._stop_lists.of_page(page)

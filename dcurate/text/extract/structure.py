@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dcurate.core.extras import needed
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm
-from dcurate.text.extract.blocks import HtmlPage
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageText
+from dcurate.text.extract.blocks import HtmlBlock, HtmlPage
 from dcurate.text.extract.main_content import main_content
+from dcurate.text.extract.page_parts import comments_of, signals_of
 from dcurate.text.extract.reader import PageReader
 from dcurate.text.extract.writer import written
 
@@ -49,6 +51,8 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
     links: bool = False
     alt_texts: bool = False
 
+    has_parts: ClassVar[bool] = True
+
     def requires(self) -> dict[str, str]:
         return {"lxml": "html"}
 
@@ -60,8 +64,16 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
         return False
 
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
+        return [written(self._blocks(self.read(html)), self.markdown)]
+
+    def extract_parts(self, html: str, stop_words: frozenset[str], language: str) -> PageText:
         page = self.read(html)
-        return [written(main_content(page) if self.main_content else page.blocks, self.markdown)]
+        blocks = self._blocks(page)
+        comments = written(comments_of(page, blocks), self.markdown)
+        return PageText(written(blocks, self.markdown), comments, signals_of(page, blocks))
+
+    def _blocks(self, page: HtmlPage) -> list[HtmlBlock]:
+        return main_content(page) if self.main_content else page.blocks
 
     def read(self, html: str) -> HtmlPage:
         """Return the blocks of a page, those of its main content and those around it."""
