@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from dcurate import DataError, DocumentBatch, InlineExecutor, JsonlReader, MediaReader, Pipeline
 from dcurate.audio import AudioInfo
 from dcurate.cli import cli
-from dcurate.cli.samples import small_sample
+from dcurate.cli.sample_files import SAMPLES, small_sample
 from dcurate.recipe import SAMPLE, SAMPLE_FILMS, SAMPLE_RECORDINGS
 from dcurate.video import VideoInfo
 
@@ -86,3 +86,14 @@ def test_a_folder_with_other_files_is_refused_and_left_as_it_is(name: str, tmp_p
     with pytest.raises(DataError, match=f"holds '{name}', which is not of the sample; name an empty folder"):
         written(str(tmp_path), "--small")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "mine")]
+
+
+@pytest.mark.parametrize("option", [option for option in SAMPLES if option])
+def test_a_sample_is_the_same_every_time_and_small(option: str, tmp_path: Path) -> None:
+    for folder in ("first", "again", "again"):
+        written(str(tmp_path / folder), option)
+    first, again = (
+        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()} for folder in ("first", "again")
+    )
+    assert first == again
+    assert 0 < sum(map(len, first.values())) < 2_000_000
