@@ -19,6 +19,7 @@ import dcurate.datasets
 import dcurate.dedup
 import dcurate.documents
 import dcurate.images
+import dcurate.learn
 import dcurate.llm
 import dcurate.models
 import dcurate.text
@@ -105,6 +106,8 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "ImageDecontaminate": [lambda: dcurate.images.ImageDecontaminate({"vqa": "a/*.jpg"}, action="flag")],
     "ImportanceWeights": [lambda: dcurate.tokens.ImportanceWeights("m.npz")],
     "LLMCleanup": [lambda: dcurate.llm.LLMCleanup("m", "Clean {text}", client=CLIENT)],
+    "Judge": [lambda: dcurate.learn.Judge("quality", **LLM)],
+    "ComparePairs": [lambda: dcurate.learn.ComparePairs("Which?", **LLM, first_field="a", second_field="b")],
     "LLMPii": [lambda: dcurate.llm.LLMPii(**LLM)],
     "FilterByLabel": [],
     "MegatronTokenizerWriter": [],

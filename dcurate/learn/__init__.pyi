@@ -1,5 +1,7 @@
 """Public names of `dcurate.learn` and the modules that define them; `__init__.py` reads this file."""
 
+from .judge import ComparePairs as ComparePairs
+from .judge import Judge as Judge
 from .schema import Label as Label
 from .schema import LabelSchema as LabelSchema
 
