@@ -362,6 +362,9 @@ def test_every_public_name_is_decided():
         *(
             "FileGroup",
             "fit_importance",
+            "cohen_kappa",
+            "krippendorff_alpha",
+            "measure_agreement",
             "FuzzyDeduplicationWorkflow",
             "GpuMemorySettings",
             "InlineExecutor",
