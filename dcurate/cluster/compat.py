@@ -54,11 +54,11 @@ _HOLDS = "dcurate-retirement"
 #: Seconds to wait for an answer of a worker; and of one that has sent the scheduler nothing for so long.
 ANSWER_S, SILENT_ANSWER_S = 10.0, 0.5
 
-#: Seconds that calls and results of a worker that gets SIGTERM have to end and to move away, together less than the 30
-#: seconds after which SLURM and Kubernetes send SIGKILL.
-CALLS_END_S, RESULTS_MOVE_S = 10.0, 10.0
-#: The same under a nanny, which kills its worker four seconds after its own SIGTERM.
-NANNY_CALLS_S, NANNY_MOVE_S = 1.0, 2.0
+#: Seconds that a worker that gets SIGTERM has to end its calls and to move results away, less than the 30 seconds after
+#: which SLURM and Kubernetes send SIGKILL.
+SIGTERM_S = 20.0
+#: The part of the time that a nanny gives its worker to close, in which it does so.
+NANNY_PART = 0.75
 #: Seconds that the calls of a worker have that retires, which is in no such hurry.
 RETIRE_S = 120.0
 #: Seconds between two looks at the calls of a worker that leaves.
@@ -552,11 +552,21 @@ def hold_retirement(
     extensions(scheduler)[_HOLDS] = True
     track = scheduler._track_retire_worker
 
-    async def drain_and_track(ws: Any, *arguments: Any, **options: Any) -> Any:
+    async def drain_and_track(ws: Any, policy: Any, *arguments: Any, **options: Any) -> Any:
+        manager = policy.manager
+
+        def move_results() -> None:
+            # The policy is done once nothing is left to move, although calls still run whose results come later.
+            if policy not in manager.policies and not policy.no_recipients and ws.address in scheduler.workers:
+                manager.add_policy(policy)
+
         is_busy, end = drain(ws.address), time.monotonic() + RETIRE_S
         while ws.address in scheduler.workers and is_busy() and time.monotonic() < end:
+            move_results()
             await asyncio.sleep(_CALLS_POLL_S)
-        answer = await track(ws, *arguments, **options)
+        move_results()
+        manager.run_once()
+        answer = await track(ws, policy, *arguments, **options)
         if answer[1] != "OK":
             back(ws.address)
         return answer
@@ -564,22 +574,23 @@ def hold_retirement(
     scheduler._track_retire_worker = drain_and_track
 
 
-def leave_on_sigterm(worker: Worker) -> Callable[[], None]:
-    """Have ``dask worker --no-nanny`` leave in good order on SIGTERM, by which SLURM and Kubernetes end a process.
+def leave_in_order(worker: Worker) -> Callable[[], None]:
+    """Have a worker that is ended from outside end its calls and move its results away first, as far as time allows.
 
-    By itself it ends at once, without a word: the scheduler takes that for a death. A nanny says that its worker ends.
-    Calls that have begun get `CALLS_END_S` seconds, and results move to other workers. A second signal ends it at once.
+    By itself ``dask worker --no-nanny`` ends at once on SIGTERM, by which SLURM and Kubernetes end a process: the
+    scheduler takes that for a death. A second signal still ends it at once. A worker that its nanny closes cancels its
+    calls before its plugins learn of it.
 
     Returns:
-        A function that gives the signal back to Dask.
+        A function that ends it.
     """
+    return _leave_on_sigterm(worker) if worker.nanny is None else _leave_with_nanny(worker)
+
+
+def _leave_on_sigterm(worker: Worker) -> Callable[[], None]:
     usual = signal.getsignal(signal.SIGTERM)
     in_main_thread = threading.current_thread() is threading.main_thread()
-    if (
-        worker.nanny is not None
-        or not in_main_thread
-        or getattr(usual, "__module__", "") != wait_for_signals.__module__
-    ):
+    if not in_main_thread or getattr(usual, "__module__", "") != wait_for_signals.__module__:
         return lambda: None
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
@@ -587,38 +598,45 @@ def leave_on_sigterm(worker: Worker) -> Callable[[], None]:
         if signal.getsignal(signal.SIGTERM) is leave:
             signal.signal(signal.SIGTERM, usual)
 
+    async def leave_and_close() -> None:
+        await _retire(worker, SIGTERM_S)
+        await worker.close(executor_wait=False, reason="sigterm")
+
     def leave(_number: int, _frame: object) -> None:
         restore()
-        loop.call_soon_threadsafe(lambda: tasks.add(loop.create_task(_leave(worker))))
+        loop.call_soon_threadsafe(lambda: tasks.add(loop.create_task(leave_and_close())))
 
     signal.signal(signal.SIGTERM, leave)
     return restore
 
 
-async def _leave(worker: Worker) -> None:
-    """End calls and move results of a worker away, as far as time allows, and close it."""
+def _leave_with_nanny(worker: Worker) -> Callable[[], None]:
+    usual, closing = worker.close, list[asyncio.Future[Any]]()
+
+    async def retire_and_close(timeout: float, options: Mapping[str, Any]) -> Any:
+        end = time.monotonic() + timeout
+        if worker.status in (Status.running, Status.paused) and worker.state.tasks:
+            await _retire(worker, NANNY_PART * timeout)
+        return await usual(timeout=max(0.0, end - time.monotonic()), **options)
+
+    async def close(timeout: float = 30, nanny: bool = True, **options: Any) -> Any:
+        if nanny and not closing:  # not by the nanny
+            return await usual(timeout=timeout, **options)
+        if not closing:
+            closing.append(asyncio.ensure_future(retire_and_close(timeout, {"nanny": nanny, **options})))
+        return await asyncio.shield(closing[0])  # the scheduler ends the connection to a worker that has retired
+
+    worker.close = close
+    return lambda: worker.__dict__.pop("close", None)
+
+
+async def _retire(worker: Worker, seconds: float) -> None:
+    """Have the scheduler give a worker nothing new, and wait for its calls and for their results to move away."""
     worker.status = Status.closing_gracefully
-    await _end_calls(worker, CALLS_END_S, RESULTS_MOVE_S)
-    await worker.close(executor_wait=False, reason="sigterm")
-
-
-async def end_with_nanny(worker: Worker) -> None:
-    """End calls and move results of a worker away that its nanny ends, which gives it four seconds.
-
-    A worker that has left already, by one of the other ways, has nothing to move.
-    """
-    if worker.nanny is not None and worker.status == Status.closing and worker.state.tasks:
-        await _end_calls(worker, NANNY_CALLS_S, NANNY_MOVE_S)
-
-
-async def _end_calls(worker: Worker, calls_s: float, results_s: float) -> None:
-    end = time.monotonic() + calls_s
-    while (worker.state.executing or worker.state.long_running) and time.monotonic() < end:
-        await asyncio.sleep(_CALLS_POLL_S)
     with suppress(OSError, TimeoutError):
         request = {"workers": [worker.address], "close_workers": False, "remove": True}
-        moving = worker.scheduler.retire_workers(**request, stimulus_id=_stimulus("sigterm"))
-        await asyncio.wait_for(moving, results_s)
+        retiring = worker.scheduler.retire_workers(**request, stimulus_id=_stimulus("leave"))
+        await asyncio.wait_for(retiring, seconds)
 
 
 def memory_limit(worker: Worker) -> int | None:

@@ -175,12 +175,11 @@ class DcurateWorkerPlugin(WorkerPlugin):
         compat.handle_stream(worker, "dcurate-end-output", self.end_output)
         self.send = compat.message_sender(worker)
         self.output = OutputSender(worker)
-        self.give_sigterm_back = compat.leave_on_sigterm(worker)
+        self.end_leaving = compat.leave_in_order(worker)
 
     async def teardown(self, worker: Worker) -> None:
         """Tear all slots down when the worker closes (called by Dask)."""
-        self.give_sigterm_back()
-        await compat.end_with_nanny(worker)
+        self.end_leaving()
         self.output.end_all()
         for pool in self.pools.values():
             pool.close()
