@@ -191,6 +191,38 @@ HEAD_FORMATS: dict[str, Callable[[Path, pa.Table], object]] = {
 HEAD_BYTES, HEAD_FILE_BYTES = 10**10, 256 * 10**6
 
 
+#: Conditions of `filtered`, by what they leave unread.
+CONDITIONS = {
+    "all rows": "TRUE",
+    "one partition": "part = '007'",
+    "a row group of each": "n < 100",
+    "a row group of one": "part = '007' AND n < 100",
+}
+#: Partitions, and the rows of each, in row groups of a tenth.
+FILTERED, FILTERED_ROWS = 100, 10_000
+
+
+def filtered(scratch: Path) -> dict[str, Any]:
+    """What is read of a corpus in Hive folders where a filter decides the rows: MB, of all."""
+    folder = scratch / "filtered"
+    first = folder / "part=000" / "rows.parquet"
+    first.parent.mkdir(parents=True)
+    rows = pa.concat_tables([made_up(number, 2**20) for number in range(16)])[:FILTERED_ROWS]
+    numbers = pa.array(range(rows.num_rows), pa.int64())
+    pq.write_table(rows.append_column("n", numbers), first, row_group_size=FILTERED_ROWS // 10)
+    for number in range(1, FILTERED):
+        other = folder / f"part={number:03d}"
+        other.mkdir()
+        os.link(first, other / first.name)
+    mb = FILTERED * first.stat().st_size / 1e6
+    runs = {
+        name: measure(job(f"{JOBS}:filtered", source=str(folder), condition=condition)).result
+        for name, condition in CONDITIONS.items()
+    }
+    shutil.rmtree(folder)
+    return {"mb": mb, "conditions": {name: run | {"share": 100 * run["mb"] / mb} for name, run in runs.items()}}
+
+
 def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """The figures that were asked for."""
     workers, gbs = options.workers, options.streamed_gb
@@ -200,6 +232,7 @@ def run(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
         "cold_start": lambda: cold_start(workers, options.repeat, scratch),
         "empty_cache": lambda: empty_cache(workers, options.repeat, scratch),
         "head": lambda: head(options.repeat, scratch),
+        "filtered": lambda: filtered(scratch),
         "per_task": lambda: per_task(options.partitions, workers, scratch),
         "memory": lambda: peak_memory(gbs, workers, scratch, apart=False),
         "memory_two_operators": lambda: peak_memory(gbs, workers, scratch, apart=True),
@@ -249,6 +282,15 @@ def _head_table(figures: dict[str, Any]) -> str:
     return table(["first 5 rows, fresh process, kernels compiled", *shown], rows)
 
 
+def _filtered_table(figures: dict[str, Any]) -> str:
+    rows = [
+        [f"{name}: {CONDITIONS[name]}", *(run[key] for key in ("rows", "s", "mb", "share"))]
+        for name, run in figures["conditions"].items()
+    ]
+    title = f"filter= on {FILTERED} Hive partitions of Parquet, {figures['mb']:,.0f} MB"
+    return table([title, "rows", "s", "MB read", "% of all"], rows)
+
+
 #: What the bodies of the job `engine` are called in the table.
 BODIES = {
     "dropped": "dcurate, the stage drops every batch",
@@ -284,6 +326,7 @@ SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
     "cold_start": _cold_start_table,
     "empty_cache": _empty_cache_table,
     "head": _head_table,
+    "filtered": _filtered_table,
     "per_task": _per_task_table,
     "memory": partial(_memory_table, "streamed, one operator; peak MB"),
     "memory_two_operators": partial(_memory_table, "streamed, two operators; peak MB"),

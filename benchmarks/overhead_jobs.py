@@ -22,9 +22,11 @@ from dcurate import (
     DocumentBatch,
     DocumentReader,
     FileGroup,
+    InlineExecutor,
     JsonlReader,
     JsonlWriter,
     LocalCluster,
+    ParquetReader,
     Pipeline,
     ProcessingStage,
     ScoreFilter,
@@ -224,6 +226,15 @@ def long_stream(gb: float, workers: int, output: str, apart: bool) -> dict[str, 
     pipeline.add_stage(JsonlWriter(output))
     report = pipeline.run(DaskExecutor(cluster=LocalCluster(n_workers=workers, gpus=False))).report
     return {"mb": report.stages[0].bytes_out / MB, "splits": report.splits, "run_s": report.seconds}
+
+
+def filtered(source: str, condition: str) -> dict[str, float]:
+    """Read the rows of a corpus that match a condition: rows, seconds, and MB that were read."""
+    pipeline = Pipeline("filtered", stages=[ParquetReader(source, filter=condition)])
+    began, before = time.perf_counter(), psutil.Process().io_counters().read_chars
+    [read] = pipeline.run(InlineExecutor(), observers=[]).report.stages
+    nbytes = psutil.Process().io_counters().read_chars - before
+    return {"rows": read.rows_out, "s": time.perf_counter() - began, "mb": nbytes / MB}
 
 
 def first_rows(source: str) -> dict[str, float]:

@@ -139,10 +139,21 @@ class RunStarted(Event):
 
 @dataclass(frozen=True)
 class SourceListed(Event):
-    """The source is known to the end: how many splits it has, and how many an earlier run had finished."""
+    """The source is known to the end: how many splits it has, and how many an earlier run had finished.
+
+    Attributes:
+        splits: number of splits; ``finished_before`` of them an earlier run had finished.
+        skipped_files: number of files that are not read, as none of their rows can match the ``filter`` of the reader;
+            ``skipped_bytes`` is their size, and ``all_files`` and ``all_bytes`` are what there is with them. All are 0
+            for a reader without a filter.
+    """
 
     splits: int
     finished_before: int
+    skipped_files: int = 0
+    skipped_bytes: int = 0
+    all_files: int = 0
+    all_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dcurate.core.kernels import Kernels
 from dcurate.core.ledger import Ledger, RejectionSink, SplitRecord, check_accounts
 from dcurate.core.owner import present_owner
 from dcurate.core.report import RunReport
-from dcurate.core.stage import SourceStage
+from dcurate.core.stage import SkippedInput, SourceStage
 from dcurate.engine.flow import Flow
 from dcurate.engine.worker.operator_task import OperatorSpec, rejecting
 from dcurate.errors import PipelineError
@@ -218,7 +218,10 @@ class RunAccounting:
         split = next(self.job.splits, None)
         if split is None:
             self._exhausted = True
-            self.emit(SourceListed(time.time(), self.splits, self.splits_before))
+            source = self.job.plan.parts[0]
+            skipped = source.skipped() if isinstance(source, SourceStage) else SkippedInput()
+            amounts = (skipped.files, skipped.nbytes, skipped.all_files, skipped.all_bytes)
+            self.emit(SourceListed(time.time(), self.splits, self.splits_before, *amounts))
             return
         key = str(split.key)
         if split.key is None or key in self._names:

@@ -61,6 +61,8 @@ class CsvReader(FileReader):
         storage_options: for fsspec.
         schema: types of columns that are not text, by name: ``{"score": "float64", "count": "int64"}``.
         limit: read only the first `limit` splits.
+        filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
+            read.
         delimiter: one character between values; by default a tab in files named ``.tsv`` and a comma in others.
         quote: one character around values.
         header: whether the first row holds the names of the columns. A list of names is for files without one;
@@ -117,10 +119,11 @@ class CsvReader(FileReader):
         tables: list[pa.Table] = []
         faults: dict[str, list[dict[str, Any]]] = {}
         rounded_counts = Counter[str]()
+        names = self._read_names()
         for part in task.parts:
             name = self._named(part)
             table, bad, large = self._rows(part, name)
-            read = large if self.fields is None else large.keys() & self.fields
+            read = large if names is None else large.keys() & names
             rounded_counts += Counter({rounded_in(column): large[column] for column in read})
             if bad and self.on_bad_line == "raise":
                 raise DataError(
@@ -133,11 +136,12 @@ class CsvReader(FileReader):
                 fault = {"file": name, "line": None if part.start else row.line + 1, "error": row.error}
                 raw = row.raw.decode(errors="backslashreplace").rstrip("\r\n")
                 faults.setdefault(row.reason, []).append({**fault, "raw": raw})
-        schema = shape.schema(self.fields)
+        schema = shape.schema(names)
         try:
             rows = one_chunk([fitted(table, schema) for table in tables or [schema.empty_table()]])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{task.key}: {error}; use smaller files, or newlines_in_values=False") from error
+        rows = self._matching(rows, schema.names)
         if not rows.num_rows and not faults:
             return None
         rejected = ((reason, pa.Table.from_pylist(fault_rows, _FAULTS)) for reason, fault_rows in faults.items())

@@ -19,6 +19,7 @@ from dcurate.fs.errors import storage_errors
 from dcurate.io import csv, files, parquet
 from dcurate.io.json_parse import remarks_on_rounded
 from dcurate.io.jsonl_reader import READ_KWARGS, JsonlReader
+from dcurate.io.row_filter import skipped_groups
 from dcurate.io.source import FileReader, Frames
 from dcurate.kernels.json_rows import KERNELS
 
@@ -68,6 +69,9 @@ class DocumentReader(FileReader):
         schema: types of columns by name where they are not to be guessed, or differ: ``{"id": "string"}``.
             The order of columns is that of the files.
         limit: read only the first `limit` splits.
+        filter: rows to read: an SQL condition such as ``"lang = 'en' AND score >= 0.5"``, or a
+            `pyarrow.compute.Expression`; others are no input. Files in Hive directories and row groups that cannot
+            hold any are not read.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines of JSON or CSV that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one. Untested on a GPU.
@@ -138,7 +142,7 @@ class DocumentReader(FileReader):
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""
-        return remarks_on_rounded(found)
+        return [*remarks_on_rounded(found), *skipped_groups(found)]
 
     def _counted(self, part: FilePart) -> list[FilePart]:
         return self._reader(self._format(part.path))._counted(part)
@@ -151,6 +155,14 @@ class DocumentReader(FileReader):
             for reader, part in zip(readers, task.parts, strict=True)
             for record in reader.unread(replace(task, parts=(part,)))
         ]
+
+    def _constants_of(self, sources: Sequence[files.SourceFile]) -> list[Mapping[str, pa.Scalar]]:
+        constants: dict[str, Mapping[str, pa.Scalar]] = {}
+        for readable in _READABLE:
+            alike = [file for file in sources if self._format(file.path) is readable]
+            for file, values in zip(alike, self._reader(readable)._constants_of(alike), strict=True):
+                constants[file.path] = values
+        return [constants[file.path] for file in sources]
 
     def _cut(self, file: files.SourceFile, target: int) -> list[int]:
         return self._reader(self._format(file.path))._cut(file, target)
@@ -202,6 +214,7 @@ class DocumentReader(FileReader):
             read_kwargs={name: value for name, value in self._reading().items() if name in readable.read_kwargs},
             storage_options=self._options(),
             schema=self.schema,
+            filter=self.filter,
             frames=frames or self.frames,
             **{option: getattr(self, option) for option in ("name", *readable.options)},
         )

@@ -117,6 +117,8 @@ class JsonlReader(FileReader):
         schema: types of columns by name, instead of guessing, such as ``{"id": "string"}``. Columns are in the order
             of the files; declared ones that are not in their first rows come last.
         limit: read only the first `limit` splits.
+        filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
+            read.
         on_bad_line: ``"raise"``, or ``"quarantine"`` to go on without lines that cannot be read and
             keep them in quarantine; also without what comes after damage in a compressed file.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: they are parsed on the CPU, by the same
@@ -176,7 +178,9 @@ class JsonlReader(FileReader):
                 for line, fault in zip(bad, self._faults(name, piece, bad), strict=True):
                     faults.setdefault(_reason(line), []).append(fault)
         names = (
-            self.fields if self._read_only is None else [column for column in self._read_only if column in shape.types]
+            self._read_names()
+            if self._read_only is None
+            else [column for column in self._read_only if column in shape.types]
         )
         schema = shape.schema(names)
         try:
@@ -188,6 +192,7 @@ class JsonlReader(FileReader):
             rows = with_lines(rows, all_lines, rows.column_names)
         if self._marks_rows:
             rows = with_origins(rows, places)
+        rows = self._matching(rows, schema.names)
         if not rows.num_rows and not faults:
             return None
         batch = DocumentBatch(data=self._held(rows), key=task.key, found=rounded_counts)
@@ -212,7 +217,8 @@ class JsonlReader(FileReader):
         none = pa.array([], pa.large_binary())
         if piece.damage:
             return pa.table({}), none, lost_lines(piece.data, piece.damage, piece.breaks_off)
-        wanted = Wanted(shape, self._declared(), None if self.fields is None else tuple(self.fields))
+        names = self._read_names()
+        wanted = Wanted(shape, self._declared(), None if names is None else tuple(names))
         if self._keeps_lines:
             table, lines, bad = json_columns.parse(piece.data, self._read_only, wanted, name)
         else:
@@ -226,7 +232,8 @@ class JsonlReader(FileReader):
         table = parse_clean(piece.data, wanted)
         if table is not None:
             present = set(table.column_names)
-            table = table if self.fields is None else table.select([name for name in self.fields if name in present])
+            names = wanted.fields
+            table = table if names is None else table.select([name for name in names if name in present])
             try:
                 wanted.shape.joined(table.schema, name)
             except TypeConflict as conflict:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -27,9 +27,11 @@ from dcurate.fs.errors import storage_errors
 from dcurate.fs.listing import check_unchanged, open_unchanged, unchanged
 from dcurate.io import files
 from dcurate.io.json_parse import remarks_on_rounded, rounded_as
+from dcurate.io.parquet_bounds import group_bounds
 from dcurate.io.parquet_int96 import ALL_YEARS, int96_columns, with_declared_units
 from dcurate.io.parquet_schema import packed, unpacked, write_options
 from dcurate.io.partition import LARGE
+from dcurate.io.row_filter import GROUP_BYTES, GROUPS, Bounds, skipped_groups
 from dcurate.io.sink import FileWriter
 from dcurate.io.source import FileReader
 from dcurate.rows import columns_listed, with_origins
@@ -86,6 +88,9 @@ class ParquetReader(FileReader):
         storage_options: for fsspec.
         schema: types of columns by name, to override those of the files: ``{"id": "string"}``.
         limit: read only the first `limit` splits.
+        filter: rows to read: an SQL condition such as ``"lang = 'en' AND score >= 0.5"``, or a
+            `pyarrow.compute.Expression`; others are no input. Files in Hive directories and row groups that cannot
+            hold any are not read.
         frames: ``"cudf"`` to have the rows on a GPU, in a slot that has one: local files of plain columns are decoded
             there, others on the CPU and moved once. Untested on a GPU.
 
@@ -117,37 +122,56 @@ class ParquetReader(FileReader):
         decoded = self._decoded_on_gpu(task)
         if decoded is not None:
             return DocumentBatch(data=decoded, key=task.key) if len(decoded) else None
-        shape, fixed = self._known(), self._declared()
-        tables = []
-        for part in task.parts:
-            name = self._named(part)
-            table = self._table(part, name)
-            shape = self._joined(shape, [column for column in table.schema if column.name not in fixed], name)
-            tables.append(table)
-        schema = shape.schema(self.fields)
+        pieces, schema = self._read(task, self._known())
+        expected = self._known().types
+        if any(piece.left for piece in pieces) and any(
+            schema.field(name).type != expected[name] for name in self._filter_columns() or () if name in expected
+        ):
+            pieces, schema = self._read(task, None)  # row groups were left out by values of another type
+        tables = [piece.table for piece in pieces]
         rounded_counts = sum((rounded_as(table, schema) for table in tables), Counter[str]())
         try:
             rows = combined(tables, schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{task.key}: {error}; give the column another type with schema=") from error
         if self._marks_rows:
-            rows = with_origins(rows, [self._place(*part_table) for part_table in zip(task.parts, tables, strict=True)])
-        return DocumentBatch(data=self._held(rows), key=task.key, found=rounded_counts) if rows.num_rows else None
+            rows = with_origins(rows, [self._place(*pair) for pair in zip(task.parts, pieces, strict=True)])
+        rows = self._matching(rows, schema.names)
+        for piece in pieces:
+            rounded_counts += piece.left
+        counts = rows.num_rows or rounded_counts
+        return DocumentBatch(data=self._held(rows), key=task.key, found=rounded_counts) if counts else None
+
+    def _read(self, task: FileGroup, known: ColumnTypes | None) -> tuple[list[_Piece], pa.Schema]:
+        """The rows of each part, and the types that they are to have; row groups are left out by known types."""
+        shape, fixed = self._known(), self._declared()
+        pieces = []
+        for part in task.parts:
+            name = self._named(part)
+            piece = self._piece(part, name, known)
+            shape = self._joined(shape, [column for column in piece.table.schema if column.name not in fixed], name)
+            pieces.append(piece)
+        return pieces, shape.schema(self._read_names())
 
     def remarks(self, found: Mapping[str, int]) -> list[str]:
         """Return sentences about whole numbers that lost digits."""
-        return remarks_on_rounded(found)
+        return [*remarks_on_rounded(found), *skipped_groups(found)]
 
-    def _place(self, part: FilePart, table: pa.Table) -> Place:
+    def _place(self, part: FilePart, piece: _Piece) -> Place:
         first = part.rows[0] if part.rows else 0
-        if part.start:
-            with self._opened(part.path, self._named(part), part.version) as file:
-                first += sum(file.metadata.row_group(group).num_rows for group in range(part.start))
-        return self._named(part), np.arange(first, first + table.num_rows)
+        if not part.start and not piece.left:
+            return self._named(part), np.arange(first, first + piece.table.num_rows)
+        with self._opened(part.path, self._named(part), part.version) as file:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        begins = list(accumulate(sizes, initial=first))
+        if part.rows is not None:
+            return self._named(part), np.arange(begins[part.start], begins[part.start] + piece.table.num_rows)
+        numbers = [np.arange(begins[group], begins[group] + sizes[group]) for group in piece.groups]
+        return self._named(part), np.concatenate([np.arange(0), *numbers])
 
     def _decoded_on_gpu(self, task: FileGroup) -> Any | None:
         """Return the rows as read by cuDF; None if not requested, or if they might differ from Arrow's."""
-        if self.frames != "cudf" or self.schema or isinstance(task, FileRows):
+        if self.frames != "cudf" or self.schema or self.filter is not None or isinstance(task, FileRows):
             return None
         parts = []
         for part in task.parts:
@@ -167,14 +191,18 @@ class ParquetReader(FileReader):
             check_unchanged(*self._store(part.path), part.version, self._named(part))
         return decoded
 
-    def _table(self, part: FilePart, name: str) -> pa.Table:
+    def _piece(self, part: FilePart, name: str, known: ColumnTypes | None) -> _Piece:
         how = {} if part.rows is None or _BUFFERED.keys() & self._reading().keys() else _BUFFERED
         with self._opened(part.path, name, part.version, how) as file:
-            groups = range(part.start, file.num_row_groups if part.stop is None else part.stop)
-            schema = file.schema_arrow
+            in_part = range(part.start, file.num_row_groups if part.stop is None else part.stop)
+            schema, names = file.schema_arrow, self._read_names()
             columns = self._columns(part, name, schema)
             places = {column.name: old for old, column in columns.items()}
-            wanted = list(columns) if self.fields is None else [places[new] for new in self.fields if new in places]
+            wanted = list(columns) if names is None else [places[new] for new in names if new in places]
+            groups = list(in_part)
+            if known is not None and part.rows is None:
+                groups = self._possible_groups(file.metadata, in_part, places, self._constants(part, name), known)
+            left = _amounts(file.metadata, set(in_part) - set(groups), wanted)
             twice = [column for column, count in Counter(schema.names).items() if count > 1 and column in wanted]
             if twice:
                 raise DataError(
@@ -195,9 +223,51 @@ class ParquetReader(FileReader):
         # A column without a name is dropped later.
         table = with_fields(table, [columns.get(column.name, column.with_name("\1")) for column in table.schema])
         for column, value in self._constants(part, name).items():
-            if column not in places and (self.fields is None or column in self.fields):
+            if column not in places and (names is None or column in names):
                 table = table.append_column(column, pa.repeat(value, table.num_rows))
-        return table
+        return _Piece(table, groups, left)
+
+    def _possible_groups(
+        self,
+        about: pq.FileMetaData,
+        groups: Sequence[int],
+        places: Mapping[str, str],
+        constants: Mapping[str, pa.Scalar],
+        known: ColumnTypes,
+    ) -> list[int]:
+        """The row groups that may hold rows that match the filter.
+
+        Args:
+            about: footer of the file.
+            groups: numbers of row groups.
+            places: names in the file of the columns, by the names that rows have.
+            constants: values of columns for all rows of the file.
+            known: types that the columns get.
+        """
+        condition, looked_at = self._row_filter(), self._filter_columns()
+        if condition is None or not looked_at or not known.types:
+            return list(groups)
+        kinds = {name: kind for name, kind in known.types.items() if name in looked_at}
+        fixed = {name: constants[name] for name in kinds if name in constants and name not in places}
+        whole = {name: Bounds.of_constant(value) for name, value in fixed.items()}
+        absent = {name: Bounds(all_null=True) for name in kinds if name not in places and name not in fixed}
+        stored = {name: places[name] for name in kinds if name in places}
+        bounds = [whole | absent | known_bounds for known_bounds in group_bounds(about, groups, stored)]
+        possible = condition.may_match(bounds, known.schema())
+        return [group for group, is_possible in zip(groups, possible, strict=True) if is_possible]
+
+    def _constants_of(self, sources: Sequence[files.SourceFile]) -> list[Mapping[str, pa.Scalar]]:
+        names = {name for file in sources for name in _hive(file.name)}
+        if not names:
+            return [{} for _ in sources]
+        with self._opened(sources[0].path, sources[0].name) as file:
+            names -= set(file.schema_arrow.names)
+        declared = self._declared()
+        constants: list[Mapping[str, pa.Scalar]] = []
+        for file in sources:
+            values = {name: _constant(value, declared.get(name)) for name, value in _hive(file.name).items()}
+            constants.append({name: value for name, value in values.items() if name in names and value is not None})
+        return constants
 
     def _columns(self, part: FilePart, name: str, schema: pa.Schema) -> dict[str, pa.Field]:
         """The columns of a file as rows have them, by their names in the file."""
@@ -262,7 +332,32 @@ class ParquetReader(FileReader):
             )
 
 
-def _groups(file: pq.ParquetFile, groups: range, columns: list[str], rows: tuple[int, int] | None) -> pa.Table:
+class _Piece(NamedTuple):
+    """Rows of one part: of which row groups they are, and what a filter left out of these."""
+
+    table: pa.Table
+    groups: Sequence[int]
+    left: Counter[str]
+
+
+def _amounts(about: pq.FileMetaData, groups: Collection[int], columns: Sequence[str]) -> Counter[str]:
+    """What row groups are that are not read: their number, and the bytes of their columns."""
+    if not groups:
+        return Counter()
+    chunks = (about.row_group(group).column(number) for group in groups for number in range(about.num_columns))
+    nbytes = sum(c.total_compressed_size for c in chunks if c.path_in_schema.partition(".")[0] in columns)
+    return Counter({GROUPS: len(groups), GROUP_BYTES: nbytes})
+
+
+def _constant(value: str | None, kind: pa.DataType | None) -> pa.Scalar | None:
+    """The value of a folder in the type of its column; None if it is not of that type."""
+    try:
+        return pa.scalar(value, pa.string()).cast(kind or pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None  # reading the file says so
+
+
+def _groups(file: pq.ParquetFile, groups: Sequence[int], columns: list[str], rows: tuple[int, int] | None) -> pa.Table:
     """Yield row groups of a file, or some of their rows; skipped rows are read a batch at a time."""
     if rows is None:
         try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
 
 import pyarrow as pa
 
 from dcurate.core.batch import FileGroup, FilePart, FileRows
 from dcurate.core.resources import Resources
-from dcurate.core.stage import RowNeeds, SourceStage, places
+from dcurate.core.stage import RowNeeds, SkippedInput, SourceStage, places
 from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.convert import to_cudf
 from dcurate.frames.document import DocumentBatch
@@ -22,6 +22,7 @@ from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import open_store
 from dcurate.io.files import Format, SourceFile, as_list, is_listed, is_names, left_out, listing, roots, shown_name
 from dcurate.io.partition import LARGE, LEAST, Partitioning
+from dcurate.io.row_filter import Bounds, RowFilter, skipped_files
 
 #: What holds the rows that are read.
 Frames: TypeAlias = Literal["arrow", "cudf"]
@@ -44,6 +45,17 @@ _ELSEWHERE = {
 }
 
 
+class HasSize(Protocol):
+    """Something with a size in bytes."""
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+
+
+Sized = TypeVar("Sized", bound=HasSize)
+
+
 @dataclass
 class FileReader(SourceStage[FileGroup, DocumentBatch]):
     """A source that reads files of one format; see the readers made of it."""
@@ -57,6 +69,7 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     schema: Any = None
     limit: int | None = None
     frames: Frames = field(default="arrow", kw_only=True)
+    filter: Any = field(default=None, kw_only=True)
     _sniffed: ColumnTypes | None = field(default=None, init=False, repr=False, compare=False)
     _notices: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
     #: Columns of which the first rows hold values without a common type: they are read as text.
@@ -67,8 +80,11 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     _read_only: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
     #: Whether rows get the columns of `dcurate.rows.origins`.
     _marks_rows: bool = field(default=False, init=False, repr=False, compare=False)
+    _skipped: SkippedInput = field(default=SkippedInput(), init=False, repr=False, compare=False)
 
     lists_ahead: ClassVar[bool] = True
+    #: Whether its rows can be filtered as they are read.
+    filters_rows: ClassVar[bool] = True
     kind: ClassVar[Format]
     large: ClassVar[int] = LARGE
 
@@ -84,6 +100,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
         if self.limit is not None and self.limit < 1:
             raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all splits")
+        if self._row_filter() is not None and not self.filters_rows:
+            raise PipelineError(f"{self.name}: filter has no effect here; leave it out, and drop rows with a stage")
         self._check_read_kwargs(self._reading())
 
     def splits(self) -> Iterator[FileGroup]:
@@ -93,11 +111,13 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             DataError: nothing to read, or it cannot be listed.
         """
         files = self._files()
-        self._shape(files)
+        shape, condition = self._shape(files), self._row_filter()
+        if condition is not None and shape.types:
+            condition.check(shape.schema())
         return self._partitioning().splits(files, self._cut, self.limit)
 
     def notices(self) -> list[str]:
-        """Return notices of files of another format, of small files that should be packed, and of mixed columns."""
+        """Return notices of files that are not read, of small ones that should be packed, and of mixed columns."""
         read = self.fields if self._read_only is None else self._read_only
         mixed = [name for name in self._mixed if read is None or name in read]
         about = [
@@ -106,6 +126,9 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             for name in mixed
         ]
         return [*self._notices, *about]
+
+    def skipped(self) -> SkippedInput:
+        return self._skipped
 
     def columns(self) -> list[str] | None:
         """Columns of the input, from the heads of a few of its files; None if they hold no rows.
@@ -128,6 +151,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
             settings.pop(name, None)
         nbytes = self._partitioning().nbytes
         packing = {"packed_from": LEAST} if nbytes else {}  # splits by another rule would be done beside the old ones
+        condition = self._row_filter()
+        settings["filter"] = None if condition is None else condition.settings
         return {**settings, "blocksize": nbytes, "read_kwargs": self._reading(), **packing}
 
     def divided(self, task: FileGroup) -> FileRows | None:
@@ -148,7 +173,10 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         if needs.lines and not self._can_keep_lines():
             return None
         reader = copy.copy(self)
-        reader._keeps_lines, reader._read_only = needs.lines, needs.columns if needs.lines else None
+        reader._keeps_lines, reader._read_only = needs.lines, None
+        looked_at = self._filter_columns()
+        if needs.lines and needs.columns is not None and looked_at is not None:
+            reader._read_only = tuple(dict.fromkeys([*needs.columns, *looked_at]))
         reader._marks_rows = needs.origins and self.frames == "arrow"
         return reader
 
@@ -194,7 +222,67 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
                     f"{shown_name(file.path, self.file_paths)} is no {self.kind.name} file by its ending, which would "
                     f"be {self.kind.wanted}; {_ELSEWHERE[ending]}, or rename it if it is one"
                 )
-        return matched.files
+        return self._possible(matched.files)
+
+    def _possible(self, files: list[SourceFile]) -> list[SourceFile]:
+        """The files that may hold rows that match the filter, by what their names say."""
+        condition = self._row_filter()
+        constants = [] if condition is None else self._constants_of(files)
+        if condition is None or not any(constants):
+            return files
+        possible = condition.may_match_constants(constants)
+        if possible is None:  # the filter looks at other columns, too
+            bounds = [{name: Bounds.of_constant(value) for name, value in values.items()} for values in constants]
+            possible = condition.may_match(bounds, self._sniff(files).schema())
+        return self._taken(files, possible)
+
+    def _taken(self, files: Sequence[Sized], possible: list[bool]) -> list[Sized]:
+        """The files that are possible; the others are counted and noted."""
+        taken = [file for file, is_possible in zip(files, possible, strict=True) if is_possible]
+        self._skipped = SkippedInput(
+            len(files) - len(taken),
+            sum(file.size for file in files) - sum(file.size for file in taken),
+            len(files),
+            sum(file.size for file in files),
+        )
+        condition = self._row_filter()
+        if condition is not None and len(taken) < len(files):
+            self._notices = (*self._notices, skipped_files(condition, self._skipped))
+        return taken
+
+    def _constants_of(self, files: Sequence[SourceFile]) -> list[Mapping[str, pa.Scalar]]:
+        """Columns that have one value in all rows of a file, and that the file itself does not have."""
+        return [{} for _ in files]
+
+    def _row_filter(self) -> RowFilter | None:
+        return None if self.filter is None else RowFilter(self.filter, f"{self.name}: filter")
+
+    def _filter_columns(self) -> list[str] | None:
+        """The columns that the filter looks at; None if only the types of all columns can say it."""
+        condition, known = self._row_filter(), self._known().schema()
+        if condition is None:
+            return []
+        return condition.columns(known) if known.names or isinstance(self.filter, str) else None
+
+    def _read_names(self) -> list[str] | None:
+        """The columns to read: `fields`, and those that the filter looks at; None for all."""
+        looked_at = None if self.fields is None else self._filter_columns()
+        return None if self.fields is None or looked_at is None else list(dict.fromkeys([*self.fields, *looked_at]))
+
+    def _matching(self, rows: pa.Table, read: Iterable[str]) -> pa.Table:
+        """The rows that match the filter, without columns that only the filter looks at.
+
+        Args:
+            rows: rows, with hidden columns.
+            read: names of the columns that were read.
+        """
+        condition = self._row_filter()
+        if condition is None:
+            return rows
+        rows = condition.matching(rows)
+        if self.fields is None:
+            return rows
+        return rows.select([*self.fields, *(name for name in rows.column_names if name not in set(read))])
 
     def _partitioning(self) -> Partitioning:
         return Partitioning(self.files_per_partition, self.blocksize, self.large)
@@ -232,7 +320,10 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
     def _sniff(self, files: Sequence[SourceFile]) -> ColumnTypes:
         fixed = self._declared()
         shape = self._heads(files)
-        missing = [name for name in self.fields or () if name not in shape.types and name not in fixed]
+        condition = self._row_filter()
+        looked_at = [] if condition is None else condition.columns(ColumnTypes({**shape.types, **fixed}).schema())
+        wanted = dict.fromkeys([*(self.fields or ()), *looked_at])
+        missing = [name for name in wanted if name not in shape.types and name not in fixed]
         if shape.types and missing:
             raise DataError(
                 f"{self.name}: no column {listed(missing)} in the first rows of the files; they have "
@@ -264,7 +355,8 @@ class FileReader(SourceStage[FileGroup, DocumentBatch]):
         try:
             return shape.joined(schema, name)
         except TypeConflict as conflict:
-            if self.fields is not None and conflict.column not in self.fields:
+            read = self._read_names()
+            if read is not None and conflict.column not in read:
                 return self._joined(shape, [column for column in schema if column.name != conflict.column], name)
             raise self._clash(conflict, name) from conflict
 

@@ -73,7 +73,8 @@ class ArchiveReader(FileReader):
                         taken.left_out[row] = taken.left_out.get(row, 0) + 1
         fixed = self._declared()  # a reader that has listed no files yet knows no other columns
         shape = self._joined(self._known(), [column for column in self.rows_of if column.name not in fixed], self.name)
-        rows = fitted(taken.table(), shape.schema(self.fields))
+        schema = shape.schema(self._read_names())
+        rows = self._matching(fitted(taken.table(), schema), schema.names)
         rejections = tuple(taken.rejections(self.name))
         if not rows.num_rows and not rejections:
             return None
@@ -150,6 +151,8 @@ class WarcReader(ArchiveReader):
         storage_options: for fsspec.
         schema: types of columns by name, to override those found.
         limit: read only the first `limit` splits.
+        filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
+            read.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.
         record_types: the types of records that become rows.
         mime_types: MIME types of the pages that become rows, such as ``["text/html"]``; others are counted as rejected.
@@ -224,6 +227,8 @@ class WetReader(ArchiveReader):
         storage_options: for fsspec.
         schema: types of columns by name, to override those found.
         limit: read only the first `limit` splits.
+        filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
+            read.
         on_bad_record: ``"quarantine"``, or ``"raise"`` to end the run at the first damaged record.
 
     Raises:

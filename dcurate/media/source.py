@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -64,6 +64,8 @@ class _TablePiece(NamedTuple):
 @dataclass
 class MediaSource(FileReader):
     """A source of rows that refer to media; see the readers made of it."""
+
+    filters_rows: ClassVar[bool] = False
 
     def is_fanout_stage(self) -> bool:
         return True

@@ -6,7 +6,7 @@ from dcurate.core.stage.composite import CompositeStage
 from dcurate.core.stage.function import FunctionStage, processing_stage
 from dcurate.core.stage.processing import NodeInfo, NotSetUpError, ProcessingStage, WorkerMetadata
 from dcurate.core.stage.sink import SinkStage
-from dcurate.core.stage.source import AdaptsRows, RowNeeds, SourceStage, places
+from dcurate.core.stage.source import AdaptsRows, RowNeeds, SkippedInput, SourceStage, places
 
 __all__ = [
     "REPLACED",
@@ -20,6 +20,7 @@ __all__ = [
     "ProcessingStage",
     "RowNeeds",
     "SinkStage",
+    "SkippedInput",
     "SourceStage",
     "Spec",
     "Stage",

@@ -11,6 +11,21 @@ from dcurate.core.batch import Batch, FileGroup, FilePart, FileRows
 from dcurate.core.stage.processing import ProcessingStage, X, Y
 
 
+@dataclass(frozen=True)
+class SkippedInput:
+    """Files that a source does not read, as none of their rows can match its filter.
+
+    Args:
+        files: number of files that are not read; ``nbytes`` is their size in bytes.
+        all_files: number of all files; ``all_bytes`` is their size.
+    """
+
+    files: int = 0
+    nbytes: int = 0
+    all_files: int = 0
+    all_bytes: int = 0
+
+
 class SourceStage(ProcessingStage[X, Y]):
     """A stage that a pipeline begins with: it lists splits, and makes a batch of each.
 
@@ -74,6 +89,10 @@ class SourceStage(ProcessingStage[X, Y]):
     def notices(self) -> list[str]:
         """Return sentences about the input for the report; called after `splits`."""
         return []
+
+    def skipped(self) -> SkippedInput:
+        """Return what a filter leaves unread; called after `splits`."""
+        return SkippedInput()
 
     def forecast(self) -> list[str]:
         """Return the notices, as far as the columns are known from the input."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -41,6 +41,8 @@ class InterleavedParquetReader(ParquetReader):
 
     max_batch_bytes: int | str | None = None
     name: str = "interleaved_parquet_reader"
+
+    filters_rows: ClassVar[bool] = False  # rows of a sample belong together
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,6 +17,7 @@ from dcurate.fs.paths import is_address
 from dcurate.fs.stores import Directory
 from dcurate.io.lakehouse.fields import as_required
 from dcurate.io.lakehouse.table import Commit, LakeTable, StoredFile, TableVersion, object_store_options
+from dcurate.io.row_filter import Bounds
 from dcurate.io.tables import check_plain
 
 #: Features of tables that allow to commit added files; rules are found in the schema and the configuration.
@@ -115,7 +116,8 @@ class DeltaTable(LakeTable):
                 f"table {self.path!r} at version {version} cannot be read: {error}; give another"
             ) from error
         check_plain(table, self.path)
-        return TableVersion(pa.schema(table.schema().to_arrow()), _files(table, self.address()))
+        schema = pa.schema(table.schema().to_arrow())
+        return TableVersion(schema, _files(table, self.address(), schema))
 
     def commit(self, commit: Commit) -> None:
         transaction = importlib.import_module("deltalake.transaction")
@@ -187,7 +189,7 @@ class DeltaTable(LakeTable):
         return importlib.import_module("deltalake")
 
 
-def _files(table: Any, root: str) -> list[StoredFile]:
+def _files(table: Any, root: str, schema: pa.Schema) -> list[StoredFile]:
     """The files of a table in a folder, with the values of the columns by which it is partitioned."""
     columns = table.metadata().partition_columns
     actions = pa.table(table.get_add_actions(flatten=True))
@@ -196,7 +198,31 @@ def _files(table: Any, root: str) -> list[StoredFile]:
         values = actions.select([f"partition.{name}" for name in columns]).rename_columns(columns).to_pylist()
     names = map(unquote, actions["path"].to_pylist())
     addresses = [name if is_address(name) else f"{root.rstrip('/')}/{name}" for name in names]
-    return list(map(StoredFile, addresses, values))
+    sizes = actions["size_bytes"].to_pylist()
+    return [
+        StoredFile(address, constants, size=size, bounds=bounds)
+        for address, constants, size, bounds in zip(addresses, values, sizes, _bounds(actions, schema), strict=True)
+    ]
+
+
+def _bounds(actions: pa.Table, schema: pa.Schema) -> list[dict[str, Bounds]]:
+    """What the log of a table knows of the values of columns in each file; nothing of nested ones."""
+    bounds: list[dict[str, Bounds]] = [{} for _ in range(actions.num_rows)]
+    rows = actions["num_records"].to_pylist()
+    for column in schema:
+        kinds = (f"min.{column.name}", f"max.{column.name}", f"null_count.{column.name}")
+        if pa.types.is_nested(column.type) or any(kind not in actions.column_names for kind in kinds):
+            continue
+        for place, (low, high, nulls) in enumerate(zip(*(actions[kind] for kind in kinds), strict=True)):
+            number = nulls.as_py()
+            has_bounds = low.is_valid and high.is_valid and low.type == column.type
+            bounds[place][column.name] = Bounds(
+                low if has_bounds else None,
+                high if has_bounds else None,
+                has_nulls=number != 0,
+                all_null=number is not None and number == rows[place],
+            ).widened()
+    return bounds
 
 
 def _rules(fields: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from dcurate.frames.schema import with_fields
 from dcurate.fs.stores import Directory
 from dcurate.io.lakehouse.fields import NamedId, as_required, ids_by_name
 from dcurate.io.lakehouse.table import Commit, LakeTable, StoredFile, TableVersion, as_stored, object_store_options
+from dcurate.io.row_filter import Bounds
 
 #: The property of a snapshot that says which commit of which run it is.
 _MARK = "dcurate.commit"
@@ -134,7 +136,11 @@ class IcebergTable(LakeTable):
         names = _Names.of(table, scan.snapshot())
         files = [
             StoredFile(
-                task.file.file_path, defaults | _partition_values(table, schema, task.file), *names.of_file(task.file)
+                task.file.file_path,
+                defaults | _partition_values(table, schema, task.file),
+                *names.of_file(task.file),
+                task.file.file_size_in_bytes,
+                _bounds(schema, task.file),
             )
             for task in tasks
         ]
@@ -283,6 +289,25 @@ def _mapped(fields: Iterable[Any]) -> dict[str, NamedId]:
         for name in field.names
         if field.field_id
     }
+
+
+def _bounds(schema: Any, file: Any) -> dict[str, Bounds]:
+    """What the table knows of the values of columns in a file; nothing of nested ones."""
+    decode = importlib.import_module("pyiceberg.conversions").from_bytes
+    bounds = {}
+    for column in schema.fields:
+        number, kind = column.field_id, column.field_type
+        nulls = (file.null_value_counts or {}).get(number)
+        lows, highs = file.lower_bounds or {}, file.upper_bounds or {}
+        limits: list[pa.Scalar] = []
+        if kind.is_primitive and number in lows and number in highs:
+            stored = schema.as_arrow().field(column.name).type
+            with suppress(ValueError, TypeError, OverflowError, NotImplementedError, struct.error, pa.ArrowException):
+                limits = [pa.scalar(decode(kind, value), stored) for value in (lows[number], highs[number])]
+        least, greatest = limits or (None, None)
+        all_null = nulls is not None and nulls == file.record_count
+        bounds[column.name] = Bounds(least, greatest, has_nulls=nulls != 0, all_null=all_null).widened()
+    return bounds
 
 
 def _partition_values(table: Any, schema: Any, file: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -23,10 +23,11 @@ from dcurate.io.lakehouse.delta import DeltaTable
 from dcurate.io.lakehouse.fields import current_names, has_ids
 from dcurate.io.lakehouse.iceberg import IcebergTable
 from dcurate.io.lakehouse.lance import LanceTable
-from dcurate.io.lakehouse.table import LakeTable, StoredFile
+from dcurate.io.lakehouse.table import LakeTable, StoredFile, TableVersion
 from dcurate.io.lakehouse.writer import check_library, table_of
 from dcurate.io.parquet import ParquetReader
 from dcurate.io.partition import LARGE, parse_bytes
+from dcurate.io.row_filter import Bounds, RowFilter
 
 
 @dataclass
@@ -49,6 +50,9 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
         blocksize: split size on disk, as bytes or ``"128MiB"``.
         storage_options: for fsspec; for S3 they are passed on to the library of the format.
         limit: read only the first `limit` splits.
+        filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; see `ParquetReader`. Files are left
+            unread by their partitions and the statistics of the table. Of a table of Lance the other columns are
+            read only where rows match.
 
     Raises:
         PipelineError: settings that mean nothing here.
@@ -77,6 +81,7 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
     storage_options: dict[str, Any] | None = None
     limit: int | None = None
     name: str = "table_reader"
+    filter: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.version is not None and (isinstance(self.version, bool) or not isinstance(self.version, int)):
@@ -89,7 +94,8 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
     def decompose(self) -> list[Stage]:
         table = self._table()
         if isinstance(table, LanceTable):
-            return [LanceRows(table, self.version, self.fields, self.blocksize, self.limit, name=self.name)]
+            limits = (self.fields, self.blocksize, self.limit)
+            return [LanceRows(table, self.version, *limits, name=self.name, filter=self.filter)]
         files = TableFiles(
             table.path,
             fields=self.fields,
@@ -97,6 +103,7 @@ class TableReader(CompositeStage[FileGroup, DocumentBatch]):
             storage_options=self.storage_options,
             limit=self.limit,
             name=self.name,
+            filter=self.filter,
         )
         files._source, files._version = table, self.version
         return [files]
@@ -126,17 +133,31 @@ class TableFiles(ParquetReader):
         self.file_paths, self._by_id = table.address(), version.by_id
         self.schema = {column.name: column.type for column in version.schema}
         files = []
-        for stored in version.files:
+        for stored in self._possible_files(version):
             store, path = open_store(stored.address, self._options())
             with storage_errors("read", stored.address):
                 entry = file_entry(store, path)
             full = full_address(store, path)
             self._stored[full] = stored
             files.append(SourceFile(full, shown_name(full, self.file_paths), entry.size, entry.version))
-        if not files:
+        if not version.files:
             shown = repr(table.path) + (f" at version {self._version}" if self._version is not None else "")
             raise DataError(f"table {shown} has no rows; name another, or another version")
         return sorted(files, key=lambda file: file.name)
+
+    def _possible_files(self, version: TableVersion) -> Sequence[StoredFile]:
+        """The files of a version that may hold rows that match the filter."""
+        condition, stored, self._notices = self._row_filter(), version.files, ()
+        if condition is None:
+            return stored
+        condition.check(version.schema)
+        bounds = [{**file.bounds, **self._bounds_of(file.constants)} for file in stored]
+        possible = condition.may_match(bounds, version.schema)
+        return self._taken(stored, possible)
+
+    def _bounds_of(self, constants: Mapping[str, Any]) -> dict[str, Bounds]:
+        kinds = {name: self.schema[name] for name in constants if name in self.schema}
+        return {name: Bounds.of_constant(pa.scalar(constants[name], kind)) for name, kind in kinds.items()}
 
     def _heads(self, files: Sequence[SourceFile]) -> ColumnTypes:
         return ColumnTypes(self._declared())  # those of the table
@@ -146,7 +167,8 @@ class TableFiles(ParquetReader):
             return {column.name: column for column in schema if column.name in self.schema}
         stored = self._stored[part.path]
         columns = current_names(schema, self._by_id, stored.ids)
-        wanted = {old for old, column in columns.items() if self.fields is None or column.name in self.fields}
+        names = self._read_names()
+        wanted = {old for old, column in columns.items() if names is None or column.name in names}
         unclear = [] if has_ids(schema) else sorted(wanted & stored.unclear)
         if unclear:
             raise DataError(
@@ -171,6 +193,7 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
     blocksize: int | str | None = None
     limit: int | None = None
     name: str = "lance_rows"
+    filter: Any = field(default=None, kw_only=True)
     _opened: Any = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -178,13 +201,16 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
             raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
         if self.limit is not None and self.limit < 1:
             raise PipelineError(f"{self.name}: limit={self.limit!r} must be at least 1, or None for all splits")
+        self._row_filter()
         self._target()
 
     def requires(self) -> dict[str, str]:
         return {self.table.library: "tables"}
 
     def settings(self) -> dict[str, Any]:
-        return {"fields": self.fields, "blocksize": self._target()}
+        condition = self._row_filter()
+        filtered = {} if condition is None else {"filter": condition.settings}
+        return {"fields": self.fields, "blocksize": self._target(), **filtered}
 
     def columns(self) -> list[str]:
         return list(self.fields or self._dataset().schema.names)
@@ -198,6 +224,9 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
         dataset = self._dataset()
         # Workers may run in another directory, and the table may get another version meanwhile.
         self.table, self.version = replace(self.table, path=self.table.address()), dataset.version
+        condition = self._row_filter()
+        if condition is not None:
+            condition.check(dataset.schema)
         return self._cut(dataset)
 
     def _cut(self, dataset: Any) -> Iterator[FileGroup]:
@@ -223,8 +252,20 @@ class LanceRows(SourceStage[FileGroup, DocumentBatch]):
         """The rows of a split; None if it has none."""
         [part] = task.parts
         fragment = self._dataset().get_fragment(int(part.path.rpartition("#")[2]))
-        rows = fragment.to_table(columns=self.fields, offset=part.start, limit=(part.stop or 0) - part.start)
-        return DocumentBatch(data=without_notes(rows), key=task.key) if rows.num_rows else None
+        condition, span = self._row_filter(), {"offset": part.start, "limit": (part.stop or 0) - part.start}
+        if condition is None:
+            rows = fragment.to_table(columns=self.fields, **span)
+            return DocumentBatch(data=without_notes(rows), key=task.key) if rows.num_rows else None
+        looked_at = condition.columns(without_notes(self._dataset().schema.empty_table()).schema)
+        if looked_at and not condition.matching(without_notes(fragment.to_table(columns=looked_at, **span))).num_rows:
+            return None
+        names = None if self.fields is None else list(dict.fromkeys([*self.fields, *looked_at]))
+        rows = condition.matching(without_notes(fragment.to_table(columns=names, **span)))
+        rows = rows if self.fields is None else rows.select(self.fields)
+        return DocumentBatch(data=rows, key=task.key) if rows.num_rows else None
+
+    def _row_filter(self) -> RowFilter | None:
+        return None if self.filter is None else RowFilter(self.filter, f"{self.name}: filter")
 
     def _target(self) -> int:
         return LARGE if self.blocksize is None else parse_bytes(self.blocksize, f"{self.name}: blocksize")

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dcurate.errors import DataError
 from dcurate.io.lakehouse.fields import NamedId, nulls_in_required
+from dcurate.io.row_filter import Bounds
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,16 @@ class StoredFile:
         constants: values of columns that the file itself lacks, for all of its rows.
         ids: ids of its columns by their names, for a file that does not have them in its own schema.
         unclear: names of columns whose ids at the time of the file are not known.
+        size: size in bytes, as the table has it.
+        bounds: what the table knows of the values of its columns, by name.
     """
 
     address: str
     constants: Mapping[str, Any] = field(default_factory=dict)
     ids: Mapping[str, NamedId] = field(default_factory=dict)
     unclear: frozenset[str] = frozenset()
+    size: int = 0
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

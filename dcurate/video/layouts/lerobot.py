@@ -105,6 +105,7 @@ class LeRobotReader(ParquetReader):
     name: str = "lerobot_reader"
     cameras: list[str] | None = field(default=None, kw_only=True)
 
+    filters_rows: ClassVar[bool] = False
     kind: ClassVar[files.Format] = EpisodeFiles("LeRobot metadata", (".parquet",), compressed=False)
 
     def __post_init__(self) -> None:
