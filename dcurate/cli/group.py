@@ -38,7 +38,11 @@ _IN_A_SHELL = {
     "mode='overwrite'": "--set mode=overwrite",
     "mode='ignore'": "--set mode=ignore",
     "mode='append'": "--set mode=append",
+    "raise max_cost": "raise --max-cost",
+    "raise max_total_tokens": "raise --max-total-tokens",
 }
+#: Commands that go on with --resume.
+_RESUMABLE = (["run"], ["label"])
 
 #: Commands that take a recipe, which need not be one's own, nor the folder that it is in.
 _RECIPE_COMMANDS = ("run", "plan", "profile", "finish")
@@ -135,14 +139,14 @@ def _fail(message: str, code: int, debug: bool) -> NoReturn:
 def _message(error: Exception, arguments: list[str]) -> str:
     """Return the message of an error, with command options in place of Python arguments."""
     sentence = str(error)
-    for argument, option in _IN_A_SHELL.items() if arguments[:1] == ["run"] else ():
+    for argument, option in _IN_A_SHELL.items() if arguments[:1] in _RESUMABLE else ():
         sentence = sentence.replace(argument, option)
     return sentence
 
 
 def _ended(how: str, arguments: list[str]) -> str:
     """Return the message for a command that a signal ended."""
-    if arguments[:1] != ["run"]:
+    if arguments[:1] not in _RESUMABLE:
         return how
     again = arguments if "--resume" in arguments else [*arguments, "--resume"]
     return f"{how}; resume with: dcurate {shlex.join(map(argument_without_secrets, again))}"

@@ -92,10 +92,12 @@ class LabelCounts:
     columns: Sequence[str]
     tables: dict[tuple[int, int], Ints] = field(init=False)
     pairs: dict[int, Ints] = field(default_factory=dict, init=False)
+    given: Ints = field(init=False)
 
     def __post_init__(self) -> None:
         size = len(self.values)
         judges = itertools.combinations(range(len(self.columns)), 2)
+        self.given = np.zeros((len(self.columns), size), np.int64)
         self.tables = {pair: np.zeros((size, size), np.int64) for pair in judges}
 
     @property
@@ -116,6 +118,8 @@ class LabelCounts:
         """
         size = len(self.values)
         codes = np.array([self._codes(table, column) for column in self.columns])
+        for judge, own in enumerate(codes):
+            self.given[judge] += np.bincount(own[own >= 0], minlength=size)
         for first, second in self.tables:
             both = (codes[first] >= 0) & (codes[second] >= 0)
             places = codes[first][both] * size + codes[second][both]
@@ -158,7 +162,8 @@ class LabelCounts:
             for (first, second), counts in self.tables.items()
         ]
         alpha = krippendorff_alpha(self.pairs, weighted=weighted)
-        return {"values": self.values, "weighted": weighted, "pairs": pairs, "alpha": alpha}
+        given = dict(zip(self.columns, self.given.tolist(), strict=True))
+        return {"values": self.values, "given": given, "weighted": weighted, "pairs": pairs, "alpha": alpha}
 
 
 def measure_agreement(
@@ -169,17 +174,18 @@ def measure_agreement(
     Args:
         file_paths: a reader, or the files, directories and globs, of labels.
         schema: a `LabelSchema`, the name of a preset, or a YAML file.
-        suffixes: end of the names of the columns of each judge, as for `Judge`; at least two. A row that a judge has
-            not labelled has null there.
+        suffixes: end of the names of the columns of each judge, as for `Judge`. A row that a judge has not labelled has
+            null there.
 
     Returns:
-        For each label its ``values``, whether differences are ``weighted`` (scales are, by their square),
-            Krippendorff's ``alpha`` of all judges, and ``pairs``: for each two judges the columns ``first`` and
-            ``second``, the ``rows`` that both labelled, the fraction that is ``equal``, Cohen's ``kappa``, and the
-            ``counts`` of values of the first (rows) and the second (columns). A figure that cannot be computed is NaN.
+        For each label its ``values``, how often each was ``given`` in each column, whether differences are ``weighted``
+            (scales are, by their square), Krippendorff's ``alpha`` of all judges, and ``pairs``: for each two judges
+            the columns ``first`` and ``second``, the ``rows`` that both labelled, the fraction that is ``equal``,
+            Cohen's ``kappa``, and the ``counts`` of values of the first (rows) and the second (columns). A figure that
+            cannot be computed is NaN.
 
     Raises:
-        PipelineError: fewer than two judges.
+        PipelineError: no suffixes, or two that are equal.
         DataError: a column is missing, or has a value that the schema does not have.
 
     Examples:
@@ -194,8 +200,8 @@ def measure_agreement(
         (0.923, 0.935)
     """
     labels = LabelSchema.load(schema) if isinstance(schema, str) else schema
-    if isinstance(suffixes, str) or len(set(suffixes)) < max(2, len(suffixes)):
-        raise PipelineError(f"measure_agreement: suffixes={suffixes!r} must be two or more different ends of columns")
+    if isinstance(suffixes, str) or not suffixes or len(set(suffixes)) < len(suffixes):
+        raise PipelineError(f"measure_agreement: suffixes={suffixes!r} must be a list of different ends of columns")
     counted = [LabelCounts(label, [label.name + suffix for suffix in suffixes]) for label in labels.labels]
     reader: SourceStage[FileGroup, DocumentBatch] = (
         file_paths if isinstance(file_paths, SourceStage) else DocumentReader(file_paths)

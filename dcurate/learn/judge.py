@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,6 +148,34 @@ class Judge(_Judging):
             name=name,
         )
 
+    def estimate(self, task: DocumentBatch) -> dict[str, float]:
+        """Return what it would take to label a batch; nothing is sent.
+
+        A token of the prompt is taken to be four characters. Answers that are in the cache cost nothing.
+
+        Returns:
+            Number of ``requests``, of ``cached`` answers, of ``prompt_tokens`` and ``completion_tokens``, and the
+                ``cost`` by the prices of the client.
+        """
+        client = self.client.asynchronous() if self.client is not None else None
+        requests = [question for question in self._questions(self._with_words(task)) if isinstance(question, Request)]
+        cache = client.cache if client is not None else None
+        known = set[bytes]()
+        if cache is not None and Path(cache.folder).is_dir():
+            with cache.open() as answers:
+                known = {request.key for request in requests if answers.get(request.key) is not None}
+        todo = {request.key: request for request in requests if request.key not in known}
+        answer = Answer(
+            (), sum(request.size for request in todo.values()), len(todo) * (1 + len(_longest(self.labels)) // 4)
+        )
+        return {
+            "requests": len(todo),
+            "cached": len(known),
+            "prompt_tokens": answer.prompt_tokens,
+            "completion_tokens": answer.completion_tokens,
+            "cost": client.cost(answer, str(self.model)) if client is not None else 0.0,
+        }
+
     @property
     def _prompts(self) -> tuple[Prompt | None, Prompt]:
         return None, Prompt("{text}", {"text": self.text_field})
@@ -274,6 +304,14 @@ class ComparePairs(_Judging):
         preferred = _PREFERRED[first] if first == second else _PREFERRED["tie"]
         columns = list(self.schema or ())
         return [{columns[0]: preferred, columns[1]: first == second}]
+
+
+def _longest(labels: LabelSchema) -> str:
+    """The longest answer that the schema allows."""
+    longest = {
+        label.name: max((*label.values, str(label.min), str(label.max), "false"), key=len) for label in labels.labels
+    }
+    return json.dumps(longest, ensure_ascii=False)
 
 
 def _constrained(config: GenerationConfig, answer: AnswerSchema | None) -> GenerationConfig:

@@ -101,6 +101,8 @@ def test_a_file_of_labels_gives_the_figures_of_each_label(tmp_path: Path) -> Non
         {"topic": "games", "format": "faq", "topic_2": None, "format_2": None},
     ]
     figures = measure_agreement(labels_file(tmp_path, rows), "topic-format")
+    given_topics = dict(zip(figures["topic"]["values"], figures["topic"]["given"]["topic"], strict=True))
+    assert {value: count for value, count in given_topics.items() if count} == {"health": 1, "games": 2}
     topic, form = figures["topic"]["pairs"][0], figures["format"]["pairs"][0]
     assert (topic["first"], topic["second"], topic["rows"], topic["equal"], topic["kappa"]) == (
         "topic",
@@ -118,7 +120,7 @@ def test_labels_that_the_schema_does_not_have_are_one_sentence(tmp_path: Path) -
         measure_agreement(path, "quality")
     with pytest.raises(DataError, match="no column 'quality_3'"):
         measure_agreement(path, "quality", suffixes=["", "_3"])
-    with pytest.raises(PipelineError, match="must be two or more different ends"):
+    with pytest.raises(PipelineError, match="must be a list of different ends"):
         measure_agreement(path, "quality", suffixes=["", ""])
 
 
