@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, compress
 
-from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, TABLE, HtmlBlock, HtmlPage
+from dcurate.text.extract.blocks import CODE, FORMULA, HEADING, PARAGRAPH, SUMMARY, TABLE, HtmlBlock, HtmlPage
 from dcurate.text.extract.hints import (
     ARTICLE,
     ASIDE,
@@ -17,7 +17,8 @@ from dcurate.text.extract.hints import (
     FORM,
 )
 
-_AROUND = ASIDE | ASIDE_BY_CLASS | COMMENTS
+#: What is around the content by its class or id.
+_BY_NAME = ASIDE_BY_CLASS | COMMENTS | CAPTION
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class ContentRules:
         titles: number of parts that begin with a link from which on they are a list of other pages.
         listing: share of the content's worth above which such a list stays.
         linked_section: share of its text in links above which an element is left out.
+        least_content: share of the page's worth that must stay when what is around the content is left out; else only
+            tags and roles count, no classes and ids.
+        least_unlinked: share of the content's worth that must stay when elements of links are left out; else all stay.
+        least_unlisted: the same for lists of other pages.
+        last: size below which a text at the end is left out.
     """
 
     linked: float = 0.5
@@ -55,6 +61,10 @@ class ContentRules:
     titles: int = 4
     listing: float = 0.35
     linked_section: float = 0.3
+    least_content: float = 0.05
+    least_unlinked: float = 0.5
+    least_unlisted: float = 0.2
+    last: int = 30
 
 
 RULES = ContentRules()
@@ -70,10 +80,13 @@ def main_content(page: HtmlPage, rules: ContentRules = RULES) -> list[HtmlBlock]
     blocks = page.blocks
     if not blocks:
         return []
-    kept = _without_surroundings(page, _worths(blocks, rules), rules)
+    worths = _worths(blocks, rules)
+    kept = _without_surroundings(page, worths, rules, page.hints)
+    if _worth(worths, kept) < rules.least_content * sum(worths):
+        kept = _without_surroundings(page, worths, rules, [hints & ~_BY_NAME for hints in page.hints])
     if not any(kept):
         return []
-    worths = [worth if keep else 0 for worth, keep in zip(_worths(blocks, rules), kept, strict=True)]
+    worths = [worth if keep else 0 for worth, keep in zip(worths, kept, strict=True)]
     root = _root(page, worths, rules)
     first, end = page.firsts[root], page.ends[root]
     begin = _begin(page, root)
@@ -81,10 +94,15 @@ def main_content(page: HtmlPage, rules: ContentRules = RULES) -> list[HtmlBlock]
         keep and (first <= place < end or (begin <= place < first and worths[place] >= rules.lead))
         for place, keep in enumerate(kept)
     ]
-    _leave_out_links(page, kept, root, rules)
-    _leave_out_listings(page, kept, worths, root, rules)
+    unlinked = _without_links(page, kept, root, rules)
+    if _worth(worths, unlinked) >= rules.least_unlinked * _worth(worths, kept):
+        kept = unlinked
+    unlisted = _without_listings(page, kept, worths, root, rules)
+    if _worth(worths, unlisted) >= rules.least_unlisted * _worth(worths, kept):
+        kept = unlisted
     _leave_out_headings(blocks, kept)
     _leave_out_title(blocks, kept)
+    _leave_out_last(blocks, kept, rules)
     return [block for block, keep in zip(blocks, kept, strict=True) if keep]
 
 
@@ -109,14 +127,20 @@ def _sums(numbers: Sequence[int]) -> list[int]:
     return list(accumulate(numbers, initial=0))
 
 
-def _without_surroundings(page: HtmlPage, worths: Sequence[int], rules: ContentRules) -> list[bool]:
+def _worth(worths: Sequence[int], kept: Sequence[bool]) -> int:
+    return sum(compress(worths, kept))
+
+
+def _without_surroundings(
+    page: HtmlPage, worths: Sequence[int], rules: ContentRules, hints_of_nodes: Sequence[int]
+) -> list[bool]:
     """Return whether each block is outside of all elements that are around the content."""
     sums = _sums(worths)
     total = sums[-1] or 1
     kept_apart = _sums([block.kind in (CODE, TABLE, FORMULA) for block in page.blocks])
     out: list[bool] = []
     firsts, ends, parents = page.firsts, page.ends, page.parents
-    for node, hints in enumerate(page.hints):
+    for node, hints in enumerate(hints_of_nodes):
         parent = parents[node]
         if parent >= 0 and out[parent]:
             out.append(True)
@@ -183,10 +207,11 @@ def _leave_out_headings(blocks: Sequence[HtmlBlock], kept: list[bool]) -> None:
             text_follows, next_level, lost = True, 0, False
 
 
-def _leave_out_listings(
-    page: HtmlPage, kept: list[bool], worths: Sequence[int], root: int, rules: ContentRules
-) -> None:
-    """Leave out elements of several parts that each begin with a link as title: lists of other pages."""
+def _without_listings(
+    page: HtmlPage, kept: Sequence[bool], worths: Sequence[int], root: int, rules: ContentRules
+) -> list[bool]:
+    """Return the kept blocks outside of elements of several parts that each begin with a link as title."""
+    kept = list(kept)
     blocks, firsts, ends = page.blocks, page.firsts, page.ends
     titles = _sums([block.size > 15 and block.linked > 0.8 * block.size for block in blocks])
     titled: dict[int, int] = {}
@@ -203,6 +228,7 @@ def _leave_out_listings(
         if node > root and count >= rules.titles and few and ends[node] > out:
             out = ends[node]
             kept[firsts[node] : ends[node]] = [False] * (ends[node] - firsts[node])
+    return kept
 
 
 def _leave_out_title(blocks: Sequence[HtmlBlock], kept: list[bool]) -> None:
@@ -215,8 +241,19 @@ def _leave_out_title(blocks: Sequence[HtmlBlock], kept: list[bool]) -> None:
                 break
 
 
-def _leave_out_links(page: HtmlPage, kept: list[bool], root: int, rules: ContentRules) -> None:
-    """Leave out elements that hold mostly links, and blocks that do."""
+def _leave_out_last(blocks: Sequence[HtmlBlock], kept: list[bool], rules: ContentRules) -> None:
+    """Leave out short texts and headings at the end, such as one to print the page; never one of a list."""
+    for place in range(len(blocks) - 1, -1, -1):
+        block = blocks[place]
+        is_text = block.kind in (PARAGRAPH, HEADING, SUMMARY) and block.items is None
+        if kept[place] and (not is_text or block.size - block.linked >= rules.last):
+            kept[place + 1 :] = [False] * (len(kept) - place - 1)
+            break
+
+
+def _without_links(page: HtmlPage, kept: Sequence[bool], root: int, rules: ContentRules) -> list[bool]:
+    """Return the kept blocks that are not mostly links, and not in elements that are."""
+    kept = list(kept)
     blocks = page.blocks
     size = _sums([block.size if keep else 0 for block, keep in zip(blocks, kept, strict=True)])
     linked = _sums([block.linked if keep else 0 for block, keep in zip(blocks, kept, strict=True)])
@@ -232,3 +269,4 @@ def _leave_out_links(page: HtmlPage, kept: list[bool], root: int, rules: Content
     for place, block in enumerate(blocks):
         if kept[place] and block.linked > 0.8 * block.size and block.kind not in (TABLE, CODE, HEADING):
             kept[place] = False
+    return kept
