@@ -242,6 +242,21 @@ def test_malformed_lines_are_quarantined_and_counted(here):
     assert len(written(here / "out")) == 48
 
 
+def test_a_run_on_the_sample_ends_with_commands_that_work_on_own_files(here):
+    done = run("run", "demo", "--mode", "inline", "--output", "demo", cwd=here)
+    assert done.returncode == 0
+    head, *lines = done.stderr[done.stderr.index("next, with") :].splitlines()
+    assert head == "next, with a folder of your own files (JSONL, CSV, Parquet):"
+    commands = [re.split(r"  +", line.strip())[0] for line in lines]
+    assert len(commands) == 3
+    for command in commands:
+        own = command.replace("FOLDER", "in").replace("OUT", "own").split()
+        assert own[0] == "dcurate"
+        assert (again := run(*own[1:], cwd=here)).returncode == 0
+        assert "next, with" not in again.stderr
+    assert (here / "own").is_dir()
+
+
 def test_a_run_that_fails_is_one_sentence_and_exit_code_1(here):
     (here / "broken.yaml").write_text(RECIPE.replace("slow_stage:Slow: {seconds: ${seconds}}", "slow_stage:Broken"))
     done = run("run", "broken.yaml", "--mode", "inline", "--quiet", cwd=here)

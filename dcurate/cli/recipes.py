@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import fields
 from functools import partial, reduce
+from pathlib import Path
 from typing import Any
 
 import click
@@ -42,7 +44,7 @@ from dcurate.errors import PipelineError, ResourceError, listed, nearest
 from dcurate.events import Observer
 from dcurate.fs.stores import Directory
 from dcurate.plan.compile import compile_plan
-from dcurate.recipe import Recipe, bundled_recipes, load_recipe, parse_setting
+from dcurate.recipe import SAMPLE, Recipe, bundled_recipes, load_recipe, parse_setting
 from dcurate.ui.heartbeat import Heartbeat
 from dcurate.ui.progress import JsonProgress, Progress
 from dcurate.ui.report.page import PAGE
@@ -142,7 +144,7 @@ def run(
     report: RunReport = result.report
     if not quiet:
         _show_report(report, Shard.parse(shard).folder if shard else "")
-        for sentence in _advice(report):
+        for sentence in [*_advice(report), *_next_steps(loaded)]:
             click.echo(json.dumps({"notice": sentence}) if progress == "json" else sentence, err=True)
 
 
@@ -221,6 +223,23 @@ def _advice(report: RunReport) -> list[str]:
             why = "all went to quarantine, which says what is wrong with each row"
         advice.append(f"no documents are left: {why}")
     return advice
+
+
+def _next_steps(recipe: Recipe) -> list[str]:
+    """What to do after a run on the bundled sample: the same on files of one's own."""
+    if recipe.params.get("input") != str(SAMPLE):
+        return []
+    program = Path(sys.argv[0]).absolute()
+    in_checkout = program.name == "dcurate" and program.is_relative_to(Path.cwd())
+    called = str(program.relative_to(Path.cwd())) if in_checkout else "dcurate"
+    commands = {
+        f"{called} profile FOLDER": "what each rule would drop",
+        f"{called} run {recipe.source.stem} --input FOLDER --output OUT": "this recipe",
+        f"{called} recipes": "others",
+    }
+    width = max(map(len, commands))
+    lines = [f"  {command:{width}}  {purpose}" for command, purpose in commands.items()]
+    return ["\n".join(["next, with a folder of your own files (JSONL, CSV, Parquet):", *lines])]
 
 
 def _write_warnings_as_json(stack: ExitStack) -> None:

@@ -30,7 +30,7 @@ class RunReport:
         pipeline: the pipeline's name.
         mode: ``"streaming"``, ``"batch"`` or ``"inline"``.
         started: seconds since the epoch.
-        seconds: from start to end by the clock.
+        seconds: from start to end by the clock; ``compile_seconds`` of them passed while kernels were compiled ahead.
         stages: one per stage as a person wrote them, in order; counts include splits of earlier runs.
             Of stages that were computed in one pass the first has all of the seconds.
         splits: source splits in all.
@@ -73,6 +73,12 @@ class RunReport:
     notices: tuple[str, ...] = ()
     cpu_hour_price: float | None = None
     gpu_hour_price: float | None = None
+    compile_seconds: float = 0.0
+
+    @property
+    def working_seconds(self) -> float:
+        """Seconds without those of `compile_seconds`, never 0: rates are over these."""
+        return max(self.seconds - self.compile_seconds, 1e-6)
 
     @property
     def cpu_s(self) -> float:

@@ -20,6 +20,7 @@ from dcurate.engine.flow import Flow
 from dcurate.engine.worker.operator_task import OperatorSpec, rejecting
 from dcurate.errors import PipelineError
 from dcurate.events import (
+    Compiled,
     Event,
     Observer,
     OperatorSample,
@@ -152,6 +153,7 @@ class RunAccounting:
         self.error = ""
         self._output = without_secrets(job.plan.sink.output_path) if job.plan.sink else None
         self._seconds: float | None = None
+        self._compile_seconds = 0.0
         self._totals = {part.name: StageStats(part.name) for part in job.plan.parts}
         self._open: dict[int, _Open] = {}
         self._ahead: deque[tuple[int, Batch]] = deque()
@@ -166,6 +168,8 @@ class RunAccounting:
 
     def emit(self, event: Event) -> None:
         """Send an event to the observers."""
+        if isinstance(event, Compiled):
+            self._compile_seconds += event.seconds
         for observer in self.job.observers:
             observer.on_event(event)
 
@@ -342,6 +346,7 @@ class RunAccounting:
             outputs_digest=f"{self._outputs:016x}",
             error=self.error,
             notices=tuple(self._notices()),
+            compile_seconds=self._compile_seconds,
         )
 
 

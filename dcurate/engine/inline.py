@@ -12,6 +12,7 @@ from typing import Any
 from dcurate.core.batch import Batch
 from dcurate.core.kernels import Kernels
 from dcurate.engine.accounting import Round, RunAccounting
+from dcurate.engine.compile_time import CompileTime, slowdown
 from dcurate.engine.config import WITHOUT_WORKERS, ExecutorConfig
 from dcurate.engine.driver import DriverLoop, TaskDied, TaskFinished
 from dcurate.engine.flow import Flow, OutputRef, Task
@@ -103,12 +104,13 @@ def compile_here(kernels: Sequence[Kernels], accounting: RunAccounting) -> None:
     if not pending:
         return
     started = time.monotonic()
+    estimate = CompileTime([kernel.seconds for kernel in pending], 1, slowdown(1))
     for place, kernel in enumerate(pending):
-        left = pending[place:]
-        seconds = sum(waiting.seconds for waiting in left)
-        accounting.emit(Compiling(time.time(), sum(counts[waiting] for waiting in left), seconds))
+        left = sum(counts[waiting] for waiting in pending[place:])
+        accounting.emit(Compiling(time.time(), left, estimate.left(time.monotonic() - started)))
         with suppress(Exception):  # numba raises errors of many kinds; see above
             kernel.load()
+        estimate.done(place, time.monotonic() - started)
     accounting.emit(Compiled(time.time(), sum(counts[kernel] for kernel in pending), time.monotonic() - started))
 
 

@@ -34,6 +34,7 @@ def joined_report(
         reports[-1],
         started=reports[0].started,
         seconds=sum(report.seconds for report in reports),
+        compile_seconds=sum(report.compile_seconds for report in reports),
         stages=tuple(stats.values()),
         splits=reports[0].splits,
         splits_before=reports[0].splits_before,

@@ -148,6 +148,8 @@ class RunSnapshot:
         notes: how many there have been; ``latest`` are the last of them.
         output: where it writes, without secrets; empty if it writes nothing.
         owner: user and host that asked for it, as ``alice@host``.
+        compile_s: seconds in which kernels were compiled ahead.
+        left_s: seconds that the phase will still take, by `dcurate.runs.time_left.TimeLeft`; None if not known.
 
     Examples:
         >>> one = RunSnapshot(
@@ -180,6 +182,8 @@ class RunSnapshot:
     latest: tuple[Note, ...] = ()
     output: str = ""
     owner: str = ""
+    compile_s: float = 0.0
+    left_s: float | None = None
 
     @property
     def rows_in(self) -> int:
@@ -212,6 +216,11 @@ class RunSnapshot:
     def elapsed(self) -> float:
         """Seconds that the run has taken, never 0."""
         return max((self.ended or self.time) - self.started, 1e-6)
+
+    @property
+    def working(self) -> float:
+        """The same without those in which kernels were compiled ahead: rates of the whole run are over these."""
+        return max(self.elapsed - self.compile_s, 1e-6)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""

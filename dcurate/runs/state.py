@@ -31,6 +31,7 @@ from dcurate.events import (
 from dcurate.runs.labels import operator_labels
 from dcurate.runs.snapshot import LATENCY_S, Note, OperatorFigures, RunSnapshot, bucket
 from dcurate.runs.text import many
+from dcurate.runs.time_left import TimeLeft
 
 #: Number of latest notes to keep.
 LATEST = 20
@@ -120,6 +121,8 @@ class RunState:
         compiling: what is being compiled, before the first batch.
         waits: why it waits for other runs on the cluster; empty if it does not.
         phases: phases of the run in all, as far as that is known; 0 if it is not.
+        compile_s: seconds in which kernels were compiled ahead, of all phases.
+        time_left: estimate of the time that the phase will still take.
     """
 
     run: str = ""
@@ -155,6 +158,8 @@ class RunState:
     compiling: Compiling | None = None
     waits: str = ""
     phases: int = 0
+    compile_s: float = 0.0
+    time_left: TimeLeft = field(default_factory=TimeLeft)
 
     def apply(self, event: Event) -> None:
         """Take an event into account."""
@@ -164,6 +169,7 @@ class RunState:
             case SplitDone():
                 self.splits_done += 1
                 self.splits_finished += 1
+                self._estimate(event.time)
             case Sampled():
                 self._sample(event)
             case HostsSampled():
@@ -172,6 +178,7 @@ class RunState:
                 self._change_slots(event)
             case SourceListed():
                 self.splits, self.splits_before = event.splits, event.finished_before
+                self._estimate(event.time)
             case WorkerLost() | WorkerLeft():
                 self._lose(event)
             case RunStarted():
@@ -192,6 +199,7 @@ class RunState:
         self.earlier += [counts.figures(name, event.time) for name, counts in self.operators.items()]
         self.phase, self.phase_started, self.phase_ended = event.phase, event.time, None
         self.splits, self.splits_before, self.splits_done = None, 0, 0
+        self.time_left = TimeLeft(event.time)
         self.rows_in = self.bytes_in = self.rows_out = self.held_bytes = 0
         self.first, self.last = event.operators[0][0], event.operators[-1][-1]
         self.owners, self.output, self.owner = event.owners, event.output, event.owner
@@ -243,6 +251,8 @@ class RunState:
                 operator.slots[""] = sample.slots
 
     def _change_slots(self, event: SlotsChanged) -> None:
+        if self.setting_up:
+            self.time_left = TimeLeft(event.time)
         operator = self._operator(event.operator)
         operator.pass_time(event.time)
         operator.slots[event.worker] = event.slots
@@ -270,6 +280,9 @@ class RunState:
         match event:
             case Compiled():
                 self.compiling = None
+                self.compile_s += event.seconds
+                if self.setting_up:
+                    self.time_left = TimeLeft(event.time)
                 text = f"compiled {many(event.kernels, 'kernel')} in {event.seconds:.0f} s, once on this machine"
                 self._note(Note(event.time, "compiled", text))
             case Decided() if event.before:
@@ -344,6 +357,8 @@ class RunState:
             latest=tuple(self.latest),
             output=self.output,
             owner=self.owner,
+            compile_s=self.compile_s,
+            left_s=None if self.phase_ended else self.remaining(now),
         )
 
     @property
@@ -372,12 +387,18 @@ class RunState:
         """Seconds that the present phase has taken, never 0."""
         return max((self.phase_ended or now) - self.phase_started, 1e-6)
 
+    def working(self, now: float) -> float:
+        """Seconds of the present phase since its first slot was ready and its kernels were compiled, never 0."""
+        return max((self.phase_ended or now) - self.time_left.since, 1e-6)
+
     def remaining(self, now: float) -> float | None:
-        """Seconds that the phase will still take at its mean speed so far, or None if that is not known."""
-        if self.splits is None or not self.splits_done:
-            return None
-        splits_left = max(self.splits - self.splits_before - self.splits_done, 0)
-        return self.elapsed(now) / self.splits_done * splits_left
+        """Seconds that the phase will still take, by `TimeLeft`, or None if that is not known."""
+        return self.time_left.seconds(now)
+
+    def _estimate(self, time: float) -> None:
+        if self.splits is not None and self.splits_done:
+            splits_left = max(self.splits - self.splits_before - self.splits_done, 0)
+            self.time_left.split_done(time, self.splits_done, splits_left)
 
 
 def _operator_name(stages: Sequence[str]) -> str:

@@ -151,7 +151,7 @@ def _flow(pace: Pace) -> list[str]:
     """Documents in and out, with rates: the current ones, or those of the whole run once it has ended."""
     present = pace.present
     if present.ended is not None:
-        seconds = present.elapsed
+        seconds = present.working
         rows, volume = f"{present.rows_in / seconds:,.0f} rows/s", f"{decimal(int(present.bytes_in / seconds))}/s"
         return [f"{present.rows_in:,} rows in, {present.rows_out:,} out", rows, volume]
     rows_in, rows_out = f"{present.rows_in:,} rows in ({pace.rows_per_s:,.0f}/s)", f"{present.rows_out:,} out"

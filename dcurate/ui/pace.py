@@ -79,7 +79,7 @@ class Pace:
         first = self._seen[0]
         seconds = self.present.time - first.time
         if seconds <= 0:  # all there is: since the run began
-            return after / self.present.elapsed
+            return after / self.present.working
         return max(0.0, after - before) / seconds
 
     @staticmethod

@@ -146,10 +146,10 @@ class IntervalLines(Progress):
 class JsonProgress:
     """Write the progress of a run as JSON lines, for another program: one at intervals, one at the end.
 
-    Each has ``run``, ``pipeline``, ``owner``, ``output``, ``phase``, ``seconds``, ``splits_done``, ``splits``,
-    ``rows_in``, ``bytes_in``, ``rows_out``, ``operators`` (``slots``, ``running``, ``waiting``, ``waiting_bytes``,
-    ``calls``, ``busy`` by name), ``notes`` (those that are new) and ``state``: ``"running"``, ``"done"`` or
-    ``"stopped"``, then with ``error``.
+    Each has ``run``, ``pipeline``, ``owner``, ``output``, ``phase``, ``seconds``, ``seconds_left`` (of the phase, null
+    before its first split has ended), ``splits_done``, ``splits``, ``rows_in``, ``bytes_in``, ``rows_out``,
+    ``operators`` (``slots``, ``running``, ``waiting``, ``waiting_bytes``, ``calls``, ``busy`` by name), ``notes``
+    (those that are new) and ``state``: ``"running"``, ``"done"`` or ``"stopped"``, then with ``error``.
 
     Args:
         file: where to write; standard error if not given.
@@ -194,10 +194,12 @@ class JsonProgress:
         new, self._notes = min(snapshot.notes - self._notes, len(snapshot.latest)), snapshot.notes
         state = "stopped" if snapshot.error else "done" if over else "running"
         shown = ("run", "pipeline", "owner", "output", "phase", "splits", "rows_in", "bytes_in", "rows_out")
+        left_s = None if snapshot.left_s is None else round(snapshot.left_s, 1)
         return {
             **{name: getattr(snapshot, name) for name in shown},
             "splits_done": snapshot.splits_before + snapshot.splits_done,
             "seconds": round(snapshot.elapsed, 3),
+            "seconds_left": left_s,
             "operators": {operator.name: _operator_dict(operator) for operator in snapshot.operators},
             "notes": [note.text for note in snapshot.latest[len(snapshot.latest) - new :]],
             "state": state,
@@ -241,7 +243,7 @@ def progress_line(run: RunState, pace: Pace, now: float) -> str:
     parts = [f"{run.pipeline}: {seconds_text(run.elapsed(now))}", _splits(run), *_flow(run, pace)]
     remaining = run.remaining(now)
     if remaining is not None:
-        parts.append(f"{seconds_text(remaining)} left")
+        parts.append(f"{seconds_text(remaining)} left{' of this round' if run.round else ''}")
     if len(run.operators) > 1:
         parts.append(
             "tasks " + ", ".join(f"{operator.label} {operator.tasks:,}" for operator in run.operators.values())
@@ -269,7 +271,7 @@ def _splits(run: RunState) -> str:
 
 def _came_to(run: RunState, now: float) -> list[str]:
     """The documents that a phase which is over has read and put out, and its mean speed; nothing of inner rounds."""
-    seconds = run.elapsed(now)
+    seconds = run.working(now)
     ways = [f"{run.rows_in:,} rows in"] * run.reads + [f"{run.rows_out:,} out"] * run.writes
     rows = run.rows_in if run.reads else run.rows_out
     volume = [f"{decimal(int(run.bytes_in / seconds))}/s"] * run.reads

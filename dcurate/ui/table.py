@@ -246,10 +246,12 @@ def _measured(metrics: Mapping[str, float]) -> str:
 
 def _places(report: RunReport, page: str | None, width: int) -> Iterator[Text]:
     """Duration, throughput, and the places of all files."""
-    seconds = max(report.seconds, 1e-6)
+    seconds = report.working_seconds
     # What an earlier run did is in the counts, but not in the time.
     speed = f": {_rows_in(report) / seconds:,.0f} docs/s, {_bytes_in(report) / seconds / 1e6:,.1f} MB/s of input"
     workers = f" on {many(report.workers, 'worker')}" if report.workers else ""
+    if report.compile_seconds:
+        workers += f", {seconds_text(report.compile_seconds)} of it to compile kernels, once on this machine"
     before = f", {report.splits_before:,} of them by an earlier run" if report.splits_before else ""
     lines = [
         ("stopped", report.error),

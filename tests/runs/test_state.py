@@ -61,7 +61,8 @@ def test_the_time_left_follows_from_the_splits_of_this_run_alone():
     assert state.remaining(110.0) is None
     state.apply(SplitDone(101, "part-4", ()))
     state.apply(SplitDone(102, "part-5", ()))
-    assert state.remaining(110.0) == 20.0
+    assert state.remaining(102.0) == 4.0
+    assert [state.remaining(now) for now in (103.0, 104.5, 110.0)] == [3.0, 1.5, 1.0]
 
 
 def test_the_clock_stops_with_the_run():

@@ -65,7 +65,7 @@ def state():
 
 def test_a_line_says_how_far_the_run_is(state):
     assert progress_line(state, seen(state, 102.0), 102.0) == (
-        "demo: 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in (500/s), 900 out (450/s) | 2.0 MB/s | 4.0 s left"
+        "demo: 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in (500/s), 900 out (450/s) | 2.0 MB/s | 2.7 s left"
         " | tasks read to clean 1, write 1"
     )
 
@@ -125,7 +125,7 @@ def test_the_live_view_has_a_bar_a_line_per_operator_and_the_latest_notes(state)
     console.print(live_view(state, pace, 102.0))
     lines = [line.rstrip() for line in printed(console).splitlines()]
     assert lines == [
-        f"demo  {'━' * 20}{' ' * 20}  4 of 8 splits (50 %)  2.0 s, 4.0 s left",
+        f"demo  {'━' * 20}{' ' * 20}  4 of 8 splits (50 %)  2.0 s, 2.7 s left",
         "  1,000 rows in (455/s), 900 out (409/s)   1.8 MB/s",
         "                 slots  busy  batches  a second    each         wait for it",
         "  read to clean      2   6 %        1       0.5  250 ms",
@@ -170,7 +170,7 @@ def test_off_a_terminal_lines_come_by_the_clock_and_one_at_the_end():
     assert all("4 of 8 splits (50 %)" in line for line in lines[told + 1 :])  # one was made while events came
     assert (
         lines[-1]
-        == "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 500 rows/s | 2.0 MB/s"
+        == "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 556 rows/s | 2.2 MB/s"
     )
 
 
@@ -182,7 +182,7 @@ def test_on_a_terminal_the_display_leaves_one_line_behind():
     shown = printed(console)
     assert "━━━" in shown
     assert shown.splitlines()[-1].endswith(
-        "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 500 rows/s | 2.0 MB/s"
+        "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 556 rows/s | 2.2 MB/s"
     )
 
 
@@ -192,7 +192,7 @@ def test_a_notebook_gets_plain_lines():
         for event in [*EVENTS, RunEnded(102.0, "")]:
             progress.on_event(event)
     assert printed(console) == (
-        "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 500 rows/s | 2.0 MB/s\n"
+        "demo: read to write done | 2.0 s | 4 of 8 splits (50 %) | 1,000 rows in, 900 out | 556 rows/s | 2.2 MB/s\n"
     )
 
 

@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -74,6 +75,11 @@ def test_a_narrow_terminal_is_shown_fewer_columns_and_no_broken_words():
 def test_a_resumed_run_names_the_earlier_splits_and_claims_no_speed():
     report = RunReport("7f3a", "demo", "batch", 0.0, 65.0, STAGES, splits=8, splits_before=6)
     assert shown(report)[-2:] == ["time    1 min 05 s", "splits  8, 6 of them by an earlier run"]
+
+
+def test_the_rate_leaves_out_the_time_in_which_kernels_were_compiled():
+    words = " ".join(" ".join(shown(replace(REPORT, compile_seconds=3.0))).split())
+    assert "time 4.0 s on 2 workers, 3.0 s of it to compile kernels, once on this machine: 1,000 docs/s, 2.9" in words
 
 
 def test_a_run_of_nothing_still_has_a_table():

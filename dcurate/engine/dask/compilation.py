@@ -12,6 +12,7 @@ from distributed import Client, as_completed
 
 from dcurate.core.kernels import Kernels
 from dcurate.engine.accounting import RunAccounting
+from dcurate.engine.compile_time import CompileTime, slowdown
 from dcurate.events import Compiled, Compiling
 
 #: How long to wait, in seconds. What is not compiled then is at its first use.
@@ -33,24 +34,24 @@ def compile_ahead(client: Client, kernels: Sequence[Kernels], accounting: RunAcc
     for kernel in pending:
         groups.setdefault(kernel.group if kernel.group and workers <= 2 else kernel.name, []).append(kernel)
     tasks = sorted(groups.values(), key=_seconds, reverse=True)
-    started, total = time.monotonic(), _seconds(pending)
+    started = time.monotonic()
+    estimate = CompileTime([*map(_seconds, tasks)], workers, slowdown(workers))
 
     def announce() -> None:
-        remaining_s, passed = _seconds(pending), time.monotonic() - started
-        half_done = sum(map(_seconds, tasks[:workers])) / 2  # on average
-        pace = passed / (total - remaining_s + half_done) if remaining_s < total else 1 / workers
-        seconds = max(remaining_s * pace, _seconds(tasks[0]) * pace * workers)
+        seconds = estimate.left(time.monotonic() - started)
         accounting.emit(Compiling(time.time(), sum(counts[kernel] for kernel in pending), seconds))
 
     announce()
+    waiting = dict(enumerate(tasks))
     futures = {
-        client.submit(load_kernels, group, pure=False, priority=len(tasks) - place): group
+        client.submit(load_kernels, group, pure=False, priority=len(tasks) - place): place
         for place, group in enumerate(tasks)
     }
     with suppress(TimeoutError):
         for future in as_completed(futures, loop=client.loop, timeout=LONGEST_S):
-            tasks.remove(futures[future])
-            pending = list(chain(*tasks))
+            estimate.done(futures[future], time.monotonic() - started)
+            waiting.pop(futures[future])
+            pending = list(chain(*waiting.values()))
             if pending:
                 announce()
     number = sum(counts.values()) - sum(counts[kernel] for kernel in pending)

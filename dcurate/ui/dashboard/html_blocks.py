@@ -59,7 +59,7 @@ def runs(snapshots: Sequence[tuple[RunSnapshot, str]], chosen: str, page: str) -
     parts = {"runs": "".join(links) or '<p class="note">none yet</p>'}
     for snapshot, state in newest_first:
         took = spent(snapshot.elapsed)
-        rate = "" if snapshot.ended is None else f"{short(snapshot.rows_in / snapshot.elapsed)}/s"
+        rate = "" if snapshot.ended is None else f"{short(snapshot.rows_in / snapshot.working)}/s"
         begun = time.strftime("%b %d, %H:%M", time.localtime(snapshot.started))
         output = (
             f'<small title="{escape(snapshot.output)}">{escape(_end(snapshot.output))}</small>'

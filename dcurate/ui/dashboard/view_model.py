@@ -114,7 +114,7 @@ def view(history: History, now: float | None = None) -> RunPanel:
     """
     snapshot = history.snapshot()
     before = earlier(snapshot, history.points)
-    seconds = snapshot.elapsed if before is None else max(snapshot.time - before.time, 1e-6)
+    seconds = snapshot.working if before is None else max(snapshot.time - before.time, 1e-6)
     last = before or Point(snapshot.started)
     shown = [_operator(snapshot, last, number) for number in range(len(snapshot.operators))]
     operators = _with_bottleneck(snapshot, shown)
@@ -125,7 +125,7 @@ def view(history: History, now: float | None = None) -> RunPanel:
         rate_in=(rows_in - last.rows_in) / seconds,
         rate_out=max(0, rows_out - last.rows_out) / seconds,
         bytes_rate=(snapshot.bytes_in - last.bytes_in) / seconds,
-        left=left(snapshot, history.points),
+        left=snapshot.left_s,
         kept=None if snapshot.kept is None else min(1.0, snapshot.kept),
         faulty=sum(sum(stage.faulty.values()) for stage in snapshot.stages),
         operators=tuple(operators),
@@ -161,20 +161,6 @@ def earlier(snapshot: RunSnapshot, points: Sequence[Point]) -> Point | None:
         if point.time <= snapshot.time - span:
             break
     return before
-
-
-def left(snapshot: RunSnapshot, points: Sequence[Point]) -> float | None:
-    """Seconds that the phase will still take at its mean speed so far; None where that is not known."""
-    if snapshot.ended is not None or snapshot.splits is None or not snapshot.splits_done:
-        return None
-    before = (point.time for point in reversed(points) if _phase(point) < snapshot.phase)
-    since = next(before, snapshot.started)
-    todo = max(snapshot.splits - snapshot.splits_before - snapshot.splits_done, 0)
-    return (snapshot.time - since) / snapshot.splits_done * todo
-
-
-def _phase(point: Point) -> int:
-    return max((operator.phase for operator in point.operators), default=0)
 
 
 def key(operator: OperatorFigures) -> tuple[int, str]:

@@ -112,7 +112,7 @@ def cards(data: ReportData) -> Iterator[tuple[str, str, str, str]]:
     stages = report.stages
     rows_in, rows_out = (stages[0].rows_in, stages[-1].rows_out) if stages else (0, 0)
     nbytes = stages[0].bytes_in if stages else 0
-    seconds = max(report.seconds, 1e-6)
+    seconds = report.working_seconds
     yield f"{rows_in:,}", "documents in", f"{decimal(nbytes)} of input", ""
     yield f"{rows_out:,}", "documents out", _kept(report), ""
     speed = "" if report.splits_before else f"{short(rows_in / seconds)} docs/s, {nbytes / seconds / 1e6:,.1f} MB/s"

@@ -58,13 +58,8 @@ def test_while_long_calls_end_one_by_one_the_rates_stay_what_they_are() -> None:
     assert all(9 <= rate <= 11 for rate in (*rates, *paces, *plotted[130:]))
 
 
-def test_what_is_left_of_a_phase_follows_from_the_splits_done_since_it_began() -> None:
-    assert view(told(reading(50, 100)), now=50).left == 150
-    before = reading(100, 100)
-    second = OperatorFigures("write", ("write",), phase=1)
-    later = replace(before, phase=1, operators=(*before.operators, second), splits_done=0)
-    now = view(told(before, later, replace(later, time=110.0, splits_done=4)), now=110)
-    assert now.left == 10
+def test_what_is_left_of_a_phase_is_what_other_views_say() -> None:
+    assert view(told(replace(reading(50, 100), left_s=150.0)), now=50).left == 150
     assert view(told(reading(50, 100, splits=None)), now=50).left is None
 
 
