@@ -19,7 +19,7 @@ from dcurate.engine.config import ExecutorConfig
 from dcurate.engine.dask.executor import DaskExecutor
 from dcurate.engine.finished import FinishedExecutor
 from dcurate.engine.inline import InlineExecutor
-from dcurate.errors import DcurateError, PipelineError
+from dcurate.errors import DcurateError, PipelineError, shown
 from dcurate.estimates import estimate_run
 from dcurate.events import Observer
 from dcurate.frames.batches import batches_of
@@ -220,7 +220,7 @@ class Pipeline(PipelineDefinition):
         """
         for name, number in (("n", n), ("read_rows", read_rows)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise PipelineError(f"{name}={number!r} must be a whole number of at least 1")
+                raise PipelineError(f"{name}={shown(number)} must be a whole number of at least 1")
         source, *stages = with_source(self, batches_of(initial_tasks))
         assert isinstance(source, SourceStage)
         stages = [stage for stage in stages if not isinstance(stage, SinkStage)]
@@ -232,6 +232,46 @@ class Pipeline(PipelineDefinition):
             if made.num_items >= n or amount.ended or rows >= read_rows or amount.nbytes >= _HEAD_BYTES:
                 return Preview(made.rows(0, min(n, made.num_items)), amount.rows)
             rows = max(rows + 1, min(8 * rows, read_rows, rows * _HEAD_BYTES // max(amount.nbytes, 1)))
+
+    def schemas(self, initial_tasks: Any = None, *, rows: int = 100) -> dict[str, Any]:
+        """The schema of the input, and that after each stage; nothing is written.
+
+        The first rows of the input go through one stage after the other, in this process. A stage after which no rows
+        are left, and those behind it, are left out, as nobody knows their types.
+
+        Args:
+            initial_tasks: what to begin with, as in `run`.
+            rows: the number of input rows.
+
+        Returns:
+            Schemas of pyarrow by the names of the stages, without those that write.
+
+        Raises:
+            PipelineError: the pipeline cannot work as it is put together, or a number below 1.
+            DataError: input cannot be read.
+            StageError: a stage's own code raised.
+
+        Examples:
+            >>> from dcurate import JsonlReader, Pipeline, ScoreFilter
+            >>> from dcurate.recipe import BUNDLED
+            >>> from dcurate.text import WordCountFilter
+            >>> words = ScoreFilter(WordCountFilter(), score_field="words", name="words")
+            >>> schemas = Pipeline("demo", stages=[JsonlReader(str(BUNDLED / "sample")), words]).schemas()
+            >>> schemas["jsonl_reader"].names, schemas["words"].field("words").type
+            (['id', 'url', 'text', 'source', 'kilobytes'], DataType(int64))
+        """
+        source, *stages = with_source(self, batches_of(initial_tasks))
+        batch = Pipeline(self.name, stages=[source]).head(rows).rows
+        schemas = {source.name: _schema(batch)}
+        for stage in stages:
+            if isinstance(stage, SinkStage):
+                continue
+            result = Pipeline(self.name, stages=[stage]).run(InlineExecutor(), [batch], examples=False, observers=[])
+            batch = DocumentBatch(data=result.to_arrow())
+            if not batch.num_items:
+                break
+            schemas[stage.name] = _schema(batch)
+        return schemas
 
     def estimate(
         self,
@@ -302,3 +342,8 @@ def observers_of(observers: Sequence[Observer] | None) -> tuple[Observer, ...]:
 
 
 __all__ = ["Executor", "Pipeline", "RunResult", "Session", "observers_of"]
+
+
+def _schema(batch: DocumentBatch) -> Any:
+    """Names and types of the columns that a person sees, as a schema of pyarrow."""
+    return batch.to_arrow().select(batch.get_columns()).schema.remove_metadata()

@@ -7,7 +7,7 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import fields
 from functools import partial, reduce
@@ -263,6 +263,7 @@ def _shown(progress: str, recipe: Recipe, stack: ExitStack) -> list[Observer]:
 
 @cli.command(short_help="Show how a recipe would run.")
 @_recipe_options
+@click.option("--types", is_flag=True, help="Show the type of each column after each stage, from the first rows.")
 @click.option("--estimate", is_flag=True, help="Run a sample of the input, and estimate what a run will take.")
 @click.option(
     "--slots",
@@ -276,14 +277,16 @@ def plan(
     source: str | None,
     output: str | None,
     trust: bool,
+    types: bool,
     estimate: bool,
     slots: int | None,
 ) -> None:
     """Show how a recipe would run: its operators, what each needs, which columns flow.
 
-    With --estimate, a sample of the input is run for about 20 seconds in this process; nothing is written. The report
-    of the next run says how far the estimate was off. With --slots, a warning says if the splits are so small that the
-    scheduler of a cluster of so many slots could not keep up.
+    With --types, the first rows of the input go through the stages in this process, and the type of each column that a
+    stage adds or changes is shown. With --estimate, a sample of the input is run for about 20 seconds in this process;
+    nothing is written. The report of the next run says how far the estimate was off. With --slots, a warning says if
+    the splits are so small that the scheduler of a cluster of so many slots could not keep up.
     """
     loaded = load_recipe(recipe, overrides(settings, source, output), trust=trust)
     executor = _executor(loaded, None, None, None, {})  # to say here, not at the run, that a setting is wrong
@@ -295,6 +298,8 @@ def plan(
     click.echo(compile_plan(stages).explain())
     for line in (line for stage in stages for line in stage.forecast()):
         click.echo(line)
+    if types:
+        click.echo("\n".join(_types(pipeline.schemas())))
     for library in libraries(stages):
         if missing([library.module]):
             click.echo(f"not installed here: {library.error}", err=True)
@@ -304,6 +309,17 @@ def plan(
             click.echo(expected)
         if warning := expected.overload():
             click.echo(warning, err=True)
+
+
+def _types(schemas: Mapping[str, Any]) -> Iterator[str]:
+    """The columns of the input with their types, then for each stage those that it adds, changes or removes."""
+    before: dict[str, str] = {}
+    for name, schema in schemas.items():
+        now = {column.name: str(column.type) for column in schema}
+        changes = [f"{column} {kind}" for column, kind in now.items() if before.get(column) != kind]
+        changes += [f"without {column}" for column in before if column not in now]
+        yield f"{name}: {', '.join(changes) or 'the same'}"
+        before = now
 
 
 @cli.command(short_help="List the bundled recipes, or print one.")

@@ -11,6 +11,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from fsspec.implementations.local import LocalFileOpener
 
 from dcurate import (
@@ -18,10 +19,12 @@ from dcurate import (
     DocumentReader,
     ExactDuplicates,
     Filter,
+    FuzzyDuplicates,
     InlineExecutor,
     JsonlReader,
     JsonlWriter,
     ParquetReader,
+    ParquetWriter,
     Pipeline,
     PipelineError,
     RunError,
@@ -29,9 +32,11 @@ from dcurate import (
     peek,
     read_rejected,
 )
+from dcurate.cli import cli
 from dcurate.core.stage import Stage
 from dcurate.plan.compile import compile_plan
-from dcurate.text import AddId
+from dcurate.recipe import SAMPLE
+from dcurate.text import AddId, LanguageId
 from tests.archives import archive, page, warc_record
 
 ROWS = [{"text": f"row {number}", "n": number} for number in range(300)]
@@ -200,3 +205,37 @@ def test_a_plan_shows_the_types_of_the_input(tmp_path: Path) -> None:
     assert "rows: text string, n int64, at list<item: double>" in plan
     fields = compile_plan(Pipeline("x", stages=[JsonlReader(str(tmp_path), fields=["n"])]).build()).explain()
     assert "rows: n int64\n" in fields
+
+
+def test_the_schemas_are_those_of_the_outputs_of_a_run_that_ends_there(tmp_path: Path) -> None:
+    source = str(SAMPLE / "part-00.jsonl")
+    made: list[Stage] = [AddId("n"), LanguageId(), ExactDuplicates(), FuzzyDuplicates(id_field="id")]
+    stages: list[Stage] = [DocumentReader(source), *made]
+    schemas = Pipeline("x", stages=[*stages, JsonlWriter(str(tmp_path / "none"))]).schemas()
+    assert list(schemas) == [stage.name for stage in stages]
+    assert not (tmp_path / "none").exists()
+    for number, stage in enumerate(stages, start=1):
+        writer = ParquetWriter(str(tmp_path / str(number)))
+        Pipeline("x", stages=[*stages[:number], writer]).run(InlineExecutor(), observers=[])
+        written = pq.read_schema(next((tmp_path / str(number)).glob("*.parquet"))).remove_metadata()
+        assert schemas[stage.name] == written
+
+
+def test_types_behind_a_stage_that_leaves_no_rows_are_left_out() -> None:
+    rows = pd.DataFrame({"text": ["a", "b"]})
+    stages: list[Stage] = [AddId("id"), Filter(lambda text: text == "c", "text", name="none"), AddId("more")]
+    assert list(Pipeline("x", stages=stages).schemas([rows])) == ["initial_tasks", "add_id"]
+
+
+def test_plan_shows_the_types_of_the_input_and_what_each_stage_changes(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["plan", "demo", "--types", "--output", str(tmp_path / "out")])
+    lines = done.output.splitlines()
+    assert "document_reader: id string, url string, text string, source string, kilobytes double" in lines
+    assert {"word_count: word_count int64", "exact_duplicates: the same", "add_id: doc_id string"} <= {*lines}
+
+
+def test_a_frame_in_the_place_of_a_number_is_one_sentence() -> None:
+    with pytest.raises(PipelineError, match=r"n=a DataFrame must be a whole number of at least 1$"):
+        Pipeline("x", stages=[AddId("id")]).head(pd.DataFrame({"text": ["a"]}))  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match=r"executor=a DataFrame is not an executor; .* initial_tasks=frame$"):
+        Pipeline("x", stages=[AddId("id")]).run(pd.DataFrame({"text": ["a"]}))  # type: ignore[arg-type]

@@ -79,7 +79,9 @@ def test_a_resumed_run_names_the_earlier_splits_and_claims_no_speed():
 
 def test_the_rate_leaves_out_the_time_in_which_kernels_were_compiled():
     words = " ".join(" ".join(shown(replace(REPORT, compile_seconds=3.0))).split())
-    assert "time 4.0 s on 2 workers, 3.0 s of it to compile kernels, once on this machine: 1,000 docs/s, 2.9" in words
+    assert (
+        "time 4.0 s on 2 workers, 3.0 s of it to compile kernels, once on this machine: 985 docs/s, 2.9 MB/s" in words
+    )
 
 
 def test_a_run_of_nothing_still_has_a_table():
