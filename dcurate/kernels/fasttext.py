@@ -32,9 +32,9 @@ _BASIS, _PRIME = np.uint32(2166136261), np.uint32(16777619)
 _NEXT_WORD = np.uint64(116049371)
 _SIGNS = np.uint32(0xFFFFFF00)
 _BEGIN, _END = np.uint32(ord("<")), np.uint32(ord(">"))
-_DELIMITER = np.array([byte in b" \n\r\t\v\f\0" for byte in range(256)])
-_LABEL = np.frombuffer(b"__label__", np.uint8)
-_LAST = np.frombuffer(b"</s>", np.uint8)
+DELIMITER = np.array([byte in b" \n\r\t\v\f\0" for byte in range(256)])
+LABEL = np.frombuffer(b"__label__", np.uint8)
+LAST = np.frombuffer(b"</s>", np.uint8)
 _SIGMOIDS, _BOUND = np.float32(512), np.float32(8)  # not integers, with which Numba would count in 64 bits
 _STEPS = (np.arange(_SIGMOIDS + 1, dtype=np.float32) * 2 * _BOUND / _SIGMOIDS - _BOUND).tolist()
 _SIGMOID = np.array([1 / (1 + float(np.float32(math.exp(-step)))) for step in _STEPS], np.float32)
@@ -89,7 +89,8 @@ def _mixed(value: Word, byte: Word) -> Word:
 
 
 @njit(**INLINE)
-def _hashed(data: Bytes, start: int, stop: int) -> Word:
+def hashed(data: Bytes, start: int, stop: int) -> Word:
+    """The hash of a string by FNV, as fastText has it."""
     value = _BASIS
     for at in range(start, stop):
         value = _mixed(value, np.uint32(data[at]))
@@ -97,7 +98,7 @@ def _hashed(data: Bytes, start: int, stop: int) -> Word:
 
 
 @njit(**INLINE)
-def _is(data: Bytes, start: int, stop: int, word: Bytes) -> Scalar:
+def begins_with(data: Bytes, start: int, stop: int, word: Bytes) -> Scalar:
     """Whether a string begins with a word."""
     if stop - start < word.size:
         return False
@@ -115,7 +116,7 @@ def _entry(network: Network, value: Word, data: Bytes, start: int, stop: int) ->
     while network.table[slot] > 0:
         number = np.int64(network.table[slot]) - 1
         first, last = network.names[number], network.names[number + 1]
-        if last - first == stop - start and _is(data, start, stop, network.letters[first:last]):
+        if last - first == stop - start and begins_with(data, start, stop, network.letters[first:last]):
             return number
         slot = (slot + 1) & mask
     return np.int64(-1)
@@ -126,7 +127,7 @@ def fill_table(names: Ints, letters: Bytes, table: Places) -> None:
     """Put all entries into the hash table."""
     mask = table.size - 1
     for number in range(names.size - 1):
-        slot = np.int64(_hashed(letters, names[number], names[number + 1])) & mask
+        slot = np.int64(hashed(letters, names[number], names[number + 1])) & mask
         while table[slot] > 0:
             slot = (slot + 1) & mask
         table[slot] = number + 1
@@ -185,14 +186,14 @@ def _list_word(network: Network, data: Bytes, span: tuple[int, int], lists: _Lis
     """List a word, as its negative number, its n-grams and its hash; returns the numbers of rows and hashes so far."""
     start, stop = span
     rows, words = counts
-    value = _hashed(data, start, stop)
+    value = hashed(data, start, stop)
     entry = _entry(network, value, data, start, stop)
-    if entry >= network.sizes[0] or (entry < 0 and _is(data, start, stop, _LABEL)):
+    if entry >= network.sizes[0] or (entry < 0 and begins_with(data, start, stop, LABEL)):
         return rows, words
     lists.hashes[words] = np.int32(value)
     lists.rows[rows] = -1 - entry
     rows += entry >= 0
-    if network.sizes[4] > 0 and not (stop - start == _LAST.size and _is(data, start, stop, _LAST)):
+    if network.sizes[4] > 0 and not (stop - start == LAST.size and begins_with(data, start, stop, LAST)):
         rows = _list_ngrams(data, span, network.sizes, lists.rows, rows)
     return rows, words + 1
 
@@ -210,31 +211,31 @@ def _list_word_ngrams(sizes: Ints, lists: _Lists, rows: int, words: int) -> Scal
 
 
 @njit(**OPTIONS)
-def _list_text(network: Network, data: Bytes, start: int, stop: int, lists: _Lists) -> Scalar:
+def list_text(network: Network, data: Bytes, start: int, stop: int, lists: _Lists) -> Scalar:
     """List the words and n-grams of a text; returns their number."""
     rows = words = 0
     at = start
     over = False
     while at < stop and not over:
-        if _DELIMITER[data[at]]:
+        if DELIMITER[data[at]]:
             at += 1
             continue
         begin = at
-        while at < stop and not _DELIMITER[data[at]]:
+        while at < stop and not DELIMITER[data[at]]:
             at += 1
         rows, words = _list_word(network, data, (begin, at), lists, (rows, words))
-        over = at - begin == _LAST.size and _is(data, begin, at, _LAST)
+        over = at - begin == LAST.size and begins_with(data, begin, at, LAST)
     if not over:
-        entry = _entry(network, _hashed(_LAST, 0, _LAST.size), _LAST, 0, _LAST.size)
+        entry = _entry(network, hashed(LAST, 0, LAST.size), LAST, 0, LAST.size)
         lists.rows[rows] = -1 - entry
         rows += entry >= 0
-        lists.hashes[words] = np.int32(_hashed(_LAST, 0, _LAST.size))
+        lists.hashes[words] = np.int32(hashed(LAST, 0, LAST.size))
         words += 1
     return _list_word_ngrams(network.sizes, lists, rows, words) if network.sizes[5] > 1 else rows
 
 
 @njit(**OPTIONS)
-def _average(network: Network, listed: Places, hidden: Floats) -> Scalar:
+def average(network: Network, listed: Places, hidden: Floats) -> Scalar:
     """Make ``hidden`` the mean of the vectors of what is listed; returns how many of these there are.
 
     First it is found out which have a vector, without branches, so that memory is waited for only once.
@@ -316,7 +317,7 @@ def _score_labels(network: Network, hidden: Floats, scores: Floats) -> None:
 
 
 @njit(**ALLOCATING)
-def _scratch(most: int, sizes: Ints) -> _Lists:
+def new_lists(most: int, sizes: Ints) -> _Lists:
     """Scratch for texts of at most that many bytes; memory is allocated lazily."""
     words = most // 2 + 2
     ngrams = (most + 2 * words) * max(sizes[4] - sizes[3] + 1, 0) if sizes[4] > 0 else 0
@@ -328,13 +329,13 @@ def _classify(network: Network, layout: tuple[Offsets, Bytes], rows: Rows, wante
     offsets, data = layout
     label, probability, of_wanted = out
     hidden = np.empty(network.rows.shape[1], np.float32)
-    lists = _scratch(longest(offsets, rows), network.sizes)
+    lists = new_lists(longest(offsets, rows), network.sizes)
     scores = np.empty(2 * network.sizes[1], np.float32)
     for place in range(rows.size):
         start, stop = offsets[rows[place]], offsets[rows[place] + 1]
         label[place], probability[place], of_wanted[place] = -1, 0.0, 0.0
-        count = _list_text(network, data, start, stop, lists)
-        if _average(network, lists.rows[:count], hidden) == 0:
+        count = list_text(network, data, start, stop, lists)
+        if average(network, lists.rows[:count], hidden) == 0:
             continue
         if network.sizes[6] == HIERARCHICAL:
             _score_tree(network, hidden, scores)

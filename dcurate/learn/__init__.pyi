@@ -7,5 +7,16 @@ from .judge import ComparePairs as ComparePairs
 from .judge import Judge as Judge
 from .schema import Label as Label
 from .schema import LabelSchema as LabelSchema
+from .score import LabelScoreFilter as LabelScoreFilter
+from .score import ScoreLabels as ScoreLabels
+from .stage import HeldBack as HeldBack
+from .stage import Learn as Learn
+from .student import Head as Head
+from .student import Student as Student
+from .thresholds import KeepByFBeta as KeepByFBeta
+from .thresholds import KeepFraction as KeepFraction
+from .thresholds import KeepPrecision as KeepPrecision
+from .training import TextFeatures as TextFeatures
+from .training import Training as Training
 
 __all__: list[str]

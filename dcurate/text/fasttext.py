@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from dcurate.errors import DataError
 from dcurate.kernels.fasttext import HIERARCHICAL, SOFTMAX, Classified, Network, classify, fill_table, find_entries
 from dcurate.kernels.layout import frozen
 
+#: Buckets that are written at a time.
+_BLOCK = 2**18
 _MAGIC, _VERSIONS, _SUPERVISED = 793712314, (11, 12), 3
 
 
@@ -46,6 +49,37 @@ def compile_kernels() -> None:
     none, matrix = np.empty(0), np.zeros((1, 1))
     network = _network(bounds, letters, table, none, matrix, matrix, none, none, np.array([1, 1, 0, 0, 0, 1, SOFTMAX]))
     classify(np.array([0, 0]), letters, np.array([0]), network)
+
+
+def write_model(path: str, network: Network, labels: Sequence[str], counts: npt.NDArray[Any]) -> None:
+    """Write a classifier with the loss softmax as a ``.bin`` that fastText reads.
+
+    Args:
+        path: the file.
+        network: its dictionary holds words alone.
+        labels: its labels, with their prefix.
+        counts: number of occurrences of each word.
+    """
+    words, _, buckets, least, most, word_ngrams, loss = (int(size) for size in network.sizes)
+    rows, weights = (np.ascontiguousarray(matrix, np.float32) for matrix in (network.rows, network.weights))
+    size = rows.shape[1]
+    with open(path, "wb") as file:
+        file.write(
+            np.array([_MAGIC, 12, size, 5, 5, 1, 5, word_ngrams, loss, 3, buckets, least, most, 100], "<i4").data
+        )
+        file.write(np.array([1e-4], "<f8").data)
+        file.write(np.array([words + len(labels), words, len(labels)], "<i4").data)
+        file.write(np.array([counts.sum(), -1], "<i8").data)
+        letters, ends = network.letters.tobytes(), network.names.tolist()
+        for number, count in enumerate(counts.tolist()):
+            file.write(letters[ends[number] : ends[number + 1]] + b"\0" + count.to_bytes(8, "little") + b"\0")
+        for label in labels:
+            file.write(label.encode() + b"\0" + (1).to_bytes(8, "little") + b"\1")
+        file.write(b"\0" + np.array([words + buckets, size], "<i8").tobytes() + rows[:words].tobytes())
+        for first in range(0, buckets, _BLOCK):
+            numbers = np.arange(first, min(first + _BLOCK, buckets))
+            file.write(rows[words + (network.pruned[numbers] if network.pruned.size else numbers)].tobytes())
+        file.write(b"\0" + np.array([len(labels), size], "<i8").tobytes() + weights.tobytes())
 
 
 class _NumberReader:
@@ -114,6 +148,19 @@ def _model(file: _NumberReader) -> FastTextModel:
     )
 
 
+def new_network(
+    words: Sequence[bytes], pruned: npt.NDArray[Any], rows: npt.NDArray[Any], weights: npt.NDArray[Any], sizes: Any
+) -> Network:
+    """Return a network with a dictionary of these words, without labels in it.
+
+    Args:
+        words: the words, as UTF-8.
+        pruned, rows, weights, sizes: as in `Network`.
+    """
+    none = np.empty(0)
+    return _network(*_table(words), pruned, rows, weights, none, none, np.array(sizes))
+
+
 def _network(*parts: npt.NDArray[Any]) -> Network:
     """The parts, each in the form that kernels take."""
     kinds = (np.int64, np.uint8, np.int32, np.int32, np.float32, np.float32, np.int32, np.int32, np.int64)
@@ -130,7 +177,7 @@ def _kept(file: _NumberReader, pruned: int, buckets: int) -> npt.NDArray[np.int3
     return kept
 
 
-def _table(names: list[bytes]) -> tuple[npt.NDArray[Any], ...]:
+def _table(names: Sequence[bytes]) -> tuple[npt.NDArray[Any], ...]:
     bounds = np.zeros(len(names) + 1, np.int64)
     np.cumsum([len(name) for name in names], out=bounds[1:])
     letters = np.frombuffer(b"".join(names), np.uint8)

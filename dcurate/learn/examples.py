@@ -1,0 +1,169 @@
+"""Rows with labels as examples: what each head is to answer, without contradictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.errors import DataError, listed
+from dcurate.frames.columns import values, with_column, with_lists
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.rows import row_keys
+from dcurate.frames.text import text_column
+from dcurate.kernels.json_canonical import KERNELS
+from dcurate.learn.split import bands_of, site_of
+from dcurate.learn.student import Head
+from dcurate.text.filter_run import FilterRun, Verdict
+from dcurate.text.signals import Needs
+
+#: Columns of examples between the rounds.
+TEXT, LABELS, SITE, BANDS, GROUP = "_text", "_labels", "_site", "_bands", "_group"
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(kw_only=True)
+class SelectExamples(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Keep rows that have words and a label, and add what their order and the split depend on; part of `Learn`."""
+
+    head_fields: tuple[str, ...]
+    text_field: str = "text"
+    site_field: str | None = None
+    group_field: str | None = None
+    near_duplicates: bool = True
+    name: str = "select_examples"
+
+    def inputs(self) -> Spec:
+        return ["data"], [self.text_field, *self.head_fields, *filter(None, (self.site_field, self.group_field))]
+
+    def outputs(self) -> Spec:
+        return ["data"], []
+
+    def kernels(self) -> list[Any]:
+        """Those of the keys of rows."""
+        return [KERNELS]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        run = FilterRun(task, Needs())
+        table = task.to_arrow()
+        labels = [values(table, head) for head in self.head_fields]
+        labelled = np.array([any(value is not None for value in row) for row in zip(*labels, strict=True)], np.bool_)
+        run.drop(Verdict(labelled, labelled, self.head_fields[0]), self.name, "no_label")
+        words = np.array([bool(text and text.split()) for text in run.column(self.text_field)], np.bool_)
+        run.drop(Verdict(words, words, self.text_field), self.name, "no_words")
+        kept = run.result()
+        table = kept.to_arrow()
+        columns = [self.text_field, *self.head_fields]
+        columns += [column for column in (self.site_field, self.group_field) if column and column not in columns]
+        table = table.select(list(dict.fromkeys(columns)))
+        texts, labels_keys = row_keys(table, [self.text_field], 0), row_keys(table, columns[1:], 0)
+        sites = [site_of(value) for value in values(table, self.site_field)] if self.site_field else []
+        rows = table.num_rows
+        for name, column in (
+            (TEXT, texts[:, 0]),
+            (LABELS, labels_keys[:, 0]),
+            (SITE, keys_of(sites) if sites else np.zeros(rows, np.uint64)),
+        ):
+            table = with_column(table, name, column)
+        bands = (
+            bands_of(text_column(table, self.text_field)) if self.near_duplicates else np.zeros((rows, 0), np.uint64)
+        )
+        bounds = np.arange(rows + 1, dtype=np.int64) * bands.shape[1]
+        return kept.with_data(with_lists(table, BANDS, bounds, np.ascontiguousarray(bands).ravel()))
+
+
+def keys_of(names: Sequence[str]) -> Words:
+    """Return 64 bits that follow from each name; 0 for an empty one."""
+    return np.array(
+        [int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") if name else 0 for name in names],
+        np.uint64,
+    )
+
+
+class Targets(NamedTuple):
+    """What the heads are to answer.
+
+    Attributes:
+        heads: the heads, of the kinds that the labels show.
+        targets: of each text and head the number of the class, or the number; NaN if there is none.
+    """
+
+    heads: tuple[Head, ...]
+    targets: Floats
+
+
+def targets_of(stage: str, columns: dict[str, list[Any]]) -> Targets:
+    """Return the heads that labels show, and what these are to answer.
+
+    Args:
+        columns: the labels by head: texts are classes, true and false a flag, numbers a number.
+
+    Raises:
+        DataError: a head has labels of one class only, of mixed kinds, or none.
+    """
+    heads, targets = zip(*(_head(stage, name, labels) for name, labels in columns.items()), strict=True)
+    return Targets(heads, np.column_stack(targets).astype(np.float32))
+
+
+def _head(stage: str, name: str, labels: list[Any]) -> tuple[Head, npt.NDArray[np.float64]]:
+    known = [label for label in labels if label is not None]
+    if not known:
+        raise DataError(f"stage {stage!r}: no row has a label of head {name!r}; label some, or leave the head out")
+    if all(isinstance(label, bool) for label in known):
+        return _classes(stage, name, [None if label is None else str(label).lower() for label in labels], "flag")
+    if all(isinstance(label, int | float) and not isinstance(label, bool) for label in known):
+        return _number(stage, name, labels)
+    if all(isinstance(label, str) for label in known):
+        return _classes(stage, name, labels, "classes")
+    kinds = sorted({type(label).__name__ for label in known})
+    raise DataError(f"stage {stage!r}: the labels of head {name!r} are of kinds {listed(kinds)}; give all in one kind")
+
+
+def _classes(
+    stage: str, name: str, labels: list[str | None], kind: Literal["classes", "flag"]
+) -> tuple[Head, npt.NDArray[np.float64]]:
+    names = sorted({label for label in labels if label is not None})
+    if len(names) == 1:
+        raise DataError(
+            f"stage {stage!r}: all {sum(label is not None for label in labels):,} labels of head {name!r} are "
+            f"{names[0]!r}; label texts of another class, too"
+        )
+    numbers = {label: float(number) for number, label in enumerate(names)}
+    targets = np.array([np.nan if label is None else numbers[label] for label in labels])
+    return Head(name, kind, tuple(names), positive="true" if kind == "flag" else ""), targets
+
+
+def _number(stage: str, name: str, labels: list[Any]) -> tuple[Head, npt.NDArray[np.float64]]:
+    numbers = np.array([np.nan if label is None else float(label) for label in labels])
+    known = numbers[np.isfinite(numbers)]
+    if not len(known) or known.min() == known.max():
+        raise DataError(f"stage {stage!r}: all numbers of head {name!r} are equal; label texts with others, too")
+    mean, deviation = float(known.mean()), float(known.std())
+    head = Head(name, "number", (), mean, deviation, float(known.min()), float(known.max()))
+    return head, np.where(np.isfinite(numbers), (numbers - mean) / deviation, np.nan)
+
+
+def contradictory(texts: Words, targets: Floats) -> npt.NDArray[np.bool_]:
+    """Return which texts come with two labels of one head.
+
+    Args:
+        texts: a key of each text.
+        targets: as in `Targets`.
+    """
+    _, group = np.unique(texts, return_inverse=True)
+    wrong = np.zeros(len(texts), np.bool_)
+    for column in targets.T:
+        known = ~np.isnan(column)
+        least, most = np.full(len(texts), np.inf), np.full(len(texts), -np.inf)
+        np.minimum.at(least, group[known], column[known])
+        np.maximum.at(most, group[known], column[known])
+        wrong |= (least < most)[group]
+    return wrong
