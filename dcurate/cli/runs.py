@@ -172,18 +172,30 @@ def trace_documents(
 @click.option("--groups", multiple=True, metavar="PATH", help="A folder with groups of duplicates; repeatable.")
 @click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
 @click.option("--most", type=click.IntRange(min=2), default=1_000_000, show_default=True, help="Most documents read.")
+@click.option("--mark", "marks", multiple=True, metavar="TEXT", help="A mark that the page offers; repeatable.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port of the page; a free one by default.")
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 @_REJECTED
 @debug_option
 def explore(
-    *, output: str, groups: tuple[str, ...], text_field: str, most: int, port: int, browser: bool, rejected: str | None
+    *,
+    output: str,
+    groups: tuple[str, ...],
+    text_field: str,
+    most: int,
+    marks: tuple[str, ...],
+    port: int,
+    browser: bool,
+    rejected: str | None,
 ) -> None:
     """Open a page to search, compare and mark the documents of a finished run.
 
     OUTPUT is the output directory of a run. Run with --rejected PATH to have dropped documents kept. The page is served
-    to this machine alone, until Ctrl-C; marks are kept in marks.jsonl among the records of the run.
+    to this machine alone, until Ctrl-C; marks are kept in marks.jsonl among the records of the run. With --mark the
+    page offers marks of your own, such as the values of a label; dcurate marks makes labels of them.
     """
+    if too_long := [mark for mark in marks if not 0 < len(mark) <= corpora.LONGEST_MARK]:
+        raise click.UsageError(f"--mark {too_long[0]!r}: a mark has 1 to {corpora.LONGEST_MARK} characters")
     places = dcurate.runs.RunPlaces(output, rejected, groups)
     with scratch_folder() as folder, console().status("reading documents") as status:
         path = Path(folder)
@@ -195,6 +207,7 @@ def explore(
             progress=lambda n: status.update(f"reading documents: {n:,}"),
         )
         status.stop()
+        corpus.buttons = marks or corpus.buttons
         try:
             server = servers.ExploreServer(corpus, port)
         except OSError as error:

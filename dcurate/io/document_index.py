@@ -92,6 +92,7 @@ class DocumentIndex:
 
     Attributes:
         numbers: columns of numbers, float64 with NaN where a document has none.
+        places: file and row of each document.
 
     Examples:
         >>> import tempfile
@@ -108,7 +109,7 @@ class DocumentIndex:
     def __init__(
         self, path: Path, numbers: Mapping[str, npt.NDArray[np.float64]], places: Sequence[tuple[str, int]]
     ) -> None:
-        self._places = places
+        self.places = places
         self.numbers = numbers
         self._batches: list[pa.RecordBatch] = []
         if places:
@@ -118,14 +119,14 @@ class DocumentIndex:
         self._by_id: dict[str, int] | None = None
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
     def document(self, number: int) -> dict[str, Any]:
         """Return a document: its id, text, file, row and other values."""
         at = int(np.searchsorted(self._starts, number, "right")) - 1
         row = number - int(self._starts[at])
         name, text, metadata = (column[row].as_py() for column in self._batches[at].columns)
-        file, place = self._places[number]
+        file, place = self.places[number]
         return {"id": name, "text": text, "file": file, "row": place, "values": orjson.loads(metadata)}
 
     def number_of(self, name: str) -> int | None:

@@ -20,6 +20,7 @@ TYPES = (ENUMERATION, SCALE, FLAG)
 #: Folder of the schemas that come with dcurate.
 _PRESETS = Path(__file__).parent / "schemas"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_WHOLE = re.compile(r"-?[0-9]{1,9}")
 #: Columns of a labels file that are not labels.
 _TAKEN = ("text", "id", "url")
 #: Most labels of a schema, values of an enumeration, levels of a scale, and characters of a value.
@@ -126,6 +127,17 @@ class Label:
             return f"is {_cut(value)}, not one of {listed(self.values)}"
         is_level = isinstance(value, int) and not isinstance(value, bool) and self.min <= value <= self.max
         return "" if is_level else f"is {_cut(value)}, not a whole number from {self.min} to {self.max}"
+
+    def of_text(self, text: str) -> str | int | bool:
+        """Return the value that a person wrote; the text itself if it is none.
+
+        Examples:
+            >>> Label("ad", "flag", "It sells.").of_text("True")
+            True
+        """
+        if self.type == FLAG:
+            return {"true": True, "false": False}.get(text.lower(), text)
+        return int(text) if self.type == SCALE and _WHOLE.fullmatch(text) else text
 
     @property
     def json_property(self) -> dict[str, Any]:

@@ -42,6 +42,9 @@ SHOWN, WHOLE = 600, 200_000
 LONGEST_WORDS = 500
 #: The file of marks, among the records of the run.
 MARKS = "marks.jsonl"
+#: The marks that the page offers unless others are given, and characters of a mark.
+BUTTONS = ("good", "bad", "look again")
+LONGEST_MARK = 40
 #: Groups of duplicates that are read at most.
 _GROUPS = 200_000
 #: The column of what rules made of the documents that they dropped; each has scores of its own kind.
@@ -144,6 +147,9 @@ class ExploredCorpus:
         index: index of all documents.
         fates: the different ones, and for each document the number of its own.
         missing: what is not there, in sentences.
+
+    Attributes:
+        buttons: the marks that the page offers.
     """
 
     def __init__(
@@ -158,6 +164,7 @@ class ExploredCorpus:
         self.fates, self._codes = fates
         self.marks = UserMarks(Directory(places.at(places.root).records, places.storage_options))
         self.marks.load()
+        self.buttons: Sequence[str] = BUTTONS
         self.numbers = {(_SCORE if name == SCORE else name): values for name, values in index.numbers.items()}
         self.pictures = FilePictures(run.about)
         self._matches = lru_cache(8)(_Matches)
@@ -175,6 +182,7 @@ class ExploredCorpus:
             "columns": [self._column(name) for name in self.numbers if name != _SCORE],
             "rules": self._rules(),
             "groups": bool(self._group_folders()),
+            "marks": list(self.buttons),
             "missing": self.missing,
         }
 
@@ -287,8 +295,20 @@ class ExploredCorpus:
         """
         self.whole(number)
         place = self._place(number)
-        self.marks.put(place, mark[:40], note[:2000], self.fates[self._codes[number]])
+        self.marks.put(place, mark[:LONGEST_MARK], note[:2000], self.fates[self._codes[number]])
         return self.marks.found.get(place, {})
+
+    def marked(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """Yield each marked document that is here, as `DocumentIndex.document` gives it, and its mark."""
+        numbers: dict[tuple[str, int], list[int]] = {}
+        for number, place in enumerate(self.index.places):
+            numbers.setdefault(place, []).append(number)
+        for place, mark in self.marks.found.items():
+            documents = map(self.index.document, numbers.get((place.file, place.row), ()))
+            for document in documents:
+                if document["id"] == place.id:
+                    yield document, mark["mark"]
+                    break
 
     def _place(self, number: int) -> DocumentPlace:
         document = self.index.document(number)

@@ -58,7 +58,7 @@ function tools(one, ...more) {
       trouble();
     } catch (error) { trouble(error); }
   };
-  for (const mark of ["good", "bad", "look again"])
+  for (const mark of summary.marks)
     box.append(make("button", {"data-mark": mark, class: one.mark.mark === mark ? "on" : "", onclick: () => put(one.mark.mark === mark ? "" : mark)}, mark));
   note.addEventListener("change", () => { if (one.mark.mark) put(one.mark.mark); });
   box.append(note);
@@ -163,7 +163,7 @@ async function group(kept) {
 async function marks() {
   const text = await (await fetch("/marks.jsonl")).text();
   const rows = text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
-  if (!rows.length) return [make("p", {}, "No marks yet. Mark a document as good or bad; marks are kept with the records of the run.")];
+  if (!rows.length) return [make("p", {}, "No marks yet. Mark a document with the buttons below it; marks are kept with the records of the run.")];
   return [make("p", {}, make("a", {href: "/marks.jsonl", download: "marks.jsonl"}, `Download ${rows.length} marks as JSON Lines`)),
     make("table", {}, ...rows.map((one) => make("tr", {}, make("td", {}, one.mark), make("td", {}, one.id), make("td", {}, fateOf(one)), make("td", {}, one.note))))];
 }
