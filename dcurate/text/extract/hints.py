@@ -84,6 +84,8 @@ _CAPTION = re.compile(
 _PLACE = re.compile(r"(?<=[a-z])(?=[A-Z])|[^A-Za-z]+")
 #: Elements that hold the content with all that is around it, whatever their class says.
 _WHOLE = frozenset(("html", "body", "main", "article"))
+#: Attributes besides class and id that give hints.
+_OTHERS = frozenset(("role", "hidden", "style", "data-lang", "data-language", "itemprop"))
 _KNOWN: dict[str, int] = {}
 _KNOWN_WORDS: dict[str, int] = {}
 _PATTERNS = (
@@ -126,9 +128,9 @@ def hints_of(tag: str, attributes: Mapping[str, str]) -> int:
         known += 1
         by_name = _KNOWN_WORDS.get(identifier)
         hints |= _learned_word(identifier) if by_name is None else by_name
-    if tag in _WHOLE:
-        return (hints | _of_others(attributes)) & ~(ASIDE_BY_CLASS | COMMENTS | OUT | HIDDEN)
-    return hints | _of_others(attributes) if len(attributes) > known else hints
+    if len(attributes) > known and not _OTHERS.isdisjoint(attributes):
+        hints |= _of_others(attributes)
+    return hints & ~(ASIDE_BY_CLASS | COMMENTS | OUT | HIDDEN) if tag in _WHOLE else hints
 
 
 def _learned(names: str) -> int:
