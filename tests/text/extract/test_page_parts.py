@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -77,7 +79,7 @@ def test_they_are_columns_that_filters_read() -> None:
 
 
 @pytest.mark.parametrize("setting", [{"comments_field": "comments"}, {"signals_prefix": ""}])
-def test_extractors_that_do_not_make_them_refuse(setting: dict[str, str]) -> None:
+def test_extractors_that_do_not_make_them_refuse(setting: dict[str, Any]) -> None:
     with pytest.raises(PipelineError, match=r'has no effect with TrafilaturaExtractor; use "dcurate"'):
         HtmlExtractor(**setting)
 
