@@ -74,9 +74,6 @@ class Ledger(Protocol):
     def skipped(self) -> int:
         """The number of parts that could not be read; their splits count as unfinished."""
 
-    def __len__(self) -> int:
-        """The number of finished splits, including those of earlier runs."""
-
     def finished(self, split: str, version: str) -> SplitRecord | None:
         """The record of a split that an earlier run finished from the same version of its files, if there is one."""
 

@@ -234,7 +234,7 @@ class RunAccounting:
         self.splits += 1
         version = split.version
         self._inputs ^= _digest(key, version)
-        record = self.job.ledger.finished(key, version) if self.job.ledger else None
+        record = self.job.ledger.finished(key, version) if self.job.ledger is not None else None
         if record is None and key in self.job.unread:
             self.unread[key], self._written[key] = self.job.unread[key]
             return

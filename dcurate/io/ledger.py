@@ -94,7 +94,8 @@ class DirectoryLedger:
         self._input_manifest, self._of = input_manifest, f"-{input_manifest.digest[:16]}" if whole else ""
         self._check = check
 
-    def __len__(self) -> int:
+    def count(self) -> int:
+        """Count the finished splits whose output exists, which reads all records."""
         return sum(map(self._is_whole, self._all()))
 
     @property

@@ -87,19 +87,19 @@ def test_what_is_left_of_a_split_whose_files_are_half_gone_is_deleted_when_it_is
     ledger.record(record("a", files=["a-0.out", "a-1.out"]))
     ledger.flush()
     later = opened(tmp_path)
-    assert len(later) == 0
+    assert later.count() == 0
     (tmp_path / "a-2.out").touch()
     later.record(record("a", files=["a-2.out"]))
     assert [path.name for path in tmp_path.glob("*.out")] == ["a-2.out"]
-    assert len(later) == 1
+    assert later.count() == 1
 
 
 def test_without_resume_the_earlier_run_is_forgotten(tmp_path):
     ledger = opened(tmp_path)
     ledger.record(record("a"))
     ledger.flush()
-    assert len(opened(tmp_path, resume=False)) == 0
-    assert len(opened(tmp_path)) == 0
+    assert opened(tmp_path, resume=False).count() == 0
+    assert opened(tmp_path).count() == 0
 
 
 def test_another_pipeline_is_refused_and_the_changed_stages_are_named(tmp_path):
@@ -138,7 +138,7 @@ def test_records_are_written_when_512_are_waiting(tmp_path):
     for number in range(1024):
         ledger.record(record(str(number)))
     assert len(segments(tmp_path)) == 2
-    assert len(opened(tmp_path)) == 1024
+    assert opened(tmp_path).count() == 1024
 
 
 def test_a_clean_end_leaves_one_segment(tmp_path):
@@ -154,7 +154,7 @@ def test_a_clean_end_leaves_one_segment(tmp_path):
     later.record(record("5"))
     later.close()
     assert len(segments(tmp_path)) == 1
-    assert len(opened(tmp_path)) == 6
+    assert opened(tmp_path).count() == 6
 
 
 @pytest.mark.parametrize("torn", [b"", b'["c","v",[],[]]\n["d"', b'["c","v",[],[]]\n["d"]\n', b"\0\0\0", b"\xff\n"])
@@ -170,7 +170,7 @@ def test_a_torn_segment_is_passed_over_and_counted(tmp_path, torn):
     assert later.skipped == (1 if torn else 0)
     later.record(record("b"))
     later.close()
-    assert len(opened(tmp_path)) == 2
+    assert opened(tmp_path).count() == 2
     assert opened(tmp_path).skipped == 0
 
 
@@ -214,7 +214,7 @@ def test_a_killed_run_of_weeks_forgets_ten_seconds_and_leaves_few_segments(tmp_p
         clock.now += 5
         ledger.record(record(f"{split}"))
         if split % 500 == 499:
-            assert len(opened(tmp_path)) > split - 3
+            assert opened(tmp_path).count() > split - 3
     assert len(segments(tmp_path)) < 2 * 64
 
 
@@ -224,10 +224,10 @@ def test_a_record_becomes_durable_though_no_other_follows(tmp_path):
     clock.now = 1e6
     ledger.flush()
     ledger.record(record("a"))
-    assert len(opened(tmp_path)) == 0
+    assert opened(tmp_path).count() == 0
     clock.now += 10
     ledger.flush_due()
-    assert len(opened(tmp_path)) == 1
+    assert opened(tmp_path).count() == 1
 
 
 @pytest.mark.parametrize("at", [0, 30, 200, 900])
@@ -250,7 +250,7 @@ def test_a_joined_segment_that_is_damaged_anywhere_is_passed_over_and_its_splits
     for split in range(2_000):
         later.record(record(str(split), files=[f"{split}.out"]))
     later.close()
-    assert len(opened(tmp_path)) == 2_000
+    assert opened(tmp_path).count() == 2_000
     assert opened(tmp_path).skipped == 0
 
 
@@ -304,7 +304,7 @@ def test_what_was_flushed_survives_a_kill_at_any_write_while_segments_are_joined
         for split, version in durable.items():
             versions = [v for v in range(int(version), len(flushes)) if later.finished(split, str(v))]
             assert versions  # this version, or one of a flush that was written before the kill was noticed
-        assert len(later) == len({found.split for found in saved_records(Directory(folder)).records()})
+        assert later.count() == len({found.split for found in saved_records(Directory(folder)).records()})
         later.close()
 
 
@@ -323,7 +323,7 @@ def test_splits_of_one_hash_are_told_apart(tmp_path, monkeypatch):
         for split in "abc":
             ledger.record(record(split, version if split != "c" else "1"))
         ledger.flush()
-    assert len(opened(tmp_path)) == 3
+    assert opened(tmp_path).count() == 3
     ledger.close()
     later = opened(tmp_path)
     assert [later.finished(split, "2") is not None for split in "abcd"] == [True, True, False, False]
@@ -361,7 +361,7 @@ def test_a_resume_of_many_small_segments_joins_them(tmp_path):
         ledger.record(record(str(start)))
         ledger.flush()
     assert len(segments(tmp_path)) < 2 * 64
-    assert len(opened(tmp_path)) == 150
+    assert opened(tmp_path).count() == 150
     ledger.close()
     assert len(segments(tmp_path)) == 1
-    assert len(opened(tmp_path)) == 150
+    assert opened(tmp_path).count() == 150

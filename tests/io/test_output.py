@@ -60,7 +60,7 @@ def test_error_refuses_the_output_of_an_earlier_run(tmp_path):
         f"'{tmp_path}' holds the output of a finished or unfinished run; go on with it with resume=True, "
         f"replace it with mode='overwrite', add to it with mode='append', or name another directory"
     )
-    assert len(write(tmp_path, "b", resume=True)) == 2
+    assert write(tmp_path, "b", resume=True).count() == 2
     assert outputs(tmp_path) == [name("a"), name("b")]
 
 
@@ -96,7 +96,7 @@ def test_overwrite_deletes_what_we_wrote_and_refuses_if_there_is_more(tmp_path):
         write(tmp_path, "c", mode="overwrite")
     (tmp_path / "l=x/mine.txt").unlink()
     ledger = write(tmp_path, "c", mode="overwrite")
-    assert len(ledger) == 1
+    assert ledger.count() == 1
     assert outputs(tmp_path) == [name("c")]
     assert not (tmp_path / "l=x").exists()
     assert not (records(tmp_path) / "quarantine").exists()
@@ -104,7 +104,7 @@ def test_overwrite_deletes_what_we_wrote_and_refuses_if_there_is_more(tmp_path):
 
 def test_overwrite_with_resume_keeps_what_is_there(tmp_path):
     write(tmp_path, "a", mode="overwrite")
-    assert len(write(tmp_path, "b", mode="overwrite", resume=True)) == 2
+    assert write(tmp_path, "b", mode="overwrite", resume=True).count() == 2
     assert outputs(tmp_path) == [name("a"), name("b")]
 
 
@@ -118,11 +118,11 @@ def test_ignore_writes_beside_what_is_there_and_forgets_the_earlier_run(tmp_path
     (tmp_path / "mine.txt").touch()
     write(tmp_path, "a", mode="ignore")
     ledger = write(tmp_path, "a", "b", mode="ignore")
-    assert len(ledger) == 2
+    assert ledger.count() == 2
     assert outputs(tmp_path) == [name("a"), name("b"), "mine.txt"]
     fresh = JsonlWriter(str(tmp_path), mode="ignore")
     fresh.prepare(resume=False)
-    assert len(DirectoryLedger.open(fresh, {"writer": "1"}, resume=True)) == 0
+    assert DirectoryLedger.open(fresh, {"writer": "1"}, resume=True).count() == 0
 
 
 def test_append_overwrites_nothing_also_when_resumed(tmp_path):
@@ -131,7 +131,7 @@ def test_append_overwrites_nothing_also_when_resumed(tmp_path):
     assert outputs(tmp_path) == [name("a", "-g1"), "mine.txt"]
     write(tmp_path, "a", mode="append")
     ledger = write(tmp_path, "a", "b", mode="append", resume=True)
-    assert len(ledger) == 2
+    assert ledger.count() == 2
     assert outputs(tmp_path) == sorted([name("a", "-g1"), name("a", "-g2"), name("b", "-g2"), "mine.txt"])
     write(tmp_path, "a", mode="append", resume=False)
     assert name("a", "-g3") in outputs(tmp_path)
@@ -154,7 +154,7 @@ def test_half_written_files_are_cleared_away(tmp_path, mode, resume):
 
 
 def test_resume_without_an_earlier_run_begins_afresh(tmp_path):
-    assert len(write(tmp_path, "a", resume=True)) == 1
+    assert write(tmp_path, "a", resume=True).count() == 1
     (tmp_path / "other").mkdir()
     (tmp_path / "other/x.txt").touch()
     with pytest.raises(DataError, match="holds files that dcurate did not write"):
