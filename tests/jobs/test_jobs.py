@@ -32,6 +32,7 @@ from dcurate.jobs.client import submit_spec
 from dcurate.jobs.records import JobSpec
 from tests.forked import finished
 from tests.jobs.hosts import SCRIPT, Hosts, hosts, kill_driver, until
+from tests.ui.test_heartbeat import Hook, hook  # noqa: F401 - the second is a fixture
 
 pytestmark = pytest.mark.cluster
 
@@ -350,3 +351,48 @@ def test_a_job_renews_its_heartbeat(cluster: Hosts, source: Path, tmp_path: Path
     content = json.loads(beat.read_text())
     assert (content["state"], content["job"], content["name"]) == ("done", job.id, "beating")
     assert content["splits_done"] == SPLITS
+
+
+def test_a_job_posts_its_states_to_a_webhook_whose_address_shows_nowhere(
+    cluster: Hosts,
+    source: Path,
+    tmp_path: Path,
+    hook: Hook,  # noqa: F811 - as above
+) -> None:
+    job = submit_spec(replace(slow(source, tmp_path / "out"), webhook=hook.url), cluster.address, "posting")
+    kill_driver(until(job, lambda record: record.splits_done >= 2), signal.SIGTERM)
+    record = job.wait(120)
+    assert (record.state, record.attempt) == ("done", 2)
+    assert hook.states == ["running", "waiting", "running", "done"]
+    assert {(post["job"], post["name"]) for post in hook.posts} == {(job.id, "posting")}
+    assert (hook.posts[-1]["splits_done"], hook.posts[-1]["output"]) == (SPLITS, str(tmp_path / "out"))
+    hook.answers.extend([500, 404])  # the first is tried again
+    failing = replace(slow(source, tmp_path / "out"), webhook=hook.url)  # the output is there
+    failed = submit_spec(failing, cluster.address, "posting again")
+    assert failed.wait(120).state == "failed"
+    assert hook.states[4:] == ["failed", "failed"]
+    assert "holds the output of a finished" in hook.posts[-1]["why"]
+    texts = [str(one.describe()) + "".join(line.text for line in one.logs()) for one in (job, failed)]
+    assert "the webhook was not told of a new state: it answered 404" in texts[1]
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and b"T0KEN" in path.read_bytes()]
+    assert (written, "T0KEN" in "".join(texts)) == ([], False)
+
+
+@pytest.mark.parametrize("given", ["option", "environment"])
+def test_the_command_line_submits_a_job_with_a_webhook(
+    given: str,
+    cluster: Hosts,
+    source: Path,
+    tmp_path: Path,
+    hook: Hook,  # noqa: F811 - as above
+) -> None:
+    (tmp_path / "slow.py").write_text(SCRIPT.format(seconds=0.0))
+    options = ["--webhook", hook.url] if given == "option" else []
+    where = ["--scheduler", cluster.address, "--input", str(source), "--output", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "dcurate.cli", "submit", "slow.py:pipeline", *where, "--name", given, "--json"]
+    environment = os.environ if options else {**os.environ, "DCURATE_WEBHOOK": hook.url}
+    done = finished([*command, *options], cwd=tmp_path, env=dict(environment))
+    assert done.returncode == 0, done.stderr
+    assert Job(cluster.address, json.loads(done.stdout)["job"]).wait(120).state == "done"
+    assert hook.states == ["running", "done"]
+    assert "T0KEN" not in done.stdout + done.stderr
