@@ -1,6 +1,6 @@
 """The command line: ``dcurate``."""
 
-from dcurate.cli import corpora, jobs, label, marks, monitoring, nemo, recipes, runs, samples, tokens
+from dcurate.cli import corpora, jobs, label, learn, marks, monitoring, nemo, recipes, runs, samples, tokens
 from dcurate.cli.group import cli, main
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "corpora",
     "jobs",
     "label",
+    "learn",
     "main",
     "marks",
     "monitoring",

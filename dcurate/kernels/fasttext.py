@@ -109,7 +109,7 @@ def begins_with(data: Bytes, start: int, stop: int, word: Bytes) -> Scalar:
 
 
 @njit(**INLINE)
-def _entry(network: Network, value: Word, data: Bytes, start: int, stop: int) -> Scalar:
+def find_entry(network: Network, value: Word, data: Bytes, start: int, stop: int) -> Scalar:
     """The number of the entry equal to a string, or -1."""
     mask = network.table.size - 1
     slot = np.int64(value) & mask
@@ -157,7 +157,7 @@ def _byte(data: Bytes, start: int, stop: int, at: int) -> Word:
 
 
 @njit(**INLINE)
-def _list_ngrams(data: Bytes, span: tuple[int, int], sizes: Ints, listed: Places, count: int) -> Scalar:
+def list_ngrams(data: Bytes, span: tuple[int, int], sizes: Ints, listed: Places, count: int) -> Scalar:
     """List the buckets of a word's character n-grams; returns the number listed so far."""
     start, stop = span
     buckets = np.uint32(sizes[2])
@@ -187,19 +187,19 @@ def _list_word(network: Network, data: Bytes, span: tuple[int, int], lists: _Lis
     start, stop = span
     rows, words = counts
     value = hashed(data, start, stop)
-    entry = _entry(network, value, data, start, stop)
+    entry = find_entry(network, value, data, start, stop)
     if entry >= network.sizes[0] or (entry < 0 and begins_with(data, start, stop, LABEL)):
         return rows, words
     lists.hashes[words] = np.int32(value)
     lists.rows[rows] = -1 - entry
     rows += entry >= 0
     if network.sizes[4] > 0 and not (stop - start == LAST.size and begins_with(data, start, stop, LAST)):
-        rows = _list_ngrams(data, span, network.sizes, lists.rows, rows)
+        rows = list_ngrams(data, span, network.sizes, lists.rows, rows)
     return rows, words + 1
 
 
 @njit(**INLINE)
-def _list_word_ngrams(sizes: Ints, lists: _Lists, rows: int, words: int) -> Scalar:
+def list_word_ngrams(sizes: Ints, lists: _Lists, rows: int, words: int) -> Scalar:
     """List the buckets of word n-grams; returns the number listed so far."""
     for first in range(words):
         value = np.uint64(np.int64(lists.hashes[first]))
@@ -226,12 +226,12 @@ def list_text(network: Network, data: Bytes, start: int, stop: int, lists: _List
         rows, words = _list_word(network, data, (begin, at), lists, (rows, words))
         over = at - begin == LAST.size and begins_with(data, begin, at, LAST)
     if not over:
-        entry = _entry(network, hashed(LAST, 0, LAST.size), LAST, 0, LAST.size)
+        entry = find_entry(network, hashed(LAST, 0, LAST.size), LAST, 0, LAST.size)
         lists.rows[rows] = -1 - entry
         rows += entry >= 0
         lists.hashes[words] = np.int32(hashed(LAST, 0, LAST.size))
         words += 1
-    return _list_word_ngrams(network.sizes, lists, rows, words) if network.sizes[5] > 1 else rows
+    return list_word_ngrams(network.sizes, lists, rows, words) if network.sizes[5] > 1 else rows
 
 
 @njit(**OPTIONS)

@@ -18,7 +18,6 @@ from dcurate.kernels.fasttext import (
     LAST,
     Floats,
     Network,
-    average,
     begins_with,
     hashed,
     list_text,
@@ -232,7 +231,7 @@ def _mean(examples: Examples, text: Scalar, rows: Floats, hidden: Floats) -> Sca
 
 
 @njit(**INLINE)
-def _answer(heads: Heads, head: Scalar, weights: Floats, hidden: Floats, out: Floats) -> None:
+def answer(heads: Heads, head: Scalar, weights: Floats, hidden: Floats, out: Floats) -> None:
     """Write the probabilities of the classes of a head, or its number."""
     first, last = heads.starts[head], heads.starts[head + 1]
     for output in range(first, last):
@@ -289,7 +288,7 @@ def _train(examples: Examples, order: Rows, heads: Heads, network: tuple[Floats,
             target = examples.targets[text, head]
             if np.isnan(target):
                 continue
-            _answer(heads, head, weights, hidden, out)
+            answer(heads, head, weights, hidden, out)
             weight = examples.weights[text, head]
             lost += np.float64(weight) * _loss(heads, head, target, out)
             _add_change(heads, head, weights, (target, rates[turn] * weight), (out, change))
@@ -332,7 +331,7 @@ def _ask(examples: Examples, order: Rows, heads: Heads, network: tuple[Floats, F
     for turn in range(order.size):
         _mean(examples, order[turn], rows, hidden)
         for head in range(heads.kinds.size):
-            _answer(heads, head, weights, hidden, out[turn])
+            answer(heads, head, weights, hidden, out[turn])
             target = examples.targets[order[turn], head]
             if not np.isnan(target):
                 lost += np.float64(examples.weights[order[turn], head]) * _loss(heads, head, target, out[turn])
@@ -349,39 +348,3 @@ def ask(examples: Examples, order: Rows, heads: Heads, network: tuple[Floats, Fl
 def _frozen(examples: Examples) -> Examples:
     kinds = (np.int64, np.int32, np.int32, np.float32, np.float32)
     return Examples(*map(frozen, examples, kinds))
-
-
-@njit(**INLINE)
-def _has_words(data: Bytes, start: Scalar, stop: Scalar) -> Scalar:
-    for at in range(start, stop):  # noqa: SIM110 - a loop compiles to less than a generator
-        if not DELIMITER[data[at]]:
-            return True
-    return False
-
-
-@njit(**OPTIONS)
-def _score_texts(network: Network, layout: tuple[Offsets, Bytes], rows: Rows, heads: Heads, out: Floats) -> None:
-    offsets, data = layout
-    hidden = np.empty(network.rows.shape[1], np.float32)
-    lists = new_lists(longest(offsets, rows), network.sizes)
-    for place in range(rows.size):
-        start, stop = offsets[rows[place]], offsets[rows[place] + 1]
-        if not _has_words(data, start, stop):
-            out[place] = np.float32(np.nan)
-            continue
-        count = list_text(network, data, start, stop, lists)
-        average(network, lists.rows[:count], hidden)
-        for head in range(heads.kinds.size):
-            _answer(heads, head, network.weights, hidden, out[place])
-
-
-def score_texts(offsets: Offsets, data: Bytes, rows: Rows, network: Network, heads: Heads) -> Floats:
-    """The answers of all heads to the texts numbered ``rows``, in one pass; NaN for texts without words.
-
-    Returns:
-        of shape (texts, outputs): probabilities of classes, or numbers.
-    """
-    out = np.empty((len(rows), int(heads.starts[-1])), np.float32)
-    layout = frozen(offsets, np.int64), frozen(data, np.uint8)
-    _score_texts(network, layout, frozen(rows, np.int64), heads, out)
-    return out

@@ -11,8 +11,8 @@ from .score import LabelScoreFilter as LabelScoreFilter
 from .score import ScoreLabels as ScoreLabels
 from .stage import HeldBack as HeldBack
 from .stage import Learn as Learn
-from .student import Head as Head
 from .student import Student as Student
+from .student import StudentHead as StudentHead
 from .thresholds import KeepByFBeta as KeepByFBeta
 from .thresholds import KeepFraction as KeepFraction
 from .thresholds import KeepPrecision as KeepPrecision

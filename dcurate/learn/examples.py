@@ -18,7 +18,7 @@ from dcurate.frames.rows import row_keys
 from dcurate.frames.text import text_column
 from dcurate.kernels.json_canonical import KERNELS
 from dcurate.learn.split import bands_of, site_of
-from dcurate.learn.student import Head
+from dcurate.learn.student import StudentHead
 from dcurate.text.filter_run import FilterRun, Verdict
 from dcurate.text.signals import Needs
 
@@ -88,7 +88,7 @@ def keys_of(names: Sequence[str]) -> Words:
     )
 
 
-class Targets(NamedTuple):
+class HeadTargets(NamedTuple):
     """What the heads are to answer.
 
     Attributes:
@@ -96,11 +96,11 @@ class Targets(NamedTuple):
         targets: of each text and head the number of the class, or the number; NaN if there is none.
     """
 
-    heads: tuple[Head, ...]
+    heads: tuple[StudentHead, ...]
     targets: Floats
 
 
-def targets_of(stage: str, columns: dict[str, list[Any]]) -> Targets:
+def targets_of(stage: str, columns: dict[str, list[Any]]) -> HeadTargets:
     """Return the heads that labels show, and what these are to answer.
 
     Args:
@@ -110,10 +110,10 @@ def targets_of(stage: str, columns: dict[str, list[Any]]) -> Targets:
         DataError: a head has labels of one class only, of mixed kinds, or none.
     """
     heads, targets = zip(*(_head(stage, name, labels) for name, labels in columns.items()), strict=True)
-    return Targets(heads, np.column_stack(targets).astype(np.float32))
+    return HeadTargets(heads, np.column_stack(targets).astype(np.float32))
 
 
-def _head(stage: str, name: str, labels: list[Any]) -> tuple[Head, npt.NDArray[np.float64]]:
+def _head(stage: str, name: str, labels: list[Any]) -> tuple[StudentHead, npt.NDArray[np.float64]]:
     known = [label for label in labels if label is not None]
     if not known:
         raise DataError(f"stage {stage!r}: no row has a label of head {name!r}; label some, or leave the head out")
@@ -129,7 +129,7 @@ def _head(stage: str, name: str, labels: list[Any]) -> tuple[Head, npt.NDArray[n
 
 def _classes(
     stage: str, name: str, labels: list[str | None], kind: Literal["classes", "flag"]
-) -> tuple[Head, npt.NDArray[np.float64]]:
+) -> tuple[StudentHead, npt.NDArray[np.float64]]:
     names = sorted({label for label in labels if label is not None})
     if len(names) == 1:
         raise DataError(
@@ -138,16 +138,16 @@ def _classes(
         )
     numbers = {label: float(number) for number, label in enumerate(names)}
     targets = np.array([np.nan if label is None else numbers[label] for label in labels])
-    return Head(name, kind, tuple(names), positive="true" if kind == "flag" else ""), targets
+    return StudentHead(name, kind, tuple(names), positive="true" if kind == "flag" else ""), targets
 
 
-def _number(stage: str, name: str, labels: list[Any]) -> tuple[Head, npt.NDArray[np.float64]]:
+def _number(stage: str, name: str, labels: list[Any]) -> tuple[StudentHead, npt.NDArray[np.float64]]:
     numbers = np.array([np.nan if label is None else float(label) for label in labels])
     known = numbers[np.isfinite(numbers)]
     if not len(known) or known.min() == known.max():
         raise DataError(f"stage {stage!r}: all numbers of head {name!r} are equal; label texts with others, too")
     mean, deviation = float(known.mean()), float(known.std())
-    head = Head(name, "number", (), mean, deviation, float(known.min()), float(known.max()))
+    head = StudentHead(name, "number", (), mean, deviation, float(known.min()), float(known.max()))
     return head, np.where(np.isfinite(numbers), (numbers - mean) / deviation, np.nan)
 
 
@@ -156,7 +156,7 @@ def contradictory(texts: Words, targets: Floats) -> npt.NDArray[np.bool_]:
 
     Args:
         texts: a key of each text.
-        targets: as in `Targets`.
+        targets: as in `HeadTargets`.
     """
     _, group = np.unique(texts, return_inverse=True)
     wrong = np.zeros(len(texts), np.bool_)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcurate.learn.student import Head
+from dcurate.learn.student import StudentHead
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -34,7 +34,7 @@ def confusion(predicted: Ints, truth: Ints, classes: int) -> Ints:
     return np.bincount(truth * classes + predicted, minlength=classes * classes).reshape(classes, classes)
 
 
-def measures(head: Head, answers: Floats, targets: Floats) -> dict[str, Any]:
+def measures(head: StudentHead, answers: Floats, targets: Floats) -> dict[str, Any]:
     """Return figures of a head: AUC, F1 and accuracy of classes (means over classes), errors of numbers.
 
     Args:

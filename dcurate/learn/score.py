@@ -13,7 +13,7 @@ from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import table_of, values, with_column, with_text, with_values
 from dcurate.frames.document import DocumentBatch
 from dcurate.frames.text import text_column
-from dcurate.learn.student import Head, Student, loaded, stamp_of
+from dcurate.learn.student import Student, StudentHead, loaded, stamp_of
 from dcurate.text.filter import Mask, Scores, SignalFilter
 from dcurate.text.signals import Signals
 
@@ -108,7 +108,7 @@ class ScoreLabels(ProcessingStage[DocumentBatch, DocumentBatch]):
         return task.with_data(table)
 
 
-def _with_answers(table: Any, name: str, head: Head, answers: list[Any]) -> Any:
+def _with_answers(table: Any, name: str, head: StudentHead, answers: list[Any]) -> Any:
     if head.kind == "classes":
         return with_text(table, name, answers)
     return with_values(table, name, table_of({name: answers}), name)

@@ -11,7 +11,7 @@ from dcurate.frames.text import TextColumn
 from dcurate.kernels.minhash import band_keys, one_permutation
 from dcurate.kernels.shingles import Rule
 from dcurate.kernels.union_find import joined, roots
-from dcurate.learn.training import Split
+from dcurate.learn.training import ExampleSplit
 
 #: Texts are near-duplicates if any band of their signatures is equal: so are 64 of 100 pairs with a similarity of 0.5
 #: and 99 of 100 with one of 0.7.
@@ -69,7 +69,7 @@ def groups_of(keys: Words) -> Ints:
     return roots(joined(len(keys), np.concatenate(left), np.concatenate(right)))
 
 
-def split(order: Ints, keys: Words, fractions: tuple[float, float], seed: int) -> Split:
+def split(order: Ints, keys: Words, fractions: tuple[float, float], seed: int) -> ExampleSplit:
     """Split texts by groups, in random order; a group that is larger than what a part still lacks is trained on.
 
     Args:
@@ -90,4 +90,4 @@ def split(order: Ints, keys: Words, fractions: tuple[float, float], seed: int) -
         if not any(wanted):
             break
     which = part[group]
-    return Split(*(order[which == number] for number in range(3)))
+    return ExampleSplit(*(order[which == number] for number in range(3)))

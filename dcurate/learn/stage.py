@@ -28,9 +28,9 @@ from dcurate.learn.examples import (
 )
 from dcurate.learn.measures import measures
 from dcurate.learn.split import split
-from dcurate.learn.student import CARD, Head, Student, layout_of
+from dcurate.learn.student import CARD, Student, StudentHead, layout_of
 from dcurate.learn.thresholds import ThresholdRule, calibration_of, thresholds_of
-from dcurate.learn.training import Fit, Floats, Ints, Split, TextFeatures, Trained, Training
+from dcurate.learn.training import ExampleSplit, Fit, Floats, Ints, TextFeatures, Trained, Training
 from dcurate.shuffle.chunks import read_parts
 from dcurate.shuffle.spill import SpilledRows, SpillWriter
 
@@ -239,9 +239,9 @@ class _Examples:
         dropped: number of texts with contradictory labels.
     """
 
-    heads: tuple[Head, ...]
+    heads: tuple[StudentHead, ...]
     targets: Floats
-    parts: Split
+    parts: ExampleSplit
     groups: list[str | None] | None
     dropped: int
 
@@ -307,7 +307,7 @@ class _Examples:
             )
 
 
-def _with_positive(stage: str, head: Head, positive: Mapping[str, str]) -> Head:
+def _with_positive(stage: str, head: StudentHead, positive: Mapping[str, str]) -> StudentHead:
     wanted = positive.get(head.name)
     if wanted is None:
         return head
@@ -376,8 +376,8 @@ def _at(groups: Sequence[str | None], rows: Ints) -> list[str | None]:
 
 
 def _with_thresholds(
-    learn: Learn, head: Head, answers: Floats, targets: Floats, groups: Sequence[str | None] | None
-) -> Head:
+    learn: Learn, head: StudentHead, answers: Floats, targets: Floats, groups: Sequence[str | None] | None
+) -> StudentHead:
     known = ~np.isnan(targets)
     if not head.positive or not known.any():
         return head

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,8 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.frames.text import TextColumn
 from dcurate.fs.stores import Directory
 from dcurate.kernels.fasttext import SOFTMAX, Network
-from dcurate.kernels.fasttext_training import CLASSES, NUMBER, Heads, score_texts
+from dcurate.kernels.fasttext_scoring import WordSums, score_texts, sum_words
+from dcurate.kernels.fasttext_training import CLASSES, NUMBER, Heads
 from dcurate.text.fasttext import FastTextModel, new_network, write_model
 
 FORMAT, VERSION = "dcurate student", 1
@@ -30,7 +31,7 @@ Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Head:
+class StudentHead:
     """One question that a student answers.
 
     Args:
@@ -42,6 +43,11 @@ class Head:
         positive: of two classes the one whose probability is the score; ``"true"`` of a flag.
         thresholds: by group, ``""`` for all others, the lowest score of the positive class.
         calibration: scores and the share of the positive class at each, in ascending order; between them is a line.
+
+    Examples:
+        >>> head = StudentHead("quality", "classes", ("bad", "good"), positive="good", thresholds={"": 0.6, "de": 0.5})
+        >>> head.answers(np.array([[0.45, 0.55], [0.45, 0.55]], np.float32), ["de", "en"])
+        ['good', 'bad']
     """
 
     name: str
@@ -115,7 +121,7 @@ class Student:
         card: further entries of its card.
 
     Examples:
-        >>> import tempfile
+        >>> import json, tempfile
         >>> from dcurate import DocumentReader, Pipeline
         >>> from pathlib import Path
         >>> folder = tempfile.TemporaryDirectory()
@@ -133,12 +139,12 @@ class Student:
         >>> folder.cleanup()
     """
 
-    heads: tuple[Head, ...]
+    heads: tuple[StudentHead, ...]
     network: Network
     counts: Ints
     card: Mapping[str, Any] = field(default_factory=dict)
 
-    def head(self, name: str) -> Head:
+    def head(self, name: str) -> StudentHead:
         """Return a head by its name.
 
         Raises:
@@ -156,7 +162,11 @@ class Student:
             offsets, data: the texts, as in `TextColumn`.
             rows: their numbers.
         """
-        return score_texts(offsets, data, rows, self.network, layout_of(self.heads, self.network))
+        return score_texts((offsets, data), rows, self.network, self._sums, layout_of(self.heads, self.network))
+
+    @cached_property
+    def _sums(self) -> WordSums:
+        return sum_words(self.network)
 
     def outputs_of(self, name: str) -> slice:
         """The outputs of a head, among those of all."""
@@ -231,7 +241,7 @@ class Student:
         names = [network.letters[start:stop].tobytes() for start, stop in _spans(network.names[: words + 1])]
         parts = network.pruned, network.rows, network.weights[: len(labels)]
         plain = new_network(names, *parts, network.sizes)
-        return cls((Head(name, "classes", labels),), plain, np.zeros(words, np.int64))
+        return cls((StudentHead(name, "classes", labels),), plain, np.zeros(words, np.int64))
 
     def to_fasttext(self, path: str, name: str | None = None) -> None:
         """Write a head as a ``.bin`` that fastText reads.
@@ -259,7 +269,7 @@ class Student:
         write_model(path, part, [_LABEL + label for label in head.labels], self.counts)
 
 
-def layout_of(heads: Sequence[Head], network: Network | None = None) -> Heads:
+def layout_of(heads: Sequence[StudentHead], network: Network | None = None) -> Heads:
     """Return where the outputs and columns of heads are; two classes share a column.
 
     Args:
@@ -321,14 +331,14 @@ def _array(folder: Directory, name: str) -> npt.NDArray[Any]:
     return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
 
 
-def _head(entry: dict[str, Any]) -> Head:
+def _head(entry: dict[str, Any]) -> StudentHead:
     calibration = entry.pop("calibration")
     labels = tuple(entry.pop("labels"))
     pair = None if calibration is None else (tuple(calibration[0]), tuple(calibration[1]))
-    return Head(**entry, labels=labels, calibration=pair)
+    return StudentHead(**entry, labels=labels, calibration=pair)
 
 
-def _checked(arrays: Mapping[str, npt.NDArray[Any]], heads: Sequence[Head]) -> Network:
+def _checked(arrays: Mapping[str, npt.NDArray[Any]], heads: Sequence[StudentHead]) -> Network:
     """The network of arrays whose sizes agree, so that no kernel reads beyond them."""
     letters, ends, _, pruned, rows, weights, sizes = (arrays[name] for name in _ARRAYS)
     outputs = sum(head.outputs for head in heads)

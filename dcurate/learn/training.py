@@ -136,7 +136,7 @@ def check_whole(name: str, value: Any, least: int, most: int) -> None:
         raise PipelineError(f"{name}={value!r} is no whole number from {least} to {most}")
 
 
-class Split(NamedTuple):
+class ExampleSplit(NamedTuple):
     """The rows of each part of the examples, in the order of their keys."""
 
     train: Ints
@@ -185,7 +185,7 @@ class Fit:
     """
 
     texts: Texts
-    split: Split
+    split: ExampleSplit
     features: TextFeatures
     folder: str
     network: Network = field(init=False)

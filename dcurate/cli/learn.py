@@ -1,0 +1,128 @@
+"""``dcurate learn``: train a student on labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+import dcurate
+from dcurate.cli.group import cli, console, debug_option, local_executor
+from dcurate.cli.runs import write_json
+from dcurate.core.lazy import lazy
+from dcurate.core.stage import Stage
+
+if TYPE_CHECKING:
+    from dcurate import learn as learning
+    from dcurate.frames import columns
+else:
+    learning, columns = lazy("dcurate.learn"), lazy("dcurate.frames.columns")
+
+
+@cli.command("learn", short_help="Train a small model on labels.")
+@click.argument("labels", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, metavar="FOLDER", help="The folder to write the model to.")
+@click.option("--head", "heads", multiple=True, metavar="COLUMN", help="A column of labels; repeatable.  [label]")
+@click.option("--text-field", default="text", show_default=True, metavar="COLUMN", help="The column with the text.")
+@click.option("--site-field", metavar="COLUMN", help="A column with URLs or sites, which are kept in one split.")
+@click.option("--group-field", metavar="COLUMN", help="A column whose values get thresholds of their own.")
+@click.option("--positive", multiple=True, metavar="HEAD=CLASS", help="Of two classes the one to score; repeatable.")
+@click.option("--precision", type=float, help="Choose thresholds with this precision, guaranteed at 95 % confidence.")
+@click.option("--keep-fraction", type=float, help="Choose thresholds that keep this part of the texts.")
+@click.option("--f-beta", type=float, help="Choose thresholds with the highest F-beta.")
+@click.option("--calibration", type=click.Choice(["isotonic", "platt"]), help="Make scores shares of the class.")
+@click.option("--epochs", type=int, default=10, show_default=True, help="Number of passes, at most.")
+@click.option("--learning-rate", type=float, default=1.0, show_default=True, help="The learning rate at the start.")
+@click.option("--word-ngrams", type=int, default=2, show_default=True, help="Words of the longest n-gram of words.")
+@click.option("--max-chars", type=int, default=5, show_default=True, help="Characters of the longest n-gram; 0: none.")
+@click.option("--balanced", is_flag=True, help="Weight classes by the inverse of their frequency.")
+@click.option("--drop-contradictions", is_flag=True, help="Leave out texts with two labels of one head.")
+@click.option("--licence", default="", metavar="TEXT", help="The licence of the labels, for the card.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another one gives another order and split.")
+@click.option("--fasttext", "bin_path", metavar="FILE", help="Write the model as a .bin of fastText, too.")
+@click.option("--overwrite", "mode", flag_value="overwrite", default="error", help="Replace a model there.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of worker processes to start on this machine.")
+@click.option("--json", "json_path", metavar="FILE", help="Write all figures as JSON; - for standard output.")
+@debug_option
+def learn(*, labels: tuple[str, ...], output: str, workers: int | None, json_path: str | None, **options: Any) -> None:
+    """Train a student on the labels in LABELS: files, directories or globs of JSONL or Parquet with a column text.
+
+    Each column of labels makes a head: texts are classes, true and false a flag, numbers a number.
+    """
+    stage = learning.Learn(
+        output,
+        head_fields=options["heads"] or ("label",),
+        text_field=options["text_field"],
+        features=_features(options),
+        training=learning.Training(
+            epochs=options["epochs"],
+            learning_rate=options["learning_rate"],
+            class_weights="balanced" if options["balanced"] else None,
+            seed=options["seed"],
+        ),
+        held_back=learning.HeldBack(site_field=options["site_field"]),
+        contradictions="drop" if options["drop_contradictions"] else "error",
+        positive=_positive(options["positive"]),
+        thresholds=_thresholds(options),
+        group_field=options["group_field"],
+        calibration=options["calibration"],
+        licence=options["licence"],
+        mode=options["mode"],
+    )
+    stages: list[Stage] = [dcurate.DocumentReader(list(labels)), stage]
+    executor = local_executor({"execution_mode": "streaming" if workers else "inline"}, workers)
+    figures: list[dict[str, Any]] = []
+    for batch in dcurate.Pipeline("learn", stages=stages).stream(executor, observers=[]):
+        assert isinstance(batch, dcurate.DocumentBatch)
+        figures += columns.python_rows(batch.to_arrow())
+    student = learning.Student.load(output)
+    if options["bin_path"]:
+        student.to_fasttext(options["bin_path"])
+    if json_path != "-":
+        _show(output, student, figures)
+    write_json(json_path, dict(student.card))
+
+
+def _features(options: dict[str, Any]) -> Any:
+    most = options["max_chars"]
+    return learning.TextFeatures(
+        word_ngrams=options["word_ngrams"], min_chars=min(3, most) if most else 0, max_chars=most
+    )
+
+
+def _positive(pairs: tuple[str, ...]) -> dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise click.UsageError(f"--positive {pair!r} must be HEAD=CLASS, such as label=good")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def _thresholds(options: dict[str, Any]) -> Any:
+    rules = {
+        "--precision": (options["precision"], learning.KeepPrecision),
+        "--keep-fraction": (options["keep_fraction"], learning.KeepFraction),
+        "--f-beta": (options["f_beta"], learning.KeepByFBeta),
+    }
+    chosen = [(option, value, rule) for option, (value, rule) in rules.items() if value is not None]
+    if len(chosen) > 1:
+        raise click.UsageError(
+            f"{' and '.join(option for option, _, _ in chosen)} are different rules; give one of them"
+        )
+    return chosen[0][2](chosen[0][1]) if chosen else None
+
+
+def _show(output: str, student: Any, figures: list[dict[str, Any]]) -> None:
+    data = student.card["data"]
+    click.echo(
+        f"{output}: trained on {data['train']:,} texts; {data['validation']:,} said when to stop; "
+        f"figures are of {data['held']:,} held back"
+    )
+    table = Table("head", "kind", "AUC", "F1", "accuracy", "mean error", box=None)
+    for row in figures:
+        values = (row[name] for name in ("auc", "f1", "accuracy", "mean_absolute_error"))
+        table.add_row(row["head"], row["kind"], *("" if value != value else f"{value:.3f}" for value in values))  # noqa: PLR0124
+    console().print(table)
+    for head in student.heads:
+        for group, threshold in head.thresholds.items():
+            click.echo(f"threshold of {head.name}{f' for {group}' if group else ''}: {threshold:.4f}")

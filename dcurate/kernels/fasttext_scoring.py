@@ -1,0 +1,163 @@
+"""Scores of texts by linear models on fastText's features: all heads in one pass."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dcurate.kernels.fasttext import (
+    DELIMITER,
+    LABEL,
+    LAST,
+    Floats,
+    Network,
+    begins_with,
+    find_entry,
+    hashed,
+    list_ngrams,
+    list_word_ngrams,
+    new_lists,
+)
+from dcurate.kernels.fasttext_training import Heads, answer
+from dcurate.kernels.layout import INLINE, OPTIONS, Bytes, Offsets, Places, Rows, Scalar, frozen, longest
+
+
+class WordSums(NamedTuple):
+    """What each word of the dictionary adds to the sum of a text.
+
+    Attributes:
+        rows: the sum of its vector and of those of its n-grams of characters.
+        counts: how many vectors these are.
+    """
+
+    rows: Floats
+    counts: Places
+
+
+@njit(**INLINE)
+def _add_ngrams(network: Network, listed: Places, first: Scalar, stop: Scalar, total: Floats) -> Scalar:
+    """Add the vectors of buckets to a sum; returns how many there are."""
+    words = network.sizes[0]
+    count = np.int64(0)
+    for place in range(first, stop):
+        bucket = np.int64(listed[place])
+        if network.pruned.size > 0:
+            bucket = np.int64(network.pruned[bucket])
+            if bucket < 0:
+                continue
+        count += 1
+        for step in range(total.size):
+            total[step] += network.rows[words + bucket, step]
+    return count
+
+
+@njit(**OPTIONS)
+def _sum_words(network: Network, sums: Floats, counts: Places, listed: Places) -> None:
+    for number in range(network.sizes[0]):
+        start, stop = network.names[number], network.names[number + 1]
+        for step in range(sums.shape[1]):
+            sums[number, step] = network.rows[number, step]
+        counts[number] = 1
+        if network.sizes[4] > 0 and not (stop - start == LAST.size and begins_with(network.letters, start, stop, LAST)):
+            found = list_ngrams(network.letters, (start, stop), network.sizes, listed, 0)
+            counts[number] += _add_ngrams(network, listed, 0, found, sums[number])
+
+
+def sum_words(network: Network) -> WordSums:
+    """Return what each word of the dictionary adds to the sum of a text."""
+    words = int(network.sizes[0])
+    sums, counts = np.empty((words, network.rows.shape[1]), np.float32), np.empty(words, np.int32)
+    most = int(np.diff(network.names).max(initial=0)) + 2
+    _sum_words(network, sums, counts, np.empty(most * (int(network.sizes[4]) + 1), np.int32))
+    return WordSums(frozen(sums, np.float32), frozen(counts, np.int32))
+
+
+@njit(**INLINE)
+def _add_word(network: Network, sums: WordSums, text: tuple[Bytes, Scalar, Scalar], lists: Any, total: Floats) -> Any:
+    """Add the vectors of a word; returns how many there are, and its hash, or -1 for a label, which is left out."""
+    data, start, stop = text
+    value = hashed(data, start, stop)
+    entry = find_entry(network, value, data, start, stop)
+    if entry >= 0:
+        for step in range(total.size):
+            total[step] += sums.rows[entry, step]
+        return np.int64(sums.counts[entry]), np.int64(value)
+    if begins_with(data, start, stop, LABEL):
+        return np.int64(0), np.int64(-1)
+    if network.sizes[4] == 0:
+        return np.int64(0), np.int64(value)
+    found = list_ngrams(data, (start, stop), network.sizes, lists.rows, 0)
+    return _add_ngrams(network, lists.rows, 0, found, total), np.int64(value)
+
+
+@njit(**INLINE)
+def _add_text(network: Network, sums: WordSums, text: tuple[Bytes, Scalar, Scalar], lists: Any, total: Floats) -> Any:
+    """Add the vectors of a text; returns how many there are, and the number of its words."""
+    data, at, stop = text
+    count = words = np.int64(0)
+    over = False
+    while at < stop and not over:
+        if DELIMITER[data[at]]:
+            at += 1
+            continue
+        begin = at
+        while at < stop and not DELIMITER[data[at]]:
+            at += 1
+        added, value = _add_word(network, sums, (data, begin, at), lists, total)
+        count += added
+        if value >= 0:
+            lists.hashes[words] = np.int32(np.uint32(value))
+            words += 1
+        over = at - begin == LAST.size and begins_with(data, begin, at, LAST)
+    if words > 0 and not over:
+        added, value = _add_word(network, sums, (LAST, 0, LAST.size), lists, total)
+        count += added
+        lists.hashes[words] = np.int32(np.uint32(value))
+        words += 1
+    if network.sizes[5] > 1:
+        listed = list_word_ngrams(network.sizes, lists, 0, words)
+        count += _add_ngrams(network, lists.rows, 0, listed, total)
+    return count, words
+
+
+@njit(**OPTIONS)
+def _score_texts(
+    model: tuple[Network, WordSums], layout: tuple[Offsets, Bytes], rows: Rows, heads: Heads, out: Floats
+) -> None:
+    network, sums = model
+    offsets, data = layout
+    total = np.empty(network.rows.shape[1], np.float32)
+    lists = new_lists(longest(offsets, rows), network.sizes)
+    for place in range(rows.size):
+        total[:] = np.float32(0)
+        text = data, offsets[rows[place]], offsets[rows[place] + 1]
+        count, words = _add_text(network, sums, text, lists, total)
+        if words == 0:
+            out[place] = np.float32(np.nan)
+            continue
+        share = np.float32(1.0 / max(count, np.int64(1)))
+        for step in range(total.size):
+            total[step] *= share
+        for head in range(heads.kinds.size):
+            answer(heads, head, network.weights, total, out[place])
+
+
+def score_texts(
+    layout: tuple[Offsets, Bytes], rows: npt.NDArray[np.int64], network: Network, sums: WordSums, heads: Heads
+) -> Floats:
+    """The answers of all heads to the texts numbered ``rows``, in one pass; NaN for texts without words.
+
+    Args:
+        layout: offsets and bytes of the texts.
+        sums: of the network's words.
+
+    Returns:
+        of shape (texts, outputs): probabilities of classes, or numbers.
+    """
+    out = np.empty((len(rows), int(heads.starts[-1])), np.float32)
+    texts = frozen(layout[0], np.int64), frozen(layout[1], np.uint8)
+    _score_texts((network, sums), texts, frozen(rows, np.int64), heads, out)
+    return out
