@@ -33,6 +33,7 @@ from .filters.language import LanguageFilter as LanguageFilter
 from .filters.lines import BulletsFilter as BulletsFilter
 from .filters.lines import EllipsisFilter as EllipsisFilter
 from .filters.lines import PunctuationFilter as PunctuationFilter
+from .filters.perplexity import PerplexityFilter as PerplexityFilter
 from .filters.phrases import BoilerPlateStringFilter as BoilerPlateStringFilter
 from .filters.phrases import SubstringFilter as SubstringFilter
 from .filters.repetition import RepeatedLinesByCharFilter as RepeatedLinesByCharFilter

@@ -26,6 +26,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "C4BadWordsFilter": {"words": ["a"]},
     "NumberRangeFilter": {"column": "column", "min_value": 1},
     "FastTextQualityFilter": {"model": "a.bin"},
+    "PerplexityFilter": {"model": "a.bin"},
     "FastTextLanguageFilter": {"model": "a.bin"},
 }
 

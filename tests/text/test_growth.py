@@ -185,6 +185,7 @@ OTHERS = [
     dcurate.text.FastTextLanguageFilter(MODELS / "languages.bin"),
     dcurate.text.FastTextQualityFilter(MODELS / "quality.bin"),
     dcurate.text.HistogramFilter("few", cache_dir=str(MODELS)),
+    dcurate.text.PerplexityFilter(MODELS / "ngrams.arpa"),
     dcurate.text.PiiFilter(),
 ]
 SOURCE = [

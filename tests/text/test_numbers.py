@@ -23,6 +23,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "C4BadWordsFilter": {"words": ["bad"]},
     "FastTextLanguageFilter": {"model": "model.bin"},
     "FastTextQualityFilter": {"model": "model.bin"},
+    "PerplexityFilter": {"model": "model.bin"},
     "GeneralCommentToCodeFilter": {"language": "text/x-python"},
     "GopherBulletsFilter": {"lines": LINES},
     "GopherDuplicateLinesFilter": {"lines": LINES},

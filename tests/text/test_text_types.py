@@ -126,7 +126,10 @@ SETTINGS: dict[str, Callable[[Path], Any]] = {
 }
 #: Parts of these packages that are not run here, and why.
 NOT_HERE = {
-    **dict.fromkeys(["FastTextLabelModifier", "FastTextLanguageFilter", "FastTextQualityFilter"], "needs a model"),
+    **dict.fromkeys(
+        ["FastTextLabelModifier", "FastTextLanguageFilter", "FastTextQualityFilter", "PerplexityFilter"],
+        "needs a model",
+    ),
     **dict.fromkeys(["TokenCountFilter", "TokenizerFertilityFilter"], "needs a tokenizer"),
     **dict.fromkeys(["Blend", "NumberFilter", "NumberRangeFilter"], "reads no text"),
     **dict.fromkeys(["RemoveIds", "SemanticDuplicates"], "reads no text"),
