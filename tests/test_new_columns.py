@@ -121,6 +121,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "SampleFraction": [],
     "SampleRows": [],
     "StaticEmbedder": [lambda: dcurate.models.StaticEmbedder("m")],
+    "JoinAnnotations": [],
     "SampleStrata": [lambda: dcurate.datasets.SampleStrata(5, ["language"])],
     "SentenceTransformerModel": [lambda: dcurate.models.SentenceTransformerModel("m")],
     "TableReader": [],

@@ -29,19 +29,6 @@ _BATCH = 200
 _BLOCK = "1MiB"
 
 
-class _Numbers(click.ParamType):
-    """Numbers with commas between them, after an optional ``COLUMN=``."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, list[float]]:
-        column, _, content = str(value).rpartition("=")
-        try:
-            return column, [float(number) for number in content.split(",")]
-        except ValueError:
-            self.fail(f"{value!r} has something else than numbers with commas between them", param, ctx)
-
-
 @cli.command(short_help="Label a sample of documents with language models.")
 @click.argument("paths", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="FOLDER", help="The folder to write.")
@@ -64,7 +51,6 @@ class _Numbers(click.ParamType):
 @click.option(
     "--band",
     "bands",
-    type=_Numbers(),
     multiple=True,
     metavar="COLUMN=EDGE,...",
     help="Spread it over bands of a number, or of the length of a text; repeatable.",
@@ -81,9 +67,7 @@ class _Numbers(click.ParamType):
 @click.option("--keep", multiple=True, metavar="COLUMN", help="A column to keep, such as id or url; repeatable.")
 @click.option("--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True)
 @click.option("--max-chars", type=click.IntRange(min=1), default=20_000, show_default=True, help="Cut longer texts.")
-@click.option(
-    "--price", type=_Numbers(), metavar="IN,OUT", help="Price of a million tokens of prompts, and of answers."
-)
+@click.option("--price", metavar="IN,OUT", help="Price of a million tokens of prompts, and of answers.")
 @click.option("--max-cost", type=click.FloatRange(min=0, min_open=True), help="End before the labels cost more.")
 @click.option("--max-total-tokens", type=click.IntRange(min=1), help="End before they take more tokens.")
 @click.option("--cache", metavar="FOLDER", help="The folder for answers; FOLDER.answers beside the output by default.")
@@ -129,9 +113,18 @@ def _writer(
     return dcurate.DocumentWriter(output, fields=fields, mode=how["write_mode"], filetype=how["filetype"])
 
 
+def _numbers(text: str) -> tuple[str, list[float]]:
+    """Numbers with commas between them, and the column before ``=``, empty if there is none."""
+    column, _, content = text.rpartition("=")
+    try:
+        return column, [float(number) for number in content.split(",")]
+    except ValueError:
+        raise click.UsageError(f"{text!r} has something else than numbers with commas between them") from None
+
+
 def _judges(labels: dcurate.learn.LabelSchema, output: str, how: dict[str, Any]) -> list[dcurate.learn.Judge]:
     """A stage for each judge and repeat: the first labels the rows, the others may leave a row out."""
-    price = how["price"]
+    price = None if how["price"] is None else _numbers(how["price"])
     if price is not None and (price[0] or len(price[1]) != 2):
         raise click.UsageError("--price takes two numbers, such as 0.6,0.8: of prompts, and of answers")
     client = dcurate.llm.AsyncOpenAIClient(
@@ -163,7 +156,7 @@ def _judges(labels: dcurate.learn.LabelSchema, output: str, how: dict[str, Any])
 
 def _sample(paths: tuple[str, ...], how: dict[str, Any]) -> list[Stage]:
     """The stages that read the sample."""
-    rows, by, bands = how["rows"], list(how["by"]), dict(how["bands"])
+    rows, by, bands = how["rows"], list(how["by"]), dict(map(_numbers, how["bands"]))
     if "" in bands:
         raise click.UsageError("--band needs a column, such as --band text=200,1000")
     if rows is None:

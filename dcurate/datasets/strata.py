@@ -149,7 +149,7 @@ class SampleStrata(KeyedBarrier):
                 parts if self.npartitions is None else self.npartitions,
                 (NOT_SAMPLED, total - drawn),
                 strata=tuple((stratum.hash, stratum.label) for stratum in strata),
-                columns=(self.stratum_field, self.weight_field),
+                added=(self.stratum_field, self.weight_field),
                 name=self.name,
             )
         ]
@@ -225,7 +225,7 @@ class StratumWriter(KeyedWriter):
         order = np.lexsort((keys[:, 1], keys[:, 0]))
         order = order[_ranks(codes[order]) < (self.most or len(order))]
         codes_in_order, keys_in_order = codes[order], keys[order]
-        marks = {DATASET: np.zeros(len(order), np.int16), _STRATUM: hashes[codes_in_order]}
+        marks: dict[str, npt.NDArray[Any]] = {DATASET: np.zeros(len(order), np.int16), _STRATUM: hashes[codes_in_order]}
         places = codes_in_order * CELLS + range_of(keys_in_order[:, 0], CELLS).astype(np.int64)
         occupied, counts = np.unique(places, return_counts=True)
         yield self.keyed(
@@ -246,11 +246,11 @@ class StratumReader(StreamReader):
 
     Args:
         strata: hash and name of the stratum of each stream.
-        columns: the columns for the name and the weight.
+        added: the columns for the name and the weight.
     """
 
     strata: tuple[tuple[int, str], ...] = field(default=(), repr=False)
-    columns: tuple[str, str] = ("stratum", "sampling_weight")
+    added: tuple[str, str] = ("stratum", "sampling_weight")
 
     def turns_of(self, file: KeyedFile, turns: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
         return _united([turn for stream in turns for turn in stream])
@@ -261,8 +261,8 @@ class StratumReader(StreamReader):
         places = order[np.searchsorted(hashes[order], numbers(table, _STRATUM))]
         weights = np.array([stream.scale for stream in self.streams])
         table = with_column(table.drop_columns([DATASET, _STRATUM]), DATASET, places)
-        table = with_text(table, self.columns[0], [self.strata[place][1] for place in places.tolist()])
-        return super()._interleaved(with_column(table, self.columns[1], weights[places]), part)
+        table = with_text(table, self.added[0], [self.strata[place][1] for place in places.tolist()])
+        return super()._interleaved(with_column(table, self.added[1], weights[places]), part)
 
 
 def counted_strata(folder: Directory, names: Sequence[str]) -> list[tuple[int, str, int]]:

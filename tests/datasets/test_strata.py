@@ -53,7 +53,7 @@ def corpus(count: int) -> list[Row]:
     ]
 
 
-STAGE = {"by": ["language"], "bands": {"text": [100, 300], "score": [2.0]}}
+STAGE: dict[str, Any] = {"by": ["language"], "bands": {"text": [100, 300], "score": [2.0]}}
 
 
 def stratum_of(row: Row) -> str:
@@ -101,7 +101,7 @@ def test_a_sample_is_the_same_for_any_files_batches_and_workers(cluster: LocalCl
 def test_a_sample_through_the_death_of_a_worker_is_the_same(cluster: LocalCluster, tmp_path: Path) -> None:
     source = write(tmp_path / "in", corpus(300), 6)
     expected = sampled(JsonlReader(source), SampleStrata(50, **STAGE))
-    stages = [JsonlReader(source), DieOnce(str(tmp_path), "x" * 7), SampleStrata(50, **STAGE)]
+    stages: list[Any] = [JsonlReader(source), DieOnce(str(tmp_path), "x" * 7), SampleStrata(50, **STAGE)]
     result = Pipeline("sample", stages=stages).run(DaskExecutor(cluster=cluster), observers=[])
     assert (tmp_path / "died").exists()
     assert [row for batch in result for row in batch.to_arrow().to_pylist()] == expected  # type: ignore[attr-defined]

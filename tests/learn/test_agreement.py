@@ -75,7 +75,7 @@ def test_alpha_is_that_of_krippendorff_for_any_judges_and_batches(
     if len(set(paired)) < 2:
         assert math.isnan(alpha)
     else:
-        level = "interval" if label is SCALE else "nominal"
+        level: Any = "interval" if label is SCALE else "nominal"
         expected = krippendorff.alpha(
             reliability_data=np.array(given_values), value_domain=list(range(len(order))), level_of_measurement=level
         )
@@ -95,7 +95,7 @@ def labels_file(folder: Path, rows: list[dict[str, Any]]) -> str:
 
 
 def test_a_file_of_labels_gives_the_figures_of_each_label(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"topic": "health", "format": "faq", "topic_2": "health", "format_2": "listicle"},
         {"topic": "games", "format": "faq", "topic_2": "games", "format_2": "faq"},
         {"topic": "games", "format": "faq", "topic_2": None, "format_2": None},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -89,7 +89,7 @@ def test_an_answer_outside_the_schema_is_asked_for_once_more_then_set_aside(
 ) -> None:
     endpoint.behave(replies=[["odd", reply], ["fine", answer()]])
     (tmp_path / "in.jsonl").write_text('{"text": "odd one"}\n{"text": "fine one"}\n')
-    stages = [
+    stages: list[Any] = [
         JsonlReader(str(tmp_path / "in.jsonl")),
         judge(endpoint, send_schema=False),
         JsonlWriter(str(tmp_path / "o")),
@@ -147,7 +147,11 @@ def test_an_endpoint_that_ends_midway_is_paid_once_for_each_text(endpoint: Endpo
         (source / f"{file}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
 
     def labelled(out: str, resume: bool = False) -> list[dict[str, Any]]:
-        stages = [JsonlReader(str(source)), judge(endpoint, tmp_path / "answers"), JsonlWriter(str(tmp_path / out))]
+        stages: list[Any] = [
+            JsonlReader(str(source)),
+            judge(endpoint, tmp_path / "answers"),
+            JsonlWriter(str(tmp_path / out)),
+        ]
         Pipeline("test", stages=stages).run(InlineExecutor(), observers=[], resume=resume)
         return [
             json.loads(line)
@@ -221,8 +225,11 @@ def test_a_pair_without_a_usable_answer_in_one_order_is_set_aside(endpoint: Endp
     ("make", "sentence"),
     [
         (lambda c: Judge("qualty", client=c, model="m"), "there is no label schema 'qualty'"),
-        (lambda c: Judge({"labels": {}}, client=c, model="m"), "must be a LabelSchema, the name of a preset"),
-        (lambda c: Judge("quality", client="c", model="m"), "client='c' is not a client"),
+        (
+            lambda c: Judge(cast(Any, {"labels": {}}), client=c, model="m"),
+            "must be a LabelSchema, the name of a preset",
+        ),
+        (lambda c: Judge("quality", client=cast(Any, "c"), model="m"), "client='c' is not a client"),
         (lambda c: Judge("quality", client=c, model="m", max_chars=0), "max_chars=0 must be a whole number"),
         (lambda c: ComparePairs("", client=c, model="m", first_field="a", second_field="b"), "question= is empty"),
         (lambda c: ComparePairs("?", client=c, model="m", first_field="a", second_field="a"), "are both 'a'"),

@@ -1,0 +1,129 @@
+"""Documents get the annotations of their key, whatever the files, and no row is lost without a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dask.distributed import LocalCluster
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dcurate import DaskExecutor, DataError, InlineExecutor, JsonlReader, ParquetReader, Pipeline, PipelineError
+from dcurate.datasets import JoinAnnotations
+
+pytestmark = pytest.mark.cluster
+
+Row = dict[str, Any]
+
+
+def jsonl(folder: Path, rows: list[Row], files: int = 1) -> JsonlReader:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(files):
+        lines = "".join(json.dumps(row) + "\n" for row in rows[number::files])
+        (folder / f"{number}.jsonl").write_text(lines)
+    return JsonlReader(str(folder))
+
+
+def joined(
+    documents: Any, annotations: Any, executor: Any = None, on: str = "url", **settings: Any
+) -> tuple[list[Row], dict[str, int]]:
+    join = JoinAnnotations(documents, annotations, on, ["topic", "score"], **settings)
+    result = Pipeline("join", stages=[join]).run(executor or InlineExecutor(), observers=[])
+    dropped: dict[str, int] = {}
+    for stage in result.report.stages:
+        for reason, rows in stage.dropped.items():
+            dropped[reason] = dropped.get(reason, 0) + rows
+    return [row for batch in result for row in batch.to_arrow().to_pylist()], dropped  # type: ignore[attr-defined]
+
+
+DOCUMENTS = [
+    {"url": "a", "text": "one", "n": [1]},
+    {"url": "b", "text": "two", "n": [2]},
+    {"url": "c", "text": "three", "n": []},
+    {"url": None, "text": "four", "n": None},
+    {"url": "a", "text": "five", "n": [5]},
+]
+ANNOTATIONS = [
+    {"url": "a", "topic": "x", "score": 1, "other": 1},
+    {"url": "a", "topic": "x", "score": 1, "other": 2},
+    {"url": "c", "topic": "y", "score": 2, "other": 3},
+    {"url": "c", "topic": "y", "score": 3, "other": 4},
+    {"url": None, "topic": "z", "score": 4, "other": 5},
+    {"url": "q", "topic": None, "score": 5, "other": 6},
+]
+
+
+def test_documents_get_the_annotations_of_their_key_and_others_are_counted(tmp_path: Path) -> None:
+    rows, dropped = joined(jsonl(tmp_path / "d", DOCUMENTS), jsonl(tmp_path / "a", ANNOTATIONS))
+    assert rows == [
+        {"url": "a", "text": "one", "n": [1], "topic": "x", "score": 1},
+        {"url": "a", "text": "five", "n": [5], "topic": "x", "score": 1},
+    ]
+    assert dropped == {"no key": 2, "annotation": 5, "no annotation": 1, "contradictory annotations": 1}
+
+
+KEYS = st.one_of(st.none(), st.sampled_from("abcdefg"))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(KEYS, max_size=12),
+    st.lists(st.tuples(KEYS, st.sampled_from("xy"), st.integers(0, 1)), min_size=1, max_size=8),
+    st.integers(1, 3),
+)
+def test_a_join_is_that_of_dictionaries_and_conserves_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    keys: list[str | None],
+    notes: list[tuple[str | None, str, int]],
+    files: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("join")
+    documents = [{"url": key, "text": f"t{number}"} for number, key in enumerate(keys)] or [{"url": "h", "text": "t"}]
+    annotations = [{"url": key, "topic": topic, "score": score} for key, topic, score in notes]
+    by_key: dict[str, set[tuple[str, int]]] = {}
+    for key, topic, score in notes:
+        if key is not None:
+            by_key.setdefault(key, set()).add((topic, score))
+    expected = {
+        row["text"]: next(iter(by_key[row["url"]]))
+        for row in documents
+        if row["url"] is not None and len(by_key.get(row["url"], ())) == 1
+    }
+    rows, dropped = joined(jsonl(folder / "d", documents, files), jsonl(folder / "a", annotations, files))
+    assert {row["text"]: (row["topic"], row["score"]) for row in rows} == expected
+    assert len(rows) + sum(dropped.values()) == len(documents) + len(annotations)
+
+
+def test_a_join_is_the_same_for_any_files_batches_and_workers(cluster: LocalCluster, tmp_path: Path) -> None:
+    documents = [{"url": f"u{number}", "text": "t" * (number % 9)} for number in range(300)]
+    annotations = [{"url": f"u{number * 3}", "topic": "abc"[number % 3], "score": number} for number in range(150)]
+    first, _ = joined(jsonl(tmp_path / "d", documents), jsonl(tmp_path / "a", annotations))
+    assert sorted(row["url"] for row in first) == sorted(f"u{number}" for number in range(0, 300, 3))
+    assert all(row["score"] * 3 == int(row["url"][1:]) for row in first)
+    many = jsonl(tmp_path / "d9", documents[::-1], 9), jsonl(tmp_path / "a4", annotations, 4)
+    assert joined(*many)[0] == first
+    assert joined(*many, blocksize=1000)[0] == first
+    assert joined(*many, DaskExecutor(cluster=cluster))[0] == first
+    pq.write_table(pa.Table.from_pylist(annotations), tmp_path / "a.parquet")
+    assert joined(many[0], ParquetReader(str(tmp_path / "a.parquet")))[0] == first
+
+
+def test_columns_that_are_missing_or_there_already_are_one_sentence(tmp_path: Path) -> None:
+    documents = jsonl(tmp_path / "d", [{"url": "a", "topic": "mine"}])
+    with pytest.raises(PipelineError, match="the documents have 'topic' already; rename the columns of one dataset"):
+        joined(documents, jsonl(tmp_path / "a", ANNOTATIONS))
+    with pytest.raises(DataError, match="no column 'score'"):
+        joined(jsonl(tmp_path / "d", [{"url": "a"}]), jsonl(tmp_path / "a", [{"url": "a", "topic": "x"}]))
+
+
+def test_wrong_settings_are_one_sentence() -> None:
+    reader = JsonlReader("x")
+    with pytest.raises(PipelineError, match="annotations='x' is not a reader"):
+        JoinAnnotations(reader, "x", "url", ["topic"])  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match="must be the column of the key and a list of other columns"):
+        JoinAnnotations(reader, reader, "url", ["url"])
