@@ -106,6 +106,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "ImageDecontaminate": [lambda: dcurate.images.ImageDecontaminate({"vqa": "a/*.jpg"}, action="flag")],
     "ImportanceWeights": [lambda: dcurate.tokens.ImportanceWeights("m.npz")],
     "LLMCleanup": [lambda: dcurate.llm.LLMCleanup("m", "Clean {text}", client=CLIENT)],
+    "CheckLabels": [lambda: dcurate.learn.CheckLabels("quality")],
     "Judge": [lambda: dcurate.learn.Judge("quality", **LLM)],
     "ComparePairs": [lambda: dcurate.learn.ComparePairs("Which?", **LLM, first_field="a", second_field="b")],
     "LLMPii": [lambda: dcurate.llm.LLMPii(**LLM)],

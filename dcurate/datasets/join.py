@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dcurate.core.batch import FileGroup, Rejection
-from dcurate.core.stage import BarrierStage, CompositeStage, ProcessingStage, SourceStage, Spec, Stage
+from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage, Spec, Stage
 from dcurate.datasets.blend import Reader, Readers
+from dcurate.datasets.row_groups import HIGH, LOW, RowsByKey, first_and_differing, in_groups, with_key
 from dcurate.errors import PipelineError, listed
-from dcurate.frames.columns import column_of, numbers, rows_at, with_column, with_values
+from dcurate.frames.columns import column_of, numbers, rows_at, with_values
 from dcurate.frames.document import DocumentBatch
-from dcurate.frames.rows import row_keys
-from dcurate.fs.stores import Directory
 from dcurate.io.files import is_names
 from dcurate.io.partition import parse_bytes
-from dcurate.shuffle.chunks import Ints
 from dcurate.shuffle.keyed import DATASET
-from dcurate.shuffle.merge import with_merged_files
-from dcurate.shuffle.ranges import FILE, ShuffleIndex
-from dcurate.shuffle.writer import ShuffleWriter
 
 #: Reasons of rows that are left out.
 NO_KEY, NO_MATCH, ANNOTATION, CONTRADICTORY = "no key", "no annotation", "annotation", "contradictory annotations"
-
-_HIGH, _LOW = "_dcurate_join_high", "_dcurate_join_low"
 
 
 @dataclass
@@ -82,7 +72,7 @@ class JoinAnnotations(CompositeStage[FileGroup, DocumentBatch]):
         return [
             Readers([self.documents, self.annotations], name=f"{self.name}_readers"),
             JoinKeys(self.on, list(self.fields), name=f"{self.name}_keys"),
-            JoinRows(self.on, list(self.fields), self.blocksize, name=self.name),
+            RowsByKey(MatchAnnotations(list(self.fields), name=self.name), self.blocksize, name=self.name),
         ]
 
 
@@ -98,7 +88,7 @@ class JoinKeys(ProcessingStage[DocumentBatch, DocumentBatch]):
         return [], [self.on]
 
     def outputs(self) -> Spec:
-        return [], [_HIGH, _LOW]
+        return [], [HIGH, LOW]
 
     def columns_read(self) -> None:
         """None: of annotations any columns may be asked for, and documents may have none of these."""
@@ -115,67 +105,28 @@ class JoinKeys(ProcessingStage[DocumentBatch, DocumentBatch]):
                 f"{self.name}: the documents have {listed(taken)} already; rename the columns of one dataset, or leave "
                 "them out of fields="
             )
-        keys = row_keys(table, [self.on], 0)
-        table = with_column(with_column(table, _HIGH, keys[:, 0]), _LOW, keys[:, 1])
+        table = with_key(table, [self.on])
         known = np.asarray(column_of(table, self.on).is_valid())
         return task.with_data(table).keep(known, self.name, NO_KEY)
 
 
 @dataclass
-class JoinRows(BarrierStage[DocumentBatch]):
-    """Brings rows of equal keys together, and adds the annotations to documents."""
+class MatchAnnotations(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Adds to documents what annotations of the same key say."""
 
-    on: str
     fields: list[str]
-    blocksize: int | str
-    name: str = "join_rows"
-
-    uses_columns_again: ClassVar[bool] = False
-
-    def inputs(self) -> Spec:
-        return [], [_HIGH, _LOW]
-
-    def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
-        return [
-            ShuffleWriter(url, mode="overwrite", storage_options=dict(options), by=_HIGH, name=f"{self.name}_to_disk")
-        ]
-
-    def reduce_stages(
-        self, url: str, options: Mapping[str, Any], splits: Sequence[tuple[str, Sequence[str]]]
-    ) -> list[Stage]:
-        files = ShuffleIndex.written(Directory(url, options), splits)
-        partitions = files.partitions_for(parse_bytes(self.blocksize))
-
-        def matched(merged: ShuffleIndex) -> list[Stage]:
-            return [
-                merged.reader(partitions, _HIGH, f"{self.name}_rows"),
-                Match(self.on, list(self.fields), name=self.name),
-            ]
-
-        return with_merged_files(files, partitions, _HIGH, self.name, matched)
-
-
-@dataclass
-class Match(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Adds to the documents of a range of keys what annotations of the same key say."""
-
-    on: str
-    fields: list[str]
-    name: str = "match"
+    name: str = "match_annotations"
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         table = task.to_arrow()
         if not table.num_rows:
             return task
-        high, low = numbers(table, _HIGH), numbers(table, _LOW)
-        table = rows_at(table, np.lexsort((low, high)))
-        keys = np.column_stack([numbers(table, _HIGH), numbers(table, _LOW)])
-        groups = np.cumsum(np.append(True, (keys[1:] != keys[:-1]).any(axis=1))) - 1
+        table, groups = in_groups(table)
         is_annotation = numbers(table, DATASET) == 1
         annotations, documents = np.flatnonzero(is_annotation), np.flatnonzero(~is_annotation)
-        first, differ = self._annotated(table, annotations, groups)
+        first, differ = first_and_differing(table, annotations, groups, self.fields)
         source, differs = first[groups[documents]], differ[groups[documents]]
-        unwanted = {_HIGH, _LOW, DATASET, FILE, *self.fields} & set(table.column_names)
+        unwanted = {DATASET, *self.fields} & set(table.column_names)
         content = rows_at(table.drop_columns(sorted(unwanted)), documents)
         rows = rows_at(table, np.maximum(source, 0))
         for name in self.fields if len(annotations) else ():
@@ -185,14 +136,3 @@ class Match(ProcessingStage[DocumentBatch, DocumentBatch]):
         taken = (Rejection(self.name, ANNOTATION, len(annotations), 0),) if len(annotations) else ()
         agreed.rejections = (*taken, *matched.rejections, *agreed.rejections)
         return agreed
-
-    def _annotated(self, table: Any, annotations: Ints, groups: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """The first annotation of each group, or -1; and whether others of the group differ from it."""
-        first, differ = np.full(groups[-1] + 1, -1), np.zeros(groups[-1] + 1, np.bool_)
-        if len(annotations):
-            own, starts = np.unique(groups[annotations], return_index=True)
-            first[own] = annotations[starts]
-            values = row_keys(rows_at(table, annotations), self.fields, 0)
-            before = np.repeat(starts, np.diff(np.append(starts, len(annotations))))
-            differ[groups[annotations][(values != values[before]).any(axis=1)]] = True
-        return first, differ

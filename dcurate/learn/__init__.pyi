@@ -3,6 +3,7 @@
 from .agreement import cohen_kappa as cohen_kappa
 from .agreement import krippendorff_alpha as krippendorff_alpha
 from .agreement import measure_agreement as measure_agreement
+from .check import CheckLabels as CheckLabels
 from .judge import ComparePairs as ComparePairs
 from .judge import Judge as Judge
 from .schema import Label as Label

@@ -40,6 +40,16 @@ _TASK = (
 )
 
 
+def has_words(text: str) -> bool:
+    """Whether a text has a letter or a digit of any script.
+
+    Examples:
+        >>> has_words("--- !"), has_words("字")
+        (False, True)
+    """
+    return _WORD.search(text) is not None
+
+
 class _Judging(Generate):
     """Ask about each row, and once more, with another seed, where the answer cannot be used."""
 
@@ -59,11 +69,14 @@ class _Judging(Generate):
         """The rows that have something to judge."""
         table = task.to_arrow()
         columns = [column_of(table, name, text=True).to_pylist() for name in self._read]
-        has_words = [all(text and _WORD.search(text) for text in row) for row in zip(*columns, strict=True)]
-        return task.keep(np.array(has_words, np.bool_), self.name, NO_WORDS)
+        judged = [all(text and has_words(text) for text in row) for row in zip(*columns, strict=True)]
+        return task.keep(np.array(judged, np.bool_), self.name, NO_WORDS)
 
     def _judged(self, questions: Sequence[Question | RequestError | None]) -> list[Result]:
         outcomes = self._outcomes(questions)
+        if any(isinstance(outcome, RequestError) and outcome.again for outcome in outcomes):
+            # Of an endpoint that ended no row is at fault: the run ends, and the next one asks for these rows again.
+            self._batch_client.wait_for_endpoint(0)
         results = [self._result(outcome, self._answers) for outcome in outcomes]
         unusable = [
             place
@@ -84,7 +97,7 @@ class Judge(_Judging):
     The model answers with a JSON object, constrained by the schema where the endpoint supports it. A row whose answer
     is not JSON, or has a value that the schema does not have, is asked about once more, and then goes to quarantine
     with the reason. Texts without words are dropped as ``no words``. With ``cache=`` of the client, a repeated run
-    pays for no answer again.
+    pays for no answer again. An endpoint that does not answer any more ends the run; resume it later.
 
     Args:
         schema: a `LabelSchema`, the name of a preset, or a YAML file.

@@ -28,7 +28,7 @@ def output(tmp_path: Path) -> str:
         {"id": "d", "text": "none"},
     ]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    stages = [
+    stages: list[Any] = [
         JsonlReader(str(tmp_path / "in.jsonl")),
         ScoreFilter(WordCountFilter(min_words=2)),
         JsonlWriter(str(tmp_path / "out")),

@@ -41,14 +41,14 @@ def joined(
     return [row for batch in result for row in batch.to_arrow().to_pylist()], dropped  # type: ignore[attr-defined]
 
 
-DOCUMENTS = [
+DOCUMENTS: list[Row] = [
     {"url": "a", "text": "one", "n": [1]},
     {"url": "b", "text": "two", "n": [2]},
     {"url": "c", "text": "three", "n": []},
     {"url": None, "text": "four", "n": None},
     {"url": "a", "text": "five", "n": [5]},
 ]
-ANNOTATIONS = [
+ANNOTATIONS: list[Row] = [
     {"url": "a", "topic": "x", "score": 1, "other": 1},
     {"url": "a", "topic": "x", "score": 1, "other": 2},
     {"url": "c", "topic": "y", "score": 2, "other": 3},
@@ -83,7 +83,9 @@ def test_a_join_is_that_of_dictionaries_and_conserves_rows(
     files: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("join")
-    documents = [{"url": key, "text": f"t{number}"} for number, key in enumerate(keys)] or [{"url": "h", "text": "t"}]
+    documents: list[Row] = [{"url": key, "text": f"t{number}"} for number, key in enumerate(keys)] or [
+        {"url": "h", "text": "t"}
+    ]
     annotations = [{"url": key, "topic": topic, "score": score} for key, topic, score in notes]
     by_key: dict[str, set[tuple[str, int]]] = {}
     for key, topic, score in notes:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,12 +28,15 @@ from dcurate import (
     LocalCluster,
     Pipeline,
     PipelineError,
-    RunError,
+    ProcessingStage,
+    ResourceError,
 )
 from dcurate.learn import ComparePairs, Judge, LabelSchema
 from dcurate.learn.judge import _asked
-from dcurate.llm import AsyncOpenAIClient
+from dcurate.llm import AnswerCache, AsyncOpenAIClient
+from dcurate.recipe import load_recipe
 from dcurate_testing.llm_server import Endpoint
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.cluster
 
@@ -134,42 +143,88 @@ def test_no_text_ends_the_material_early(text: str) -> None:
         assert content.lower().count("</text>") == content.lower().count("<text>") == 1
 
 
+RECIPE = """
+params: {input: in, output: out}
+stages:
+  - JsonlReader: {file_paths: "{input}"}
+  - Judge:
+      schema: topic-format
+      model: m
+      client: {AsyncOpenAIClient: {base_url: "http://localhost:8000/v1"}}
+  - JsonlWriter: {path: "{output}"}
+"""
+
+
+def test_a_recipe_that_nobody_vouches_for_may_judge(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text(RECIPE)
+    stage = load_recipe(tmp_path / "r.yaml").pipeline.stages[1]
+    assert stage.outputs()[1] == ["topic", "format"]
+
+
 def test_long_texts_are_cut(endpoint: Endpoint) -> None:
     rows_of(judge(endpoint, max_chars=10), {"text": ["word " * 100]})
     assert endpoint.seen.bodies[0]["messages"][1]["content"] == "<text>\nword word \n</text>"
 
 
-def test_an_endpoint_that_ends_midway_is_paid_once_for_each_text(endpoint: Endpoint, tmp_path: Path) -> None:
+@dataclass
+class EndServer(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Ends a server process at the first text that holds a word."""
+
+    process_id: int
+    word: str
+    name: str = "end_server"
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        if any(self.word in text for text in task.to_arrow()["text"].to_pylist()):
+            os.kill(self.process_id, signal.SIGKILL)
+        return task
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+
+@contextmanager
+def server() -> Iterator[tuple[Endpoint, int]]:
+    """A server of its own, and the id of its process."""
+    command = [sys.executable, "-m", "dcurate_testing.llm_server"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        try:
+            yield Endpoint(f"http://127.0.0.1:{int(process.stdout.readline())}"), process.pid
+        finally:
+            process.kill()
+
+
+@pytest.mark.program
+def test_an_endpoint_that_ends_midway_is_paid_once_for_each_text(tmp_path: Path) -> None:
     source = tmp_path / "in"
     source.mkdir()
     for file in range(6):
-        texts = (f"text {file} {row} " + ("late" if file > 2 else "early") for row in range(10))
+        texts = (f"text {file} {row} " + ("late" if file > 2 else "early") for row in range(7))
         (source / f"{file}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
 
-    def labelled(out: str, resume: bool = False) -> list[dict[str, Any]]:
-        stages: list[Any] = [
-            JsonlReader(str(source)),
-            judge(endpoint, tmp_path / "answers"),
-            JsonlWriter(str(tmp_path / out)),
-        ]
+    def labelled(endpoint: Endpoint, out: str, ends: int, *, resume: bool = False) -> list[dict[str, Any]]:
+        ending = EndServer(ends, "late") if ends else EndServer(0, "no such word")
+        stages: list[Any] = [JsonlReader(str(source)), ending, judge(endpoint, tmp_path / "answers")]
+        stages.append(JsonlWriter(str(tmp_path / out)))
         Pipeline("test", stages=stages).run(InlineExecutor(), observers=[], resume=resume)
-        return [
-            json.loads(line)
-            for path in sorted((tmp_path / out).glob("*.jsonl"))
-            for line in path.read_text().splitlines()
-        ]
+        paths = sorted((tmp_path / out).glob("*.jsonl"))
+        return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
-    endpoint.behave(faults=[{"match": "late", "times": 10_000, "status": 503}])
-    with pytest.raises(RunError, match="requests in a row have failed"):
-        labelled("out")
-    assert endpoint.seen.paid == 30
-    endpoint.behave()
-    resumed = labelled("out", resume=True)
-    assert (len(resumed), endpoint.seen.paid) == (60, 30)
-    assert labelled("again") == resumed
-    assert endpoint.seen.paid == 30
-    shutil.rmtree(tmp_path / "answers")
-    assert labelled("anew") == resumed
+    with server() as (endpoint, process_id), pytest.raises(ResourceError, match="the endpoint cannot be reached"):
+        labelled(endpoint, "out", process_id)
+    with AnswerCache(str(tmp_path / "answers")).open() as answers:
+        words = sum(prompt for prompt, _ in answers.spent().values())
+    with server() as (endpoint, _):
+        resumed = labelled(endpoint, "out", 0, resume=True)
+        assert len(resumed) == 42
+        paid = endpoint.seen.paid
+        assert labelled(endpoint, "again", 0) == resumed
+        assert endpoint.seen.paid == paid
+    with AnswerCache(str(tmp_path / "answers")).open() as answers:
+        total = sum(prompt for prompt, _ in answers.spent().values())
+    assert 0 < paid < 42
+    assert words * 42 == total * (42 - paid)  # all prompts have as many words
 
 
 def test_labels_are_the_same_on_any_workers(endpoint: Endpoint, cluster: LocalCluster) -> None:

@@ -301,8 +301,8 @@ class ExploredCorpus:
     def marked(self) -> Iterator[tuple[dict[str, Any], str]]:
         """Yield each marked document that is here, as `DocumentIndex.document` gives it, and its mark."""
         numbers: dict[tuple[str, int], list[int]] = {}
-        for number, place in enumerate(self.index.places):
-            numbers.setdefault(place, []).append(number)
+        for number, file_and_row in enumerate(self.index.places):
+            numbers.setdefault(file_and_row, []).append(number)
         for place, mark in self.marks.found.items():
             documents = map(self.index.document, numbers.get((place.file, place.row), ()))
             for document in documents:
