@@ -18,7 +18,7 @@ def pipeline(source: str, output: str) -> Pipeline:
         "web-crawl",
         stages=[
             WarcReader(source, mime_types=["text/html"]),  # damaged records go to quarantine
-            HtmlExtractor(),
+            HtmlExtractor("dcurate"),
             ScoreFilter(LanguageFilter("en", min_score=0.65), score_field="language"),
             ScoreFilter(gopher(), name="gopher"),
             Modify(PiiModifier(anonymize_action="replace")),

@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import os
 import pickle
@@ -10,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import wordllama
 from hypothesis import example, given
 from hypothesis import strategies as st
 from model2vec import StaticModel
@@ -69,7 +69,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     count = 30522
     mapping = (np.arange(count) * 7 % count).astype(np.int64)
     weights = np.linspace(0.1, 2, count).astype(np.float32)
-    place = Path(wordllama.__file__).parent
+    spec = importlib.util.find_spec("wordllama")
+    assert spec is not None
+    assert spec.origin is not None
+    place = Path(spec.origin).parent
     llama = root / "llama"
     llama.mkdir()
     shutil.copy(place / "weights" / "l2_supercat_256.safetensors", llama / "model.safetensors")
