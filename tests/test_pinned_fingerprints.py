@@ -42,6 +42,7 @@ LEFT_OUT = {
     **dict.fromkeys(("padding_side", "unk_token"), "what the model's stage gets, not which tokens"),
     "source_field": "what the report counts by",
     "limit": "how many splits are read",
+    "label": "of a writer, which rows of earlier runs are replaced",
 }
 
 #: Bases of filters of one's own.

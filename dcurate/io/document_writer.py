@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -31,6 +32,8 @@ class DocumentWriter(FileWriter):
         max_bytes_per_file: the same by bytes.
         storage_options: for fsspec.
         separate_by: a column; rows of each of its values go to a folder of their own.
+        label: with ``mode="append"``, a name of the rows, such as ``"2026-11-28"``: when a later run with the same
+            label ends, its rows have replaced these, and those of other labels stay.
         filetype: ``"jsonl"`` or ``"parquet"``.
 
     Examples:
@@ -51,6 +54,8 @@ class DocumentWriter(FileWriter):
 
     filetype: str = "jsonl"
     name: str = "document_writer"
+
+    takes_label: ClassVar[bool] = True
 
     def columns_read(self) -> Sequence[str] | None:
         """The columns that the writer of the format looks at."""

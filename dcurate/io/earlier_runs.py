@@ -47,7 +47,7 @@ def select_run(sink: FileWriter, present: PresentInput) -> bool:
     """Select the earlier run that a resumed run goes on with, and return whether there is one.
 
     Where runs append to each other's rows, the output of a finished run is not replaced: a run with other input
-    begins as without ``resume``.
+    begins as without ``resume``; with a ``label`` it replaces the rows of that label.
 
     Raises:
         DataError: a finished run has read some of the input, which changed since.
@@ -63,6 +63,8 @@ def select_run(sink: FileWriter, present: PresentInput) -> bool:
             other_runs.append((directory, run.read))
     if chosen is None and directories and not (sink.separates_runs and sink.mode == "append"):
         chosen = _EarlierRun.of(directories[0], present)
+    if chosen is not None and sink.label is not None and sink.is_final(chosen.directory) and not chosen.same_input:
+        return False  # the new rows replace those of the label
     if chosen is None or not chosen.goes_on(sink):
         return False
     for directory, read in other_runs:

@@ -39,6 +39,8 @@ class JsonlWriter(FileWriter):
         max_rows_per_file: split larger batches into several files.
         max_bytes_per_file: the same by bytes of text, before compression; a row is never cut.
         storage_options: for fsspec.
+        label: with ``mode="append"``, a name of the rows, such as ``"2026-11-28"``: when a later run with the same
+            label ends, its rows have replaced these, and those of other labels stay.
         separate_by: a column; rows of each of its values go to a folder of their own, such as ``en/``;
             null in ``%null/``. The column is written with the others, unless ``fields`` leaves it out.
 
@@ -60,6 +62,7 @@ class JsonlWriter(FileWriter):
 
     name: str = "jsonl_writer"
     endings: ClassVar[tuple[str, ...]] = (".jsonl",)
+    takes_label: ClassVar[bool] = True
 
     def columns_read(self) -> list[str] | None:
         """None to write, as rows have them in their lines; any if some are left out."""

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
@@ -19,6 +19,7 @@ from dcurate.errors import DataError, PipelineError, listed
 from dcurate.fs.compression import ending_of
 from dcurate.fs.paths import check_reachable
 from dcurate.fs.stores import META_DIR, RUNS, TMP, Directory
+from dcurate.io.labels import LABELS, RunLabel, superseded, write_label
 from dcurate.io.lock import LOCK
 from dcurate.io.name_set import NameSet
 
@@ -109,19 +110,21 @@ class _OutputRecord:
         alone: whether the directory was empty when the run began.
         finished: number of finished runs with rounds that it appends to.
         clears: its mode while files of earlier runs are still to be removed; empty afterwards.
+        label: name of its rows, by which a later run replaces them; empty for none.
     """
 
     generation: int = 0
     alone: bool = False
     finished: int = 0
     clears: str = ""
+    label: str = ""
 
     def write(self, directory: Directory) -> None:
-        values = {name: value for name, value in asdict(self).items() if name != "clears" or value}
+        values = {name: value for name, value in asdict(self).items() if name not in ("clears", "label") or value}
         directory.write(_RECORD, orjson.dumps(values))
 
 
-def prepare(directory: Directory, mode: Mode, resume: bool) -> int:
+def prepare(directory: Directory, mode: Mode, resume: bool, label: str = "") -> int:
     """Make a directory ready to be written to, or refuse. It may be killed at any time, and be called again.
 
     ``error``: it must be empty. ``overwrite``: what an earlier run wrote is deleted. ``ignore``: files are
@@ -138,8 +141,10 @@ def prepare(directory: Directory, mode: Mode, resume: bool) -> int:
     record = _read(directory)
     if record is None or not resume:
         _refuse(directory, mode, existing)
-        record = _begun(directory, mode, existing, record)
+        record = replace(_begun(directory, mode, existing, record, bool(label)), label=label)
         record.write(directory)  # before anything is removed: no number may be used by two runs that finish
+    if record.label:
+        write_label(directory, RunLabel(record.generation, record.label))
     if record.clears:
         _clear(directory, record)
         record = replace(record, clears="")
@@ -156,12 +161,14 @@ def begin_beside(directory: Directory, mode: Mode) -> None:
         _OutputRecord(alone=mode != "ignore").write(directory)
 
 
-def _begun(directory: Directory, mode: Mode, contents: _There, before: _OutputRecord | None) -> _OutputRecord:
-    """Return the record of a new run."""
+def _begun(
+    directory: Directory, mode: Mode, contents: _There, before: _OutputRecord | None, labelled: bool
+) -> _OutputRecord:
+    """Return the record of a new run; the files of a labelled one have a number in any case."""
     if mode != "append":
         return _OutputRecord(alone=mode != "ignore", clears=mode)
     named = [int(match[1] or match[2]) for match in map(_GENERATION.search, contents.outputs) if match]
-    generation = max([before.generation if before else 0, *named]) + bool(before or contents.outputs)
+    generation = max([before.generation if before else 0, *named]) + bool(before or contents.outputs or labelled)
     while not directory.create_file(f"{_GENERATIONS}{generation}"):
         generation += 1
     if before is None:  # counts all earlier runs as finished, so that their entries in an index are not replaced
@@ -181,7 +188,46 @@ def _clear(directory: Directory, record: _OutputRecord) -> None:
         later = {name for name, number in numbers.items() if number.isdigit() and int(number) >= record.generation}
         rejected = {name for name in contents.records if name.startswith(_QUARANTINE)}  # their rows are nowhere else
         kept |= {ENDED, *later, *rejected}
+        # What runs that died had still to replace, and what they had not replaced yet.
+        remove_runs(directory, superseded(directory) - {record.generation})
+    if record.clears in ("append", "ignore"):
+        kept |= {name for name in contents.records if name.startswith(LABELS)}
     directory.remove([name for name in contents.records if name not in kept])
+
+
+def files_of_runs(directory: Directory, generations: Collection[int]) -> list[str]:
+    """Return the names of the files that runs with these numbers wrote."""
+    if not generations:
+        return []
+    return [
+        name
+        for name in directory.files()
+        if (match := _GENERATION.search(name)) and int(match[1] or match[2]) in generations and _is_ours(name)
+    ]
+
+
+def remove_runs(directory: Directory, generations: Collection[int]) -> None:
+    """Remove what labelled runs wrote, and then their labels; it may be killed at any time, and be called again."""
+    if generations:
+        ends = tuple(f"-g{generation}.jsonl" for generation in generations)
+        rejected = [name for name in directory.files(_QUARANTINE.rstrip("/")) if name.endswith(ends)]
+        directory.remove([*files_of_runs(directory, generations), *rejected])
+        directory.remove([f"{LABELS}{generation}" for generation in generations])
+
+
+def complete_label(directory: Directory) -> None:
+    """Note that all rows of the present run are written, if it has a label: they count, and no others of the label.
+
+    What is `superseded` from here on is removed by a later run if this one dies.
+    """
+    record = _read(directory) or _OutputRecord()
+    if record.label:
+        write_label(directory, RunLabel(record.generation, record.label, complete=True))
+
+
+def label_of(directory: Directory) -> str:
+    """Return the label of the run that writes to a directory, or wrote to it last; empty for none."""
+    return (_read(directory) or _OutputRecord()).label
 
 
 def check(directory: Directory, mode: Mode) -> None:
@@ -383,9 +429,15 @@ def is_added_to(directory: Directory, mode: Mode) -> bool:
     return mode == "append" or (_read(directory) or _OutputRecord()).generation > 0
 
 
-def finished_before(directory: Directory) -> int:
-    """The number of finished runs that the present one appends to; 0 in another mode."""
-    return (_read(directory) or _OutputRecord()).finished
+def name_in_indexes(directory: Directory) -> str:
+    """Return what distinguishes the present run from others that append: its label, or the number of those before.
+
+    Empty for the first.
+    """
+    record = _read(directory) or _OutputRecord()
+    if record.label:
+        return f"-{folder_name(f'label={record.label}')}"
+    return f"-{record.finished}" if record.finished else ""
 
 
 def generation(directory: Directory) -> int:
@@ -436,6 +488,7 @@ def _read(directory: Directory) -> _OutputRecord | None:
             bool(known.get("alone", False)),
             int(known.get("finished", 0)),
             str(known.get("clears", "")),
+            str(known.get("label", "")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{directory.path(_RECORD)!r} is damaged; name another directory") from error

@@ -433,6 +433,8 @@ class ParquetWriter(FileWriter):
         max_rows_per_file: split larger batches into several files.
         max_bytes_per_file: the same by bytes in memory; rows are distributed evenly.
         storage_options: for fsspec.
+        label: with ``mode="append"``, a name of the rows, such as ``"2026-11-28"``: when a later run with the same
+            label ends, its rows have replaced these, and those of other labels stay.
         separate_by: a column; rows of each of its values go to a folder of their own, such as ``en/``;
             null in ``%null/``. The column is written with the others, unless ``fields`` leaves it out.
         partition_cols: columns that become directories, ``lang=en/...``, instead of being written.
@@ -457,6 +459,7 @@ class ParquetWriter(FileWriter):
     partition_cols: list[str] | None = None
     name: str = "parquet_writer"
     endings: ClassVar[tuple[str, ...]] = (".parquet",)
+    takes_label: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

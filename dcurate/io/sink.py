@@ -22,6 +22,7 @@ from dcurate.frames.document import DocumentBatch
 from dcurate.fs.stores import Directory
 from dcurate.io import output
 from dcurate.io.files import is_names
+from dcurate.io.labels import superseded
 from dcurate.io.partition import parse_bytes
 from dcurate.rows import columns_listed
 
@@ -39,12 +40,15 @@ class FileWriter(SinkStage[DocumentBatch]):
     max_bytes_per_file: int | str | None = None
     storage_options: dict[str, Any] | None = None
     separate_by: str | None = None
+    label: str | None = field(default=None, kw_only=True)
     #: Whether files that no finished split has any more are deleted; those of a table are part of its history.
     replaces_files: ClassVar[bool] = True
     #: Ending of the names of its files, if known: inputs with other endings do not include them.
     endings: ClassVar[tuple[str, ...]] = ()
     #: Whether each run has records of its own, so that several can write at once.
     separates_runs: ClassVar[bool] = False
+    #: Whether the names of its files say which run wrote them, so that rows can be replaced by a label.
+    takes_label: ClassVar[bool] = False
 
     _generation: int | None = field(default=None, init=False, repr=False, compare=False)
     _shard: str = field(default="", init=False, repr=False, compare=False)
@@ -57,12 +61,26 @@ class FileWriter(SinkStage[DocumentBatch]):
             raise PipelineError(f"{self.name}: mode={self.mode!r} is not one of {listed(output.MODES)}")
         if self.fields is not None and not is_names(self.fields):
             raise PipelineError(f"{self.name}: fields={self.fields!r} must be a list of column names, or None for all")
+        self._check_label()
         rows = self.max_rows_per_file
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise PipelineError(f"{self.name}: max_rows_per_file={rows!r} must be a whole number of at least 1")
         if self.separate_by is not None and (not isinstance(self.separate_by, str) or not self.separate_by):
             raise PipelineError(f"{self.name}: separate_by={self.separate_by!r} must be the name of one column")
         self._max_bytes()
+
+    def _check_label(self) -> None:
+        if self.label is None:
+            return
+        if not self.takes_label:
+            raise PipelineError(f"{self.name}: label has no effect here; leave it out, and write a folder for each run")
+        if not isinstance(self.label, str) or not self.label:
+            raise PipelineError(f"{self.name}: label={self.label!r} must be text, such as '2026-11-28', or None")
+        if self.mode != "append":
+            raise PipelineError(
+                f"{self.name}: label={self.label!r} says which rows a later run replaces, and mode={self.mode!r} does "
+                "not add rows to those of others; give mode='append'"
+            )
 
     @property
     def output_path(self) -> str:
@@ -79,6 +97,8 @@ class FileWriter(SinkStage[DocumentBatch]):
 
     def as_shard(self, folder: str) -> Self:
         """Return this writer for one of several runs side by side, with the name of a folder for records of its own."""
+        if self.label is not None:
+            raise PipelineError(f"{self.name}: label={self.label!r} is not for the shards of a run; leave it out")
         writer = copy.copy(self)
         writer._shard = folder
         return writer
@@ -99,8 +119,18 @@ class FileWriter(SinkStage[DocumentBatch]):
             DataError: it holds what must not be touched, or cannot be written.
         """
         self.path = self.directory.address  # workers may run in another directory
-        self._generation = 0 if self._shard else output.prepare(self.directory, self.mode, resume)
+        self._generation = 0 if self._shard else output.prepare(self.directory, self.mode, resume, self.label or "")
         self._opened = None
+
+    def complete(self, written: Sequence[str]) -> None:
+        """Let the rows take the place of those that earlier runs wrote under the same label.
+
+        Raises:
+            DataError: these cannot be removed.
+        """
+        if self.label is not None:
+            output.complete_label(self.directory)
+            output.remove_runs(self.directory, superseded(self.directory))
 
     def sample_paths(self) -> list[str]:
         """Return addresses such as those of new files have, where a run leaves the files of earlier ones."""
@@ -114,7 +144,8 @@ class FileWriter(SinkStage[DocumentBatch]):
 
     def earlier_runs(self) -> list[Directory]:
         """Return the output with the records of each earlier run, newest first."""
-        return [self.directory] if output.is_prepared(self.directory) else []
+        same = output.is_prepared(self.directory) and output.label_of(self.directory) == (self.label or "")
+        return [self.directory] if same else []
 
     def go_on_with(self, run: Directory) -> None:
         """Make `prepare` go on with one of the `earlier_runs`, if it is to go on with any."""
@@ -136,7 +167,7 @@ class FileWriter(SinkStage[DocumentBatch]):
     def settings(self) -> dict[str, Any]:
         """Return the settings that decide rows and file names: all but the path and its earlier content."""
         settings = {name: value for name, value in super().settings().items() if not name.startswith("_")}
-        for name in ("path", "storage_options", "mode"):
+        for name in ("path", "storage_options", "mode", "label"):
             del settings[name]
         return {**settings, "write_kwargs": self._writing(), "max_bytes_per_file": self._max_bytes()}
 

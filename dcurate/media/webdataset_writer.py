@@ -62,6 +62,8 @@ class WebDatasetWriter(FileWriter):
         max_rows_per_file: samples of a shard, at most.
         max_bytes_per_file: bytes of a shard, at most, if it has several samples; as bytes or ``"1GB"``.
         storage_options: for fsspec.
+        label: with ``mode="append"``, a name of the rows, such as ``"2026-11-28"``: when a later run with the same
+            label ends, its rows have replaced these, and those of other labels stay.
         separate_by: a column; rows of each of its values go to a folder of their own.
         members: columns that become members of text, by suffix: ``{"txt": "caption"}``; by default ``txt``, ``json``
             and ``cls`` of the columns of these names, where they exist.
@@ -85,6 +87,7 @@ class WebDatasetWriter(FileWriter):
     members: dict[str, str] | None = None
     name: str = "webdataset_writer"
     endings: ClassVar[tuple[str, ...]] = (".tar", ".parquet")
+    takes_label: ClassVar[bool] = True
     _bad: list[tuple[pa.Table, MediaFault]] = field(default_factory=list, init=False, repr=False, compare=False)
     _replaced: int = field(default=0, init=False, repr=False, compare=False)
 

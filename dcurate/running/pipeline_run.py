@@ -32,7 +32,7 @@ from dcurate.io.earlier_runs import PresentInput, select_run
 from dcurate.io.input_manifest import InputManifest
 from dcurate.io.ledger import DirectoryLedger
 from dcurate.io.lock import OutputLock
-from dcurate.io.output import another_run, check_claim, claim, finished_before, folder_name, is_taken_over, mark_ended
+from dcurate.io.output import another_run, check_claim, claim, folder_name, is_taken_over, mark_ended, name_in_indexes
 from dcurate.io.rejections import DirectoryRejections, clear_stale
 from dcurate.io.shards import JoinedShards, begin_shard, check_shards, end_shard, join_shards
 from dcurate.io.sink import FileWriter
@@ -321,9 +321,8 @@ class PipelineRun:
 
     def _run_rounds(self, session: Session, scratch: str) -> Iterator[Batch]:
         """Run round after round; yields the batches that the last one delivers."""
-        earlier = finished_before(self._output) if self.sink is not None else 0
         # An index of documents has a run's documents under this name: each run that appends has its own.
-        folder = f"{scratch}/{_ROUNDS}{f'-{earlier}' if earlier else ''}"
+        folder = f"{scratch}/{_ROUNDS}{'' if self.sink is None else name_in_indexes(self._output)}"
         url = ""
 
         def reduce(barrier: BarrierStage[Any]) -> Sequence[Stage]:

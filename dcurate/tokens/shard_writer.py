@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -13,6 +13,7 @@ from dcurate.core.batch import BatchKey, FileGroup, FilePart
 from dcurate.core.stage import Spec
 from dcurate.errors import DataError, listed
 from dcurate.io import output
+from dcurate.io.labels import superseded
 from dcurate.io.sink import FileWriter
 from dcurate.shuffle.chunks import READERS
 from dcurate.tokens.content import ShardContent
@@ -34,6 +35,7 @@ class TokenShardWriter(FileWriter):
     token_settings: TokenSettings = field(kw_only=True)
     name: str = "token_shard_writer"
     endings: ClassVar[tuple[str, ...]] = (".parquet",)
+    takes_label: ClassVar[bool] = True
     _rules: tuple[SpecialIds, str] | None = field(default=None, init=False, repr=False, compare=False)
 
     def columns_read(self) -> list[str] | None:
@@ -55,6 +57,9 @@ class TokenShardWriter(FileWriter):
         if self.mode in ("append", "ignore"):
             self._check_same()
         super().prepare(resume)
+        left_out = superseded(self.directory)
+        if left_out and self.directory.has(ABOUT):  # a run that died may have removed shards of it
+            self._write_index(left_out)
 
     def process(self, task: Any) -> FileGroup:
         """Write the files of a shard, the table of its spans last.
@@ -106,12 +111,18 @@ class TokenShardWriter(FileWriter):
 
     def complete(self, written: Sequence[str]) -> None:
         """Write what says which shards there are: ``tokens.json``, and the ``index.json`` of MDS and litdata."""
-        directory = self.directory
-        names = sorted(name for name in directory.files(SPANS) if name.endswith(".parquet"))
+        if self.label is not None:
+            output.complete_label(self.directory)
+        self._write_index(superseded(self.directory))
+        super().complete(written)
+
+    def _write_index(self, left_out: Collection[int]) -> None:
+        """Write which shards there are, without those of some runs."""
+        directory, hidden = self.directory, set(output.files_of_runs(self.directory, left_out))
+        names = sorted(name for name in directory.files(SPANS) if name.endswith(".parquet") and name not in hidden)
         with ThreadPoolExecutor(READERS) as pool:
             shards = list(pool.map(lambda name: shard_notes(directory, name), names))
-        about = self._about()
-        output.write_completed(directory, index_files(about, shards))
+        output.write_completed(directory, index_files(self._about(), shards))
 
     def _about(self) -> dict[str, Any]:
         """What shards of one folder must share."""

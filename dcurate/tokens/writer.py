@@ -50,6 +50,8 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
         loss_ranges_field: a column with lists of ``[first, one past the last]`` character: tokens outside of these
             do not count for the loss. A null counts all of the text.
         mode: what to do about existing files: ``"error"``, ``"overwrite"``, ``"ignore"`` or ``"append"``.
+        label: with ``mode="append"``, a name of the rows, such as ``"2026-11-28"``: when a later run with the same
+            label ends, its rows have replaced these, and those of other labels stay.
         storage_options: for fsspec.
         tokenizer_kwargs: settings of ranks: ``pattern``, a regular expression or the name of an encoding (that of the
             file by default), and ``special_tokens`` with their ids.
@@ -112,6 +114,7 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
     fast: bool = False
     special_in_text: SpecialInText = "text"
     name: str = "token_writer"
+    label: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.decompose()
@@ -122,6 +125,7 @@ class TokenWriter(CompositeStage[DocumentBatch, FileGroup]):
             str(self.path),
             mode=self.mode,
             storage_options=self.storage_options,
+            label=self.label,
             token_settings=settings,
             name=self.name,
         )

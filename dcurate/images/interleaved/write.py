@@ -154,6 +154,7 @@ class _InterleavedWriter(FileWriter):
 
     on_materialize_error: OnError
     materialize_on_write: bool
+    takes_label: ClassVar[bool] = True
 
     def _check(self) -> None:
         check_on_error(self.name, self.on_materialize_error)
@@ -187,7 +188,7 @@ class InterleavedWebDatasetWriter(_InterleavedWriter):
         per_text_fields: columns that are written as lists with a value for each text. Other columns with values for
             texts or images are written as lists, too: with a value for each image, each text, or each place of both
             lists, depending on which rows have values.
-        write_kwargs, fields, mode, storage_options: same settings as in `JsonlWriter`.
+        write_kwargs, fields, mode, label, storage_options: same settings as in `JsonlWriter`.
         compression: None: pictures do not get smaller.
         max_rows_per_file, max_bytes_per_file, separate_by: refused, as they would cut samples; a batch is a file.
 
@@ -326,7 +327,7 @@ class InterleavedParquetWriter(ParquetWriter, _InterleavedWriter):
         path: the directory to write to, local or a URL; file names follow from the keys of the batches.
         on_materialize_error: same setting as in `InterleavedWebDatasetWriter`.
         materialize_on_write: whether images are fetched; if not, they stay where ``source_ref`` says.
-        write_kwargs, fields, mode, compression, storage_options: same settings as in `ParquetWriter`.
+        write_kwargs, fields, mode, label, compression, storage_options: same settings as in `ParquetWriter`.
         max_rows_per_file, max_bytes_per_file, separate_by, partition_cols: refused, as they would cut samples.
 
     Raises:

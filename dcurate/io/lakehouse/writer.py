@@ -122,6 +122,7 @@ class TableWriter(ParquetWriter):
 
     replaces_files: ClassVar[bool] = False
     separates_runs: ClassVar[bool] = True
+    takes_label: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -402,7 +403,7 @@ class TableWriter(ParquetWriter):
         record["generation"] += 1
 
     def _finished(self, version: int | None) -> int:
-        """Return a number that grows with each finished run; see `output.finished_before`."""
+        """Return a number that grows with each finished run; see `output.name_in_indexes`."""
         runs = self._runs()
         with ThreadPoolExecutor(_READERS) as pool:
             records = list(pool.map(self._record, runs))

@@ -46,7 +46,7 @@ class NemoClipWriter(FileWriter):
         write_kwargs: for pipelines written for pandas: only ``storage_options`` is taken.
         fields: the columns to write besides those of NeMo Curator; all by default.
         mode: what to do about existing files, as for `JsonlWriter`.
-        compression, max_rows_per_file, max_bytes_per_file: of no effect here, so that they are refused.
+        compression, max_rows_per_file, max_bytes_per_file, label: of no effect here, so that they are refused.
         storage_options: for fsspec, also of the films.
         separate_by: a column; rows of each of its values go to a folder of their own.
 
