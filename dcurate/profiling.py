@@ -26,7 +26,7 @@ from dcurate.text.profile import CountsBatch, DocumentCounts, ProfileDocuments
 from dcurate.text.profile_summary import summary_of
 from dcurate.text.rules import Rule
 from dcurate.text.score import ScoreFilter
-from dcurate.ui.profile_page import framed, write_page
+from dcurate.ui.profile_page import in_notebook, write_page
 from dcurate.ui.profile_table import profile_table
 
 AnyStage = Stage
@@ -76,7 +76,7 @@ class CorpusProfile(ProfileSummary):
 
     def _repr_html_(self) -> str:
         """The page, in a frame of a notebook."""
-        return framed(self)
+        return in_notebook(self)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield profile_table(self)

@@ -19,7 +19,7 @@ _NAV = "<nav><a href='/'>Home</a> <a href='/about'>About us</a></nav>"
 _PACKAGE = BUNDLED.parent
 
 
-class Sample(NamedTuple):
+class SampleSet(NamedTuple):
     """A sample.
 
     Attributes:
@@ -232,33 +232,33 @@ _PUBLIC = f"public domain and CC0; sources are in {SAMPLE / 'README.md'}"
 
 #: The samples, by their option; the first has none.
 SAMPLES = {
-    "": Sample("", _documents, f"1,115 documents, whose sources and licences are in {SAMPLE / 'README.md'}"),
-    "--small": Sample("Write 30 short documents in three files, as the how-tos use.", small_sample, "30 documents"),
-    "--crawl": Sample("Write three small WARC files of web pages.", crawl, f"343 web pages, {_PUBLIC}"),
-    "--languages": Sample(
+    "": SampleSet("", _documents, f"1,115 documents, whose sources and licences are in {SAMPLE / 'README.md'}"),
+    "--small": SampleSet("Write 30 short documents in three files, as the how-tos use.", small_sample, "30 documents"),
+    "--crawl": SampleSet("Write three small WARC files of web pages.", crawl, f"343 web pages, {_PUBLIC}"),
+    "--languages": SampleSet(
         "Write documents in 22 languages.",
         languages,
         "a declaration in 22 languages, public domain",
     ),
-    "--code": Sample(
+    "--code": SampleSet(
         "Write Python source, as JSON Lines.", code, "source of dcurate, under Apache-2.0, and files made up"
     ),
-    "--math": Sample(
+    "--math": SampleSet(
         "Write web pages, some with formulas.",
         mathematics,
         f"pages with formulas, under Apache-2.0, and others, {_PUBLIC}",
     ),
-    "--chat": Sample("Write conversations, as JSON Lines.", chat, f"conversations about laws, {_PUBLIC}"),
-    "--pdfs": Sample("Write seven PDFs, some damaged.", pdfs, "7 PDFs of the beginning of a novel, public domain"),
-    "--pictures": Sample(
+    "--chat": SampleSet("Write conversations, as JSON Lines.", chat, f"conversations about laws, {_PUBLIC}"),
+    "--pdfs": SampleSet("Write seven PDFs, some damaged.", pdfs, "7 PDFs of the beginning of a novel, public domain"),
+    "--pictures": SampleSet(
         "Write two WebDataset shards of pictures.", pictures, "8 pictures, drawn by a program, some of them damaged"
     ),
-    "--recordings": Sample(
+    "--recordings": SampleSet(
         "Write eight short recordings, as the tutorial on speech uses.",
         _folder(SAMPLE_RECORDINGS),
         "8 recordings, under CC BY-SA 3.0; README.md says whose they are",
     ),
-    "--films": Sample(
+    "--films": SampleSet(
         "Write seven short films, as the tutorial on video uses.",
         _folder(SAMPLE_FILMS),
         "7 films, drawn by a program, under Apache-2.0; README.md says what they show",

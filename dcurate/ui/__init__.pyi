@@ -4,6 +4,8 @@ from .compare import compare_runs as compare_runs
 from .progress import JsonProgress as JsonProgress
 from .progress import Progress as Progress
 from .table import report_table as report_table
+from .thresholds import ThresholdPlot as ThresholdPlot
+from .thresholds import threshold_plot as threshold_plot
 from .tracing import Tracing as Tracing
 
 __all__: list[str]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 from rich.filesize import decimal
@@ -13,7 +12,7 @@ from dcurate.fs.atomic import atomic_write
 from dcurate.runs.text import many
 from dcurate.ui.profile_table import duplicates_text, share, suggestion_text
 from dcurate.ui.svg import histogram
-from dcurate.ui.templating import render
+from dcurate.ui.templating import framed, render
 
 _SHOWN_VALUES = 12
 #: Height of the page in a notebook; the rest of it is scrolled to.
@@ -32,10 +31,9 @@ def write_page(profile: ProfileSummary, path: Path) -> None:
         file.write(content.encode())
 
 
-def framed(profile: ProfileSummary) -> str:
-    """The page in a frame of its own, so that its style and a notebook's leave each other alone."""
-    style = f"width: 100%; height: {_FRAME_PX}px; border: 0"
-    return f'<iframe srcdoc="{escape(page(profile))}" style="{style}" title="profile"></iframe>'
+def in_notebook(profile: ProfileSummary) -> str:
+    """The page as a notebook shows it."""
+    return framed(page(profile), "profile", _FRAME_PX)
 
 
 def page(profile: ProfileSummary) -> str:

@@ -44,6 +44,12 @@ def render(template: str, /, **values: Any) -> str:
     return _environment().get_template(template).render(values)
 
 
+def framed(page: str, title: str, height: int) -> str:
+    """A page in a frame of its own, so that its style and a notebook's leave each other alone; height in pixels."""
+    style = f"width: 100%; height: {height}px; border: 0"
+    return f'<iframe srcdoc="{escape(page)}" style="{style}" title="{escape(title)}"></iframe>'
+
+
 def labelled(rows: str, heads: Sequence[str]) -> Markup:
     """Give each ``<td>`` of a table's rows the head of its column, for screens too narrow for columns.
 

@@ -396,7 +396,15 @@ def test_every_public_name_is_decided():
             "TextSemanticDeduplicationWorkflow",
             "trace",
         ),
-        *("TracedPiece", "TraceHook", "Tracing", "WorkerMetadata", "WorkflowRunResult"),
+        *(
+            "ThresholdPlot",
+            "threshold_plot",
+            "TracedPiece",
+            "TraceHook",
+            "Tracing",
+            "WorkerMetadata",
+            "WorkflowRunResult",
+        ),
     }
     assert {name for name in homes() if not may_be_made(name)} == others
     assert all(map(may_be_made, presets.__all__))
