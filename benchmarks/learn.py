@@ -92,7 +92,7 @@ def ours(given: Labelled, features: TextFeatures, epochs: int) -> tuple[dict[str
     training = Training(epochs=epochs, patience=None)
     with tempfile.TemporaryDirectory() as folder:
         start = time.process_time()
-        fit = Fit(lambda: given.columns, parts, features, folder)
+        fit = Fit(lambda: given.columns, len(given.targets), parts, features, folder)
         trained = fit.run(layout_of([given.head]), given.targets, np.ones_like(given.targets), training)
         seconds = time.process_time() - start  # with the features and answers of the test, which others do not count
     figures = {"docs": count, "cpu_s": round(seconds, 2), **given.figures(trained.held)}

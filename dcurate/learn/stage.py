@@ -215,7 +215,7 @@ class TrainStudent(SourceStage[FileGroup, DocumentBatch]):
                     yield _chosen(text_column(table, learn.text_field))
 
         with scratch_folder() as folder:
-            fit = Fit(texts, examples.parts, learn.features, folder)
+            fit = Fit(texts, len(examples.targets), examples.parts, learn.features, folder)
             weights = _weights(examples, learn.training)
             trained = fit.run(layout_of(examples.heads), examples.targets, weights, learn.training)
         student, figures = _judged(learn, examples, trained)

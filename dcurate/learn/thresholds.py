@@ -144,7 +144,7 @@ class KeepPrecision(ThresholdRule):
         for count in counts[counts <= len(scores)].tolist():
             # Given the score of a text as the threshold, those with higher scores are a random draw from above it.
             place = int(np.searchsorted(kept, count))
-            if lower_bound(int(right[place]), int(kept[place]), level) >= self.precision and place + 1 < len(ranked):
+            if place + 1 < len(ranked) and _tail(int(right[place]), int(kept[place]), self.precision) <= level:
                 chosen = float(np.nextafter(ranked[place + 1], math.inf))
         if chosen is None:
             raise DataError(

@@ -179,12 +179,14 @@ class Fit:
 
     Args:
         texts: the texts.
+        count: number of texts.
         split: which of them are for what.
         features: the features.
         folder: a folder of this host for the lists of features, until the end.
     """
 
     texts: Texts
+    count: int
     split: ExampleSplit
     features: TextFeatures
     folder: str
@@ -194,7 +196,7 @@ class Fit:
     rows: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.is_training = np.zeros(sum(map(len, self.split)), np.bool_)
+        self.is_training = np.zeros(self.count, np.bool_)
         self.is_training[self.split.train] = True
         words = no_words()
         for column, numbers in self._columns():

@@ -1,0 +1,59 @@
+"""A student is the same to the bit for any workers, files and batches, and after kills."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from dcurate import DaskExecutor, DocumentReader, InlineExecutor, LocalCluster, Pipeline
+from dcurate.learn import HeldBack, Learn, Training
+from tests.learn.test_learn import SMALL, digest, texts, written
+
+pytestmark = pytest.mark.cluster
+
+
+def test_the_model_is_the_same_to_the_bit_for_any_workers_files_and_batches(tmp_path):
+    rows = texts(300)
+    digests = set()
+    for files, workers, blocksize in ((1, 0, "64MiB"), (3, 2, "4kB"), (7, 1, "2kB")):
+        labels = written(tmp_path / f"labels-{files}", rows, files)
+        model = tmp_path / f"model-{files}"
+        learn = Learn(str(model), head_fields=["label", "grade"], features=SMALL, held_back=HeldBack(site_field="url"))
+        executor = DaskExecutor({}, LocalCluster(n_workers=workers)) if workers else InlineExecutor()
+        stages = [DocumentReader(str(labels), blocksize=blocksize), learn]
+        Pipeline("learn", stages=stages).run(executor, observers=[])
+        digests.add(digest(model))
+    assert len(digests) == 1
+
+
+def kill_who_trains(killed: list[int], stop: threading.Event) -> None:
+    """Kill the process that has the lists of features open, once."""
+    while not killed and not stop.is_set():
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                if any(file.path.endswith("/features") for file in process.open_files()):
+                    killed.append(process.pid)
+                    process.kill()
+                    return
+
+
+def test_a_worker_that_is_killed_while_it_trains_changes_no_bit(tmp_path):
+    labels = written(tmp_path / "labels", texts(300), 4)
+    settings = {"features": SMALL, "training": Training(epochs=3000, patience=None)}
+    stages = [DocumentReader(str(labels)), Learn(str(tmp_path / "calm"), **settings)]
+    Pipeline("learn", stages=stages).run(InlineExecutor(), observers=[])
+    killed: list[int] = []
+    stop = threading.Event()
+    killer = threading.Thread(target=kill_who_trains, args=(killed, stop))
+    killer.start()
+    try:
+        stages = [DocumentReader(str(labels), blocksize="1kB"), Learn(str(tmp_path / "killed"), **settings)]
+        Pipeline("learn", stages=stages).run(DaskExecutor({}, LocalCluster(n_workers=2)), observers=[])
+    finally:
+        stop.set()
+        killer.join()
+    assert len(killed) == 1
+    assert digest(tmp_path / "calm") == digest(tmp_path / "killed")
