@@ -14,10 +14,13 @@ import numpy.typing as npt
 from dcurate.core.batch import FileGroup
 from dcurate.core.stage import SourceStage
 from dcurate.errors import DataError, PipelineError
-from dcurate.frames.columns import values
+from dcurate.frames.columns import nulls, values
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.document_reader import DocumentReader
 from dcurate.learn.schema import ENUMERATION, FLAG, SCALE, Label, LabelSchema
+
+#: Rows that are counted at a time.
+_SLICE = 2**16
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -208,9 +211,9 @@ def measure_agreement(
     )
     for split in reader.splits():
         batch = reader.process(split)
-        if isinstance(batch, DocumentBatch) and batch.num_items:
-            for counts in counted:
-                counts.add(batch.to_arrow())
+        table = batch.to_arrow() if isinstance(batch, DocumentBatch) else nulls(0)
+        for start, counts in itertools.product(range(0, table.num_rows, _SLICE), counted):
+            counts.add(table.slice(start, _SLICE))
     return {counts.label.name: counts.figures() for counts in counted}
 
 
