@@ -127,6 +127,8 @@ def _judges(labels: dcurate.learn.LabelSchema, output: str, how: dict[str, Any])
     price = None if how["price"] is None else _numbers(how["price"])
     if price is not None and (price[0] or len(price[1]) != 2):
         raise click.UsageError("--price takes two numbers, such as 0.6,0.8: of prompts, and of answers")
+    if how["cache"] is None and "://" in output:
+        raise click.UsageError("--output is not on this machine; give --cache a folder on its disk, for the answers")
     client = dcurate.llm.AsyncOpenAIClient(
         how["concurrency"],
         base_url=how["endpoint"],

@@ -131,6 +131,7 @@ def test_labels_are_the_same_on_worker_processes_and_as_parquet(endpoint: Endpoi
         (["--rows", "5", "--band", "1,2"], "--band needs a column"),
         (["--rows", "5", "--band", "text=a"], "'text=a' has something else than numbers"),
         (["--price", "1"], "--price takes two numbers"),
+        (["--output", "memory://out"], "--output is not on this machine; give --cache a folder"),
     ],
 )
 def test_wrong_use_is_one_sentence(endpoint: Endpoint, corpus: str, arguments: list[str], sentence: str) -> None:
