@@ -19,7 +19,7 @@ _LISTS = ("authors", "types", "licenses")
 
 @dataclass
 class HtmlInfo(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Add what pages say about themselves; their text is not extracted, so that it stands before `HtmlExtractor`.
+    """Add what pages say about themselves; place it before `HtmlExtractor`.
 
     The columns, after ``page_``: ``title`` (its headline), ``authors`` (a list of names), ``published`` and
     ``modified`` (ISO 8601, with time and offset if the page has them), ``site`` (name of the site), ``language`` (the
