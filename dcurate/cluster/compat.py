@@ -44,7 +44,7 @@ __all__ = ["HeapSet", "TaskState", "WorkerStateMachine"]
 
 Message = dict[str, Any]
 
-#: The scheduler's extension with Dask's own answer to how many workers are wanted.
+#: The scheduler's extension with who wants how many workers, by name.
 _TARGET = "dcurate-adaptive-target"
 #: The scheduler's extension with the installations of plugins that workers have not answered yet, by address.
 _PLUGINS = "dcurate-plugins-under-way"
@@ -208,19 +208,21 @@ def handle_rpc(scheduler: Scheduler, name: str, handler: Callable[..., Any]) -> 
     scheduler.handlers[name] = handler
 
 
-def ask_for_workers(scheduler: Scheduler, wanted: Callable[[], int]) -> None:
+def ask_for_workers(scheduler: Scheduler, name: str, wanted: Callable[[], int]) -> None:
     """Report this number of wanted workers to what scales the cluster (`Adaptive`, Kubernetes, gateways).
 
-    Without it, Dask answers from its own tasks. A second call on a scheduler does nothing.
+    Without it, Dask answers from its own tasks. The largest number of all names is reported; a name has one.
     """
     if _TARGET not in extensions(scheduler):
-        extensions(scheduler)[_TARGET] = usual = scheduler.adaptive_target
+        usual, demands = scheduler.adaptive_target, dict[str, Callable[[], int]]()
+        extensions(scheduler)[_TARGET] = demands
 
         def adaptive_target(target_duration: Any = None) -> int:
-            return max(int(usual(target_duration)), wanted())
+            return max(int(usual(target_duration)), *(number() for number in demands.values()))
 
         scheduler.adaptive_target = adaptive_target
         scheduler.handlers["adaptive_target"] = adaptive_target
+    extensions(scheduler)[_TARGET].setdefault(name, wanted)
 
 
 def rpc_handler(scheduler: Scheduler, name: str) -> Callable[..., Any] | None:

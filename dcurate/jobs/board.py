@@ -136,6 +136,7 @@ class JobBoard(SchedulerPlugin):  # type: ignore[misc]
             name.removeprefix("on_"): getattr(self, name) for name in dir(self) if name.startswith("on_")
         }
         compat.handle_rpc(scheduler, CALL, self.answer)
+        compat.ask_for_workers(scheduler, PLUGIN, lambda: 1 if self._live() else 0)  # to start drivers beside
         self._loop = asyncio.create_task(self._watch(), name=PLUGIN)
 
     async def close(self) -> None:

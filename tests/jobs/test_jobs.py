@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from distributed import LocalCluster as DaskCluster
 
 import dcurate
 from dcurate import (
@@ -30,6 +31,7 @@ from dcurate.jobs import Job, JobRecord, jobs_on
 from dcurate.jobs.archive import archived_jobs, archived_lines
 from dcurate.jobs.client import submit_spec
 from dcurate.jobs.records import JobSpec
+from tests.cluster.test_elastic import until as comes_true
 from tests.forked import finished
 from tests.jobs.hosts import SCRIPT, Hosts, hosts, kill_driver, until
 from tests.ui.test_heartbeat import Hook, hook  # noqa: F401 - the second is a fixture
@@ -250,6 +252,21 @@ def test_a_job_waits_for_workers(source: Path, tmp_path: Path, expected: dict[st
         cluster.start_workers(2)
         record = job.wait(120)
     assert record.state == "done", record
+    assert rows_of(tmp_path / "out") == expected
+
+
+@pytest.mark.timeout(300)
+def test_a_job_asks_a_cluster_that_dask_scales_from_none_for_workers(
+    source: Path, tmp_path: Path, expected: dict[str, bytes]
+) -> None:
+    with DaskCluster(
+        n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs=50
+    ) as cluster:
+        cluster.adapt(minimum=0, maximum=2, interval="200ms", wait_count=10)
+        job = submit_spec(slow(source, tmp_path / "out", 0.1), cluster.scheduler_address, "scales")
+        record = job.wait(200)
+        assert (record.state, record.attempt) == ("done", 1), record
+        comes_true(lambda: not cluster.scheduler.workers)
     assert rows_of(tmp_path / "out") == expected
 
 

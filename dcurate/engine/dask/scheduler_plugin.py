@@ -117,7 +117,7 @@ class SlotManager(SchedulerPlugin):
         ended_events[self.run] = asyncio.Event()
         compat.handle_stream(scheduler, RUN_ENDED, partial(driver_done, ended_events))
         compat.handle_rpc(scheduler, DESIRED_WORKERS, partial(total_desired_workers, scheduler))
-        compat.ask_for_workers(scheduler, partial(wanted_workers, scheduler, runs))
+        compat.ask_for_workers(scheduler, "runs", partial(wanted_workers, scheduler, runs))
         compat.hold_retirement(scheduler, partial(_retire, runs), partial(_keep, runs))
         compat.subscribe_client(scheduler, topic(self.run), self.client)
         compat.shorten_message_logs(scheduler, self.client, MESSAGES)
