@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,10 +61,11 @@ def test_the_rows_of_a_label_are_those_of_its_last_run_that_ended(kind: str, run
         by_label: dict[str, Counter[str]] = {}
         others, doubtful = Counter[str](), Counter[str]()
         for number, run in enumerate(runs):
-            texts = {f"p{file}.parquet": [f"run{number}file{file}row{row}" for row in range(2)] for file in range(2)}
+            texts: dict[str, Sequence[str]] = {
+                f"p{file}.parquet": [f"run{number}file{file}row{row}" for row in range(2)] for file in range(2)
+            }
             rows = Counter(text for part in texts.values() for text in part)
-            settings = {} if run.label is None else {"label": run.label}
-            act = partial(output.run, write_day(Path(scratch, f"in{number}"), texts), run.resume, **settings)
+            act = partial(output.run, write_day(Path(scratch, f"in{number}"), texts), run.resume, label=run.label)
             died = run.dies_after is not None and DEATHS.strike(act, run.dies_after)
             if run.dies_after is None:
                 act()
@@ -110,7 +112,7 @@ def test_what_a_repeated_day_wrote_before_it_died_goes_when_another_run_begins(
         with pytest.raises(Killed):
             output.run(sources["new"], label="monday")
     assert output.rows()["old"] == 1
-    output.run(sources["other"], **({} if next_label is None else {"label": next_label}))
+    output.run(sources["other"], label=next_label)
 
     assert output.rows() == Counter(["other"] if next_label == "monday" else ["old", "other"])
 
