@@ -54,7 +54,11 @@ _FAN_IN = 8
 
 
 def deduplicate(
-    ddf: Any, on: str | Sequence[str] = "text", method: Method = "exact", *, keep: str | Keep = "first"
+    ddf: Any,
+    on: str | Sequence[str] = "text",
+    method: Method = "exact",
+    *,
+    keep: str | Keep | Sequence[str | Keep] = "first",
 ) -> Any:
     """The Dask DataFrame without its duplicates; nothing runs yet.
 
@@ -100,7 +104,7 @@ def deduplicate(
     return source.map_partitions(_without, dropped, stage, meta=ddf._meta, align_dataframes=False)
 
 
-def _stage(on: str | Sequence[str], method: Method, keep: str | Keep) -> _Stage:
+def _stage(on: str | Sequence[str], method: Method, keep: str | Keep | Sequence[str | Keep]) -> _Stage:
     """Return the stage with all of its settings.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, get_args
 
@@ -76,7 +76,7 @@ class FuzzyDuplicates(NearDuplicateStage):
     method: Method = "one_permutation"
     verification: Verification = "exact"
     clustering: Clustering = "star"
-    keep: str | Keep = "first"
+    keep: str | Keep | Sequence[str | Keep] = "first"
     action: Action = "drop"
     id_field: str | None = None
     report_path: str | None = None

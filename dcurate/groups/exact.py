@@ -42,7 +42,8 @@ class ExactDuplicates(SearchForDuplicates):
         normalize: differences to ignore when texts are compared: ``"case"``, ``"whitespace"`` (how much there is, and
             of what kind), ``"unicode"`` (its normal form NFKC). Texts themselves stay as they are.
         keep: rule for the copy to keep: ``"first"`` in the order of the source, ``"longest"``, ``Highest("score")``,
-            ``Lowest("perplexity")`` or ``Preferred("source", ["books", "web"])``.
+            ``Lowest("perplexity")`` or ``Preferred("source", ["books", "web"])``; or a list of rules, of which the next
+            decides where those before it find no difference: ``[Highest("fetched"), Highest("score"), "longest"]``.
         action: ``"drop"`` the others; ``"flag"`` to keep all rows and add the columns ``duplicate_group`` (the number
             of the first document of the group) and ``is_duplicate``; ``"identify"`` to have a row for each member of a
             group of two or more instead of the documents, with ``id``, ``group_id``, ``group_size``, ``kept``,
@@ -71,7 +72,7 @@ class ExactDuplicates(SearchForDuplicates):
     text_field: str = "text"
     fields: list[str] | None = None
     normalize: Sequence[str] = ()
-    keep: str | Keep = "first"
+    keep: str | Keep | Sequence[str | Keep] = "first"
     action: Action = "drop"
     id_field: str | None = None
     report_path: str | None = None

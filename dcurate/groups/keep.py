@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,6 +54,15 @@ class Keep(ABC):
     def rests(self, table: Any) -> Ranks:
         """Return the part of each value that a rank cannot hold; it decides among equal ranks if `has_rests`."""
         return np.zeros(table.num_rows)
+
+    def all_ranks(self, table: Any, text_field: str) -> list[Ranks]:
+        """Return the ranks, and what decides among equal ones, in the order in which they decide."""
+        return [self.ranks(table, text_field), *([self.rests(table)] if self.has_rests else [])]
+
+    @property
+    def depth(self) -> int:
+        """The number of `all_ranks`."""
+        return 1 + self.has_rests
 
     def columns(self, text_field: str) -> list[str]:
         """The columns that the choice depends on."""
@@ -174,11 +184,38 @@ class Preferred(Keep):
         return [self.column]
 
 
+@dataclass(frozen=True)
+class _InTurn(Keep):
+    """Several rules, of which the next decides where those before it give equal ranks."""
+
+    rules: tuple[Keep, ...]
+
+    def ranks(self, table: Any, text_field: str) -> Ranks:
+        return self.rules[0].ranks(table, text_field)
+
+    def all_ranks(self, table: Any, text_field: str) -> list[Ranks]:
+        return [ranks for rule in self.rules for ranks in rule.all_ranks(table, text_field)]
+
+    @property
+    def depth(self) -> int:
+        return sum(rule.depth for rule in self.rules)
+
+    def columns(self, text_field: str) -> list[str]:
+        return list(dict.fromkeys(column for rule in self.rules for column in rule.columns(text_field)))
+
+
 _NAMED: dict[str, Keep] = {"first": First(), "longest": Longest()}
 
 
-def keep_of(wanted: str | Keep, stage: str) -> Keep:
-    """A rule, or the one of that name.
+def keep_of(
+    wanted: str | Keep | Sequence[str | Keep], stage: str, named: Mapping[str, Keep] = MappingProxyType(_NAMED)
+) -> Keep:
+    """A rule, the one of that name, or several in turn.
+
+    Args:
+        wanted: what a person asks for.
+        stage: name of the stage, for the error.
+        named: rules by name.
 
     Raises:
         PipelineError: there is none of that name.
@@ -186,15 +223,19 @@ def keep_of(wanted: str | Keep, stage: str) -> Keep:
     Examples:
         >>> keep_of("longest", "exact_duplicates")
         Longest()
+        >>> keep_of([Highest("year"), "longest"], "exact_duplicates").columns("text")
+        ['year', 'text']
     """
     if isinstance(wanted, Keep):
         return wanted
-    if wanted not in _NAMED:
+    if isinstance(wanted, list | tuple) and wanted:
+        return _InTurn(tuple(keep_of(rule, stage, named) for rule in wanted))
+    if not isinstance(wanted, str) or wanted not in named:
         raise PipelineError(
-            f"{stage}: keep={wanted!r} is no rule{nearest(str(wanted), list(_NAMED))}; and by a column "
+            f"{stage}: keep={wanted!r} is no rule{nearest(str(wanted), list(named))}; and by a column "
             "Highest('score'), Lowest('perplexity'), Preferred('source', ['books', 'web'])"
         )
-    return _NAMED[wanted]
+    return named[wanted]
 
 
 def with_ranks(entries: Any, rule: Keep, table: Any, text_field: str, rows: Any = slice(None)) -> Any:
@@ -207,14 +248,17 @@ def with_ranks(entries: Any, rule: Keep, table: Any, text_field: str, rows: Any 
         text_field: the column of texts.
         rows: numbers of the rows of the entries; all by default.
     """
-    entries = with_column(entries, RANK, rule.ranks(table, text_field)[rows])
-    return with_column(entries, _REST, rule.rests(table)[rows]) if rule.has_rests else entries
+    for place, ranks in enumerate(rule.all_ranks(table, text_field)):
+        entries = with_column(entries, _rank_column(place), ranks[rows])
+    return entries
 
 
 def with_rank(entries: Any, rule: Keep, rank: float) -> Any:
     """Return entries that all have the same rank, in the columns of `with_ranks`."""
     entries = with_column(entries, RANK, np.full(entries.num_rows, rank))
-    return with_column(entries, _REST, np.zeros(entries.num_rows)) if rule.has_rests else entries
+    for place in range(1, rule.depth):
+        entries = with_column(entries, _rank_column(place), np.zeros(entries.num_rows))
+    return entries
 
 
 def ranks_in(entries: Any) -> Ranks:
@@ -226,17 +270,21 @@ def ranks_in(entries: Any) -> Ranks:
         >>> ranks_in(with_ranks(pa.table({"row": [0, 1]}), Highest("n"), rows, "text")).tolist()
         [1.0, 0.0]
     """
-    if RANK not in entries.column_names:
-        return np.zeros(entries.num_rows)
-    ranks = numbers(entries, RANK)
-    if _REST not in entries.column_names or not len(ranks):
-        return ranks
-    rests = numbers(entries, _REST)
-    order = np.lexsort((rests, ranks))
-    differs = (ranks[order[1:]] != ranks[order[:-1]]) | (rests[order[1:]] != rests[order[:-1]])
-    places = np.empty(len(ranks))
+    ranks: list[Ranks] = []
+    while (column := _rank_column(len(ranks))) in entries.column_names:
+        ranks.append(numbers(entries, column))
+    if len(ranks) < 2 or not entries.num_rows:
+        return ranks[0] if ranks else np.zeros(entries.num_rows)
+    order = np.lexsort(ranks[::-1])
+    differs = np.logical_or.reduce([column[order[1:]] != column[order[:-1]] for column in ranks])
+    places = np.empty(entries.num_rows)
     places[order] = np.concatenate([[0], np.cumsum(differs)])
     return places
+
+
+def _rank_column(place: int) -> str:
+    """The column of the ranks that decide in this place."""
+    return (RANK, _REST)[place] if place < 2 else f"{RANK}_{place}"
 
 
 def _last_if_missing(ranks: Ranks) -> Ranks:

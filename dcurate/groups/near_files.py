@@ -30,7 +30,7 @@ class NearFileDuplicates(NearDuplicateStage):
 
     threshold: float
     clustering: str
-    keep: str | Keep
+    keep: str | Keep | Sequence[str | Keep]
     reading: FileReading
 
     column: ClassVar[str]

@@ -72,7 +72,7 @@ class ExactDeduplicationWorkflow(DeduplicationWorkflow):
     _: KW_ONLY
     fields: list[str] | None = None
     normalize: Sequence[str] = ()
-    keep: str | Keep = "first"
+    keep: str | Keep | Sequence[str | Keep] = "first"
     output_filetype: FileType | None = None
     mode: Mode = "error"
 

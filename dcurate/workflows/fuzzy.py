@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
@@ -82,7 +83,7 @@ class FuzzyDeduplicationWorkflow(DeduplicationWorkflow):
     method: Method = "one_permutation"
     verification: Verification = "exact"
     clustering: Clustering = "star"
-    keep: str | Keep = "first"
+    keep: str | Keep | Sequence[str | Keep] = "first"
     id_field: str | None = None
     index_path: str | None = None
     output_filetype: FileType | None = None

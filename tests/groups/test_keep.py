@@ -22,10 +22,11 @@ from dcurate import (
     FuzzyDuplicates,
     InlineExecutor,
     Pipeline,
+    PipelineError,
     deduplicate,
 )
-from dcurate.dedup import Highest, Keep, Lowest, Preferred
-from dcurate.groups.keep import ranks_in, with_ranks
+from dcurate.dedup import Highest, Lowest, Preferred
+from dcurate.groups.keep import keep_of, ranks_in, with_ranks
 
 DAY, NEXT = dt.date(2024, 5, 6), dt.date(2024, 5, 7)
 WHEN, LATER = dt.datetime(2024, 5, 6, 7, 8, 9, 999998), dt.datetime(2024, 5, 6, 7, 8, 9, 999999)
@@ -51,7 +52,7 @@ VALUES: dict[str, tuple[Any, Any, pa.DataType]] = {
     "moments of zones in text": ("2024-05-06T09:00:00+02:00", "2024-05-06T07:00:01Z", pa.string_view()),
     "booleans": (False, True, pa.bool_()),
 }
-STAGES: dict[str, Callable[[Keep], Any]] = {
+STAGES: dict[str, Callable[[Any], Any]] = {
     "exact": lambda keep: ExactDuplicates(keep=keep),
     "exact by a column": lambda keep: ExactDuplicates(fields=["text"], keep=keep),
     "fuzzy": lambda keep: FuzzyDuplicates(keep=keep),
@@ -87,6 +88,51 @@ def test_a_frame_keeps_the_highest_and_the_lowest_value(kind: str) -> None:
     for method in ("exact", "fuzzy"):
         for rule, wanted in ((Highest("by"), [1]), (Lowest("by"), [0])):
             assert deduplicate(ddf, method=method, keep=rule).compute(scheduler="sync").n.tolist() == wanted
+
+
+@pytest.mark.parametrize("how", STAGES)
+def test_of_several_rules_the_next_decides_where_those_before_find_no_difference(how: str) -> None:
+    days, scores = ["2026-11-27", "2026-11-28", "2026-11-28", None], [2**53 + 3, 2**53, 2**53 + 1, 2**53 + 4]
+    table = pa.table({"text": [TEXT] * 4, "day": days, "score": scores, "n": [0, 1, 2, 3]})
+    apart = [table.slice(place, 1) for place in (3, 1, 2, 0)]
+    for rules, wanted in (
+        ([Highest("day"), Highest("score")], 2),
+        ([Highest("day"), Lowest("score")], 1),
+        ((Lowest("day"),), 0),
+        ([Preferred("day", ["2026-11-28"]), Highest("score")], 2),
+    ):
+        assert kept(STAGES[how](rules), table) == [wanted]
+        assert kept(STAGES[how](rules), *apart) == [wanted]
+    assert kept(STAGES[how](["longest", Highest("day"), "first"]), table) == [1]
+
+
+@given(st.lists(st.tuples(*[st.none() | st.integers(2**53, 2**53 + 3)] * 3), min_size=1, max_size=8))
+def test_several_rules_order_rows_as_tuples_are_ordered(rows: list[tuple[int | None, ...]]) -> None:
+    table = pa.table(
+        {name: pa.array(values, pa.int64()) for name, values in zip("abc", zip(*rows, strict=True), strict=True)}
+    )
+    rule = keep_of([Highest("a"), Lowest("b"), Highest("c")], "stage")
+    ranks = ranks_in(with_ranks(table, rule, table, "text")).tolist()
+
+    def key(place: int) -> list[tuple[bool, int]]:
+        return [(value is None, sign * (value or 0)) for value, sign in zip(rows[place], (-1, 1, -1), strict=True)]
+
+    places = range(len(rows))
+    assert sorted(places, key=lambda place: ranks[place]) == sorted(places, key=key)
+
+
+def test_a_frame_keeps_by_several_rules() -> None:
+    frame = pd.DataFrame({"text": [TEXT] * 3, "day": ["2026-11-27", "2026-11-28", "2026-11-28"], "n": [0, 1, 2]})
+    ddf = dd.from_pandas(frame, npartitions=2)
+    for method in ("exact", "fuzzy"):
+        made = deduplicate(ddf, method=method, keep=[Highest("day"), Highest("n")]).compute(scheduler="sync")
+        assert made.n.tolist() == [2]
+
+
+@pytest.mark.parametrize("keep", [[], ["smallest"], [Highest("a"), 7], 7])
+def test_what_is_no_rule_is_refused(keep: Any) -> None:
+    with pytest.raises(PipelineError, match="is no rule"):
+        ExactDuplicates(keep=keep)
 
 
 def test_types_may_differ_between_batches() -> None:

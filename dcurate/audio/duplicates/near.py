@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,7 +19,7 @@ from dcurate.errors import PipelineError
 from dcurate.frames.columns import only, rows_at, table_of
 from dcurate.frames.hashes import rows_with_values
 from dcurate.groups.clusters import Clustering
-from dcurate.groups.keep import Keep, keep_of
+from dcurate.groups.keep import First, Keep, keep_of
 from dcurate.groups.near_files import NearFileDuplicates, NearFiles, PrintEntryWriter
 from dcurate.groups.pairs import CONTENT, KEY, ROW, FindPairs
 from dcurate.groups.resolve import Action
@@ -104,7 +104,7 @@ class AudioNearDuplicates(NearFileDuplicates):
     threshold: float = 0.7
     num_bands: int = 256
     clustering: Clustering = "connected"
-    keep: str | Keep = "first"
+    keep: str | Keep | Sequence[str | Keep] = "first"
     action: Action = "drop"
     id_field: str | None = None
     report_path: str | None = None
@@ -125,7 +125,7 @@ class AudioNearDuplicates(NearFileDuplicates):
 
     @property
     def chosen(self) -> Keep:
-        return LongestSound() if self.keep == "longest" else keep_of(self.keep, self.name)
+        return keep_of(self.keep, self.name, {"first": First(), "longest": LongestSound()})
 
     @property
     def parameters(self) -> dict[str, Any]:

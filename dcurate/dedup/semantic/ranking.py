@@ -39,10 +39,7 @@ class Ranking:
 
     def of_rows(self, table: Any, text_field: str) -> list[Floats]:
         """Return the ranks of the rows of a table, an array for each rule, and one for what is left of its values."""
-        ranks = []
-        for rule in self.rules:
-            ranks += [rule.ranks(table, text_field), *([rule.rests(table)] if rule.has_rests else [])]
-        return ranks
+        return [ranks for rule in self.rules for ranks in rule.all_ranks(table, text_field)]
 
     def of_distances(self, straight: Distances, cosine: Distances, documents: Ints) -> list[Floats]:
         """Return ranks by distance to the centroid, or at random; nothing if rules decide."""

@@ -15,7 +15,7 @@ from dcurate.frames.columns import only, rows_at
 from dcurate.frames.hashes import rows_with_values
 from dcurate.groups.clusters import Groups
 from dcurate.groups.components import Edges
-from dcurate.groups.keep import Keep, keep_of
+from dcurate.groups.keep import First, Keep, keep_of
 from dcurate.groups.near_files import NearFileDuplicates, NearFiles, PrintEntryWriter
 from dcurate.groups.near_hashes import MIRRORED, FindNearHashes, hash_entries
 from dcurate.groups.parts import Parts
@@ -97,7 +97,7 @@ class ImageNearDuplicates(NearFileDuplicates):
     verify: Verify = "thumbnail"
     flips: bool = False
     clustering: ImageClustering = "guarded"
-    keep: str | Keep = "first"
+    keep: str | Keep | Sequence[str | Keep] = "first"
     together: int = 2
     action: Action = "drop"
     id_field: str | None = None
@@ -128,7 +128,7 @@ class ImageNearDuplicates(NearFileDuplicates):
 
     @property
     def chosen(self) -> Keep:
-        return Largest() if self.keep == "largest" else keep_of(self.keep, self.name)
+        return keep_of(self.keep, self.name, {"first": First(), "largest": Largest()})
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dcurate.core.stage import Stage
 from dcurate.frames.columns import only, rows_at
 from dcurate.frames.hashes import rows_with_values
 from dcurate.groups.clusters import Clustering
-from dcurate.groups.keep import Keep, keep_of
+from dcurate.groups.keep import First, Keep, keep_of
 from dcurate.groups.near_files import NearFileDuplicates, NearFiles, PrintEntryWriter
 from dcurate.groups.near_hashes import FindNearHashes, hash_entries
 from dcurate.groups.parts import Parts
@@ -104,7 +104,7 @@ class VideoNearDuplicates(NearFileDuplicates):
     max_distance: int = 10
     together: int = 2
     clustering: Clustering = "connected"
-    keep: str | Keep = "first"
+    keep: str | Keep | Sequence[str | Keep] = "first"
     action: Action = "drop"
     id_field: str | None = None
     report_path: str | None = None
@@ -128,7 +128,7 @@ class VideoNearDuplicates(NearFileDuplicates):
 
     @property
     def chosen(self) -> Keep:
-        return LongestFilm() if self.keep == "longest" else keep_of(self.keep, self.name)
+        return keep_of(self.keep, self.name, {"first": First(), "longest": LongestFilm()})
 
     @property
     def parameters(self) -> dict[str, Any]:
