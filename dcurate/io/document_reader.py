@@ -60,7 +60,7 @@ class DocumentReader(FileReader):
     whether it is Parquet; otherwise it is JSON Lines.
 
     Args:
-        file_paths: files, directories (searched recursively) and globs, local or URLs.
+        file_paths: files, directories (searched recursively) and globs, local or URLs; ``{a,b}`` is either of both.
         files_per_partition: files of one split: one by default, or up to 16 of 1,000 or more small ones.
         blocksize: split size on disk, as bytes or ``"128MiB"``: larger files are cut, smaller ones packed.
         fields: the columns to keep, in this order; all by default.

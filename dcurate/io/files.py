@@ -29,6 +29,10 @@ from dcurate.redaction import without_secrets
 #: Names of files about data that hold none.
 _ABOUT = re.compile(r"(readme|licen[sc]e|notice|citation|changelog)\b|.*\.md$", re.IGNORECASE)
 
+#: Alternatives in a path, such as ``{a,b}``, without others in them.
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MOST_PATHS = 10_000
+
 
 @dataclass(frozen=True)
 class Format:
@@ -123,7 +127,37 @@ def as_list(file_paths: str | list[str]) -> list[str]:
             raise PipelineError(f"file_paths: {shown(path)} is not a path; give files, directories or globs as text")
     if not paths:
         raise PipelineError("file_paths is an empty list; give at least one file, directory or glob")
-    return [os.fspath(path) for path in paths]
+    return [alternative for path in paths for alternative in _alternatives(os.fspath(path))]
+
+
+def _alternatives(path: str) -> list[str]:
+    """The paths that a path with alternatives in braces stands for; one that is a local file stands for itself.
+
+    Raises:
+        PipelineError: they are too many.
+
+    Examples:
+        >>> sorted(_alternatives("s3://crawl/{2024-{05,06},2025-01}/*.jsonl"))
+        ['s3://crawl/2024-05/*.jsonl', 's3://crawl/2024-06/*.jsonl', 's3://crawl/2025-01/*.jsonl']
+        >>> _alternatives("crawl/{all}.jsonl")
+        ['crawl/{all}.jsonl']
+    """
+    if not _BRACES.search(path) or (protocol_of(path) == "file" and os.path.exists(path)):
+        return [path]
+    paths = [path]
+    while any(map(_BRACES.search, paths)):
+        expanded: list[str] = []
+        for alternative in paths:
+            match = _BRACES.search(alternative)
+            if match is None:
+                expanded.append(alternative)
+                continue
+            before, after = alternative[: match.start()], alternative[match.end() :]
+            expanded += [f"{before}{choice}{after}" for choice in match[1].split(",")]
+        if len(expanded) > _MOST_PATHS:
+            raise PipelineError(f"file_paths: {shown(path)} stands for more than {_MOST_PATHS:,} paths; give a glob")
+        paths = expanded
+    return list(dict.fromkeys(paths))
 
 
 @dataclass(frozen=True)

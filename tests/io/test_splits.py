@@ -57,6 +57,24 @@ def test_globs_match_files_and_directories(tmp_path):
     assert names(JsonlReader(f"{tmp_path}/*/a.jsonl")) == ["2023-12/a.jsonl", "2024-01/a.jsonl", "2024-02/a.jsonl"]
 
 
+def test_braces_hold_alternatives(tmp_path):
+    put(tmp_path, "2024/a.jsonl", "2024/b.jsonl", "2025/a.jsonl", "2026/a.jsonl")
+    assert names(JsonlReader(f"{tmp_path}/{{2024,2026}}/*.jsonl")) == ["2024/a.jsonl", "2026/a.jsonl", "b.jsonl"]
+    assert names(JsonlReader(f"{tmp_path}/202{{4/{{a,b}},5/a}}.jsonl")) == ["2024/a.jsonl", "2025/a.jsonl", "b.jsonl"]
+    assert JsonlReader(f"{tmp_path}/{{2024,2026}}/*.jsonl").reads(f"{tmp_path}/2026/new.jsonl")
+    assert not JsonlReader(f"{tmp_path}/{{2024,2026}}/*.jsonl").reads(f"{tmp_path}/2025/new.jsonl")
+    with pytest.raises(DataError, match="nothing at .*2027"):
+        names(JsonlReader(f"{tmp_path}/{{2026,2027}}/a.jsonl"))
+    with pytest.raises(PipelineError, match="more than 10,000 paths"):
+        JsonlReader("{a,b}" * 20)
+
+
+def test_a_file_with_braces_in_its_name_is_a_file(tmp_path):
+    put(tmp_path, "{a,b}.jsonl", "a.jsonl", "{c}.jsonl")
+    assert names(JsonlReader(f"{tmp_path}/{{a,b}}.jsonl")) == ["{a,b}.jsonl"]
+    assert names(JsonlReader(f"{tmp_path}/{{c}}.jsonl")) == ["{c}.jsonl"]
+
+
 def test_a_file_whose_name_looks_like_a_glob_is_a_file(tmp_path):
     put(tmp_path, "part[1].jsonl", "part1.jsonl")
     assert names(JsonlReader(f"{tmp_path}/part[1].jsonl")) == ["part[1].jsonl"]
