@@ -24,6 +24,7 @@ from dcurate.recipe import SAMPLE_FILMS
 from dcurate.ui.explore.corpus import ExploredCorpus, Query, load_corpus
 from dcurate.ui.explore.server import ExploreServer
 from dcurate.video import ClipRows, FixedStrideClips, VideoInfo, VideoSignals
+from dcurate_testing.browser import Browser
 from dcurate_testing.legibility import PHONE, outside
 
 MARKUP = "<img src=x onerror=\"document.title='hacked'\"> one two three four five"
@@ -367,3 +368,60 @@ def test_a_person_searches_compares_and_marks(server, browser):
     # The markup in a document is text.
     assert (browser.value("document.title"), browser.value("document.images.length")) == ("Explore look", 0)
     assert browser.complaints == []
+
+
+@pytest.fixture(scope="module")
+def languages(tmp_path_factory: pytest.TempPathFactory) -> ExploredCorpus:
+    """Of a run over texts in three languages, some without one, of which those in German are dropped."""
+    root = tmp_path_factory.mktemp("languages")
+    codes = ["en"] * 12 + ["de"] * 5 + ["fr"] * 2 + [None]
+    lines = [
+        {
+            "id": f"d{n}",
+            "text": "short" if code == "de" else f"one two three {n}",
+            "language": code,
+            "host": f"h{n % 11}",
+        }
+        for n, code in enumerate(codes)
+    ]
+    (root / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    stages: list[Any] = [
+        dcurate.JsonlReader(str(root / "in.jsonl")),
+        dcurate.ScoreFilter(dcurate.text.WordCountFilter(min_words=3)),
+        dcurate.JsonlWriter(f"{root}/out"),
+    ]
+    dcurate.Pipeline("look", stages=stages).run(dcurate.InlineExecutor(), rejected=f"{root}/rejected", observers=[])
+    (root / "index").mkdir()
+    return load_corpus(dcurate.runs.RunPlaces(f"{root}/out"), root / "index")
+
+
+def test_columns_of_a_few_texts_are_facets_with_what_was_kept_of_each_value(languages: ExploredCorpus) -> None:
+    facets = {facet["name"]: facet["values"] for facet in languages.summary()["facets"]}
+    assert set(facets) == {"language"}  # half of the documents have a host of their own, and all an id
+    assert [(count["value"], count["documents"], count["kept"]) for count in facets["language"]] == [
+        ("en", 12, 12),
+        ("de", 5, 0),
+        ("fr", 2, 2),
+        ("", 1, 1),
+    ]
+    for value, number in (("en", 12), ("de", 5), ("", 1), ("xx", 0)):
+        assert languages.page(Query(facets=(("language", value),)))["total"] == number
+    assert languages.page(Query(outcome="kept", facets=(("language", "de"),)))["total"] == 0
+    with pytest.raises(PipelineError, match="there is no column 'host' of a few texts, but 'language'"):
+        languages.page(Query(facets=(("host", "h1"),)))
+
+
+def test_a_person_chooses_a_language_and_on_a_phone_documents_come_before_filters(
+    languages: ExploredCorpus, browser: Browser
+) -> None:
+    with ExploreServer(languages) as server:
+        browser.open(server.address, *PHONE)
+        browser.wait("document.querySelectorAll('.facet button').length == 4")
+        top = "document.querySelector('SELECTOR').getBoundingClientRect().top"
+        places = [browser.value(top.replace("SELECTOR", part)) for part in ("#words", "article", "#fates")]
+        assert places == sorted(places)
+        browser.value("document.querySelectorAll('.facet button')[1].click(); 1")
+        browser.wait("document.querySelectorAll('article').length == 5")
+        assert browser.text("#count") == "5 documents"
+        browser.value("document.querySelector('#clear').click(); 1")
+        browser.wait("document.querySelector('#count').textContent == '20 documents'")

@@ -28,6 +28,7 @@ from dcurate.io.rejections import REASON, SCORE, STAGE
 from dcurate.io.rows import is_readable, rows_in
 from dcurate.runs.inspect import RunPlaces
 from dcurate.runs.load import RecordedRun, read_run
+from dcurate.ui.explore.facets import Facet, Facets
 from dcurate.ui.explore.pictures import FilePictures
 
 #: Documents of a page, documents that are read at most unless another number is given, and groups of a page.
@@ -67,6 +68,7 @@ class Query:
     Args:
         outcome, stage, reason: fate of the documents; any if empty.
         words: words that the id or the text contains.
+        facets: values of columns of a few texts; a document without a value has an empty one.
         ranges: the lowest and the highest value of columns of numbers.
         sort: a column of numbers to sort by; the order of the files if empty.
         descending: the highest first.
@@ -77,6 +79,7 @@ class Query:
     reason: str = ""
     words: str = ""
     ranges: tuple[tuple[str, float, float], ...] = ()
+    facets: tuple[tuple[str, str], ...] = ()
     sort: str = ""
     descending: bool = False
 
@@ -147,6 +150,7 @@ class ExploredCorpus:
         index: index of all documents.
         fates: the different ones, and for each document the number of its own.
         missing: what is not there, in sentences.
+        facets: columns of a few texts.
 
     Attributes:
         buttons: the marks that the page offers.
@@ -159,9 +163,12 @@ class ExploredCorpus:
         index: DocumentIndex,
         fates: tuple[Sequence[FateKind], npt.NDArray[np.int32]],
         missing: Sequence[str] = (),
+        *,
+        facets: Mapping[str, Facet] | None = None,
     ) -> None:
         self.places, self.index, self.run, self.missing = places, index, run, list(missing)
         self.fates, self._codes = fates
+        self.facets = {name: (facet.values, facet.codes(len(index))) for name, facet in (facets or {}).items()}
         self.marks = UserMarks(Directory(places.at(places.root).records, places.storage_options))
         self.marks.load()
         self.buttons: Sequence[str] = BUTTONS
@@ -180,6 +187,7 @@ class ExploredCorpus:
             "documents": len(self.index),
             "fates": sorted(fates, key=lambda fate: (fate["outcome"] != _KEPT, -fate["documents"])),
             "columns": [self._column(name) for name in self.numbers if name != _SCORE],
+            "facets": [self._facet(name) for name in self.facets],
             "rules": self._rules(),
             "groups": bool(self._group_folders()),
             "marks": list(self.buttons),
@@ -325,7 +333,24 @@ class ExploredCorpus:
         mask = np.array(fits, np.bool_)[self._codes] if fits else np.zeros(0, np.bool_)
         for name, low, high in query.ranges:
             mask &= (self._numbers(name) >= low) & (self._numbers(name) <= high)
+        for name, value in query.facets:
+            if name not in self.facets:
+                raise PipelineError(f"there is no column {name!r} of a few texts, but {listed(self.facets) or 'none'}")
+            values, codes = self.facets[name]
+            mask &= codes == values.get(value, -1)
         return mask
+
+    def _facet(self, name: str) -> dict[str, Any]:
+        """The values of a column of a few texts, the most frequent first, with how many documents were kept of them."""
+        values, codes = self.facets[name]
+        kept = np.bincount(codes[self._mask(Query(_KEPT))], minlength=len(values))
+        all_of_it = np.bincount(codes, minlength=len(values))
+        counts = [
+            {"value": value, "documents": int(all_of_it[code]), "kept": int(kept[code])}
+            for value, code in values.items()
+            if all_of_it[code]
+        ]
+        return {"name": name, "values": sorted(counts, key=lambda count: (-count["documents"], count["value"]))}
 
     def _numbers(self, name: str) -> npt.NDArray[np.float64]:
         if name not in self.numbers:
@@ -468,7 +493,7 @@ def load_corpus(
     """
     run = read_run(places.output, places.storage_options)
     writer = DocumentIndexWriter(folder / "documents.arrow", text_field)
-    reader = _CorpusReader(writer, most, progress)
+    reader = _CorpusReader(writer, most, progress, Facets(text_field))
     rejected = places.rejected or run.report.rejected_path
     missing = [] if rejected else ["the run did not keep dropped documents; run it with --rejected PATH to see them"]
     quarantine = f"{places.at(places.root).records}/quarantine"
@@ -480,12 +505,15 @@ def load_corpus(
     if not len(writer):
         raise DataError(f"there are no documents in {places.root!r} as JSON Lines or Parquet; name the output of a run")
     fates = (list(reader.fates), np.array(reader.codes, np.int32))
-    return ExploredCorpus(places, run, writer.finish(), fates, missing)
+    facets = reader.facets.chosen(len(reader.codes))
+    return ExploredCorpus(places, run, writer.finish(), fates, missing, facets=facets)
 
 
 class _CorpusReader:
-    def __init__(self, writer: DocumentIndexWriter, most: int, progress: Callable[[int], None] | None) -> None:
-        self.writer, self.most, self.progress = writer, most, progress
+    def __init__(
+        self, writer: DocumentIndexWriter, most: int, progress: Callable[[int], None] | None, facets: Facets
+    ) -> None:
+        self.writer, self.most, self.progress, self.facets = writer, most, progress, facets
         self.fates: dict[FateKind, int] = {}
         self.codes = array("i")
         self.left_out: list[str] = []
@@ -500,6 +528,7 @@ class _CorpusReader:
             if len(self.codes) - before >= most:
                 self.left_out.append(f"only the first {most:,} {outcome} documents are here; see --most")
                 return
+            self.facets.add(len(self.codes), row.values)
             self.codes.append(self.fates.setdefault(_fate(row.values, outcome), len(self.fates)))
             self.writer.add(row)
             if self.progress is not None and time.monotonic() - self._said > 0.5:

@@ -164,12 +164,16 @@ def _query(parameters: Mapping[str, Any]) -> Query:
     ranges = orjson.loads(parameters.get("ranges") or "[]")
     if not isinstance(ranges, list) or not all(map(_is_range, ranges)):
         raise PipelineError("ranges is not a list of names, each with a lowest and a highest number")
+    facets = orjson.loads(parameters.get("facets") or "[]")
+    if not isinstance(facets, list) or not all(map(_is_pair, facets)):
+        raise PipelineError("facets is not a list of names, each with a value")
     return Query(
         outcome=parameters.get("outcome", ""),
         stage=parameters.get("stage", ""),
         reason=parameters.get("reason", ""),
         words=parameters.get("words", ""),
         ranges=tuple((str(name), float(low), float(high)) for name, low, high in ranges),
+        facets=tuple((name, value) for name, value in facets),
         sort=parameters.get("sort", ""),
         descending=parameters.get("descending") == "true",
     )
@@ -183,6 +187,11 @@ def _is_range(value: Any) -> bool:
         and isinstance(value[0], str)
         and all(type(number) in (int, float) for number in value[1:])
     )
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether a value is the name of a column with one of its texts."""
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) for text in value)
 
 
 def _whole_number(parameters: Mapping[str, Any], name: str) -> int:

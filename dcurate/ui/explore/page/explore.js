@@ -2,7 +2,7 @@
 // Documents are shown with textContent alone: nothing in them is read as markup.
 const $ = (id) => document.getElementById(id);
 const number = (value) => value == null ? "" : typeof value === "boolean" ? String(value) : Math.abs(value) >= 1e6 || Number.isInteger(value) ? value.toLocaleString("en-US", {maximumFractionDigits: 0}) : String(+value.toPrecision(4));
-const state = {view: "documents", outcome: "", stage: "", reason: "", words: "", ranges: {}, sort: "", descending: false, page: 0};
+const state = {view: "documents", outcome: "", stage: "", reason: "", words: "", ranges: {}, facets: {}, sort: "", descending: false, page: 0};
 let summary;
 
 function make(tag, attributes = {}, ...children) {
@@ -27,7 +27,7 @@ function trouble(error) { $("trouble").textContent = error ? String(error.messag
 function query(changed = {}) {
   const now = {...state, ...changed};
   const ranges = Object.entries(now.ranges).map(([name, [low, high]]) => [name, low ?? -1e308, high ?? 1e308]);
-  return {outcome: now.outcome, stage: now.stage, reason: now.reason, words: now.words, ranges: JSON.stringify(ranges),
+  return {outcome: now.outcome, stage: now.stage, reason: now.reason, words: now.words, ranges: JSON.stringify(ranges), facets: JSON.stringify(Object.entries(now.facets)),
           sort: now.sort, descending: now.descending, page: now.page};
 }
 
@@ -186,6 +186,20 @@ function sidebar() {
     const show = () => { Object.assign(state, on ? {outcome: "", stage: "", reason: ""} : {outcome: fate.outcome, stage: fate.stage, reason: fate.reason}, {page: 0}); draw(); };
     return make("li", {}, make("button", {class: on ? "on" : "", onclick: show}, make("span", {}, fateOf(fate)), make("span", {}, number(fate.documents))));
   }));
+  facets();
+}
+
+const MANY = 8;
+function facets() {
+  $("facets").replaceChildren(...summary.facets.flatMap((facet) => {
+    const rows = facet.values.map(({value, documents, kept}) => {
+      const on = state.facets[facet.name] === value;
+      const show = () => { if (on) delete state.facets[facet.name]; else state.facets[facet.name] = value; state.page = 0; draw(); };
+      return make("li", {}, make("button", {class: on ? "on" : "", title: `${number(kept)} of ${number(documents)} kept`, onclick: show}, make("span", {}, value || "(none)"), make("span", {}, number(documents))));
+    });
+    const more = rows.length > MANY ? make("details", {open: facet.values.slice(MANY).some(({value}) => state.facets[facet.name] === value)}, make("summary", {}, `${rows.length - MANY} more`), make("ul", {}, ...rows.slice(MANY))) : null;
+    return [make("h2", {}, facet.name), make("ul", {class: "facet"}, ...rows.slice(0, MANY)), ...(more ? [more] : [])];
+  }));
 }
 
 function columns() {
@@ -226,5 +240,5 @@ for (const button of document.querySelectorAll("nav button")) button.addEventLis
 let typing;
 $("words").addEventListener("input", (event) => { clearTimeout(typing); typing = setTimeout(() => { Object.assign(state, {words: event.target.value, page: 0}); draw(); }, 250); });
 $("sort").addEventListener("change", (event) => { const [name, way] = event.target.value.split(/ (?=up$|down$)/); Object.assign(state, {sort: name || "", descending: way === "down", page: 0}); draw(); });
-$("clear").addEventListener("click", () => { Object.assign(state, {outcome: "", stage: "", reason: "", words: "", ranges: {}, sort: "", descending: false, page: 0}); $("words").value = ""; columns(); draw(); });
+$("clear").addEventListener("click", () => { Object.assign(state, {outcome: "", stage: "", reason: "", words: "", ranges: {}, facets: {}, sort: "", descending: false, page: 0}); $("words").value = ""; columns(); draw(); });
 begin();
