@@ -21,6 +21,9 @@ from dcurate.ui.profile_table import share
 from dcurate.ui.report.blocks import brief
 from dcurate.ui.svg import clock
 
+#: The beginning of a section of a page.
+_SECTION = re.compile(r"""<section(?: id=["'](?P<name>[^"']+)["'])?><h2>(?P<title>[^<]*)</h2>""")
+
 
 class _TemplateCache(FileSystemBytecodeCache):
     """Templates as compiled by an earlier run: compiling them takes half a second of CPU.
@@ -70,6 +73,30 @@ def labelled(rows: str, heads: Sequence[str]) -> Markup:
     return Markup(re.sub(r"<tr\b.*?</tr>", row, rows, flags=re.S))
 
 
+def with_contents(main: str) -> Markup:
+    """Put links to the sections of a page behind its header, if it has three or more; a phone shows them.
+
+    Examples:
+        >>> page = "<header></header><section><h2>One</h2></section><section id='2'><h2>Two</h2></section>"
+        >>> with_contents(page) == page
+        True
+        >>> with_contents(page + "<section><h2>What</h2></section>")[:60]
+        Markup('<header></header><details class="contents"><summary>Contents')
+    """
+    sections = [section for section in _SECTION.finditer(main) if section["title"]]
+    if len(sections) < 3 or "</header>" not in main:
+        return Markup(main)
+    links, parts, end = [], [], 0
+    for number, section in enumerate(sections):
+        name = section["name"] or f"part-{number}"
+        links.append(f'<a href="#{name}">{section["title"]}</a>')
+        parts += [main[end : section.start()], f'<section id="{name}"><h2>{section["title"]}</h2>']
+        end = section.end()
+    whole = "".join([*parts, main[end:]])
+    contents = f'<details class="contents"><summary>Contents</summary><nav>{"".join(links)}</nav></details>'
+    return Markup(whole.replace("</header>", f"</header>{contents}", 1))
+
+
 def breakable(text: object) -> Markup:
     """Let a line of code end after a separator, so that no name in it is broken.
 
@@ -102,6 +129,7 @@ def _environment() -> Environment:
         "number": number_text,
         "seconds": seconds_text,
         "width": "{:.2%}".format,
+        "with_contents": with_contents,
     }
     environment.globals["share"] = share
     return environment

@@ -126,3 +126,19 @@ def test_a_cell_on_a_phone_says_what_it_is(browser: Browser, pages: dict[str, st
     show(browser, pages["report"], tmp_path, "light", *PHONE)
     said = "getComputedStyle(document.querySelectorAll('#funnel tr')[2].querySelectorAll('td')[3], '::before').content"
     assert browser.value(said) == '"dropped "'
+
+
+@pytest.mark.parametrize("name", ["report", "profile", "comparison"])
+def test_a_phone_shows_contents_that_lead_to_every_section(
+    browser: Browser, pages: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    show(browser, pages[name], tmp_path, "light", *PHONE)
+    titles = browser.value("[...document.querySelectorAll('main section > h2')].map(e => e.textContent)")
+    links = "[...document.querySelectorAll('.contents a')]"
+    assert len(titles) >= 3
+    assert browser.value(f"{links}.map(e => e.textContent)") == titles
+    led = f"{links}.map(e => document.getElementById(e.getAttribute('href').slice(1)).querySelector('h2').textContent)"
+    assert browser.value(led) == titles
+    assert browser.value(f"{links}.every(e => e.getBoundingClientRect().height >= 30)")
+    browser.resize(1280, 800)
+    browser.wait(f"{links}.every(e => e.getBoundingClientRect().height === 0)")
