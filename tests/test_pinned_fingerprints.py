@@ -34,7 +34,7 @@ LEFT_OUT = {
     **dict.fromkeys(
         (
             *("blocksize", "compile", "device", "frames", "has_seq_order", "max_batch_tokens", "reading"),
-            *("model_inference_batch_size", "sort_by_length", "startup_s", "texts_per_request"),
+            *("min_agreement", "model_inference_batch_size", "sort_by_length", "startup_s", "texts_per_request"),
         ),
         "how fast it is",
     ),

@@ -9,6 +9,7 @@ import inspect
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -27,13 +28,23 @@ from dcurate.hub import device as devices
 from dcurate.hub.loading import pretrained
 from dcurate.hub.shared import SHARED
 from dcurate.hub.weights import Weights, named_after
+from dcurate.models.exported import (
+    LIBRARIES,
+    ExportedModel,
+    Facts,
+    check_backend,
+    export,
+    exported_folder,
+    once,
+    write_facts,
+)
 from dcurate.models.packing import BatchLimits, Ints, Side, TokenRows, batch_limits, packed, padding
-from dcurate.models.tokenizer import INPUT_ID_FIELD
+from dcurate.models.tokenizer import INPUT_ID_FIELD, sample_tokens
 from dcurate.models.transfer import DeviceBatch, HostToDevice, ResultBuffer
 
 #: Fields that do not decide the rows: where things come from and lie, how much is done at once.
 _NO_ROWS = {"cache_dir", "hf_token", "device", "resources", "model_inference_batch_size", "max_batch_tokens"}
-_NO_ROWS |= {"has_seq_order", "compile"}
+_NO_ROWS |= {"has_seq_order", "compile", "min_agreement"}
 #: Names of token embeddings and position embeddings in models.
 _WORDS = ("word_embeddings", "embed_tokens", "tok_embeddings", "embed_in", "shared", "wte")
 _POSITIONS = ("position_embeddings", "wpe")
@@ -100,9 +111,14 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             fewer for a wider model.
         compile: whether to compile the model with ``torch.compile``, which takes a minute and pays for long runs.
         name: name of the stage; after the model if not given.
+        backend: what runs the model on CPUs: ``"torch"``; ``"onnx"``, ONNX Runtime in float32; ``"onnx-int8"``, that
+            with matrices in 8 bits; ``"openvino"``, which computes in bfloat16 where the CPU can. The model is exported
+            once per host, before the run, and compared with Torch in float32 on the texts that come with dcurate.
+        min_agreement: the least agreement on these texts: the share of equal labels, or the mean cosine of embeddings;
+            a backend below is refused. The report has the agreement.
 
     Raises:
-        PipelineError: a setting that cannot be.
+        PipelineError: a setting that cannot be, or a backend that agrees too little.
     """
 
     model: str
@@ -120,7 +136,11 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     max_batch_tokens: int | None = None
     compile: bool = False
     name: str = ""
+    backend: str = "torch"
+    min_agreement: float = 0.98
 
+    #: Whether the model can be exported: it is run once for a batch, and results do not need the module itself.
+    exports: ClassVar[bool] = True
     #: Whether the slots of a process share one copy of the model; False for a model that keeps state between calls.
     shares_model: ClassVar[bool] = True
     #: GPUs of a slot, where no resources are given. Two slots of a small model share its weights, and keep a GPU busy
@@ -132,6 +152,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
     _loaded: Loaded | None = field(default=None, init=False, repr=False, compare=False)
     _key: Hashable | None = field(default=None, init=False, repr=False, compare=False)
     _memory: devices.MemoryShare | None = field(default=None, init=False, repr=False, compare=False)
+    _compared: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.name = self.name or named_after(self.model, "_model")
@@ -143,6 +164,9 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
             raise PipelineError(f"stage {self.name!r}: padding_side={self.padding_side!r} must be 'left' or 'right'")
         devices.check_autocast(self.name, self.autocast)
         devices.check_device(self.name, self.device)
+        check_backend(self.name, vars(self), exports=self.exports)
+        if self.backend != "torch":
+            self.device = "cpu"
         if type(self).resources is ProcessingStage.resources:  # a subclass that has its own means them
             self.resources = Resources(cpus=1.0, gpus=0.0 if self.device == "cpu" else self.gpu_share)
             self.spec = replace(self.spec, gpu_optional=self.device == "auto")
@@ -156,7 +180,7 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return Weights(self.model, self.revision, self.cache_dir, self.hf_token, self.trust_remote_code)
 
     def requires(self) -> dict[str, str]:
-        return {"torch": "models"}
+        return {"torch": "models", **LIBRARIES[self.backend]}
 
     def inputs(self) -> Spec:
         return ["data"], [INPUT_ID_FIELD]
@@ -166,8 +190,17 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         return {name: value for name, value in settings.items() if name not in _NO_ROWS and not name.startswith("_")}
 
     def setup_on_node(self, node_info: NodeInfo | None = None, worker_metadata: WorkerMetadata | None = None) -> None:
-        """Download the model to this host."""
-        self.weights.fetch()
+        """Download the model to this host, and export it for the backend."""
+        folder = self.weights.fetch()
+        if self.backend == "torch":
+            return
+        place = self._exported(folder)
+        known = once(place, lambda: self._export(folder, place))
+        if known.agreement < self.min_agreement:
+            raise PipelineError(
+                f"stage {self.name!r}: backend={self.backend!r} agrees with Torch to {known.agreement:.4f} on "
+                f"{known.rows} texts, less than min_agreement={self.min_agreement}; take another backend, or lower it"
+            )
 
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         """Load the model, unless another slot of this process has; the network is not used."""
@@ -248,7 +281,53 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
         collected = self._results(tokens_of(table, INPUT_ID_FIELD))
         return task.with_data(self.create_output_dataframe(table, collected))
 
+    def agreement(self, exact: Mapping[str, npt.NDArray[Any]], quick: Mapping[str, npt.NDArray[Any]]) -> float:
+        """How far the results of two backends agree, 1 being equal: by default the mean cosine of rows.
+
+        Args:
+            exact, quick: results by name, as `process_model_output` returns them.
+        """
+        left, right = (
+            np.concatenate([part.reshape(len(part), -1) for part in of.values()], 1) for of in (exact, quick)
+        )
+        norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+        return float(np.mean((left * right).sum(axis=1) / np.maximum(norms, 1e-30)))
+
+    def _exported(self, folder: str) -> Path:
+        settings = f"{type(self).__module__} {type(self).__qualname__} {sorted(self.settings().items())!r}"
+        return exported_folder(folder, self.backend, settings)
+
+    def _export(self, folder: str, place: Path) -> Facts:
+        """Export the model, and compare it with Torch on a sample of texts."""
+        torch_stage = replace(self, backend="torch", device="cpu", autocast=False)
+        torch_stage.setup()
+        try:
+            loaded = torch_stage._ready()
+            tokens = sample_tokens(self.weights, folder, [self.max_seq_length, loaded.longest])
+            exact = torch_stage._results(tokens)
+            inner = _inner(loaded.model)
+            if inner is not None:
+                inner.set_attn_implementation("eager")  # which exports to fewer operators
+            form = export(loaded.model, place, self.backend, unpacks=self.unpack_inference_batch)
+        finally:
+            torch_stage.teardown()
+        known = Facts(form, loaded.filler, loaded.vocabulary, loaded.longest, loaded.hidden)
+        write_facts(place, known)
+        try:
+            self.setup()
+            agreement = self.agreement(exact, self._results(tokens))
+        finally:
+            self.teardown()
+            self.take_metrics()
+            self._compared = False
+        return replace(known, rows=len(tokens.lengths), agreement=agreement)
+
     def _load(self, folder: str) -> Loaded:
+        if self.backend != "torch":
+            threads = max(1, int(self.resources.cpus))
+            exported = ExportedModel(self._exported(folder), self.backend, threads)
+            known = exported.facts
+            return Loaded(exported, exported, known.filler, known.vocabulary, known.longest, known.hidden)
         torch = devices.torch_for(self.name)
         with devices.current(self.torch_device):
             # Weights go on to ask for gradients, which nobody computes: of others autocast keeps no copy in 16 bits.
@@ -291,6 +370,10 @@ class ModelStage(ProcessingStage[DocumentBatch, DocumentBatch]):
                 self._run(batch, returns)
             collected = returns.ordered(batches, len(tokens.lengths))
         self._log(tokens, rows, batches, time.perf_counter() - begin)
+        if self.backend != "torch" and not self._compared:
+            self._compared = True
+            known = loaded.model.facts
+            self._log_metrics({"compared_rows": known.rows, "agreeing_rows": known.rows * known.agreement})
         return collected
 
     def _limits(self, loaded: Loaded, exact: Any) -> BatchLimits:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ INPUT_ID_FIELD = "input_ids"
 
 #: A tokenizer without a longest text says some such number.
 _NO_LENGTH = 100_000
+#: Texts on which backends are compared, and tokens of each at most.
+_SAMPLE_TEXTS, _SAMPLE_TOKENS = 64, 256
 _NONE: Ids = np.zeros(0, np.int32)
 _NO_ROWS = {"cache_dir", "hf_token", "resources", "padding_side", "sort_by_length", "unk_token"}
 _OF_SLOT = ("_loaded", "_key")
@@ -274,3 +277,18 @@ def _positions(folder: Path) -> int | None:
     if "roberta" in str(config.get("model_type")) or config.get("model_type") == "camembert":
         return most - int(config.get("pad_token_id", 1)) - 1  # their positions count from behind the padding token
     return most
+
+
+def sample_tokens(weights: Weights, folder: str, limits: Sequence[int | None]) -> Tokens:
+    """The tokens of texts that come with dcurate, for the model in a folder.
+
+    Args:
+        limits: tokens of a text at most; None is no limit.
+    """
+    path = files("dcurate") / "bundled" / "sample" / "part-00.jsonl"
+    texts = [str(json.loads(line)["text"]) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    tokenizer = tokenizer_of(weights, folder)
+    longest = min([_SAMPLE_TOKENS, *(limit for limit in limits if limit is not None)])
+    encoded = tokenizer(texts[:_SAMPLE_TEXTS], truncation=True, max_length=longest)[INPUT_ID_FIELD]
+    bounds = np.cumsum([0, *map(len, encoded)])
+    return Tokens(bounds, np.concatenate([np.asarray(ids, np.int32) for ids in encoded]))

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+
 from dcurate.core.stage import CompositeStage, ProcessingStage, Spec, WorkerMetadata
 from dcurate.frames.document import DocumentBatch
 from dcurate.hub.weights import named_after
@@ -46,6 +48,14 @@ class LabellingStage(ModelStage):
         """Return the labels of the model in a folder, in the order of its outputs; None if there are none."""
         return None
 
+    def agreement(self, exact: Mapping[str, Any], quick: Mapping[str, Any]) -> float:
+        """The share of rows with equal labels; where there are only numbers, of those within 1 % of their range."""
+        left, right = self.columns(exact), self.columns(quick)
+        numbers = {name for name, column in left.items() if isinstance(column, np.ndarray) and column.dtype.kind == "f"}
+        names = left.keys() - numbers or left.keys()
+        pairs = [(left[name], right[name]) for name in names]
+        return float(np.mean(np.all([_alike(*pair) for pair in pairs], axis=0)))
+
     def setup(self, worker_metadata: WorkerMetadata | None = None) -> None:
         self._labels = self.labels(self.weights.folder())
         check_wanted(self.name, self.wanted, self._labels)
@@ -61,6 +71,14 @@ class LabellingStage(ModelStage):
     def create_output_dataframe(self, frame: Any, collected: Mapping[str, Any]) -> Any:
         check_finite(self.name, collected)
         return put(frame, self.columns(collected), () if self.keep_tokens else self.scratch)
+
+
+def _alike(left: Any, right: Any) -> Any:
+    """Whether the values of two columns are equal, or numbers close to each other, row by row."""
+    if isinstance(left, np.ndarray) and left.dtype.kind == "f":
+        span = np.ptp(left) if left.size else 0.0
+        return np.all(np.abs(left - right).reshape(len(left), -1) <= 0.01 * span, axis=1)
+    return np.array([bool(np.all(exact == quick)) for exact, quick in zip(left, right, strict=True)])
 
 
 @dataclass(kw_only=True)
@@ -82,6 +100,8 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
         use_existing_tokens: take the tokens from ``input_ids``, of an earlier classifier with the same tokenizer.
         overwrite: replace columns that are there already instead of refusing.
         device: ``"auto"`` is a GPU where there is one; ``"cuda"`` insists, ``"cpu"`` never asks.
+        backend: ``"torch"``, or on CPUs ``"onnx"``, ``"onnx-int8"`` or ``"openvino"``, as in `ModelStage`.
+        min_agreement: the least share of equal labels of a backend, as in `ModelStage`.
 
     Raises:
         PipelineError: ``filter_by`` has a label that the model does not have, or an output column already exists.
@@ -101,6 +121,8 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
     use_existing_tokens: bool = False
     overwrite: bool = False
     device: str = "auto"
+    backend: str = "torch"
+    min_agreement: float = 0.98
 
     #: Labels of models at the hub, so that a wrong one is refused before anything is fetched.
     hub_labels: ClassVar[Mapping[str, Sequence[Label]]] = {}
@@ -155,6 +177,8 @@ class Classifier(CompositeStage[DocumentBatch, DocumentBatch]):
             "keep_tokens": self.keep_tokens,
             "overwrite": self.overwrite,
             "device": self.device,
+            "backend": self.backend,
+            "min_agreement": self.min_agreement,
             "wanted": self.wanted,
         }
 

@@ -52,6 +52,7 @@ class RunLlamaGuard(LabellingStage):
     base_model: str = LLAMA_GUARD
 
     half: ClassVar[str] = "bf16"
+    exports: ClassVar[bool] = False
 
     @property
     def base_weights(self) -> Weights:

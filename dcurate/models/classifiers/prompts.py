@@ -25,6 +25,7 @@ class PromptTaskComplexityModel(LabellingStage):
     """Add the eleven columns of `PromptTaskComplexityClassifier`."""
 
     gpu_share: ClassVar[float] = 0.5
+    exports: ClassVar[bool] = False
 
     def outputs(self) -> Spec:
         return ["data"], list(OUTPUT_FIELDS)

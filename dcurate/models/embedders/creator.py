@@ -49,7 +49,7 @@ class TextEmbedding(CompositeStage[DocumentBatch, DocumentBatch]):
         prompt_name: the name of one that the model's folder has.
         truncate_dim: keep only this many of the first numbers, for models trained for it (Matryoshka).
         embedding_output_dtype: ``"float32"`` or ``"float16"``.
-        device, max_batch_tokens, compile: settings of the model, as in `ModelStage`.
+        device, max_batch_tokens, compile, backend, min_agreement: settings of the model, as in `ModelStage`.
         overwrite: replace columns of embeddings or tokens that are there already instead of refusing.
 
     Raises:
@@ -86,6 +86,8 @@ class TextEmbedding(CompositeStage[DocumentBatch, DocumentBatch]):
     compile: bool = False
     overwrite: bool = False
     name: str = "embedding_creator"
+    backend: str = "torch"
+    min_agreement: float = 0.98
 
     def __post_init__(self) -> None:
         if self.prompt is not None and self.prompt_name is not None:
@@ -136,6 +138,8 @@ class TextEmbedding(CompositeStage[DocumentBatch, DocumentBatch]):
             revision=self.revision,
             trust_remote_code=self.trust_remote_code,
             device=self.device,
+            backend=self.backend,
+            min_agreement=self.min_agreement,
             max_batch_tokens=self.max_batch_tokens,
             compile=self.compile,
             embedding_field=self.embedding_field,
