@@ -9,7 +9,7 @@ import numpy as np
 from dcurate.core.batch import FileGroup, Rejection
 from dcurate.core.stage import CompositeStage, ProcessingStage, SourceStage, Spec, Stage
 from dcurate.datasets.blend import Reader, Readers
-from dcurate.datasets.row_groups import HIGH, LOW, RowsByKey, first_and_differing, in_groups, with_key
+from dcurate.datasets.row_groups import RowsByKey, first_and_differing, in_groups
 from dcurate.errors import PipelineError, listed
 from dcurate.frames.columns import column_of, numbers, rows_at, with_values
 from dcurate.frames.document import DocumentBatch
@@ -28,7 +28,8 @@ class JoinAnnotations(CompositeStage[FileGroup, DocumentBatch]):
     Args:
         documents: a reader of the documents.
         annotations: a reader of rows with the key and the annotations, such as published labels.
-        on: the column that both have, such as ``"id"`` or ``"url"``; keys are equal if their values and types are.
+        key_field: the column that both have, such as ``"id"`` or ``"url"``; keys are equal if their values and types
+            are.
         fields: the columns of the annotations to add.
         blocksize: target bytes of a batch in memory.
         name: name of the stage.
@@ -43,14 +44,14 @@ class JoinAnnotations(CompositeStage[FileGroup, DocumentBatch]):
 
     Examples:
         >>> from dcurate import JsonlReader, ParquetReader
-        >>> join = JoinAnnotations(JsonlReader("web"), ParquetReader("labels"), on="url", fields=["topic"])
+        >>> join = JoinAnnotations(JsonlReader("web"), ParquetReader("labels"), key_field="url", fields=["topic"])
         >>> [stage.name for stage in join.decompose()]
-        ['join_annotations_readers', 'join_annotations_keys', 'join_annotations']
+        ['join_annotations_readers', 'join_annotations_selected', 'join_annotations']
     """
 
     documents: Reader
     annotations: Reader
-    on: str
+    key_field: str
     fields: list[str]
     blocksize: int | str = "128MiB"
     name: str = "join_annotations"
@@ -61,34 +62,33 @@ class JoinAnnotations(CompositeStage[FileGroup, DocumentBatch]):
                 raise PipelineError(
                     f"{self.name}: {argument}={reader!r} is not a reader; give one, such as JsonlReader"
                 )
-        if not isinstance(self.on, str) or not is_names(self.fields) or self.on in self.fields:
+        if not isinstance(self.key_field, str) or not is_names(self.fields) or self.key_field in self.fields:
             raise PipelineError(
-                f"{self.name}: on={self.on!r} and fields={self.fields!r} must be the column of the key and a list of "
-                "other columns"
+                f"{self.name}: key_field={self.key_field!r} and fields={self.fields!r} must be the column of the "
+                "key and a list of other columns"
             )
         parse_bytes(self.blocksize, f"{self.name}: blocksize")
 
     def decompose(self) -> list[Stage]:
         return [
             Readers([self.documents, self.annotations], name=f"{self.name}_readers"),
-            JoinKeys(self.on, list(self.fields), name=f"{self.name}_keys"),
-            RowsByKey(MatchAnnotations(list(self.fields), name=self.name), self.blocksize, name=self.name),
+            SelectJoined(self.key_field, list(self.fields), name=f"{self.name}_selected"),
+            RowsByKey(
+                [self.key_field], MatchAnnotations(list(self.fields), name=self.name), self.blocksize, name=self.name
+            ),
         ]
 
 
 @dataclass
-class JoinKeys(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Adds the hash of the key, and leaves out rows without one and columns of annotations that nobody asked for."""
+class SelectJoined(ProcessingStage[DocumentBatch, DocumentBatch]):
+    """Leaves out rows without a key, and columns of annotations that nobody asked for."""
 
-    on: str
+    key_field: str
     fields: list[str]
-    name: str = "join_keys"
+    name: str = "select_joined"
 
     def inputs(self) -> Spec:
-        return [], [self.on]
-
-    def outputs(self) -> Spec:
-        return [], [HIGH, LOW]
+        return [], [self.key_field]
 
     def columns_read(self) -> None:
         """None: of annotations any columns may be asked for, and documents may have none of these."""
@@ -99,14 +99,13 @@ class JoinKeys(ProcessingStage[DocumentBatch, DocumentBatch]):
         if annotations:
             for column in self.fields:
                 column_of(table, column)  # which says that it is missing
-            table = table.select([self.on, *self.fields, DATASET])
+            table = table.select([self.key_field, *self.fields, DATASET])
         elif taken := [name for name in self.fields if name in table.column_names]:
             raise PipelineError(
                 f"{self.name}: the documents have {listed(taken)} already; rename the columns of one dataset, or leave "
                 "them out of fields="
             )
-        table = with_key(table, [self.on])
-        known = np.asarray(column_of(table, self.on).is_valid())
+        known = np.asarray(column_of(table, self.key_field).is_valid())
         return task.with_data(table).keep(known, self.name, NO_KEY)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dcurate.core.batch import BatchKey, FilePart
 from dcurate.core.stage import BarrierStage, ProcessingStage, Spec, Stage
 from dcurate.frames.columns import numbers, rows_at, with_column
 from dcurate.frames.document import DocumentBatch
@@ -26,14 +27,16 @@ HIGH, LOW = "_dcurate_group_high", "_dcurate_group_low"
 
 @dataclass
 class RowsByKey(BarrierStage[DocumentBatch]):
-    """Brings rows of equal keys, in the columns that `with_key` made, into one batch each.
+    """Brings rows with equal values in some columns into one batch.
 
     Args:
+        fields: the columns.
         then: the stage that gets these batches; see `in_groups`.
         blocksize: target bytes of a batch in memory.
         name: name of the stage.
     """
 
+    fields: list[str]
     then: ProcessingStage[DocumentBatch, DocumentBatch]
     blocksize: int | str = "128MiB"
     name: str = "rows_by_key"
@@ -41,11 +44,18 @@ class RowsByKey(BarrierStage[DocumentBatch]):
     uses_columns_again: ClassVar[bool] = False
 
     def inputs(self) -> Spec:
-        return [], [HIGH, LOW]
+        return [], list(self.fields)
 
     def map_stages(self, url: str, options: Mapping[str, Any]) -> list[Stage]:
         return [
-            ShuffleWriter(url, mode="overwrite", storage_options=dict(options), by=HIGH, name=f"{self.name}_to_disk")
+            RowsByKeyWriter(
+                url,
+                mode="overwrite",
+                storage_options=dict(options),
+                by=HIGH,
+                key_fields=tuple(self.fields),
+                name=f"{self.name}_to_disk",
+            )
         ]
 
     def reduce_stages(
@@ -60,10 +70,23 @@ class RowsByKey(BarrierStage[DocumentBatch]):
         return with_merged_files(files, partitions, HIGH, self.name, grouped)
 
 
-def with_key(table: Any, fields: Sequence[str]) -> Any:
-    """Return a table with the hash of the values of some columns, for `RowsByKey`."""
-    keys = row_keys(table, fields, 0)
-    return with_column(with_column(table, HIGH, keys[:, 0]), LOW, keys[:, 1])
+@dataclass
+class RowsByKeyWriter(ShuffleWriter):
+    """Writes each batch in the order of the hash of some columns.
+
+    Args:
+        key_fields: the columns.
+    """
+
+    key_fields: tuple[str, ...] = ()
+    name: str = "rows_by_key_writer"
+
+    def inputs(self) -> tuple[list[str], list[str]]:
+        return [], list(self.key_fields)
+
+    def _write(self, table: Any, key: BatchKey, folder: str) -> Iterator[FilePart]:
+        keys = row_keys(table, self.key_fields, 0)
+        yield from super()._write(with_column(with_column(table, HIGH, keys[:, 0]), LOW, keys[:, 1]), key, folder)
 
 
 def in_groups(table: Any) -> tuple[Any, Ints]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dcurate.core.stage import CompositeStage, ProcessingStage, Spec, Stage
-from dcurate.datasets.row_groups import HIGH, LOW, RowsByKey, first_and_differing, in_groups, with_key
+from dcurate.datasets.row_groups import RowsByKey, first_and_differing, in_groups
 from dcurate.endpoints.errors import RequestError
 from dcurate.endpoints.generate import quarantined
 from dcurate.errors import PipelineError
@@ -63,13 +63,18 @@ class CheckLabels(CompositeStage[DocumentBatch, DocumentBatch]):
         assert isinstance(self.schema, LabelSchema), "it is loaded when the stage is made"
         return [
             CheckLabelValues(self.schema, self.text_field, name=f"{self.name}_values"),
-            RowsByKey(KeepConsistentLabels(self.schema.columns, name=self.name), self.blocksize, name=self.name),
+            RowsByKey(
+                [self.text_field],
+                KeepConsistentLabels(self.schema.columns, name=self.name),
+                self.blocksize,
+                name=self.name,
+            ),
         ]
 
 
 @dataclass
 class CheckLabelValues(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Leaves out rows without words and with values outside the schema, and adds the hash of the text."""
+    """Leaves out rows without words and with values outside the schema."""
 
     schema: LabelSchema
     text_field: str
@@ -77,9 +82,6 @@ class CheckLabelValues(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     def inputs(self) -> Spec:
         return [], [self.text_field, *self.schema.columns]
-
-    def outputs(self) -> Spec:
-        return [], [HIGH, LOW]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
         texts = column_of(task.to_arrow(), self.text_field, text=True).to_pylist()
@@ -90,7 +92,7 @@ class CheckLabelValues(ProcessingStage[DocumentBatch, DocumentBatch]):
             failures |= _outside(table, label)
         aside = tuple(quarantined(self.name, table, failures))
         inside = np.array([row for row in range(table.num_rows) if row not in failures], np.int64)
-        checked = kept.with_data(with_key(rows_at(table, inside), [self.text_field]))
+        checked = kept.with_data(rows_at(table, inside))
         checked.rejections = (*kept.rejections, *aside)
         return checked
 

@@ -30,9 +30,9 @@ def jsonl(folder: Path, rows: list[Row], files: int = 1) -> JsonlReader:
 
 
 def joined(
-    documents: Any, annotations: Any, executor: Any = None, on: str = "url", **settings: Any
+    documents: Any, annotations: Any, executor: Any = None, key_field: str = "url", **settings: Any
 ) -> tuple[list[Row], dict[str, int]]:
-    join = JoinAnnotations(documents, annotations, on, ["topic", "score"], **settings)
+    join = JoinAnnotations(documents, annotations, key_field, ["topic", "score"], **settings)
     result = Pipeline("join", stages=[join]).run(executor or InlineExecutor(), observers=[])
     dropped: dict[str, int] = {}
     for stage in result.report.stages:
