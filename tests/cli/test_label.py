@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -81,6 +84,24 @@ def test_a_run_at_its_limit_ends_and_the_next_pays_for_the_rest_alone(endpoint: 
     assert 0 < paid < ROWS
     figures = json.loads(invoked(endpoint, corpus, *limits, "1000", "--resume", "--json", "-", "--quiet").output)
     assert (len(written(corpus)), endpoint.seen.paid, figures["rows"]) == (ROWS, ROWS, ROWS)
+
+
+@pytest.mark.program
+def test_a_run_that_was_killed_pays_again_for_requests_in_flight_alone(endpoint: Endpoint, corpus: str) -> None:
+    endpoint.behave(latency=0.05)
+    arguments = ("--concurrency", "2", "--price", "1,2", "--max-cost", "1")
+    command = ["label", corpus, "-o", str(Path(corpus).parent / "out"), "--schema", "quality", "--mode", "inline"]
+    program = [sys.executable, "-m", "dcurate.cli", *command, "--endpoint", endpoint.url, "--model", "m", *arguments]
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        end = time.monotonic() + 60
+        while endpoint.seen.paid < 25 and time.monotonic() < end:
+            time.sleep(0.02)
+        process.kill()
+    paid = endpoint.seen.paid
+    assert 25 <= paid < ROWS
+    invoked(endpoint, corpus, *arguments, "--resume", "--quiet")
+    assert len(written(corpus)) == ROWS
+    assert ROWS <= endpoint.seen.paid <= ROWS + 2
 
 
 def test_two_judges_and_repeats_are_compared(endpoint: Endpoint, corpus: str) -> None:
