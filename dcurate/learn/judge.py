@@ -19,7 +19,7 @@ from dcurate.endpoints.errors import RequestError
 from dcurate.endpoints.generate import Generate, Result
 from dcurate.endpoints.prompt import Prompt
 from dcurate.endpoints.structured import AnswerSchema
-from dcurate.errors import PipelineError
+from dcurate.errors import PipelineError, ResourceError
 from dcurate.frames.columns import column_of, values, with_text
 from dcurate.frames.document import DocumentBatch
 from dcurate.learn.schema import LabelSchema
@@ -72,11 +72,22 @@ class _Judging(Generate):
         judged = [all(text and has_words(text) for text in row) for row in zip(*columns, strict=True)]
         return task.keep(np.array(judged, np.bool_), self.name, NO_WORDS)
 
+    def _check_endpoint(self) -> None:
+        """End the run if the endpoint has ended: no row is at fault then, and the next run asks about them again.
+
+        Raises:
+            ResourceError: it cannot be reached.
+        """
+        try:
+            self._batch_client.wait_for_endpoint(0)
+        except ResourceError as error:
+            if isinstance(error.__cause__, RequestError):  # not if it answers, but refuses to list its models
+                raise
+
     def _judged(self, questions: Sequence[Question | RequestError | None]) -> list[Result]:
         outcomes = self._outcomes(questions)
         if any(isinstance(outcome, RequestError) and outcome.again for outcome in outcomes):
-            # Of an endpoint that ended no row is at fault: the run ends, and the next one asks for these rows again.
-            self._batch_client.wait_for_endpoint(0)
+            self._check_endpoint()
         results = [self._result(outcome, self._answers) for outcome in outcomes]
         unusable = [
             place

@@ -33,7 +33,7 @@ from dcurate import (
 )
 from dcurate.learn import ComparePairs, Judge, LabelSchema
 from dcurate.learn.judge import _asked
-from dcurate.llm import AnswerCache, AsyncOpenAIClient
+from dcurate.llm import AnswerCache, AsyncLLMClient, AsyncOpenAIClient
 from dcurate.recipe import load_recipe
 from dcurate_testing.llm_server import Endpoint
 from tests.conftest import ROOT
@@ -225,6 +225,27 @@ def test_an_endpoint_that_ends_midway_is_paid_once_for_each_text(tmp_path: Path)
         total = sum(prompt for prompt, _ in answers.spent().values())
     assert 0 < paid < 42
     assert words * 42 == total * (42 - paid)  # all prompts have as many words
+
+
+class Unwilling(AsyncLLMClient):
+    """An endpoint that is there, fails at some texts, and does not list its models."""
+
+    def setup(self) -> None:
+        pass
+
+    async def models(self) -> list[str] | None:
+        raise ResourceError("this key may not list models")
+
+    async def _query_model_impl(self, *, messages: Any, **settings: Any) -> list[str]:
+        if "slow" in messages[-1]["content"]:
+            raise TimeoutError
+        return [answer()]
+
+
+def test_a_text_at_which_a_living_endpoint_fails_is_set_aside() -> None:
+    stage = Judge(SCHEMA, client=Unwilling(max_retries=0), model="m")
+    rows, stats = rows_of(stage, {"text": ["fine", "slow one"]})
+    assert ([row["text"] for row in rows], stats.faulty) == (["fine"], {"timeout": 1})
 
 
 def test_labels_are_the_same_on_any_workers(endpoint: Endpoint, cluster: LocalCluster) -> None:
