@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -300,3 +301,58 @@ def test_files_of_a_delta_table_are_left_out_by_partitions_and_statistics(
 def test_a_condition_that_does_not_suit_a_table_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="names a column 'language'"):
         _rows(TableReader(**_delta(tmp_path / "t"), filter="language = 'de'"))
+
+
+@pytest.mark.parametrize(
+    ("condition", "numbers", "files"),
+    [
+        ("n = 12", [12], 3),
+        (pc.field("n") == 12, [12], 3),
+        ("lang >= 'e'", [*range(10), *range(20, 30)], 2),
+        ("day = '2026-11-02'", list(range(10, 20)), 3),
+        ("price > 2.5", list(range(30, 40)), 3),
+        ("at < '2026-11-02'", list(range(10)), 3),
+        ("n IS NULL", [], 4),
+    ],
+)
+def test_files_of_an_iceberg_table_are_left_out_by_its_statistics(
+    tmp_path: Path, condition: Any, numbers: list[int], files: int
+) -> None:
+    settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
+    catalog = pytest.importorskip("pyiceberg.catalog").load_catalog("default", **settings)
+    catalog.create_namespace("db")
+    moments = [datetime.datetime(2026, 11, day + 1, 12, tzinfo=datetime.UTC) for day in range(4)]
+    days = [
+        pa.table(
+            {
+                "n": list(range(day * 10, day * 10 + 10)),
+                "lang": [("en", "de")[day % 2] * 20] * 10,  # bounds of long text are cut
+                "at": pa.array([moment] * 10, pa.timestamp("us", "UTC")),
+                "day": [moment.date()] * 10,
+                "price": pa.array([Decimal(day)] * 10, pa.decimal128(10, 2)),
+            }
+        )
+        for day, moment in enumerate(moments)
+    ]
+    table = catalog.create_table("db.t", days[0].schema)
+    for rows in days:
+        table.append(rows)
+    listener = Listener()
+    read = TableReader("db.t", format="iceberg", catalog=settings, filter=condition, fields=["n"])
+
+    result = Pipeline("read", stages=[read]).run(InlineExecutor(), observers=[listener])
+
+    assert sorted(result.to_arrow()["n"].to_pylist() if len(result) else []) == numbers
+    assert (listener.listed[0].skipped_files, listener.listed[0].all_files) == (files, 4)
+    catalog.close()
+
+
+@pytest.mark.parametrize("condition", ["n IN (3, 8)", pc.field("n").isin([3, 8])])
+def test_rows_of_a_lance_table_are_filtered(tmp_path: Path, condition: Any) -> None:
+    pytest.importorskip("lance").write_dataset(ROWS, f"{tmp_path}/t", max_rows_per_file=5)
+    settings: dict[str, Any] = {"path": f"{tmp_path}/t", "format": "lance", "filter": condition}
+
+    assert _rows(TableReader(**settings)) == ROWS.take([3, 8]).to_pylist()
+    assert _rows(TableReader(**settings, fields=["text"])) == [{"text": "row 3"}, {"text": "row 8"}]
+    with pytest.raises(DataError, match="names a column 'm'"):
+        _rows(TableReader(f"{tmp_path}/t", format="lance", filter="m = 1"))
