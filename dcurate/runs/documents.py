@@ -27,6 +27,7 @@ class Document:
         score: what the filter made of it, where that is known.
         stage: the one that dropped it, and ``reason``; empty for one that was kept.
         scores: further scores that it has columns of.
+        keeps: scores that the filter keeps for which it was dropped, in words; empty where that is not known.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Document:
     stage: str = ""
     reason: str = ""
     scores: dict[str, Any] = field(default_factory=dict)
+    keeps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def _cell(document: Document | None) -> RenderableType:
     if document.score is not None:
         head.append(f"  {score_text(document.score)}", "yellow" if document.stage else "cyan")
     if document.reason and document.reason != document.stage:
-        head.append(f"  {document.reason}", "yellow")
+        rule = f", which keeps {' and '.join(document.keeps)}" if document.keeps else ""
+        head.append(f"  {document.reason}{rule}", "yellow")
     other_scores = {name: value for name, value in document.scores.items() if value != document.score}
     more = ", ".join(f"{name} {score_text(value)}" for name, value in other_scores.items())
     return Group(head, *([Text(more, "cyan")] if more else []), Text(document.excerpt), Text(document.place, "dim"))

@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -134,17 +134,21 @@ def inspect(
         stage=stage.name,
         rows=_rows(stage.faulty if faulty else stage.dropped, reason),
         rows_in=stage.rows_in,
-        keeps=keeps_of(run, stage.name),
-        dropped=tuple(dropped),
+        keeps=keeps_of(run, stage.name, reason or ""),
+        dropped=tuple(replace(document, keeps=keeps_of(run, stage.name, document.reason)) for document in dropped),
         kept=tuple(map(show.document, kept_rows)),
         looked=looked,
     )
 
 
-def keeps_of(run: RecordedRun, stage: str) -> tuple[str, ...]:
-    """The scores that a stage keeps, in words; empty where that is not known, or where it has several filters."""
+def keeps_of(run: RecordedRun, stage: str, reason: str = "") -> tuple[str, ...]:
+    """The scores that a stage keeps, in words; those of the filter that is the reason, if it has several.
+
+    It is empty where that is not known.
+    """
     cuts = run.about.get("thresholds", {}).get(stage, {})
-    return tuple(cut["keeps"] for filter_cuts in cuts.values() for cut in filter_cuts) if len(cuts) == 1 else ()
+    filter_cuts = next(iter(cuts.values())) if len(cuts) == 1 else cuts.get(reason, ())
+    return tuple(cut["keeps"] for cut in filter_cuts)
 
 
 def _pattern(find: str | None) -> re.Pattern[str] | None:

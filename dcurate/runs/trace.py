@@ -160,7 +160,7 @@ class _Search:
             reason=str(values.get(REASON, "")),
             passed=self._before(stage),
             score=values.get(SCORE),
-            keeps=keeps_of(self.run, stage) if self.run else (),
+            keeps=keeps_of(self.run, stage, str(values.get(REASON, ""))) if self.run else (),
             error=next((str(values[name]) for name in _ERROR if values.get(name)), ""),
             duplicate_of=str(values.get(DUPLICATE_OF) or ""),
             excerpt=_excerpt(values),
@@ -266,7 +266,7 @@ class _Search:
                             reason=reason,
                             passed=self._before(stage.name),
                             score=example.get("score"),
-                            keeps=keeps_of(self.run, stage.name),
+                            keeps=keeps_of(self.run, stage.name, reason),
                             excerpt=str(example.get("excerpt", "")),
                         )
 

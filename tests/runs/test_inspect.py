@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -33,6 +34,7 @@ from dcurate.core.pipeline import AnyStage
 from dcurate.runs import RunPlaces
 from dcurate.runs import inspect as inspect_module
 from dcurate.text import WordCountFilter
+from dcurate.text.presets import gopher
 from tests.places import records
 
 pytestmark = pytest.mark.cluster
@@ -327,3 +329,23 @@ def test_workers_on_a_cluster_leave_the_same_report_as_one_process(by_one: str, 
     one, many = ([stage.scores for stage in read_run(output).report.stages] for output in (by_one, by_many))
     assert one == many
     assert one[2] == {"word_count": {"2": 40, "4": 8, "7": 148}}
+
+
+def test_the_limits_of_the_filter_of_a_rule_set_that_dropped_a_document_are_named(tmp_path: Path) -> None:
+    source, output = tmp_path / "in.jsonl", str(tmp_path / "out")
+    source.write_text('{"id": "short", "text": "one"}\n')
+    stages: list[AnyStage] = [JsonlReader(str(source)), ScoreFilter(gopher(), name="gopher")]
+    for rejected in (str(tmp_path / "rejected"), None):
+        Pipeline("rules", stages=[*stages, JsonlWriter(output, mode="overwrite")]).run(
+            InlineExecutor(), rejected=rejected, observers=[]
+        )
+        limits = (">= 50", "<= 100000")
+        inspected = inspect(output, "gopher", reason="gopher_word_count")
+        assert (inspected.keeps, [document.keeps for document in inspected.dropped]) == (limits, [limits])
+        [document] = inspect(output, "gopher").dropped
+        assert document.keeps == limits
+        [fate] = trace(output, ["short"]).fates
+        assert fate.keeps == limits
+    shown = io.StringIO()
+    Console(file=shown, width=100).print(inspect(output, "gopher"))
+    assert "gopher_word_count, which keeps >= 50 and <= 100000" in shown.getvalue()
