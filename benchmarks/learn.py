@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,12 @@ RATES = (0.5, 1.0)
 DRAWS, CALIBRATION = 200, 1000
 ASKED = (0.8, 0.9, 0.95)
 HEADS = 18
+PARTS = ("train", "serve", "thresholds", "equal", "encoders")
+
+
+def one_line(text: str) -> str:
+    """A text without newlines, with the same words to fastText."""
+    return re.sub(r"[ \n\r\t\v\f\0]+", " ", text)
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -104,7 +111,7 @@ def fasttext(given: Labelled, features: TextFeatures, epochs: int, folder: Path)
     with (folder / "train.txt").open("w") as file:
         for place in np.random.default_rng(0).permutation(len(given.train)).tolist():
             row = given.train[place]
-            print(f"__label__{numbers[row['label']]} {' '.join(row['text'].split())}", file=file)
+            print(f"__label__{numbers[row['label']]} {one_line(row['text'])}", file=file)
     (folder / "test.jsonl").write_text("".join(json.dumps(row["text"]) + "\n" for row in given.test))
     settings = {"wordNgrams": features.word_ngrams, "minn": features.min_chars, "maxn": features.max_chars}
     best: dict[str, Any] = {}
@@ -130,15 +137,14 @@ def sklearn(given: Labelled, most: int) -> dict[str, Any]:
     return {"docs": len(given.train), "cpu_s": round(seconds, 2), **given.figures(answers)}
 
 
-def trained(given: Labelled, epochs: int, folder: Path) -> tuple[dict[str, Any], Student]:
+def trained(given: Labelled, epochs: int, folder: Path) -> dict[str, Any]:
     figures: dict[str, Any] = {}
-    ours(given, TextFeatures(), 1)  # compiles the kernels
     for name, features in FEATURES.items():
-        figures[f"dcurate, {name}"], student = ours(given, features, epochs)
+        figures[f"dcurate, {name}"] = ours(given, features, epochs)[0]
         figures[f"fastText, {name}"] = fasttext(given, features, epochs, folder)
     for most in (1, 2):
         figures[f"scikit-learn, {most} words"] = sklearn(given, most)
-    return figures, student
+    return figures
 
 
 def corpus_texts(corpus: Path, nbytes: int = 20_000_000) -> list[str]:
@@ -304,6 +310,7 @@ def run(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--test", type=Path, required=True)
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--documents", type=int, default=0, help="train on so many documents of 2 kB, too")
     options = parser.parse_args(argv)
@@ -316,20 +323,25 @@ def run(argv: Sequence[str] | None = None) -> None:
     }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        figures["train"], student = trained(given, options.epochs, folder)
-        columns = ("docs", "cpu_s", "auc", "f1")
-        rows = [(tool, *(row[column] for column in columns)) for tool, row in figures["train"].items()]
-        print(table(("tool", *columns), rows))
-        figures["serve"] = served(given, student, options.corpus, folder)
-        print(json.dumps(figures["serve"], indent=1))
-        figures["thresholds"] = promises(given, student)
-        print(json.dumps(figures["thresholds"], indent=1))
-        figures["equal"] = equal(options.labels, folder)
-        print(json.dumps(figures["equal"], indent=1))
+        student = ours(given, TextFeatures(), options.epochs)[1]  # compiles the kernels, too
+        if "train" in options.parts:
+            figures["train"] = trained(given, options.epochs, folder)
+            columns = ("docs", "cpu_s", "auc", "f1")
+            rows = [(tool, *(row[column] for column in columns)) for tool, row in figures["train"].items()]
+            print(table(("tool", *columns), rows))
+        if "serve" in options.parts:
+            figures["serve"] = served(given, student, options.corpus, folder)
+        if "thresholds" in options.parts:
+            figures["thresholds"] = promises(given, student)
+        if "equal" in options.parts:
+            figures["equal"] = equal(options.labels, folder)
     if options.documents:
         figures["size"] = size(given, options.documents)
-        print(json.dumps(figures["size"]))
-    figures |= encoder_sections(str(options.corpus))
+    if "encoders" in options.parts:
+        figures |= encoder_sections(str(options.corpus))
+    for part in ("serve", "thresholds", "equal", "size"):
+        if part in figures:
+            print(part, json.dumps(figures[part], indent=1))
     save(options.json, figures)
 
 

@@ -101,6 +101,8 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "DropRepetitiveSnippets": [lambda: dcurate.audio.DropRepetitiveSnippets("tokenizer.json")],
     "EmbeddingModel": [lambda: dcurate.models.EmbeddingModel("m")],
     "FastTextClassifier": [],  # it opens its model
+    "Learn": [],
+    "ScoreLabels": [],  # it opens its model
     "Filter": [],
     "AudioDecontaminate": [lambda: dcurate.audio.AudioDecontaminate({"a": "a/*.wav"}, action="flag")],
     "ImageDecontaminate": [lambda: dcurate.images.ImageDecontaminate({"vqa": "a/*.jpg"}, action="flag")],

@@ -35,6 +35,7 @@ ELSEWHERE = {
     "C4BadWordsFilter": "tests/text/test_bad_words.py",
     "FastTextQualityFilter": "tests/text/test_fasttext.py",
     "PerplexityFilter": "tests/text/test_perplexity.py",
+    "LabelScoreFilter": "tests/learn/test_learn.py",
     "HistogramFilter": "tests/text/test_code_filters.py",
     "PiiFilter": "tests/text/test_pii.py",
 }

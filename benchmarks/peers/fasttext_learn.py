@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ PREFIX = "__label__"
 
 
 def line(text: str) -> str:
-    return " ".join(text.split())
+    return re.sub(r"[ \n\r\t\v\f\0]+", " ", text)
 
 
 def answers(model, texts: list[str]) -> tuple[list[dict[str, float]], float]:

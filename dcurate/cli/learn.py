@@ -33,7 +33,7 @@ else:
 @click.option("--f-beta", type=float, help="Choose thresholds with the highest F-beta.")
 @click.option("--calibration", type=click.Choice(["isotonic", "platt"]), help="Make scores shares of the class.")
 @click.option("--epochs", type=int, default=10, show_default=True, help="Number of passes, at most.")
-@click.option("--learning-rate", type=float, default=1.0, show_default=True, help="The learning rate at the start.")
+@click.option("--learning-rate", type=float, default=2.0, show_default=True, help="The learning rate at the start.")
 @click.option("--word-ngrams", type=int, default=2, show_default=True, help="Words of the longest n-gram of words.")
 @click.option("--max-chars", type=int, default=5, show_default=True, help="Characters of the longest n-gram; 0: none.")
 @click.option("--balanced", is_flag=True, help="Weight classes by the inverse of their frequency.")

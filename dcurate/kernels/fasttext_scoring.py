@@ -31,31 +31,35 @@ class WordSums(NamedTuple):
     Attributes:
         rows: the sum of its vector and of those of its n-grams of characters.
         counts: how many vectors these are.
+        nothing: the place of a vector of zeros among those of buckets, or -1: it is counted and not read.
     """
 
     rows: Floats
     counts: Places
+    nothing: Scalar
 
 
 @njit(**INLINE)
-def _add_ngrams(network: Network, listed: Places, first: Scalar, stop: Scalar, total: Floats) -> Scalar:
+def _add_ngrams(network: Network, nothing: Scalar, listed: Places, total: Floats) -> Scalar:
     """Add the vectors of buckets to a sum; returns how many there are."""
     words = network.sizes[0]
     count = np.int64(0)
-    for place in range(first, stop):
+    for place in range(listed.size):
         bucket = np.int64(listed[place])
         if network.pruned.size > 0:
             bucket = np.int64(network.pruned[bucket])
             if bucket < 0:
                 continue
         count += 1
+        if bucket == nothing:
+            continue
         for step in range(total.size):
             total[step] += network.rows[words + bucket, step]
     return count
 
 
 @njit(**OPTIONS)
-def _sum_words(network: Network, sums: Floats, counts: Places, listed: Places) -> None:
+def _sum_words(network: Network, nothing: Scalar, sums: Floats, counts: Places, listed: Places) -> None:
     for number in range(network.sizes[0]):
         start, stop = network.names[number], network.names[number + 1]
         for step in range(sums.shape[1]):
@@ -63,7 +67,7 @@ def _sum_words(network: Network, sums: Floats, counts: Places, listed: Places) -
         counts[number] = 1
         if network.sizes[4] > 0 and not (stop - start == LAST.size and begins_with(network.letters, start, stop, LAST)):
             found = list_ngrams(network.letters, (start, stop), network.sizes, listed, 0)
-            counts[number] += _add_ngrams(network, listed, 0, found, sums[number])
+            counts[number] += _add_ngrams(network, nothing, listed[:found], sums[number])
 
 
 def sum_words(network: Network) -> WordSums:
@@ -71,8 +75,10 @@ def sum_words(network: Network) -> WordSums:
     words = int(network.sizes[0])
     sums, counts = np.empty((words, network.rows.shape[1]), np.float32), np.empty(words, np.int32)
     most = int(np.diff(network.names).max(initial=0)) + 2
-    _sum_words(network, sums, counts, np.empty(most * (int(network.sizes[4]) + 1), np.int32))
-    return WordSums(frozen(sums, np.float32), frozen(counts, np.int32))
+    last = len(network.rows) - words - 1
+    nothing = last if len(network.pruned) and last >= 0 and not network.rows[-1].any() else -1
+    _sum_words(network, nothing, sums, counts, np.empty(most * (int(network.sizes[4]) + 1), np.int32))
+    return WordSums(frozen(sums, np.float32), frozen(counts, np.int32), nothing)
 
 
 @njit(**INLINE)
@@ -90,7 +96,7 @@ def _add_word(network: Network, sums: WordSums, text: tuple[Bytes, Scalar, Scala
     if network.sizes[4] == 0:
         return np.int64(0), np.int64(value)
     found = list_ngrams(data, (start, stop), network.sizes, lists.rows, 0)
-    return _add_ngrams(network, lists.rows, 0, found, total), np.int64(value)
+    return _add_ngrams(network, sums.nothing, lists.rows[:found], total), np.int64(value)
 
 
 @njit(**INLINE)
@@ -119,7 +125,7 @@ def _add_text(network: Network, sums: WordSums, text: tuple[Bytes, Scalar, Scala
         words += 1
     if network.sizes[5] > 1:
         listed = list_word_ngrams(network.sizes, lists, 0, words)
-        count += _add_ngrams(network, lists.rows, 0, listed, total)
+        count += _add_ngrams(network, sums.nothing, lists.rows[:listed], total)
     return count, words
 
 

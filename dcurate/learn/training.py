@@ -85,11 +85,11 @@ class Training:
 
     Examples:
         >>> Training(patience=None).rates(0, 4).round(3).tolist()
-        [1.0, 0.975, 0.95, 0.925]
+        [2.0, 1.95, 1.9, 1.85]
     """
 
     epochs: int = 10
-    learning_rate: float = 1.0
+    learning_rate: float = 2.0
     schedule: Schedule = "linear"
     class_weights: Literal["balanced"] | dict[str, float] | None = None
     patience: int | None = 2

@@ -392,6 +392,8 @@ def test_every_public_name_is_decided():
             "Skipped",
             "Source",
             "StageError",
+            "Student",
+            "StudentHead",
             "TextDuplicatesRemovalWorkflow",
             "TextSemanticDeduplicationWorkflow",
             "trace",
