@@ -334,7 +334,7 @@ def test_workers_on_a_cluster_leave_the_same_report_as_one_process(by_one: str, 
 def test_the_limits_of_the_filter_of_a_rule_set_that_dropped_a_document_are_named(tmp_path: Path) -> None:
     source, output = tmp_path / "in.jsonl", str(tmp_path / "out")
     source.write_text('{"id": "short", "text": "one"}\n')
-    stages: list[AnyStage] = [JsonlReader(str(source)), ScoreFilter(gopher(), name="gopher")]
+    stages: list[AnyStage] = [JsonlReader(str(source)), ScoreFilter(list(gopher()), name="gopher")]
     for rejected in (str(tmp_path / "rejected"), None):
         Pipeline("rules", stages=[*stages, JsonlWriter(output, mode="overwrite")]).run(
             InlineExecutor(), rejected=rejected, observers=[]
