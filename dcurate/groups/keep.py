@@ -185,7 +185,7 @@ class Preferred(Keep):
 
 
 @dataclass(frozen=True)
-class _InTurn(Keep):
+class _RulesInTurn(Keep):
     """Several rules, of which the next decides where those before it give equal ranks."""
 
     rules: tuple[Keep, ...]
@@ -229,7 +229,7 @@ def keep_of(
     if isinstance(wanted, Keep):
         return wanted
     if isinstance(wanted, list | tuple) and wanted:
-        return _InTurn(tuple(keep_of(rule, stage, named) for rule in wanted))
+        return _RulesInTurn(tuple(keep_of(rule, stage, named) for rule in wanted))
     if not isinstance(wanted, str) or wanted not in named:
         raise PipelineError(
             f"{stage}: keep={wanted!r} is no rule{nearest(str(wanted), list(named))}; and by a column "

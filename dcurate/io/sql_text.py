@@ -140,7 +140,7 @@ Null(operand=Column(parts=('b', 'c')), negated=True))
         raise PipelineError(
             f"{what} has {len(text):,} characters; it may have {_LONGEST:,}: keep the rows with a stage instead"
         )
-    return _Parser(text, what).condition()
+    return _SqlParser(text, what).condition()
 
 
 def columns_of(condition: Condition) -> Iterator[Column]:
@@ -159,7 +159,7 @@ class _Token(NamedTuple):
     start: int
 
 
-class _Parser:
+class _SqlParser:
     """Reads tokens from left to right; each method reads one rule of the grammar."""
 
     def __init__(self, text: str, what: str) -> None:

@@ -113,7 +113,7 @@ def _number(tables: Tables, value: Word) -> Scalar:
     return number if number < tables.places[3] else np.int64(0)
 
 
-class _Found(NamedTuple):
+class _NgramMatches(NamedTuple):
     """What is known of words.
 
     Attributes:
@@ -131,7 +131,7 @@ class _Found(NamedTuple):
 
 
 @njit(**INLINE_LATE)
-def _score_word(tables: Tables, found: _Found, place: tuple[int, int], known: int) -> tuple[Scalar, Scalar]:
+def _score_word(tables: Tables, found: _NgramMatches, place: tuple[int, int], known: int) -> tuple[Scalar, Scalar]:
     """The log probability of a word after ``known`` words of context, and how many words are context from now on.
 
     Args:
@@ -185,7 +185,7 @@ def _find_words(
 
 
 @njit(**INLINE_LATE)
-def _find_ngrams(tables: Tables, found: _Found, first: int, count: int) -> None:
+def _find_ngrams(tables: Tables, found: _NgramMatches, first: int, count: int) -> None:
     """Look up the n-grams that end with the words of a block: all of two words, then those of three, and so on.
 
     No look-up waits for the one before, so that the CPU waits for memory for several at a time.
@@ -216,7 +216,7 @@ def _score(tables: Tables, layout: tuple[Offsets, Bytes], rows: Rows, by_line: b
     offsets, data = layout
     words = np.empty(longest(offsets, rows) // 2 + 3, np.int64)
     backoffs = np.zeros((2, LONGEST_ORDER + 1), np.float32)
-    found = _Found(words, np.empty(_BLOCK, np.uint64), np.empty((LONGEST_ORDER + 1, _BLOCK), np.int64), backoffs)
+    found = _NgramMatches(words, np.empty(_BLOCK, np.uint64), np.empty((LONGEST_ORDER + 1, _BLOCK), np.int64), backoffs)
     for place in range(rows.size):
         at, stop = offsets[rows[place]], offsets[rows[place] + 1]
         out.log10[place], out.words[place], out.unknown[place] = 0.0, 0, 0

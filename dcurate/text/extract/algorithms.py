@@ -44,7 +44,7 @@ class PageSignals(NamedTuple):
     formula_ratio: float
 
 
-class PageText(NamedTuple):
+class PageParts(NamedTuple):
     """What an extractor takes out of a page.
 
     Args:
@@ -107,9 +107,9 @@ class HTMLExtractorAlgorithm(Part, ABC):
             language: English name of the page's language in capitals, such as ``"ENGLISH"``.
         """
 
-    def extract_parts(self, html: str, stop_words: frozenset[str], language: str) -> PageText:
+    def extract_parts(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
         """Return the main text of a page, and what else an extractor takes out that has `has_parts`."""
-        return PageText("\n\n".join(self.extract_text(html, stop_words, language) or ()))
+        return PageParts("\n\n".join(self.extract_text(html, stop_words, language) or ()))
 
 
 @dataclass

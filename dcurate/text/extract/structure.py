@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dcurate.core.extras import needed
-from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageText
+from dcurate.text.extract.algorithms import HTMLExtractorAlgorithm, PageParts
 from dcurate.text.extract.blocks import HtmlBlock, HtmlPage
 from dcurate.text.extract.main_content import main_content
 from dcurate.text.extract.page_parts import comments_of, signals_of
@@ -66,11 +66,11 @@ class DcurateExtractor(HTMLExtractorAlgorithm):
     def extract_text(self, html: str, stop_words: frozenset[str], language: str) -> list[str] | None:
         return [written(self._blocks(self.read(html)), self.markdown)]
 
-    def extract_parts(self, html: str, stop_words: frozenset[str], language: str) -> PageText:
+    def extract_parts(self, html: str, stop_words: frozenset[str], language: str) -> PageParts:
         page = self.read(html)
         blocks = self._blocks(page)
         comments = written(comments_of(page, blocks), self.markdown)
-        return PageText(written(blocks, self.markdown), comments, signals_of(page, blocks))
+        return PageParts(written(blocks, self.markdown), comments, signals_of(page, blocks))
 
     def _blocks(self, page: HtmlPage) -> list[HtmlBlock]:
         return main_content(page) if self.main_content else page.blocks
