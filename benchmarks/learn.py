@@ -271,8 +271,7 @@ def promises(given: Labelled, student: Student) -> dict[str, Any]:
             "draws": DRAWS,
             "refused": refused,
             "got": {"least": min(got, default=None), "mean": float(np.mean(got)) if got else None},
-            "within": round((sum(precision >= asked for precision in got) + refused) / DRAWS, 3),
-            "within_of_chosen": round(float(np.mean(np.array(got) >= asked)), 3) if got else None,
+            "within": round(float(np.mean(np.array(got) >= asked)), 3) if got else None,
         }
     return {"positive": given.names[wanted], "labels": CALIBRATION, **figures}
 

@@ -28,6 +28,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "FastTextQualityFilter": {"model": "a.bin"},
     "PerplexityFilter": {"model": "a.bin"},
     "FastTextLanguageFilter": {"model": "a.bin"},
+    "LabelScoreFilter": {"model": "model"},
 }
 
 
