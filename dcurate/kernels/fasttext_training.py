@@ -347,4 +347,5 @@ def ask(examples: Examples, order: Rows, heads: Heads, network: tuple[Floats, Fl
 
 def _frozen(examples: Examples) -> Examples:
     kinds = (np.int64, np.int32, np.int32, np.float32, np.float32)
-    return Examples(*map(frozen, examples, kinds))
+    arrays: tuple[npt.NDArray[Any], ...] = examples
+    return Examples(*(frozen(array, kind) for array, kind in zip(arrays, kinds, strict=True)))

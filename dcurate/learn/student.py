@@ -73,9 +73,9 @@ class StudentHead:
             answers: the outputs of this head, of shape (texts, outputs).
         """
         if self.kind == "number":
-            return self.mean + self.deviation * answers[:, 0].astype(np.float64)
+            return np.asarray(self.mean + self.deviation * answers[:, 0].astype(np.float64))
         if not self.positive:
-            return answers.max(axis=1).astype(np.float64)
+            return np.asarray(answers.max(axis=1), np.float64)
         return answers[:, self.labels.index(self.positive)].astype(np.float64)
 
     def calibrated(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -193,8 +193,9 @@ class Student:
         """
         folder = Directory(str(path), dict(storage_options or {}))
         network = self.network
-        arrays = (network.letters, network.names, self.counts, network.pruned, network.rows, network.weights)
-        for name, array in zip(_ARRAYS, (*arrays, network.sizes), strict=True):
+        arrays: list[npt.NDArray[Any]] = [network.letters, network.names, self.counts, network.pruned]
+        arrays += [network.rows, network.weights, network.sizes]
+        for name, array in zip(_ARRAYS, arrays, strict=True):
             with folder.writing(f"{name}.npy") as file:
                 np.save(file, array, allow_pickle=False)
         card = {

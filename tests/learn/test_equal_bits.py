@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from typing import Any
 
 import psutil
 import pytest
@@ -42,7 +43,7 @@ def kill_who_trains(killed: list[int], stop: threading.Event) -> None:
 
 def test_a_worker_that_is_killed_while_it_trains_changes_no_bit(tmp_path):
     labels = written(tmp_path / "labels", texts(300), 4)
-    settings = {"features": SMALL, "training": Training(epochs=3000, patience=None)}
+    settings: dict[str, Any] = {"features": SMALL, "training": Training(epochs=3000, patience=None)}
     stages = [DocumentReader(str(labels)), Learn(str(tmp_path / "calm"), **settings)]
     Pipeline("learn", stages=stages).run(InlineExecutor(), observers=[])
     killed: list[int] = []

@@ -77,28 +77,27 @@ def digest(folder: Path) -> str:
 def test_another_seed_gives_another_model_and_each_setting_has_an_effect(tmp_path):
     rows = texts(200)
     digests = []
-    for number, settings in enumerate(
-        (
-            {},
-            {"training": Training(seed=1)},
-            {"training": Training(epochs=1)},
-            {"training": Training(learning_rate=0.1)},
-            {"training": Training(schedule="constant")},
-            {"training": Training(schedule="cosine")},
-            {"training": Training(patience=None)},
-            {"training": Training(class_weights={"good": 3.0})},
-            {"features": replace(SMALL, word_ngrams=1)},
-            {"features": replace(SMALL, min_chars=0, max_chars=0)},
-            {"features": replace(SMALL, min_count=10**6)},
-            {"held_back": HeldBack(near_duplicates=False, held_fraction=0.3)},
-            {"held_back": HeldBack(near_duplicates=False, validation_fraction=0.3)},
-            {"licence": "CC0-1.0"},
-            {"positive": {"label": "good"}},
-            {"positive": {"label": "good"}, "thresholds": KeepByFBeta()},
-            {"positive": {"label": "good"}, "calibration": "platt"},
-            {"positive": {"label": "good"}, "calibration": "isotonic"},
-        )
-    ):
+    changes: tuple[dict[str, Any], ...] = (
+        {},
+        {"training": Training(seed=1)},
+        {"training": Training(epochs=1)},
+        {"training": Training(learning_rate=0.1)},
+        {"training": Training(schedule="constant")},
+        {"training": Training(schedule="cosine")},
+        {"training": Training(patience=None)},
+        {"training": Training(class_weights={"good": 3.0})},
+        {"features": replace(SMALL, word_ngrams=1)},
+        {"features": replace(SMALL, min_chars=0, max_chars=0)},
+        {"features": replace(SMALL, min_count=10**6)},
+        {"held_back": HeldBack(near_duplicates=False, held_fraction=0.3)},
+        {"held_back": HeldBack(near_duplicates=False, validation_fraction=0.3)},
+        {"licence": "CC0-1.0"},
+        {"positive": {"label": "good"}},
+        {"positive": {"label": "good"}, "thresholds": KeepByFBeta()},
+        {"positive": {"label": "good"}, "calibration": "platt"},
+        {"positive": {"label": "good"}, "calibration": "isotonic"},
+    )
+    for number, settings in enumerate(changes):
         folder = tmp_path / str(number)
         folder.mkdir()
         learned(folder, rows, **settings)
@@ -273,7 +272,7 @@ def test_a_model_is_not_replaced_unless_asked_for(tmp_path):
 
 def test_learned_scores_reach_a_written_corpus(tmp_path):
     learned(tmp_path, texts(200))
-    stages = [
+    stages: list[Any] = [
         DocumentReader(str(tmp_path / "labels"), fields=["text"]),
         ScoreLabels(model=str(tmp_path / "model")),
         JsonlWriter(str(tmp_path / "out")),
