@@ -85,7 +85,7 @@ docs: $(DEV)
 bench-peers: $(PEERS)
 
 clean:
-	rm -rf .venv .venv-lowest .venv-cuda .venv-gateway .venv-wheels .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-cuda .venv-gateway .venv-wheels .venv-datatrove .venv-text-dedup .venv-datasketch .venv-rensa .venv-fasttext out site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find dcurate dcurate_testing tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so that setting up again costs nothing.
