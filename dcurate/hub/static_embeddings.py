@@ -67,7 +67,7 @@ class StaticEmbeddings:
     @property
     def dimensions(self) -> int:
         """Numbers of an embedding."""
-        return self.vectors.rows.shape[1]
+        return int(self.vectors.rows.shape[1])
 
     @classmethod
     def load(
@@ -184,11 +184,11 @@ class TextEmbedder:
 
     def _finished(self, out: Matrix) -> Matrix:
         kind = np.float16 if self.model.half else np.float32
-        out = out.astype(kind).astype(np.float32)
-        if not self.model.normalize:
-            return out
-        norms = np.linalg.norm(out, axis=1, keepdims=True) + np.float32(1e-32)
-        return (out / norms).astype(kind).astype(np.float32)
+        rounded: Matrix = out.astype(kind).astype(np.float32)
+        if self.model.normalize:
+            norms = np.linalg.norm(rounded, axis=1, keepdims=True) + np.float32(1e-32)
+            rounded = (rounded / norms).astype(kind).astype(np.float32)
+        return rounded
 
 
 def _joined(encoded: Sequence[Sequence[int]]) -> tuple[Ints, npt.NDArray[np.int32]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -149,8 +149,11 @@ def mean_vectors(words: Numbered, firsts: Ints, tokens: Places, vectors: TokenVe
         [[0.5, 0.5]]
     """
     out = np.empty((len(words.begins), vectors.rows.shape[1]), np.float32)
-    kinds: tuple[Any, ...] = (np.float32, np.int64, np.float32)
-    frozen_vectors = TokenVectors(*map(frozen, vectors[:3], kinds), vectors.unknown, vectors.most)
+    frozen_vectors = vectors._replace(
+        rows=frozen(vectors.rows, np.float32),
+        mapping=frozen(vectors.mapping, np.int64),
+        weights=frozen(vectors.weights, np.float32),
+    )
     frozen_words = Numbered(
         frozen(words.numbers, np.int32), frozen(words.begins, np.int64), frozen(words.counts, np.int64)
     )

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from dcurate import DocumentBatch, PipelineError
-from dcurate.core.pipeline import AnyStage
 from dcurate.frames.vectors import vectors_in
 from dcurate.models import PromptTaskComplexityClassifier, SequenceClassifier, TextEmbedding
 from dcurate.models.exported import BACKENDS
@@ -26,7 +25,7 @@ def own_exports(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield
 
 
-def through(stages: list[AnyStage], table: pa.Table) -> tuple[pa.Table, dict[str, float]]:
+def through(stages: list[Any], table: pa.Table) -> tuple[pa.Table, dict[str, float]]:
     """The rows after stages, each set up as a run does it, and the figures of the last one."""
     batch = DocumentBatch(data=table)
     for stage in stages:
@@ -71,7 +70,7 @@ def test_a_backend_gives_the_labels_of_torch(classifier: str) -> None:
 
 
 def test_a_model_is_exported_once_and_again_when_its_files_change(classifier: str) -> None:
-    model = SequenceClassifier(model=classifier, backend="onnx").decompose()[1]
+    model: Any = SequenceClassifier(model=classifier, backend="onnx").decompose()[1]
     model.setup_on_node()
     place = model._exported(classifier)
     first = (place / "model.onnx").stat().st_mtime_ns
@@ -82,7 +81,7 @@ def test_a_model_is_exported_once_and_again_when_its_files_change(classifier: st
 
 
 def test_a_backend_that_agrees_too_little_is_refused_before_the_run(classifier: str) -> None:
-    model = SequenceClassifier(model=classifier, backend="onnx").decompose()[1]
+    model: Any = SequenceClassifier(model=classifier, backend="onnx").decompose()[1]
     model.setup_on_node()
     path = model._exported(classifier) / "facts.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "agreement": 0.97}))
@@ -111,6 +110,6 @@ def test_a_model_that_cannot_be_exported_is_refused() -> None:
 
 
 def test_a_backend_takes_no_gpu() -> None:
-    model = SequenceClassifier(model="org/model", backend="onnx").decompose()[1]
+    model: Any = SequenceClassifier(model="org/model", backend="onnx").decompose()[1]
     assert model.resources.gpus == 0
     assert model.device == "cpu"
