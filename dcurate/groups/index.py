@@ -21,8 +21,8 @@ _FORMAT = 1
 class SeenDocuments(HidesSecrets):
     """A folder with the bands and the sets of shingles of documents that earlier runs have seen.
 
-    Each run adds a *generation*, named after its output: a run that is done again replaces what it had added. What a
-    run adds counts from the moment on at which its duplicates are known.
+    Each run adds a *generation*, named after its output: a run that is done again replaces what it had added, in its
+    place among the others. What a run adds counts from the moment on at which its duplicates are known.
 
     Args:
         url: the folder, on any store.
@@ -46,22 +46,28 @@ class SeenDocuments(HidesSecrets):
         return Directory(self.folder.path(name), self.options)
 
     def begin(self, generation: Directory) -> None:
-        """Check that the index fits the search, and remove the additions of an earlier run with the same output.
+        """Check that the index fits the search, and empty the additions of an earlier run with the same output.
 
         Raises:
             PipelineError: it was made by another search.
             DataError: it cannot be read or written.
         """
         manifest = self._manifest()
-        if manifest["generations"].pop(_name(generation), None) is not None:
+        if manifest["generations"].get(_name(generation)):
+            manifest["generations"][_name(generation)] = []
             self._write(manifest)
 
     def seen(self, generation: Directory) -> list[tuple[str, int]]:
-        """The files of all other generations in the order in which they came, and how many documents each holds."""
+        """The files of the generations before one, in their order, and how many documents each holds.
+
+        Those after it, where a run is done again, do not count: they dropped copies of what it had added, which would
+        then be kept by neither.
+        """
         seen_files = []
         for name, files in self._manifest()["generations"].items():
-            if name != _name(generation):
-                seen_files += [(self.folder.path(f"{name}/{file}"), documents) for file, documents in files]
+            if name == _name(generation):
+                break
+            seen_files += [(self.folder.path(f"{name}/{file}"), documents) for file, documents in files]
         return seen_files
 
     def commit(self, generation: Directory, files: Sequence[tuple[str, int]]) -> None:

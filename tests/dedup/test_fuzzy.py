@@ -360,6 +360,13 @@ def test_a_day_that_is_done_again_is_not_its_own_duplicate(tmp_path: Path) -> No
     assert curate(tmp_path, 3) == []
 
 
+def test_a_day_that_is_done_again_after_later_ones_keeps_what_they_dropped_as_its_copies(tmp_path: Path) -> None:
+    """A row that no day keeps is lost: the later one drops it as a copy, the earlier one as the later has seen it."""
+    days(tmp_path)
+    first = [curate(tmp_path, day) for day in range(3)]
+    assert [curate(tmp_path, day) for day in (0, 2, 1, 0)] == [first[day] for day in (0, 2, 1, 0)]
+
+
 def test_groups_name_documents_that_were_seen_before(tmp_path: Path) -> None:
     days(tmp_path)
     curate(tmp_path, 0)
