@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.fs
 
 from dcurate.core.stage import SkippedInput
@@ -181,6 +180,8 @@ class RowFilter:
         Raises:
             DataError: the columns do not suit it.
         """
+        import pyarrow.dataset as ds  # noqa: PLC0415 - it loads pandas, which most runs do not need
+
         exact = isinstance(self.given, str)
         guarantees = [_guarantee(bounds, schema, exact) for bounds in pieces]
         form, disk = ds.ParquetFileFormat(), pyarrow.fs.LocalFileSystem()
@@ -271,6 +272,8 @@ def _in_type(limit: pa.Scalar | None, kind: pa.DataType) -> pa.Scalar | None:
 
 def _scanned(rows: pa.Table, expression: pc.Expression) -> pa.ChunkedArray:
     """What an expression gives for each row, in order."""
+    import pyarrow.dataset as ds  # noqa: PLC0415 - as above
+
     made = ds.InMemoryDataset(rows).scanner(columns={"": expression}, use_threads=False).to_table()
     return made.column(0)
 
