@@ -60,6 +60,7 @@ def test_the_rows_of_a_label_are_those_of_its_last_run_that_ended(kind: str, run
         output.create()
         by_label: dict[str, Counter[str]] = {}
         others, doubtful = Counter[str](), Counter[str]()
+        ended: dict[str, Counter[str]] = {}  # rows of first runs of a label that died
         for number, run in enumerate(runs):
             texts: dict[str, Sequence[str]] = {
                 f"p{file}.parquet": [f"run{number}file{file}row{row}" for row in range(2)] for file in range(2)
@@ -82,8 +83,15 @@ def test_the_rows_of_a_label_are_those_of_its_last_run_that_ended(kind: str, run
                 by_label.pop(run.label, None)
                 by_label |= {run.label: before} if before else {}
                 by_label = _after(output, by_label, run.label, before, rows)
+                if not before:
+                    ended[run.label] = rows
             else:
+                ended.pop(run.label, None)
                 by_label[run.label] = rows
+                for label, kept in list(ended.items()):  # it died after its end was on record, or is gone as a whole
+                    del ended[label]
+                    if kept & output.rows():
+                        by_label[label] = kept
                 expected = sum(by_label.values(), Counter[str]()) + others
                 assert not expected - output.rows()
                 assert not output.rows() - expected - doubtful

@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ import dcurate
 import dcurate.audio
 import dcurate.text
 from dcurate import DocumentBatch, Modify
+from dcurate.learn import LabelScoreFilter, Student
 from dcurate.text import Annotate, DocumentFilter, DocumentModifier, PiiModifier, SignalFilter, refinedweb
 from dcurate.text.english import split_english
 from dcurate.text.presets import c4, c4_filters, c4_paragraphs, fineweb_quality, gopher, nemo_english
@@ -179,7 +181,12 @@ MODIFIERS: list[DocumentModifier] = [
 #: Those that have a test of their own below.
 OTHER_MODIFIERS = [dcurate.text.MarkdownRemover(), PiiModifier(), dcurate.text.UnicodeReformatter()]
 
+#: A student of fastText's model, while the tests run.
+STUDENT = TemporaryDirectory()
+Student.from_fasttext(str(MODELS / "quality.bin")).save(STUDENT.name + "/model")
+
 OTHERS = [
+    LabelScoreFilter(model=STUDENT.name + "/model"),
     dcurate.text.C4BadWordsFilter(["a", "a lorem", "..", "1"]),
     dcurate.text.SubstringFilter("aa", "any"),
     dcurate.text.FastTextLanguageFilter(MODELS / "languages.bin"),

@@ -138,7 +138,7 @@ class TableFiles(ParquetReader):
             with storage_errors("read", stored.address):
                 entry = file_entry(store, path)
             full = full_address(store, path)
-            self._stored[full] = stored
+            self._stored[full] = replace(stored, bounds={})  # workers do not need them
             files.append(SourceFile(full, shown_name(full, self.file_paths), entry.size, entry.version))
         if not version.files:
             shown = repr(table.path) + (f" at version {self._version}" if self._version is not None else "")
