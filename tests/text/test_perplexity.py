@@ -1,10 +1,11 @@
+import importlib
 import re
 import struct
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import kenlm
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -35,6 +36,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def library(path: Path | str) -> Any:
+    if sys.version_info >= (3, 13):
+        pytest.skip("kenlm 0.3.0, which scores are compared with, does not build on Python 3.13 or newer; use 3.12")
+    kenlm = importlib.import_module("kenlm")
     config = kenlm.Config()
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE
