@@ -103,7 +103,7 @@ class SampleStrata(KeyedBarrier):
                 raise PipelineError(f"{self.name}: bands[{column!r}]={edges!r} must be ascending numbers, at least one")
         if self.allocation not in _ALLOCATIONS:
             raise PipelineError(
-                f"{self.name}: there is no allocation {self.allocation!r}{nearest(str(self.allocation), _ALLOCATIONS)}"
+                f"{self.name}: unknown allocation {self.allocation!r}{nearest(str(self.allocation), _ALLOCATIONS)}"
             )
 
     def inputs(self) -> Spec:

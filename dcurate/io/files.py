@@ -131,7 +131,7 @@ def as_list(file_paths: str | list[str]) -> list[str]:
 
 
 def _alternatives(path: str) -> list[str]:
-    """The paths that a path with alternatives in braces stands for; one that is a local file stands for itself.
+    """The paths that a path with alternatives in braces expands to; the name of a local file is left as it is.
 
     Raises:
         PipelineError: they are too many.
@@ -155,7 +155,7 @@ def _alternatives(path: str) -> list[str]:
             before, after = alternative[: match.start()], alternative[match.end() :]
             expanded += [f"{before}{choice}{after}" for choice in match[1].split(",")]
         if len(expanded) > _MOST_PATHS:
-            raise PipelineError(f"file_paths: {shown(path)} stands for more than {_MOST_PATHS:,} paths; give a glob")
+            raise PipelineError(f"file_paths: {shown(path)} expands to more than {_MOST_PATHS:,} paths; give a glob")
         paths = expanded
     return list(dict.fromkeys(paths))
 

@@ -32,7 +32,7 @@ _TRUE = partial(pc.scalar, True)
 def as_expression(condition: Condition, schema: pa.Schema, what: str, unknown: Collection[str] = ()) -> pc.Expression:
     """Return an expression that is true for the rows for which a condition is true, and false or null for the others.
 
-    No comparison with null or NaN is true. Text is compared by its bytes in UTF-8, and is no number. Numbers are
+    No comparison with null or NaN is true. Text is compared by its bytes in UTF-8, and never as a number. Numbers are
     compared exactly, with floats as the column holds them.
 
     Args:
@@ -86,7 +86,7 @@ class _Compiler:
         kind = self._schema.field(first).type
         for name in inner:
             if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
-                raise DataError(f"{self._what} names {str(column)!r}, and there is no field {name!r} in {kind}")
+                raise DataError(f"{self._what} names {str(column)!r}, but {kind} has no field {name!r}")
             kind = kind.field(name).type
         return pc.field(*column.parts), kind
 
@@ -173,7 +173,7 @@ class _Compiler:
     def _flag(self, condition: Flag) -> pc.Expression:
         if isinstance(condition.operand, Literal):
             if not isinstance(condition.operand.value, bool | None):
-                raise DataError(f"{self._what}: {condition.operand} alone is no condition; compare a column with it")
+                raise DataError(f"{self._what}: {condition.operand} alone is not a condition; compare a column with it")
             return pc.scalar(condition.operand.value is (not condition.negated))
         column, kind = self._column(condition.operand)
         if pa.types.is_null(kind):

@@ -121,7 +121,7 @@ Condition: TypeAlias = All | Compared | Listed | Like | Null | Flag
 def parsed_condition(text: str, what: str) -> Condition:
     """Return a condition without negations: they are moved to the comparisons, as by De Morgan's laws.
 
-    These hold with nulls, too, so that a condition is true for the same rows, and false and null need not be told apart
+    These hold with nulls, too, so a condition is true for the same rows, and false and null are equal here
     in what is returned.
 
     Args:
@@ -129,7 +129,7 @@ def parsed_condition(text: str, what: str) -> Condition:
         what: name of the setting, for the error.
 
     Raises:
-        PipelineError: it is no such condition.
+        PipelineError: it is not such a condition.
 
     Examples:
         >>> parsed_condition("NOT (a < 1 OR b.c IS NULL)", "filter").parts

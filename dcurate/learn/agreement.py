@@ -34,7 +34,7 @@ def cohen_kappa(counts: Any, *, weighted: bool = False) -> float:
         weighted: whether a difference counts by its square, for scales (Cohen 1968); else all differences are equal.
 
     Returns:
-        NaN if there is no row, or both judges always gave one and the same value.
+        NaN without rows, or if both judges always gave one and the same value.
 
     Examples:
         >>> round(cohen_kappa([[20, 5], [10, 15]]), 4)

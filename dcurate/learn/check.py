@@ -27,7 +27,7 @@ class CheckLabels(CompositeStage[DocumentBatch, DocumentBatch]):
     """Leave out labels that cannot be learnt from; out of core, in time linear in the number of labels.
 
     Args:
-        schema: a `LabelSchema`, the name of a preset, or a YAML file; each of its labels is a column. Null is no label.
+        schema: a `LabelSchema`, the name of a preset, or a YAML file; each label is a column. Null means no label.
         text_field: the column with the text.
         blocksize: target bytes of a batch in memory.
         name: name of the stage.

@@ -71,7 +71,7 @@ class Label:
                 f"other than {listed(_TAKEN)}"
             )
         if self.type not in TYPES:
-            raise PipelineError(f"{self._where}: there is no type {self.type!r}{nearest(str(self.type), TYPES)}")
+            raise PipelineError(f"{self._where}: unknown type {self.type!r}{nearest(str(self.type), TYPES)}")
         if not isinstance(self.description, str) or not self.description.strip():
             raise PipelineError(f"{self._where} has no description; write what it says about a text")
         if self.type == ENUMERATION:
@@ -176,7 +176,7 @@ class LabelSchema:
         description: the task, in a sentence or two that come first in the prompt of a judge.
 
     Raises:
-        PipelineError: there is no label, or two have one name.
+        PipelineError: no labels, or two with one name.
 
     Examples:
         >>> schema = LabelSchema.load("quality")
@@ -211,13 +211,13 @@ class LabelSchema:
             source: name of a preset (see `presets`), or a YAML file.
 
         Raises:
-            PipelineError: there is no such schema, or what is wrong in it.
+            PipelineError: an unknown schema, or a mistake in it.
         """
         path = _PRESETS / f"{source}.yaml" if str(source) in cls.presets() else Path(source)
         if path.suffix not in (".yaml", ".yml"):
             names = cls.presets()
             raise PipelineError(
-                f"there is no label schema {str(source)!r}{nearest(str(source), names)}; give a .yaml file, or one of "
+                f"unknown label schema {str(source)!r}{nearest(str(source), names)}; give a .yaml file, or one of "
                 f"{listed(names)}"
             )
         try:
@@ -290,7 +290,7 @@ def _label(name: Any, about: Any) -> Label:
         raise PipelineError(f"{where} must be a mapping with type: and description:, not {_cut(about)}")
     kind = about.get("type")
     if kind not in TYPES:
-        raise PipelineError(f"{where}: there is no type {kind!r}; give {listed(TYPES)}")
+        raise PipelineError(f"{where}: unknown type {kind!r}; give {listed(TYPES)}")
     _check_keys(where, about, ("type", "description", "examples", *_KEYS[kind]))
     settings = {key: about[key] for key in ("min", "max") if key in about}
     if kind == ENUMERATION:

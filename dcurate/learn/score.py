@@ -41,7 +41,7 @@ class ScoreLabels(ProcessingStage[DocumentBatch, DocumentBatch]):
 
     Raises:
         PipelineError: no ``model``, a head that it does not have, or a column that is there already.
-        DataError: there is no model, or it is damaged.
+        DataError: the model is missing or damaged.
 
     Examples:
         >>> ScoreLabels(model="model", heads=["quality"], prefix="student_").outputs()
@@ -128,7 +128,7 @@ class LabelScoreFilter(SignalFilter):
 
     Raises:
         PipelineError: no ``model``, or no such head or class.
-        DataError: there is no model, or it is damaged.
+        DataError: the model is missing or damaged.
 
     Examples:
         >>> LabelScoreFilter("model", min_label_score=0.8).keep_document(0.9)

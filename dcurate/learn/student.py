@@ -231,7 +231,7 @@ class Student:
             name: the name of its head.
 
         Raises:
-            DataError: it is no such file.
+            DataError: it is another kind of file.
         """
         model = FastTextModel.load(path)
         network = model.network
@@ -252,7 +252,7 @@ class Student:
             name: name of the head; the only one by default.
 
         Raises:
-            PipelineError: there is no such head, or it answers with numbers.
+            PipelineError: an unknown head, or one that answers with numbers.
         """
         if name is None and len(self.heads) > 1:
             raise PipelineError(f"name the head to write; there are {listed(head.name for head in self.heads)}")
@@ -294,18 +294,18 @@ def stamp_of(path: str) -> str:
     """Return what changes when a model's card does.
 
     Raises:
-        DataError: there is no model.
+        DataError: the model is missing.
     """
     entry = Directory(str(path)).files().get(CARD)
     if entry is None:
-        raise DataError(f"there is no model in {str(path)!r}; train one with Learn or `dcurate learn`")
+        raise DataError(f"no model in {str(path)!r}; train one with Learn or `dcurate learn`")
     return f"{entry.size} {entry.version}"
 
 
 def _card(folder: Directory, path: str) -> dict[str, Any]:
     data = folder.read(CARD)
     if data is None:
-        raise DataError(f"there is no model in {path!r}; train one with Learn or `dcurate learn`")
+        raise DataError(f"no model in {path!r}; train one with Learn or `dcurate learn`")
     pickles = sorted(name for name in folder.files() if name.endswith(_PICKLES))
     if pickles:
         raise DataError(f"the model in {path!r} holds {listed(pickles)}, which may run code; remove it or train again")
@@ -314,7 +314,7 @@ def _card(folder: Directory, path: str) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(f"{CARD} of the model in {path!r} is not JSON ({error}); train or copy it again") from error
     if not isinstance(card, dict) or card.pop("format", None) != FORMAT:
-        raise DataError(f"{path!r} is no model of dcurate.learn; train one with Learn or `dcurate learn`")
+        raise DataError(f"{path!r} is not a model of dcurate.learn; train one with Learn or `dcurate learn`")
     version = card.pop("version", None)
     if version != VERSION:
         raise DataError(

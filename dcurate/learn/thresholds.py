@@ -102,7 +102,7 @@ class KeepFraction(ThresholdRule):
 
     def choose(self, scores: Scores, truth: Mask) -> float:
         if not len(scores):
-            raise DataError("there is no held example to choose a threshold by; label more texts")
+            raise DataError("no examples are held back to choose a threshold by; label more texts")
         ranked = np.sort(scores)[::-1]
         return float(ranked[max(round(self.keep_fraction * len(ranked)) - 1, 0)])
 
@@ -157,7 +157,7 @@ class KeepPrecision(ThresholdRule):
 def _ranked(scores: Scores, truth: Mask) -> tuple[Scores, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The distinct scores from the highest, and the number of positive and of all texts with each or a higher one."""
     if not len(scores):
-        raise DataError("there is no held example to choose a threshold by; label more texts")
+        raise DataError("no examples are held back to choose a threshold by; label more texts")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)

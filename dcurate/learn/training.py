@@ -133,7 +133,7 @@ def check_whole(name: str, value: Any, least: int, most: int) -> None:
         >>> check_whole("epochs", 64, 1, 4096)
     """
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise PipelineError(f"{name}={value!r} is no whole number from {least} to {most}")
+        raise PipelineError(f"{name}={value!r} must be a whole number from {least} to {most}")
 
 
 class ExampleSplit(NamedTuple):

@@ -283,7 +283,7 @@ def sample_tokens(weights: Weights, folder: str, limits: Sequence[int | None]) -
     """The tokens of texts that come with dcurate, for the model in a folder.
 
     Args:
-        limits: tokens of a text at most; None is no limit.
+        limits: tokens of a text at most; None means no limit.
     """
     path = files("dcurate") / "bundled" / "sample" / "part-00.jsonl"
     texts = [str(json.loads(line)["text"]) for line in path.read_text("utf-8").splitlines() if line.strip()]

@@ -10,7 +10,7 @@ RAISED, RAISED_S = 1.5, 10.0
 
 @dataclass
 class TimeLeft:
-    """The time that a phase will still take, estimated anew whenever a split ends.
+    """The time that a phase will still take, estimated again when a split ends.
 
     Between two splits it counts down, and never below the mean time from one split to the next. A shorter estimate is
     taken at once. A longer one is taken only where the last was wrong: where it exceeds what is left by half of that,

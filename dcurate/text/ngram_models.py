@@ -30,7 +30,7 @@ _MISSING_UNKNOWN = -100.0
 _REASONS = {
     kernel.FULL: "more n-grams than its header says",
     kernel.NO_CONTEXT: "an n-gram whose first words are not there as a shorter one",
-    kernel.BAD_LINE: "a line that is no n-gram",
+    kernel.BAD_LINE: "a line that is not an n-gram",
     kernel.BAD_NUMBER: "a log probability or backoff that cannot be",
     kernel.UNKNOWN_WORD: "a word that is not among the 1-grams",
     kernel.REPEATED: "a word twice",
@@ -61,7 +61,7 @@ class NgramModel:
         """Read an ARPA file, or map a binary one.
 
         Raises:
-            DataError: it cannot be read, or is no such file.
+            DataError: it cannot be read, or is of another kind.
         """
         try:
             with open(path, "rb") as file:

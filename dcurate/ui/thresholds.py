@@ -166,9 +166,7 @@ def threshold_plot(
     batches = _batches(rows)
     names = batches[0].get_columns()
     if column not in names:
-        raise PipelineError(
-            f"there is no column {column!r}{nearest(column, names)}; there are {listed(map(repr, names))}"
-        )
+        raise PipelineError(f"no column {column!r}{nearest(column, names)}; there are {listed(map(repr, names))}")
     scores = np.concatenate([_scores(batch, column) for batch in batches])
     known = np.flatnonzero(np.isfinite(scores))
     if not known.size:

@@ -18,7 +18,7 @@ FORMULA = re.compile(
 
 
 class FormulasFilter(DocumentFilter):
-    """Keep documents with at least so many formulas per 100 words."""
+    """Keep documents with a minimum number of formulas per 100 words."""
 
     name = "formulas"
 

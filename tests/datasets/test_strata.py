@@ -172,7 +172,7 @@ def test_columns_that_make_no_strata_are_refused(column: list[Any], by: list[str
         ({"n": 5, "by": ["a"], "bands": {"a": [1]}}, "'a' is in by= and in bands="),
         ({"n": 5, "bands": {"a": [2, 1]}}, r"bands['a']=[2, 1] must be ascending numbers"),
         ({"n": 5, "bands": {"a": []}}, "must be ascending numbers"),
-        ({"n": 5, "by": ["a"], "allocation": "even"}, "there is no allocation 'even'"),
+        ({"n": 5, "by": ["a"], "allocation": "even"}, "unknown allocation 'even'"),
     ],
 )
 def test_wrong_settings_are_one_sentence(arguments: dict[str, Any], sentence: str) -> None:

@@ -300,7 +300,7 @@ def test_a_pair_without_a_usable_answer_in_one_order_is_set_aside(endpoint: Endp
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda c: Judge("qualty", client=c, model="m"), "there is no label schema 'qualty'"),
+        (lambda c: Judge("qualty", client=c, model="m"), "unknown label schema 'qualty'"),
         (
             lambda c: Judge(cast(Any, {"labels": {}}), client=c, model="m"),
             "must be a LabelSchema, the name of a preset",

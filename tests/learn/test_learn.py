@@ -232,7 +232,10 @@ def test_a_folder_of_another_version_damaged_or_with_a_pickle_is_refused(tmp_pat
     rows = (model / "rows.npy").read_bytes()
     for change, sentence in (
         (lambda: (model / "card.json").write_text(json.dumps({**card, "version": 99})), "version 99, and this dcurate"),
-        (lambda: (model / "card.json").write_text(json.dumps({**card, "format": "x"})), "is no model of dcurate.learn"),
+        (
+            lambda: (model / "card.json").write_text(json.dumps({**card, "format": "x"})),
+            "is not a model of dcurate.learn",
+        ),
         (lambda: (model / "card.json").write_text("{"), "is not JSON"),
         (lambda: np.save(model / "rows.npy", np.array([{}], object), allow_pickle=True), "is damaged"),
         (lambda: (model / "rows.npy").write_bytes(rows[: len(rows) // 2]), "is damaged"),
@@ -244,7 +247,7 @@ def test_a_folder_of_another_version_damaged_or_with_a_pickle_is_refused(tmp_pat
         change()
         with pytest.raises(DataError, match=sentence):
             Student.load(str(model))
-    with pytest.raises(DataError, match="there is no model in"):
+    with pytest.raises(DataError, match="no model in"):
         Student.load(str(tmp_path / "nowhere"))
 
 

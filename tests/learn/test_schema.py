@@ -79,7 +79,7 @@ def test_a_value_is_refused_exactly_if_the_json_schema_refuses_it(label, value):
         ("[1, 2]", "give a mapping labels: from the name of each label to its type and description"),
         ("labels: {}", "has 0 labels; give 1 to 200"),
         ("labels: {ad: flag}", "label 'ad' must be a mapping with type: and description:, not 'flag'"),
-        ("labels: {ad: {type: flg, description: d}}", "label 'ad': there is no type 'flg'"),
+        ("labels: {ad: {type: flg, description: d}}", "label 'ad': unknown type 'flg'"),
         ("labels: {ad: {type: flag}}", "label 'ad' has no description"),
         ("labels: {text: {type: flag, description: d}}", "label 'text': a label needs a name of letters"),
         ("labels: {a b: {type: flag, description: d}}", "label 'a b': a label needs a name of letters"),
@@ -112,7 +112,7 @@ def test_each_slip_in_a_schema_is_one_sentence(tmp_path, text, sentence):
 
 
 def test_a_schema_that_there_is_not_is_one_sentence(tmp_path):
-    with pytest.raises(PipelineError, match="there is no label schema 'qualty'; did you mean 'quality'"):
+    with pytest.raises(PipelineError, match="unknown label schema 'qualty'; did you mean 'quality'"):
         LabelSchema.load("qualty")
     with pytest.raises(PipelineError, match="cannot be read"):
         LabelSchema.load(tmp_path / "none.yaml")

@@ -407,7 +407,7 @@ def test_columns_of_a_few_texts_are_facets_with_what_was_kept_of_each_value(lang
     for value, number in (("en", 12), ("de", 5), ("", 1), ("xx", 0)):
         assert languages.page(Query(facets=(("language", value),)))["total"] == number
     assert languages.page(Query(outcome="kept", facets=(("language", "de"),)))["total"] == 0
-    with pytest.raises(PipelineError, match="there is no column 'host' of a few texts, but 'language'"):
+    with pytest.raises(PipelineError, match="no column 'host' of a few texts, but 'language'"):
         languages.page(Query(facets=(("host", "h1"),)))
 
 

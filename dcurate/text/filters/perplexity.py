@@ -35,7 +35,7 @@ class PerplexityFilter(BoundedFilter):
 
     Raises:
         PipelineError: no ``model``, or bounds that no perplexity is between.
-        DataError: there is no such file, or it is damaged or of another kind.
+        DataError: the file is missing, damaged or of another kind.
 
     Examples:
         >>> rule = PerplexityFilter("en.binary", max_perplexity=800.0)

@@ -335,7 +335,7 @@ class ExploredCorpus:
             mask &= (self._numbers(name) >= low) & (self._numbers(name) <= high)
         for name, value in query.facets:
             if name not in self.facets:
-                raise PipelineError(f"there is no column {name!r} of a few texts, but {listed(self.facets) or 'none'}")
+                raise PipelineError(f"no column {name!r} of a few texts, but {listed(self.facets) or 'none'}")
             values, codes = self.facets[name]
             mask &= codes == values.get(value, -1)
         return mask
@@ -354,7 +354,7 @@ class ExploredCorpus:
 
     def _numbers(self, name: str) -> npt.NDArray[np.float64]:
         if name not in self.numbers:
-            raise PipelineError(f"there is no column {name!r} of numbers, but {listed(self.numbers) or 'none'}")
+            raise PipelineError(f"no column {name!r} of numbers, but {listed(self.numbers) or 'none'}")
         return self.numbers[name]
 
     def _column(self, name: str) -> dict[str, Any]:
