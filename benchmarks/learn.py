@@ -90,8 +90,8 @@ class Labelled:
         self.head = StudentHead("label", "classes", tuple(self.names))
 
     def figures(self, answers: np.ndarray) -> dict[str, float]:
-        found = measures(self.head, answers.astype(np.float32), self.targets[len(self.train) :, 0])
-        return {"auc": round(found["auc"], 4), "f1": round(found["f1"], 4)}
+        figures = measures(self.head, answers.astype(np.float32), self.targets[len(self.train) :, 0])
+        return {"auc": round(figures["auc"], 4), "f1": round(figures["f1"], 4)}
 
 
 def ours(given: Labelled, features: TextFeatures, epochs: int) -> tuple[dict[str, Any], Student]:
@@ -120,8 +120,8 @@ def fasttext(given: Labelled, features: TextFeatures, epochs: int, folder: Path)
         job = {"train": str(folder / "train.txt"), "test": str(folder / "test.jsonl")}
         done = peer({**job, "settings": {**settings, "epoch": epochs, "lr": rate, "bucket": features.buckets}}, folder)
         answers = np.array([[row.get(str(n), 0.0) for n in range(len(given.names))] for row in done["answers"]])
-        found = {"docs": len(given.train), "cpu_s": round(done["cpu_s"], 2), **given.figures(answers), "rate": rate}
-        best = found if not best or found["auc"] > best["auc"] else best
+        figures = {"docs": len(given.train), "cpu_s": round(done["cpu_s"], 2), **given.figures(answers), "rate": rate}
+        best = figures if not best or figures["auc"] > best["auc"] else best
     return best
 
 

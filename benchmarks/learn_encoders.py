@@ -95,8 +95,8 @@ def encoders(corpus: Path) -> dict[str, Any]:
 def _labels(model: str, texts: list[str]) -> dict[str, Any]:
     run = pipeline("text-classification", model=model, device="cpu")
     run(texts[:8], truncation=True, max_length=_LONGEST)
-    seconds, found = cpu_seconds(lambda: run(texts, truncation=True, max_length=_LONGEST))
-    wanted = [answer["label"] for answer in found]
+    seconds, answers = cpu_seconds(lambda: run(texts, truncation=True, max_length=_LONGEST))
+    wanted = [answer["label"] for answer in answers]
     figures: dict[str, Any] = {"transformers": {"docs_per_cpu_s": len(texts) / seconds}}
     for name, settings in BACKENDS.items():
         stages = SequenceClassifier(model=model, max_seq_length=_LONGEST, device="cpu", **settings).decompose()
@@ -184,13 +184,13 @@ def static(corpus: Path) -> dict[str, Any]:
 
     first.embed(column.offsets[:3], column.data)
     peer.encode(texts[:8])
-    seconds, found = cpu_seconds(lambda: ours(embedder))
+    seconds, vectors = cpu_seconds(lambda: ours(embedder))
     peer_seconds, wanted = cpu_seconds(lambda: peer.encode(texts, use_multiprocessing=False))
     return {
         "mb": size,
         "mb_per_cpu_s": size / seconds,
         "model2vec_mb_per_cpu_s": size / peer_seconds,
-        "max_difference": float(np.abs(found - wanted).max()),
+        "max_difference": float(np.abs(vectors - wanted).max()),
     }
 
 
@@ -207,7 +207,7 @@ def kenlm(corpus: Path) -> dict[str, Any]:
         rows = np.arange(len(texts))
         model.scores(*column, rows[:8])
         [peer.score(text) for text in texts[:8]]
-        seconds, found = cpu_seconds(lambda: model.scores(*column, rows).log10)
+        seconds, scores = cpu_seconds(lambda: model.scores(*column, rows).log10)
         peer_seconds, wanted = cpu_seconds(lambda: [peer.score(text) for text in texts])
     size = len(column.data) / 1e6
     return {
@@ -215,7 +215,7 @@ def kenlm(corpus: Path) -> dict[str, Any]:
         "mb": size,
         "mb_per_cpu_s": size / seconds,
         "kenlm_mb_per_cpu_s": size / peer_seconds,
-        "max_difference": float(np.abs(found - np.array(wanted)).max()),
+        "max_difference": float(np.abs(scores - np.array(wanted)).max()),
     }
 
 

@@ -307,9 +307,10 @@ def _last_keys(
     strata, keys = _keys_in(folder, files, np.array(hashes, np.uint64), last)
     ends = {}
     for number, hash_ in enumerate(hashes):
-        own = keys[strata == number]
-        own = own[np.lexsort((own[:, 1], own[:, 0]))][: counts[number] - skipped[number]]
-        ends[hash_] = (int(own[-1, 0]), int(own[-1, 1])), int((own == own[-1]).all(axis=1).sum())
+        drawn_keys = keys[strata == number]
+        drawn_keys = drawn_keys[np.lexsort((drawn_keys[:, 1], drawn_keys[:, 0]))][: counts[number] - skipped[number]]
+        high, low = drawn_keys[-1].tolist()
+        ends[hash_] = (high, low), int((drawn_keys == drawn_keys[-1]).all(axis=1).sum())
     return ends
 
 
@@ -322,10 +323,10 @@ def _keys_in(folder: Directory, files: Sequence[KeyedFile], hashes: Uints, cells
         for start, stop in file.spans(spans):
             columns = [HIGH, LOW, _STRATUM]
             for table in read_chunks(folder.path(file.name), dict(folder.options), start, stop, columns):
-                found = numbers(table, _STRATUM)
-                places = order[np.minimum(np.searchsorted(hashes[order], found), len(hashes) - 1)]
+                row_hashes = numbers(table, _STRATUM)
+                places = order[np.minimum(np.searchsorted(hashes[order], row_hashes), len(hashes) - 1)]
                 table_keys = keys_in(table)
-                here = (hashes[places] == found) & (range_of(table_keys[:, 0], CELLS) == cells[places])
+                here = (hashes[places] == row_hashes) & (range_of(table_keys[:, 0], CELLS) == cells[places])
                 strata.append(places[here])
                 keys.append(table_keys[here])
     return np.concatenate(strata), np.concatenate(keys)

@@ -131,7 +131,7 @@ class _NgramMatches(NamedTuple):
 
 
 @njit(**INLINE_LATE)
-def _score_word(tables: Tables, found: _NgramMatches, place: tuple[int, int], known: int) -> tuple[Scalar, Scalar]:
+def _score_word(tables: Tables, matches: _NgramMatches, place: tuple[int, int], known: int) -> tuple[Scalar, Scalar]:
     """The log probability of a word after ``known`` words of context, and how many words are context from now on.
 
     Args:
@@ -139,26 +139,26 @@ def _score_word(tables: Tables, found: _NgramMatches, place: tuple[int, int], kn
     """
     cells, floats = tables.cells, tables.floats
     last = tables.places.size // 2 - 1
-    word = found.words[place[0]]
+    word = matches.words[place[0]]
     at = tables.places[2] + 2 * word
     score = -abs(floats[at])
     now, then = (place[0] - 1) & 1, place[0] & 1
-    found.backoffs[then, 0] = floats[at + 1]
+    matches.backoffs[then, 0] = floats[at + 1]
     kept = 1 if cells[at + 1] != _SIGN else 0
     length = 1
     for step in range(known):
-        at = found.cells[step, place[1]]
+        at = matches.cells[step, place[1]]
         if at < 0:
             break
         length = step + 2
         score = -abs(floats[at + 2])
         if length == last:
             break
-        found.backoffs[then, step + 1] = floats[at + 3]
+        matches.backoffs[then, step + 1] = floats[at + 3]
         if cells[at + 3] != _SIGN:
             kept = length
     for step in range(length - 1, known):
-        score += found.backoffs[now, step]
+        score += matches.backoffs[now, step]
     return score, kept
 
 
@@ -185,7 +185,7 @@ def _find_words(
 
 
 @njit(**INLINE_LATE)
-def _find_ngrams(tables: Tables, found: _NgramMatches, first: int, count: int) -> None:
+def _find_ngrams(tables: Tables, matches: _NgramMatches, first: int, count: int) -> None:
     """Look up the n-grams that end with the words of a block: all of two words, then those of three, and so on.
 
     No look-up waits for the one before, so that the CPU waits for memory for several at a time.
@@ -193,22 +193,22 @@ def _find_ngrams(tables: Tables, found: _NgramMatches, first: int, count: int) -
     cells, places = tables.cells, tables.places
     last = places.size // 2 - 1
     for place in range(count):
-        word = found.words[first + place]
-        found.keys[place] = np.uint64(word)
-        found.cells[0, place] = -1 if cells[places[2] + 2 * word] & _SIGN else 0
+        word = matches.words[first + place]
+        matches.keys[place] = np.uint64(word)
+        matches.cells[0, place] = -1 if cells[places[2] + 2 * word] & _SIGN else 0
     for length in range(2, last + 1):
         stride = 3 if length == last else 4
         for place in range(count):
             before = first + place - length + 1
-            if found.cells[length - 2, place] < 0 or before < 0:
-                found.cells[length - 2, place] = -1
-                found.cells[length - 1, place] = -1
+            if matches.cells[length - 2, place] < 0 or before < 0:
+                matches.cells[length - 2, place] = -1
+                matches.cells[length - 1, place] = -1
                 continue
-            key = _extended(found.keys[place], found.words[before])
-            found.keys[place] = key
+            key = _extended(matches.keys[place], matches.words[before])
+            matches.keys[place] = key
             at = _find(cells, places, length, stride, key)
-            found.cells[length - 2, place] = at
-            found.cells[length - 1, place] = -1 if at < 0 or cells[at + 2] & _SIGN else at
+            matches.cells[length - 2, place] = at
+            matches.cells[length - 1, place] = -1 if at < 0 or cells[at + 2] & _SIGN else at
 
 
 @njit(**OPTIONS)
@@ -216,20 +216,22 @@ def _score(tables: Tables, layout: tuple[Offsets, Bytes], rows: Rows, by_line: b
     offsets, data = layout
     words = np.empty(longest(offsets, rows) // 2 + 3, np.int64)
     backoffs = np.zeros((2, LONGEST_ORDER + 1), np.float32)
-    found = _NgramMatches(words, np.empty(_BLOCK, np.uint64), np.empty((LONGEST_ORDER + 1, _BLOCK), np.int64), backoffs)
+    matches = _NgramMatches(
+        words, np.empty(_BLOCK, np.uint64), np.empty((LONGEST_ORDER + 1, _BLOCK), np.int64), backoffs
+    )
     for place in range(rows.size):
         at, stop = offsets[rows[place]], offsets[rows[place] + 1]
         out.log10[place], out.words[place], out.unknown[place] = 0.0, 0, 0
         while True:
             count, at = _find_words(tables, data, (at, stop), by_line, words)
             if count > 1 or not by_line or (at >= stop and out.words[place] == 0):
-                found.backoffs[0, 0] = tables.floats[tables.places[2] + 2 * tables.marks[0] + 1]
+                matches.backoffs[0, 0] = tables.floats[tables.places[2] + 2 * tables.marks[0] + 1]
                 known, total = 1, np.float32(0)
                 for word in range(1, count + 1):
                     inside = (word - 1) % _BLOCK
                     if inside == 0:
-                        _find_ngrams(tables, found, word, min(_BLOCK, count + 1 - word))
-                    score, known = _score_word(tables, found, (word, inside), known)
+                        _find_ngrams(tables, matches, word, min(_BLOCK, count + 1 - word))
+                    score, known = _score_word(tables, matches, (word, inside), known)
                     total += score
                     out.unknown[place] += word < count and words[word] == 0
                 out.log10[place] += np.float64(total)

@@ -264,9 +264,7 @@ class _Examples:
                     keys[BANDS].append(lists_of(table, BANDS)[1].reshape(table.num_rows, -1).astype(np.uint64))
         count = sum(map(len, keys[TEXT]))
         if count < 2:
-            raise DataError(
-                f"stage {stage!r}: {count} rows with a label and words are too few to learn from; label more"
-            )
+            raise DataError(f"stage {stage!r}: too few rows with a label and words to learn from: {count}; label more")
         text, label, site = (np.concatenate(keys[name]) for name in (TEXT, LABELS, SITE))
         made = targets_of(stage, labels)
         order = np.lexsort((label, text))

@@ -203,13 +203,13 @@ def test_thresholds_of_groups_decide_labels(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda rows: rows[:1], "1 rows with a label and words are too few to learn from"),
+        (lambda rows: rows[:1], "too few rows with a label and words to learn from: 1; label more"),
         (
             lambda rows: [row for row in rows if row["label"] == "good"],
             "labels of head 'label' are 'good'; label texts",
         ),
-        (lambda rows: [{**row, "text": " \n"} for row in rows], "0 rows with a label and words"),
-        (lambda rows: [{**row, "label": None} for row in rows[:50]], "0 rows with a label and words"),
+        (lambda rows: [{**row, "text": " \n"} for row in rows], "too few rows with a label and words to learn from: 0; label more"),
+        (lambda rows: [{**row, "label": None} for row in rows[:50]], "too few rows with a label and words to learn from: 0; label more"),
         (lambda rows: [*rows, {**rows[0], "label": "good"}], "1 texts have contradictory labels; correct them"),
     ],
 )
