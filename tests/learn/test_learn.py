@@ -208,8 +208,8 @@ def test_thresholds_of_groups_decide_labels(tmp_path):
             lambda rows: [row for row in rows if row["label"] == "good"],
             "labels of head 'label' are 'good'; label texts",
         ),
-        (lambda rows: [{**row, "text": " \n"} for row in rows], "too few rows with a label and words to learn from: 0; label more"),
-        (lambda rows: [{**row, "label": None} for row in rows[:50]], "too few rows with a label and words to learn from: 0; label more"),
+        (lambda rows: [{**row, "text": " \n"} for row in rows], "words to learn from: 0; label more"),
+        (lambda rows: [{**row, "label": None} for row in rows[:50]], "words to learn from: 0; label more"),
         (lambda rows: [*rows, {**rows[0], "label": "good"}], "1 texts have contradictory labels; correct them"),
     ],
 )
