@@ -27,8 +27,8 @@ class HtmlInfo(ProcessingStage[DocumentBatch, DocumentBatch]):
     ``NewsArticle``: of schema.org, else of OpenGraph) and ``licenses`` (a list of addresses, from ``rel="license"`` and
     JSON-LD). Null, or an empty list, is what the page does not say: nothing is guessed from its text or address.
 
-    JSON-LD counts before OpenGraph, and that before other names of ``<meta>``. Only some tags are looked at, and nothing
-    is parsed, so it is much faster than extraction; time is linear in the size of a page.
+    JSON-LD counts before OpenGraph, and that before other names of ``<meta>``. Only some tags are looked at, so it is
+    much faster than extraction; time is linear in the size of a page.
 
     Args:
         html_field: the column with the pages, as bytes or text.
