@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -64,7 +64,10 @@ class CsvReader(FileReader):
         filter: rows to read, as an SQL condition or a `pyarrow.compute.Expression`; others are no input. All files are
             read.
         delimiter: one character between values; by default a tab in files named ``.tsv`` and a comma in others.
-        quote: one character around values.
+        quote: one character around values; a quote within a quoted value is doubled.
+        escape: one character that, within a quoted value, makes a quote or itself part of the value, such as the
+            backslash in files of Spark; before other characters, and outside quotes, it is text. None if quotes are
+            only doubled.
         header: whether the first row holds the names of the columns. A list of names is for files without one;
             with False columns are named ``f0``, ``f1`` and so on.
         newlines_in_values: whether quoted values may hold line breaks.
@@ -88,6 +91,7 @@ class CsvReader(FileReader):
 
     delimiter: str | None = None
     quote: str = '"'
+    escape: str | None = field(default=None, kw_only=True)
     header: bool | list[str] = True
     newlines_in_values: bool = True
     on_bad_line: Literal["raise", "quarantine"] = "raise"
@@ -96,13 +100,18 @@ class CsvReader(FileReader):
     kind: ClassVar[files.Format] = files.CSV
 
     def __post_init__(self) -> None:
-        for setting, value in (("delimiter", self.delimiter), ("quote", self.quote)):
+        for setting, value in (("delimiter", self.delimiter), ("quote", self.quote), ("escape", self.escape)):
             if value is not None and (
                 not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in "\r\n\0"
             ):
                 raise PipelineError(f"{self.name}: {setting}={value!r} must be one ASCII character")
         if self.quote == self.delimiter:
             raise PipelineError(f"{self.name}: delimiter and quote are both {self.quote!r}; they must differ")
+        if self.escape is not None and self.escape in (self.quote, self.delimiter):
+            raise PipelineError(
+                f"{self.name}: escape={self.escape!r} must differ from delimiter and quote; leave it out if quotes are "
+                "doubled"
+            )
         if not isinstance(self.header, bool) and not files.is_names(self.header):
             raise PipelineError(f"{self.name}: header={self.header!r} must be True, False or a list of column names")
         if self.on_bad_line not in ("raise", "quarantine"):
@@ -245,7 +254,7 @@ class CsvReader(FileReader):
 
     def _dialect(self, path: str) -> Dialect:
         tabs = path.lower().removesuffix(ending_of(path)).endswith(".tsv")
-        return Dialect(self.delimiter or ("\t" if tabs else ","), self.quote, self.newlines_in_values)
+        return Dialect(self.delimiter or ("\t" if tabs else ","), self.quote, self.newlines_in_values, self.escape)
 
     def _names(self, data: bytes, name: str, dialect: Dialect) -> tuple[list[str], int]:
         """Return the names of the columns, and the byte after the header.

@@ -28,11 +28,13 @@ class Dialect:
         delimiter: one character between values.
         quote: one character around values.
         multiline: whether a quoted value may hold line breaks.
+        escape: one character that makes a quote or itself part of a quoted value; None if only quotes are doubled.
     """
 
     delimiter: str = ","
     quote: str = '"'
     multiline: bool = True
+    escape: str | None = None
 
 
 class BadRow(NamedTuple):
@@ -54,14 +56,40 @@ class _Record(NamedTuple):
     is_open: bool
 
 
+def _quoted(dialect: Dialect) -> bytes:
+    """The pattern of a quoted value, with its quotes."""
+    quote, breaks = re.escape(dialect.quote.encode()), b"" if dialect.multiline else rb"\r\n"
+    escape = re.escape((dialect.escape or "").encode())
+    escaped = rb"|%b%b" % (escape, rb"[^%b]" % breaks if breaks else rb"[\s\S]") if escape else b""
+    return rb"%b(?:[^%b%b%b]|%b%b%b)*+%b(?!%b)" % (quote, quote, escape, breaks, quote, quote, escaped, quote, quote)
+
+
 @cache
 def _value(dialect: Dialect) -> re.Pattern[bytes]:
     """A value and what ends it; without a group ``end`` where a quote is never closed."""
     quote, delimiter = re.escape(dialect.quote.encode()), re.escape(dialect.delimiter.encode())
-    inside = rb"[^%b]" % quote if dialect.multiline else rb"[^%b\r\n]" % quote
     plain = rb"[^%b\r\n]*" % delimiter
-    quoted = rb"%b(?:%b|%b%b)*+%b(?!%b)%b" % (quote, inside, quote, quote, quote, quote, plain)
+    quoted = _quoted(dialect) + plain
     return re.compile(rb"(?:%b|(?!%b)%b)(?P<end>%b|\r\n|\n|\r|\Z)" % (quoted, quote, plain, delimiter))
+
+
+def _without_escapes(data: bytes, dialect: Dialect) -> bytes:
+    r"""The same rows with quotes doubled instead of escaped.
+
+    Examples:
+        >>> _without_escapes(rb'a\b,"c\"d\\\n"', Dialect(escape="\\"))
+        b'a\\b,"c""d\\\\n"'
+    """
+    escape, quote = (dialect.escape or "").encode(), dialect.quote.encode()
+    if not escape or escape not in data:
+        return data
+    begin = rb"(?:\A|(?<=[%b\r\n]))" % re.escape(dialect.delimiter.encode())
+    signs = re.compile(rb"%b(%b|%b)" % tuple(map(re.escape, (escape, escape, quote))))
+
+    def doubled(sign: re.Match[bytes]) -> bytes:
+        return escape if sign[1] == escape else quote + quote
+
+    return re.sub(begin + _quoted(dialect), lambda value: signs.sub(doubled, value[0]), data)
 
 
 def records(data: bytes, dialect: Dialect) -> Iterator[_Record]:
@@ -120,6 +148,7 @@ class _Parsed(NamedTuple):
 def _parsed(data: bytes, names: Sequence[str], dialect: Dialect) -> _Parsed:
     """Parse data that is valid UTF-8; records of another number of values are left out."""
     labels = [f"c{number}" for number in range(len(names))]
+    data = _without_escapes(data, dialect)
     end = b"" if not data or data.endswith((b"\n", b"\r")) else b"\n"
     data = b"".join((data, end, dialect.delimiter.encode().join([_END] * len(names)), b"\n"))
     left_out: list[None] = []

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -29,8 +31,12 @@ from dcurate import (
 from dcurate.io.csv_rows import Dialect, parse, records
 
 TEXTS = st.text(st.sampled_from("a,\"\n\r ;\t'é€0\\"), max_size=6)
-BYTES = st.lists(st.sampled_from([b"a", b",", b'"', b"\n", b"\r", b"\r\n", b"\xff", "é".encode(), b"1"])).map(b"".join)
-DIALECTS = st.builds(Dialect, st.sampled_from(",;\t"), st.sampled_from("\"'"), st.booleans())
+BYTES = st.lists(st.sampled_from([b"a", b",", b'"', b"\n", b"\r", b"\r\n", b"\xff", "é".encode(), b"1", b"\\"])).map(
+    b"".join
+)
+DIALECTS = st.builds(
+    Dialect, st.sampled_from(",;\t"), st.sampled_from("\"'"), st.booleans(), st.sampled_from([None, "\\", "a"])
+)
 
 
 def put(path: Path, data: bytes) -> str:
@@ -54,6 +60,34 @@ def test_a_row_is_what_a_writer_wrote(rows: list[tuple[str, str]], delimiter: st
     assert [tuple(value or "" for value in row.values()) for row in table.to_pylist()] == rows
     if all_:
         assert [tuple(row.values()) for row in table.to_pylist()] == rows
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS)), st.sampled_from("\\^]-"), st.sampled_from(["\n", "\r\n"]))
+def test_escaped_quotes_are_read_as_a_writer_wrote_them(rows: list[tuple[str, str]], escape: str, end: str) -> None:
+    file = io.StringIO(newline="")
+    how: Any = {"quoting": csv.QUOTE_ALL, "doublequote": False, "escapechar": escape, "lineterminator": end}
+    csv.writer(file, **how).writerows(rows)
+    table, bad, _ = parse(file.getvalue().encode(), ["x", "y"], {}, Dialect(escape=escape))
+    assert bad == []
+    assert [tuple(row.values()) for row in table.to_pylist()] == rows
+
+
+@given(st.lists(st.tuples(TEXTS.filter(bool), TEXTS.filter(bool)), min_size=1))
+def test_files_with_escapes_are_read_as_duckdb_wrote_them(rows: list[tuple[str, str]]) -> None:
+    table = pa.table({"x": [row[0] for row in rows], "y": [row[1] for row in rows]})
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/rows.csv"
+        with duckdb.connect() as connection:
+            connection.register("rows", table)
+            connection.execute(f"COPY rows TO '{path}' (FORMAT csv, HEADER, ESCAPE '\\')")
+        assert read(path, escape="\\") == table.to_pylist()
+
+
+def test_files_of_spark_are_read(tmp_path: Path) -> None:
+    # Spark quotes a value that holds a delimiter or a quote, and leaves others as they are.
+    path = put(tmp_path / "part-0.csv", b'id,path\n1,C:\\new\n2,"C:\\\\new, \\"old\\""\n3,""\n4,\n5,"a\\tb,"\n')
+    paths = [row["path"] for row in read(path, escape="\\")]
+    assert paths == ["C:\\new", 'C:\\new, "old"', "", None, "a\\tb,"]
 
 
 @given(st.lists(st.tuples(st.none() | TEXTS, st.none() | st.integers(-5, 5))))
@@ -236,6 +270,8 @@ def test_delimiters_and_headers(tmp_path: Path) -> None:
         ({"delimiter": ";;"}, "delimiter=';;' must be one ASCII character"),
         ({"quote": ","}, None),
         ({"delimiter": ",", "quote": ","}, "delimiter and quote are both ','"),
+        ({"escape": "ab"}, "escape='ab' must be one ASCII character"),
+        ({"escape": '"'}, "must differ from delimiter and quote"),
         ({"header": "x"}, "header='x' must be True, False or a list of column names"),
         ({"on_bad_line": "skip"}, "on_bad_line='skip' must be 'raise' or 'quarantine'"),
         ({"read_kwargs": {"sep": ";"}}, "use delimiter="),
