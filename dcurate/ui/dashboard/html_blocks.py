@@ -61,18 +61,19 @@ def runs(snapshots: Sequence[tuple[RunSnapshot, str]], chosen: str, page: str) -
         took = spent(snapshot.elapsed)
         rate = "" if snapshot.ended is None else f"{short(snapshot.rows_in / snapshot.working)}/s"
         begun = time.strftime("%b %d, %H:%M", time.localtime(snapshot.started))
-        output = (
-            f'<small title="{escape(snapshot.output)}">{escape(_end(snapshot.output))}</small>'
-            if snapshot.output
-            else ""
-        )
+        output = _small(_end(snapshot.output), snapshot.output)
         parts[f"run {snapshot.run}"] = (
             f'<b><i class="dot {state.replace(" ", "-")}"></i>{escape(snapshot.pipeline)}</b>'
             f"<span>{count(snapshot.rows_in)} docs<em>{rate}</em></span>"
             f"<span>{state}<em>{took}</em></span>"
-            f"<span>begun<em>{begun}</em></span>{output}"
+            f"<span>begun<em>{begun}</em></span>{_small(snapshot.owner)}{output}"
         )
     return parts
+
+
+def _small(text: str, title: str = "") -> str:
+    """A line of small text, with the text that is shown when it is pointed at; nothing for an empty one."""
+    return f'<small title="{escape(title or text)}">{escape(text)}</small>' if text else ""
 
 
 def _end(path: str) -> str:
@@ -91,6 +92,7 @@ def headline(view: RunPanel) -> Parts:
     now = view.now
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now.started))
     output = f", writes to {escape(now.output)}" if now.output else ""
+    owner = f" of {escape(now.owner)}" if now.owner else ""
     phase = f", phase {now.phase + 1}" if view.phases > 1 and view.goes_on else ""
     splits = f"{count(now.splits_before + now.splits_done)}"
     of = f" of {count(now.splits)}" if now.splits is not None else ""
@@ -105,7 +107,7 @@ def headline(view: RunPanel) -> Parts:
     return {
         "title": escape(now.pipeline),
         "pill": f'<i class="dot {view.state.replace(" ", "-")}"></i>{view.state}{phase}',
-        "about": f"{escape(now.mode)}, run {escape(now.run)}, begun {began}{output}",
+        "about": f"{escape(now.mode)}, run {escape(now.run)}{owner}, begun {began}{output}",
         "error": f"<p>{escape(now.error)}</p>" if now.error else "",
         "cards": "".join(
             f'<div class="card"><span>{name}</span><b>{slot(f"card {at}")}</b><small>{slot(f"more {at}")}</small></div>'

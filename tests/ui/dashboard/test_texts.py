@@ -96,6 +96,13 @@ def test_runs_of_one_name_are_told_apart_by_time_and_output() -> None:
     assert words(html_blocks.headline(seen(one))["about"]).endswith("writes to s3://bucket/corpora/monday")
 
 
+def test_the_owner_of_a_run_is_shown() -> None:
+    run = RunSnapshot("1", "demo", "streaming", owner="<alice>@host")
+    assert "<alice>@host" in words(html_blocks.runs([(run, "running")], "1", "curation")["run 1"])
+    assert "run 1 of <alice>@host" in words(html_blocks.headline(seen(run))["about"])
+    assert "<alice>" not in html_blocks.headline(seen(run))["about"]
+
+
 def test_inner_rounds_are_named_after_the_stage_that_they_are_part_of() -> None:
     snapshot = at("7f3a", Shape(operators=4, phases=2), 0.0, 100.0)
     inner = tuple(replace(one, owner="near_duplicates" if one.phase else "") for one in snapshot.operators)
