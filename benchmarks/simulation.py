@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,17 +144,22 @@ class Simulation:
         self.drifts = any(stage.later_s is not None for stage in job.stages)
         self.out = SimulationResult()
         self.balancing = Balancing()
+        self.hosts = job.hosts
         self.specs = [_pool(stage) for stage in job.stages]
         self.last: Decision | None = None
         self.due = 0.0
         self.best = job.best()
         self.watch = watch
 
-    def run(self) -> SimulationResult:
-        """From the first decision to the last split."""
+    def run(self, until_s: float = math.inf) -> SimulationResult:
+        """From the first decision to the last split, or to a moment.
+
+        Args:
+            until_s: moment to stop at, in simulated seconds.
+        """
         self._decide()
         self._obey()
-        while not self.flow.done:
+        while not self.flow.done and self.now < until_s:
             if not self.events:
                 raise RuntimeError(f"nothing happens any more after {self.now:.0f} s")
             until = self.events[0][0] + TELL_S
@@ -182,6 +187,14 @@ class Simulation:
         operator = task.operator
         pool = self.pools[operator]
         pool.busy -= 1
+        self._report(task, took)
+        if pool.leaving:
+            self._left(operator)
+        self._start(operator)
+
+    def _report(self, task: Task, took: float) -> list[OutputRef]:
+        """Report the end of a task, and return what it made."""
+        operator = task.operator
         sizes = [[1] * self._made(operator) for _ in task.inputs]
         began = time.perf_counter()
         self.flow.finished(task.id, operator, sizes, took)
@@ -190,13 +203,13 @@ class Simulation:
             for place, (ref, outputs) in enumerate(zip(task.inputs, sizes, strict=True)):
                 made = [OutputRef(task.id, place, number) for number in range(len(outputs))]
                 self.origin.update(dict.fromkeys(made, self.origin[ref]))
-        self.rates[operator].record(took, len(task.inputs), pool.ready)
+        self.rates[operator].record(took, len(task.inputs), self.pools[operator].ready)
         self.ratios[operator].record(len(task.inputs), sum(map(len, sizes)))
         self.first.setdefault(operator, self.now)
         self.out.calls += 1
-        if pool.leaving:
-            self._left(operator)
-        self._start(operator)
+        return [
+            OutputRef(task.id, place, number) for place, outputs in enumerate(sizes) for number in range(len(outputs))
+        ]
 
     def _made(self, operator: int) -> int:
         """How many items come of one: a whole number that is right on average."""
@@ -255,12 +268,15 @@ class Simulation:
                     self._pull(one.count)
                 elif isinstance(one, SplitFinished):
                     self._split_done()
-                elif isinstance(one, Release) and self.drifts:
-                    for ref in one.refs:
-                        self.origin.pop(ref, None)
+                elif isinstance(one, Release):
+                    self._released(one.refs)
             for operator in range(len(self.names)):
                 self._start(operator)
         self.out.peak_items = max(self.out.peak_items, len(self.flow._batches))
+
+    def _released(self, refs: Iterable[OutputRef]) -> None:
+        for ref in refs:
+            self.origin.pop(ref, None)
 
     def _pull(self, count: int) -> None:
         count = min(count, self.job.splits - self.pulled)
@@ -314,7 +330,7 @@ class Simulation:
                 )
             )
         under_way = self.setting_up + self.waiting
-        return AllocatorInput(self.job.hosts, tuple(units), +self.held, +under_way, self.now)
+        return AllocatorInput(self.hosts, tuple(units), +self.held, +under_way, self.now)
 
     def _shifted_at(self, number: int) -> float | None:
         """When the rate of an operator last changed for good."""
