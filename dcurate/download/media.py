@@ -22,15 +22,6 @@ from dcurate.core.stage import ProcessingStage
 from dcurate.download.addresses import check_public, host_of
 from dcurate.download.fetch import read_limited
 from dcurate.download.origin import MAX_REDIRECTS, harmless, origin_of
-from dcurate.download.rights import (
-    LARGEST_ROBOTS,
-    Robots,
-    is_reserved,
-    path_of,
-    robots_tags,
-    tdm_reservation,
-    tdm_rules,
-)
 from dcurate.download.transfer import (
     BadAddressError,
     Interrupted,
@@ -48,6 +39,8 @@ from dcurate.isolate.errors import MediaFault
 from dcurate.media.faults import quarantined
 from dcurate.media.names import kind_of
 from dcurate.media.refs import BYTES, LARGEST_FILE, with_columns
+from dcurate.rights.headers import is_reserved, robots_tags, tdm_reservation, tdm_rules
+from dcurate.rights.robots import LARGEST_ROBOTS, Robots, path_of
 
 #: Seconds for which the rules of a site are kept, and how many sites.
 _FRESH_S, _SITES = 3600.0, 4096
@@ -311,7 +304,7 @@ def _asked(address: str, transfer: Transfer) -> _Site:
     except TransferError as error:
         if error.status is None or not 400 <= error.status < 500:  # RFC 9309: then nothing may be fetched
             return _Site(None, [])
-        robots = Robots(())
+        robots = Robots()
     try:
         data, _ = read_limited(
             f"{address}/.well-known/tdmrep.json", replace(transfer, attempts=1), _TDM_BYTES, _RULES_S

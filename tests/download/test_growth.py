@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from mwparserfromhell.parser import CTokenizer, tokens  # type: ignore[attr-defined]
 
 from dcurate.download import ArxivExtractor, ArxivIterator, CommonCrawlHTMLExtractor, Skipped, WikipediaExtractor
-from dcurate.download.rights import Robots
 from dcurate.download.wikipedia import reading
+from dcurate.rights.robots import Robots
 from tests.growth import SHORT, assert_linear, assert_quick, pairs, patterns, singles
 
 WIKI = [

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from dcurate import InlineExecutor, JsonlReader, Pipeline, PipelineError, WebDatasetWriter
 from dcurate.download import FetchMedia, Transfer, addresses, connections, media
-from dcurate.download.rights import Robots, robots_tags
+from dcurate.rights.headers import robots_tags
+from dcurate.rights.robots import Robots
 from tests.download.server import certified, dripping, served
 from tests.growth import assert_quick
 

@@ -1,0 +1,1 @@
+"""What the owners of files say about their use, as columns, and policies over these."""

@@ -1,0 +1,254 @@
+"""robots.txt: rules by agent (RFC 9309), statements of use (AIPREF, Content Signals) and licences (RSL)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import quote
+
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
+
+#: Characters that addresses hold unencoded, besides letters and digits; and the pattern of an encoded byte.
+_SAFE, _ESCAPE = "!$&'()*+,;=:@/?%-._~", re.compile(r"%[0-9a-fA-F]{2}")
+#: Bytes of robots.txt that are read, as https://www.rfc-editor.org/rfc/rfc9309 asks for at least.
+LARGEST_ROBOTS = 500 * 2**10
+#: Characters of a path that rules are compared with; browsers refuse addresses that are much longer.
+_LONGEST_PATH = 2**14
+_PATH_THEN_VALUE = re.compile(r"(/[^ \t]*)?[ \t]*(.*)", re.DOTALL)
+
+
+class _Rule(NamedTuple):
+    pattern: str
+    allows: bool
+
+
+class Usage(NamedTuple):
+    """A statement of use: its field in small letters, the paths that it is for (empty: all), and its value."""
+
+    field: str
+    pattern: str
+    value: str
+
+
+class Group(NamedTuple):
+    """The lines of a robots.txt that are for some agents.
+
+    Args:
+        agents: names of the agents in small letters.
+        rules: what they may fetch.
+        usages: lines ``Content-Usage`` and ``Content-Signal``.
+        licences: addresses of RSL licences.
+    """
+
+    agents: list[str]
+    rules: list[_Rule]
+    usages: list[Usage]
+    licences: list[str]
+
+
+class Robots(NamedTuple):
+    r"""What a robots.txt says to one agent.
+
+    Args:
+        rules: what it may fetch.
+        usages: how it may use what it fetched.
+        licences: addresses of RSL licences: of its group, or else those outside of groups.
+
+    Examples:
+        >>> robots = Robots.of("User-agent: *\nDisallow: /private/\nAllow: /private/open/*.png$", "dcurate")
+        >>> [robots.allows(path) for path in ("/a.png", "/private/a.png", "/private/open/a.png")]
+        [True, False, True]
+    """
+
+    rules: tuple[_Rule, ...] = ()
+    usages: tuple[Usage, ...] = ()
+    licences: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, agent: str) -> Robots:
+        """Read what is for an agent; what is for all agents if nothing is for it."""
+        return RobotsFile.of(text).robots(agent)
+
+    def allows(self, path: str) -> bool:
+        """Whether a path, with its query, may be fetched: the longest rule that matches says so."""
+        path = path[:_LONGEST_PATH]
+        matching = [rule for rule in self.rules if matches(rule.pattern, path)]
+        return max(matching, key=lambda rule: (len(rule.pattern), rule.allows)).allows if matching else True
+
+    def usages_of(self, path: str) -> list[Usage]:
+        r"""Return the statements for a path: of each field those of the longest pattern; none if it is disallowed.
+
+        Examples:
+            >>> text = "User-agent: *\nContent-Usage: train-ai=n\nContent-Usage: /ok/ train-ai=y"
+            >>> [usage.value for usage in Robots.of(text, "dcurate").usages_of("/ok/test")]
+            ['train-ai=y']
+        """
+        if not self.usages or not self.allows(path):
+            return []
+        path = path[:_LONGEST_PATH]
+        matching = [usage for usage in self.usages if matches(usage.pattern, path)]
+        longest: dict[str, int] = {}
+        for usage in matching:
+            longest[usage.field] = max(longest.get(usage.field, 0), len(usage.pattern))
+        return [usage for usage in matching if len(usage.pattern) == longest[usage.field]]
+
+
+class RobotsFile(NamedTuple):
+    """A robots.txt, read once for all agents.
+
+    Args:
+        groups: its groups of lines in their order.
+        licences: addresses of RSL licences outside of groups.
+    """
+
+    groups: tuple[Group, ...] = ()
+    licences: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> RobotsFile:
+        r"""Read a robots.txt; lines that are not understood are left out, as RFC 9309 asks for.
+
+        Examples:
+            >>> RobotsFile.of("License: https://example.org/l.xml\nUser-agent: GPTBot\nDisallow: /").licences
+            ('https://example.org/l.xml',)
+        """
+        groups: list[Group] = []
+        licences: list[str] = []
+        in_rules = True
+        for line in text[:LARGEST_ROBOTS].lstrip("\ufeff").splitlines():
+            field, colon, value = line.partition("#")[0].partition(":")
+            field, value = field.strip().lower(), value.strip()
+            if not colon:
+                continue
+            if field == "user-agent":
+                if in_rules:
+                    groups.append(Group([], [], [], []))
+                in_rules = False
+                groups[-1].agents.append(value.partition("/")[0].strip().lower())
+            elif field == "license":
+                # A licence does not end the names of a group, as readers that do not know it pass over it.
+                (groups[-1].licences if groups else licences).append(value)
+            elif groups and field in ("allow", "disallow", "content-usage", "content-signal"):
+                in_rules = True
+                _add(groups[-1], field, value)
+        return cls(tuple(groups), tuple(licences))
+
+    def robots(self, agent: str) -> Robots:
+        """Return what the file says to an agent: in its groups, or else in those of all agents."""
+        robots = self.named(agent)
+        groups = [group for group in self.groups if "*" in group.agents] if robots is None else []
+        robots = robots or _joined(groups)
+        return robots if robots.licences else robots._replace(licences=self.licences)
+
+    def named(self, agent: str) -> Robots | None:
+        """Return what the groups say that name an agent; None if none does."""
+        groups = [group for group in self.groups if agent.lower() in group.agents]
+        return _joined(groups) if groups else None
+
+
+@lru_cache(maxsize=64)
+def robots_file(text: str) -> RobotsFile:
+    """Read a robots.txt; the last ones are kept, as pages of a host come one after the other."""
+    return RobotsFile.of(text)
+
+
+def _add(group: Group, field: str, value: str) -> None:
+    if field in ("allow", "disallow"):
+        if value:
+            group.rules.append(_Rule(encoded(value), field == "allow"))
+        return
+    match = _PATH_THEN_VALUE.fullmatch(value)
+    assert match is not None, "the pattern matches any text"
+    group.usages.append(Usage(field, encoded(match[1] or ""), match[2]))
+
+
+def _joined(groups: Iterable[Group]) -> Robots:
+    groups = list(groups)
+    return Robots(
+        tuple(rule for group in groups for rule in group.rules),
+        tuple(usage for group in groups for usage in group.usages),
+        tuple(licence for group in groups for licence in group.licences),
+    )
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Whether a pattern with ``*`` for any text and ``$`` for the end matches the beginning of a path.
+
+    Examples:
+        >>> [matches("/a/*.png$", path) for path in ("/a/b.png", "/a/b.png?x", "/b.png")]
+        [True, False, False]
+    """
+    ends = pattern.endswith("$")
+    first, *pieces = (pattern[:-1] if ends else pattern).split("*")
+    if not path.startswith(first):
+        return False
+    at = len(first)
+    if not pieces:
+        return not ends or at == len(path)
+    *inner, last = pieces
+    for part in inner:
+        at = path.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    if ends:
+        return path.endswith(last) and len(path) - len(last) >= at
+    return path.find(last, at) >= 0
+
+
+def path_of(url: str) -> str:
+    r"""The path of an address with its query, as a request has it.
+
+    Examples:
+        >>> path_of("http://host/a/../caf\xe9?b#c"), path_of("http://host")
+        ('/caf%C3%A9?b', '/')
+    """
+    return parse_url(url).request_uri
+
+
+def host_and_path(url: str) -> tuple[str, str]:
+    """Return the host of an address, with a port that is not the usual one, and its path; empty if it has none.
+
+    Examples:
+        >>> host_and_path("https://Example.org:443/a"), host_and_path("https://example.org:8080"), host_and_path("x:y")
+        (('example.org', '/a'), ('example.org:8080', '/'), ('', '/'))
+    """
+    try:
+        parts = parse_url(url[:_LONGEST_PATH])
+    except (LocationParseError, UnicodeError):
+        return "", "/"
+    if not parts.host or parts.scheme not in ("http", "https"):
+        return "", "/"
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    host = parts.host.lower()
+    return (host if parts.port in (None, usual) else f"{host}:{parts.port}"), parts.request_uri
+
+
+def encoded(pattern: str) -> str:
+    """A pattern in the form of `path_of`, as RFC 9309 asks for, so that ``/café`` matches ``/caf%C3%A9``."""
+    return _ESCAPE.sub(lambda match: match[0].upper(), quote(pattern, safe=_SAFE, errors="replace"))
+
+
+def disallowed(file: RobotsFile, agents: Sequence[str], path: str) -> list[str]:
+    r"""Return the agents that a file names and does not let fetch a path.
+
+    Examples:
+        >>> file = RobotsFile.of("User-agent: GPTBot\nUser-agent: CCBot\nDisallow: /\nUser-agent: *\nDisallow: /x")
+        >>> disallowed(file, ["GPTBot", "ClaudeBot"], "/a")
+        ['GPTBot']
+    """
+    named = {name for group in file.groups for name in group.agents}
+    verdicts: dict[tuple[int, ...], bool] = {}  # of groups, as most files have one for all of these agents
+    refused = []
+    for agent in agents:
+        if (low := agent.lower()) not in named:
+            continue
+        numbers = tuple(number for number, group in enumerate(file.groups) if low in group.agents)
+        if numbers not in verdicts:
+            verdicts[numbers] = _joined(file.groups[number] for number in numbers).allows(path)
+        if not verdicts[numbers]:
+            refused.append(agent)
+    return refused

@@ -1,0 +1,105 @@
+"""robots.txt: RFC 9309, the examples of draft-ietf-aipref-attach, and the reader of the standard library."""
+
+from typing import Any
+from urllib.robotparser import RobotFileParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcurate.rights.robots import LARGEST_ROBOTS, Robots, RobotsFile, disallowed, host_and_path
+
+ATTACH = """\
+User-Agent: *
+Allow: /
+Disallow: /never/
+Content-Usage: train-ai=n
+Content-Usage: /ai-ok/ train-ai=y
+
+User-Agent: ExampleBot
+Allow: /
+Content-Usage: train-ai=y
+"""
+
+
+@pytest.mark.parametrize(
+    ("agent", "path", "crawl", "usage"),
+    [
+        ("dcurate", "/test", True, ["train-ai=n"]),
+        ("dcurate", "/never/test", False, []),
+        ("dcurate", "/ai-ok/test", True, ["train-ai=y"]),
+        ("ExampleBot", "/test", True, ["train-ai=y"]),
+        ("examplebot", "/never/test", True, ["train-ai=y"]),
+    ],
+)
+def test_paths_have_the_preferences_of_the_draft(agent: str, path: str, crawl: bool, usage: list[str]) -> None:
+    robots = Robots.of(ATTACH, agent)
+    assert robots.allows(path) is crawl
+    assert [said.value for said in robots.usages_of(path)] == usage
+
+
+def test_statements_of_equal_paths_count_together_and_blanks_around_names_do_not() -> None:
+    robots = Robots.of("User-agent: *\n \tContent-Usage \t:\t/a\ttrain-ai=y # yes\nContent-Usage: /a train-ai=n", "x")
+    assert [said.value for said in robots.usages_of("/ab")] == ["train-ai=y", "train-ai=n"]
+    assert robots.usages_of("/b") == []
+
+
+RSL = """\
+License: https://example.com/license.xml
+
+User-agent: ExampleBot
+Allow: /
+License: https://example.com/examplebot-license.xml
+
+User-agent: *
+Allow: /
+"""
+
+
+def test_a_licence_of_a_group_counts_before_that_of_the_file() -> None:
+    assert Robots.of(RSL, "ExampleBot").licences == ("https://example.com/examplebot-license.xml",)
+    assert Robots.of(RSL, "dcurate").licences == ("https://example.com/license.xml",)
+
+
+_PATHS = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3).map(lambda parts: "/" + "/".join(parts))
+
+
+@st.composite
+def files(draw: Any) -> str:
+    """Files on which the standard library agrees: it takes the first rule that matches, and the first group."""
+    lines = []
+    agents = draw(st.permutations(["gptbot", "ccbot", "*"]))
+    for agent in agents[: draw(st.integers(0, 3))]:
+        rules = draw(st.dictionaries(_PATHS, st.booleans(), max_size=5))
+        lines.append(f"User-agent: {agent}")
+        lines.append("Allow: /zzz")
+        for path in sorted(rules, key=len, reverse=True):
+            lines.append(f"{'Allow' if rules[path] else 'Disallow'}: {path}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+@given(files(), st.sampled_from(["gptbot", "ccbot", "other"]), _PATHS)
+def test_rules_are_those_of_the_standard_library(text: str, agent: str, path: str) -> None:
+    parser = RobotFileParser()
+    parser.parse(text.splitlines())
+    assert Robots.of(text, agent).allows(path) is parser.can_fetch(agent, f"http://host{path}")
+
+
+@given(files(), _PATHS)
+def test_agents_that_are_refused_are_those_that_are_named_and_not_allowed(text: str, path: str) -> None:
+    named = [agent for agent in ("gptbot", "ccbot") if f"User-agent: {agent}\n" in text]
+    expected = [agent for agent in named if not Robots.of(text, agent).allows(path)]
+    assert disallowed(RobotsFile.of(text), ["gptbot", "ccbot", "other"], path) == expected
+
+
+def test_a_file_is_read_as_far_as_the_standard_asks_for() -> None:
+    rule = "\nUser-agent: *\nDisallow: /"
+    for spare, allowed in ((0, False), (-1, True)):
+        text = "#" * (LARGEST_ROBOTS - len(rule) - spare) + rule
+        assert Robots.of(text, "dcurate").allows("/a") is allowed
+
+
+@pytest.mark.parametrize("url", ["", "x:y", "http://[", "/a", "http://\x00\udc80/", "mailto:a@b.org"])
+def test_addresses_that_are_none_have_no_host(url: str) -> None:
+    assert host_and_path(url) == ("", "/")
