@@ -91,10 +91,7 @@ def header_fields(lines: bytes) -> dict[str, str]:
         >>> header_fields(b"Content-Type: text/html;\r\n charset=utf-8\r\nno colon\r\n")
         {'content-type': 'text/html; charset=utf-8'}
     """
-    try:
-        text = lines.decode()
-    except UnicodeDecodeError:
-        text = lines.decode("latin-1")
+    text = _text(lines)
     if "\n " in text or "\n\t" in text:
         text = _FOLDED.sub(" ", text)
     fields: dict[str, str] = {}
@@ -103,6 +100,26 @@ def header_fields(lines: bytes) -> dict[str, str]:
         if colon:
             fields.setdefault(name.strip().lower(), value.strip())
     return fields
+
+
+def header_text(message: bytes) -> str | None:
+    r"""The status line and headers of an HTTP response as they were sent; None if a record holds none.
+
+    Examples:
+        >>> header_text(b"HTTP/1.1 200 OK\r\nServer: a\r\n\r\n<p>")
+        'HTTP/1.1 200 OK\r\nServer: a'
+    """
+    if _STATUS.match(message) is None:
+        return None
+    end = _END_OF_HEAD.search(message)
+    return _text(message if end is None else message[: end.start()])
+
+
+def _text(lines: bytes) -> str:
+    try:
+        return lines.decode()
+    except UnicodeDecodeError:
+        return lines.decode("latin-1")
 
 
 def _unchunked(body: bytes) -> bytes:

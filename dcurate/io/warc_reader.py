@@ -20,7 +20,7 @@ from dcurate.fs.listing import open_unchanged
 from dcurate.io import files
 from dcurate.io.source import FileReader
 from dcurate.io.warc import Damage, Record, iterate_records
-from dcurate.io.warc_http import Response, response
+from dcurate.io.warc_http import Response, header_text, response
 
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';,]+)", re.IGNORECASE)
 _BLOCK = 2**22
@@ -35,6 +35,7 @@ _ORIGIN = [
     ("offset", pa.int64()),
     ("content_language", pa.string()),
 ]
+_HEADERS = pa.field("http_headers", pa.string())
 _FAULTS = pa.schema([("file", pa.string()), ("byte", pa.int64()), ("url", pa.string()), ("error", pa.string())])
 
 
@@ -58,7 +59,8 @@ class ArchiveReader(FileReader):
         Raises:
             DataError: a file cannot be read, or with ``on_bad_record="raise"`` a record.
         """
-        taken = _Taken(self.rows_of)
+        columns = self._row_columns()
+        taken = _Taken(columns)
         for part in task.parts:
             name = self._named(part)
             with storage_errors("read", part.path):
@@ -72,7 +74,7 @@ class ArchiveReader(FileReader):
                     elif row:
                         taken.left_out[row] = taken.left_out.get(row, 0) + 1
         fixed = self._declared()  # a reader that has listed no files yet knows no other columns
-        shape = self._joined(self._known(), [column for column in self.rows_of if column.name not in fixed], self.name)
+        shape = self._joined(self._known(), [column for column in columns if column.name not in fixed], self.name)
         schema = shape.schema(self._read_names())
         rows = self._matching(fitted(taken.table(), schema), schema.names)
         rejections = tuple(taken.rejections(self.name))
@@ -122,6 +124,10 @@ class ArchiveReader(FileReader):
         return [number * file.size // parts for number in range(parts + 1)]
 
     def _head(self, file: files.SourceFile) -> pa.Schema | None:
+        return self._row_columns()
+
+    def _row_columns(self) -> pa.Schema:
+        """The columns of the rows that are made."""
         return self.rows_of
 
     def _check_read_kwargs(self, kwargs: dict[str, Any]) -> None:
@@ -136,7 +142,8 @@ class WarcReader(ArchiveReader):
     A row is a record: ``url``, ``date`` (ISO 8601, UTC), ``warc_id``, ``source_id`` (the file's name), ``offset`` (of
     the record in the file, as an index has it), ``content_language`` (as declared), ``status``, ``mime_type``,
     ``charset`` (as declared), ``truncated`` (why the crawler cut it off) and ``content``: the bytes of the page, with
-    chunks and compression of the HTTP transfer undone.
+    chunks and compression of the HTTP transfer undone. ``http_headers``, if ``fields`` names it, is the head of the
+    response: its status line and headers as text.
 
     Damaged records are set aside and counted, with file, byte, URL and reason; reading continues at the next one. Files
     larger than 32 MiB (or than ``blocksize``) are cut where members or records begin and read in parallel; a file that
@@ -188,6 +195,13 @@ class WarcReader(ArchiveReader):
                 raise PipelineError(f"{self.name}: {option}={value!r} must be a list of text")
         super().__post_init__()
 
+    def _row_columns(self) -> pa.Schema:
+        return self.rows_of.append(_HEADERS) if self._has_headers else self.rows_of
+
+    @property
+    def _has_headers(self) -> bool:
+        return _HEADERS.name in (self.fields or ())
+
     def _row(self, record: Record, name: str) -> dict[str, Any] | Damage | str:
         if record.kind not in self.record_types:
             return _odd(record)
@@ -207,6 +221,7 @@ class WarcReader(ArchiveReader):
             "charset": charset[1].lower() if charset else None,
             "truncated": record.headers.get("warc-truncated"),
             "content": message.body,
+            **({_HEADERS.name: header_text(record.content)} if self._has_headers else {}),
         }
 
 
@@ -260,7 +275,7 @@ class _Taken:
 
     def add(self, row: Mapping[str, Any]) -> None:
         self._rows.append(dict(row))
-        self._size += len(row.get("content") or row.get("text") or "")
+        self._size += len(row.get("content") or row.get("text") or "") + len(row.get(_HEADERS.name) or "")
         if self._size > _CHUNK:
             self._turn()
 

@@ -52,6 +52,21 @@ def test_a_row_is_a_page_with_what_is_known_of_it(tmp_path, pack):
     }
 
 
+def test_headers_are_a_column_only_where_they_are_asked_for(tmp_path):
+    lines = ("Content-Type: text/html", "X-Robots-Tag: noai", "x-robots-tag: otherbot: none", b"X-Odd: \xe9")
+    head = b"\r\n".join([b"HTTP/1.1 200 OK", *(line.encode() if isinstance(line, str) else line for line in lines)])
+    records = [warc_record(head + b"\r\n\r\n<p>a</p>", "http://a/"), warc_record(b"GET /", "http://a/", "request")]
+    (tmp_path / "a.warc.gz").write_bytes(archive([*records, warc_record(b"text", "urn:b", "resource")]))
+    reader = WarcReader(str(tmp_path), fields=["url", "http_headers", "content"], record_types=["response", "resource"])
+    (page, resource) = table(reader).to_pylist()
+    assert page == {"url": "http://a/", "http_headers": head.decode("latin-1"), "content": b"<p>a</p>"}
+    assert resource["http_headers"] is None
+    assert reader.columns() == ["url", "http_headers", "content"]
+    assert "http_headers" not in table(WarcReader(str(tmp_path))).column_names
+    with pytest.raises(DataError, match="no column 'http_header'"):
+        batches(WarcReader(str(tmp_path), fields=["http_header"]))
+
+
 def test_arc_and_resources_become_rows_as_well(tmp_path):
     (tmp_path / "a.arc.gz").write_bytes(arc_file([arc_record(page("<p>arc</p>"), "http://arc.org/")], "gzip"))
     (tmp_path / "b.warc").write_bytes(

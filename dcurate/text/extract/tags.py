@@ -28,6 +28,8 @@ class PageTags:
         metas: contents of ``<meta>`` and of ``<time>`` with ``itemprop``, by name in small letters.
         links: addresses of ``<link>`` and ``<a>``, by each word of their ``rel`` in small letters.
         json_ld: contents of scripts of type ``application/ld+json``.
+        licences: media types and addresses of ``<link>`` and ``<a>`` with ``rel="license"``.
+        rsl: contents of scripts of type ``application/rsl+xml``.
     """
 
     title: str = ""
@@ -36,6 +38,8 @@ class PageTags:
     metas: dict[str, list[str]] = field(default_factory=dict)
     links: dict[str, list[str]] = field(default_factory=dict)
     json_ld: list[str] = field(default_factory=list)
+    licences: list[tuple[str, str]] = field(default_factory=list)
+    rsl: list[str] = field(default_factory=list)
 
     def meta(self, *names: str) -> str:
         """Return the first value of the first of these names that has one; empty if none has."""
@@ -101,8 +105,9 @@ def _add_anchor(tags: PageTags, page: str, at: int) -> int:
 def _add_contents(tags: PageTags, name: str, attributes: dict[str, str], contents: str) -> None:
     if name == "title":
         tags.title = tags.title or line(contents)
-    elif name == "script" and attributes.get("type", "").strip().lower().partition(";")[0] == "application/ld+json":
-        tags.json_ld.append(contents)
+    elif name == "script" and attributes.get("type"):
+        scripts = {"application/ld+json": tags.json_ld, "application/rsl+xml": tags.rsl}
+        scripts.get(media_type(attributes["type"]), []).append(contents)
 
 
 def _add(tags: PageTags, name: str, attributes: dict[str, str]) -> None:
@@ -118,10 +123,17 @@ def _add(tags: PageTags, name: str, attributes: dict[str, str]) -> None:
         if address := line(attributes.get("href", "")):
             for word in dict.fromkeys(attributes.get("rel", "").lower().split()):
                 tags.links.setdefault(word, []).append(address)
+                if word == "license":
+                    tags.licences.append((media_type(attributes.get("type", "")), address))
     elif name == "html":
         tags.language = tags.language or line(attributes.get("lang") or attributes.get("xml:lang") or "")
     elif name == "base":
         tags.base = tags.base or line(attributes.get("href", ""))
+
+
+def media_type(text: str) -> str:
+    """Return a media type in small letters, without parameters."""
+    return text.strip().lower().partition(";")[0]
 
 
 def line(text: str) -> str:
