@@ -1,0 +1,216 @@
+"""The stage that adds what the owners of pages say about their use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from dcurate.core.stage import ProcessingStage, Spec
+from dcurate.errors import DataError, PipelineError, listed
+from dcurate.frames.columns import column_of, optional_values, with_texts_each
+from dcurate.frames.document import DocumentBatch
+from dcurate.frames.text import encodable
+from dcurate.io.files import is_names
+from dcurate.media.refs import with_columns
+from dcurate.rights.licences import is_known
+from dcurate.rights.robots import host_and_path
+from dcurate.rights.robots_files import robots_table
+from dcurate.rights.signals import MOST, Said, Signal, Verdict, of_headers, of_page, of_robots, of_site, verdict_of
+from dcurate.text.extract.charset import decoded, markup
+from dcurate.text.extract.tags import scan_tags
+
+#: Media types of pages with tags.
+_PAGES = ("text/html", "application/xhtml+xml")
+
+
+class _Row(NamedTuple):
+    """The values of the columns of a row, None for one that is missing."""
+
+    url: str | None
+    headers: str | None
+    page: bytes | str | None
+    charset: str | None
+    mime_type: str | None
+    robots: str | None
+    tdmrep: str | None
+    rsl: str | None
+
+
+@dataclass
+class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
+    r"""Add what the owners of pages say about their use: headers, markup and robots.txt of each row; drop none.
+
+    It reads those of these columns that rows have; at least one of ``headers_field``, ``html_field``,
+    ``robots_field``, ``tdmrep_field`` and ``rsl_field`` must be there, or ``robots_path`` be set. The columns that it
+    adds, after ``rights_``:
+
+    - ``train``, ``search``: whether the page may be used to train models, and for search; null if nothing is said.
+    - ``licences``: a list of licences, as SPDX identifiers where they are known, else as addresses.
+    - ``conflict``: whether signals contradict each other. The strictest counts.
+    - ``signals``: a list of what is said and where, such as ``header Content-Usage: train-ai=n -> train=no``, at most
+      32. One without an arrow has no effect; what is not understood says so, and is not guessed.
+
+    Signals are ``Content-Usage`` (draft-ietf-aipref-vocab-06, in headers and robots.txt), ``Content-Signal`` of
+    robots.txt, TDMRep (headers, ``<meta>``, tdmrep.json), ``X-Robots-Tag`` and ``<meta name="robots">``, RSL 1.0, and
+    which crawlers of AI robots.txt does not let fetch the page. Nothing is fetched: that a licence is elsewhere is a
+    signal without an effect. Time is linear in the size of a row.
+
+    Args:
+        url_field: the column with the address, which rules for paths need.
+        headers_field: the column with the headers of the response, as `WarcReader` gives it.
+        html_field: the column with the page, as bytes or text.
+        robots_field: the column with robots.txt of the host, of which 500 KiB are read.
+        tdmrep_field: the column with ``/.well-known/tdmrep.json`` of the host.
+        rsl_field: the column with a document of RSL that is for the page.
+        charset_field: the column with the charset that the server declared.
+        mime_type_field: the column with the media type: tags are looked for in HTML only. Null is HTML.
+        robots_path: Parquet files that `RobotsFiles` wrote, with robots.txt by host, for rows without
+            ``robots_field``. Each process holds them in memory, compressed, and refuses more than 4 GiB.
+        storage_options: fsspec's, for these files.
+        agent: name of the crawler that fetched the pages, whose rules of robots.txt count.
+        train_tags: directives of robots that forbid training; add ``"noimageai"`` for rows of images.
+        prefix: comes before the name of every column.
+        name: name of the stage.
+
+    Raises:
+        PipelineError: ``train_tags`` are not a list of text, or ``agent`` is empty.
+        DataError: the rows have none of the columns.
+
+    Examples:
+        >>> import pandas as pd
+        >>> rows = pd.DataFrame({"http_headers": ["HTTP/1.1 200 OK\r\nContent-Usage: train-ai=n, search=y"]})
+        >>> [row] = FindRights().process(DocumentBatch(data=rows)).to_arrow().to_pylist()
+        >>> row["rights_train"], row["rights_search"], row["rights_signals"][0]
+        (False, True, 'header Content-Usage: train-ai=n -> train=no')
+    """
+
+    url_field: str = "url"
+    headers_field: str = "http_headers"
+    html_field: str = "content"
+    robots_field: str = "robots"
+    tdmrep_field: str = "tdmrep"
+    rsl_field: str = "rsl"
+    charset_field: str = "charset"
+    mime_type_field: str = "mime_type"
+    robots_path: str | list[str] | None = None
+    storage_options: dict[str, Any] | None = None
+    agent: str = "dcurate"
+    train_tags: Sequence[str] = ("noai", "noml")
+    prefix: str = "rights_"
+    name: str = "find_rights"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.train_tags, str) or (self.train_tags and not is_names(list(self.train_tags))):
+            raise PipelineError(f"{self.name}: train_tags={self.train_tags!r} must be a list of text")
+        if not isinstance(self.agent, str) or not self.agent.strip():
+            raise PipelineError(f"{self.name}: agent={self.agent!r} must be the name of a crawler, such as 'CCBot'")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that decide the rows."""
+        settings = super().settings()
+        settings.pop("storage_options", None)
+        return settings
+
+    def requires(self) -> dict[str, str]:
+        return {"resiliparse": "html"}
+
+    def inputs(self) -> Spec:
+        return ["data"], []
+
+    def optional_inputs(self) -> Sequence[str]:
+        return [self.url_field, *self._said_in(), self.charset_field, self.mime_type_field]
+
+    def outputs(self) -> Spec:
+        return ["data"], [f"{self.prefix}{name}" for name in ("train", "search", "licences", "conflict", "signals")]
+
+    def process(self, task: DocumentBatch) -> DocumentBatch:
+        table = DocumentBatch.given(task).to_arrow()
+        if table.num_rows and self.robots_path is None and not set(self._said_in()) & set(table.column_names):
+            raise DataError(
+                f"{self.name}: the rows have none of the columns {listed(self._said_in())}; name the one that they "
+                "have with html_field=, or read it with WarcReader(fields=[..., 'http_headers', 'content'])"
+            )
+        tags = frozenset(tag.lower() for tag in self.train_tags)
+        said = [said_of(row, self.agent, tags) for row in self._rows(table)]
+        verdicts = [verdict_of(one.signals) for one in said]
+        licences = [[encodable(text) for text in dict.fromkeys(one.licences)][:MOST] for one in said]
+        train, search, conflict = ([getattr(one, name) for one in verdicts] for name in Verdict._fields)
+        table = with_columns(table, {f"{self.prefix}train": ("bool", train), f"{self.prefix}search": ("bool", search)})
+        table = with_texts_each(table, f"{self.prefix}licences", licences)
+        table = with_columns(table, {f"{self.prefix}conflict": ("bool", conflict)})
+        table = with_texts_each(table, f"{self.prefix}signals", [shown(one.signals) for one in said])
+        return replace(task, data=table, found=_counts(said, licences, verdicts))
+
+    def _rows(self, table: Any) -> Iterator[_Row]:
+        urls = _texts(table, self.url_field)
+        robots = _texts(table, self.robots_field)
+        if self.robots_path is not None and self.robots_field not in table.column_names:
+            hosts = robots_table(self.robots_path, self.storage_options)
+            robots = [hosts.get(host_and_path(url or "")[0]) for url in urls]
+        columns = (
+            urls,
+            _texts(table, self.headers_field),
+            optional_values(table, self.html_field),
+            _texts(table, self.charset_field),
+            _texts(table, self.mime_type_field),
+            robots,
+            _texts(table, self.tdmrep_field),
+            _texts(table, self.rsl_field),
+        )
+        return (_Row(*row) for row in zip(*columns, strict=True))
+
+    def _said_in(self) -> list[str]:
+        return [self.headers_field, self.html_field, self.robots_field, self.tdmrep_field, self.rsl_field]
+
+
+def _texts(table: Any, name: str) -> list[str | None]:
+    """The texts of a column; None for each row if there is no such column."""
+    if name not in table.column_names:
+        return [None] * table.num_rows
+    return list(column_of(table, name, text=True).to_pylist())
+
+
+def said_of(row: _Row, agent: str, train_tags: frozenset[str]) -> Said:
+    """Return all that is said in the columns of a row."""
+    url = row.url or ""
+    said = [of_headers(row.headers, url, agent, train_tags)] if row.headers else []
+    if row.page and (row.mime_type is None or row.mime_type.partition(";")[0].strip().lower() in _PAGES):
+        page = decoded(row.page, row.charset) if isinstance(row.page, bytes) else markup(row.page)
+        said.append(of_page(scan_tags(page), url, agent, train_tags))
+    signals = [signal for one in said for signal in one.signals]
+    if row.robots or row.tdmrep or row.rsl:
+        host, path = host_and_path(url)
+        if host:
+            signals += of_robots(row.robots, path, agent) if row.robots else []
+            signals += of_site(row.tdmrep or "", row.rsl or "", url, path)
+    return Said(signals, [licence for one in said for licence in one.licences])
+
+
+def shown(signals: Sequence[Signal]) -> list[str]:
+    """Return signals as texts, each once: those with an effect first if there are more than can be shown."""
+    texts = list(dict.fromkeys(map(str, signals)))
+    if len(texts) > MOST:
+        effects = list(dict.fromkeys(str(signal) for signal in signals if signal.use))
+        kept = list(dict.fromkeys([*effects, *texts]))[: MOST - 1]
+        texts = [*kept, f"{len(texts) - len(kept)} more"]
+    return [encodable(text) for text in texts]
+
+
+def licence_kind(licence: str) -> str:
+    """The name under which a report counts a licence: few, for any number of addresses."""
+    return f"licence {licence}" if is_known(licence) else "licence of another kind"
+
+
+def _counts(said: Iterable[Said], licences: Iterable[list[str]], verdicts: Iterable[Verdict]) -> Counter[str]:
+    """Numbers of rows by places of signals, licences and verdicts."""
+    counts: Counter[str] = Counter()
+    for one, names, verdict in zip(said, licences, verdicts, strict=True):
+        counts.update({signal.place for signal in one.signals})
+        counts.update({licence_kind(name) for name in names})
+        for use in ("train", "search"):
+            if (allowed := getattr(verdict, use)) is not None:
+                counts[f"{use}={'yes' if allowed else 'no'}"] += 1
+        counts["conflict"] += verdict.conflict
+    return +counts

@@ -1,0 +1,263 @@
+"""What headers, markup and robots.txt say about the rights to a file, each as a signal, and what they say together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from urllib.parse import urljoin
+
+from dcurate.rights.crawlers import CRAWLERS
+from dcurate.rights.fields import USES, Statement, Use, content_signal, content_usage
+from dcurate.rights.headers import (
+    RSL_TYPE,
+    agent_and_tags,
+    header_values,
+    is_reserved,
+    licence_links,
+    tdm_rules,
+)
+from dcurate.rights.licences import spdx_licence
+from dcurate.rights.robots import LARGEST_ROBOTS, disallowed, robots_file
+from dcurate.rights.rsl import RslError, rsl_statements
+from dcurate.text.extract.page_facts import LinkedData
+from dcurate.text.extract.tags import PageTags
+
+#: Where signals come from: what reports count by.
+PLACES = (
+    *("header Content-Usage", "header X-Robots-Tag", "header TDMRep", "header Link"),
+    *("html robots", "html TDMRep", "html licence", "html RSL"),
+    *("robots.txt Content-Usage", "robots.txt Content-Signal", "robots.txt Disallow", "robots.txt License"),
+    *("tdmrep.json", "RSL"),
+)
+#: Directives of robots that say something about rights, without an effect on a use here.
+_NOTED = frozenset(("noimageai", "nosnippet", "noarchive", "nocache", "notranslate"))
+#: Directives of robots that say how pages are shown or visited.
+_NEUTRAL = frozenset(
+    (
+        "all",
+        "index",
+        "follow",
+        "nofollow",
+        "noimageindex",
+        "imageindex",
+        "indexifembedded",
+        "noodp",
+        "noydir",
+        "archive",
+    )
+)
+_NO_INDEX = frozenset(("noindex", "none"))
+_META_LICENCES = (
+    *("dcterms.license", "dcterms.rights", "dcterms.rights.license", "dc.rights", "dc.rights.license", "dc.license"),
+    *("dc.terms.license", "license", "rights"),
+)
+_SEARCHERS = frozenset(name.lower() for name in CRAWLERS["search"])
+_TRAINERS = frozenset(name.lower() for name in CRAWLERS["train"])
+#: Characters of a signal or of an address of a licence that are kept, and how many of either a row has.
+_LONGEST, _LONGEST_ADDRESS, MOST = 200, 1000, 32
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f\s]+")
+UNKNOWN = " (not understood)"
+
+
+class Signal(NamedTuple):
+    """One thing that is said about the rights to a file.
+
+    Args:
+        place: where it is said, of `PLACES`.
+        text: what is said.
+        use: the use that it is about; None if it has no effect on one.
+        allowed: whether the use is allowed.
+    """
+
+    place: str
+    text: str
+    use: Use | None = None
+    allowed: bool | None = None
+
+    def __str__(self) -> str:
+        """The signal on one line; its effect on a use comes last."""
+        text = _CONTROLS.sub(" ", self.text[: 2 * _LONGEST]).strip()
+        text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+        effect = f" -> {self.use}={'yes' if self.allowed else 'no'}" if self.use else ""
+        return f"{self.place}: {text}{effect}"
+
+
+class Said(NamedTuple):
+    """Signals, and licences as SPDX identifiers or addresses."""
+
+    signals: list[Signal]
+    licences: list[str]
+
+
+class Verdict(NamedTuple):
+    """What signals say together.
+
+    Args:
+        train: whether the file may be used to train models; None if nothing is said.
+        search: whether it may be used for search; likewise.
+        conflict: whether signals contradict each other; the stricter ones count.
+    """
+
+    train: bool | None
+    search: bool | None
+    conflict: bool
+
+
+def verdict_of(signals: Iterable[Signal]) -> Verdict:
+    """Return what signals say together, in any order: the strictest counts.
+
+    Examples:
+        >>> yes, no = Signal("RSL", "permits train", "train", True), Signal("RSL", "prohibits train", "train", False)
+        >>> verdict_of([yes, no]), verdict_of([yes]).train, verdict_of([]).train
+        (Verdict(train=False, search=None, conflict=True), True, None)
+    """
+    said: dict[Use, set[bool]] = {use: set() for use in USES}
+    for signal in signals:
+        if signal.use is not None and signal.allowed is not None:
+            said[signal.use].add(signal.allowed)
+    train, search = (min(said[use]) if said[use] else None for use in USES)
+    return Verdict(train, search, any(len(answers) > 1 for answers in said.values()))
+
+
+def of_headers(text: str, url: str, agent: str, train_tags: frozenset[str]) -> Said:
+    """Return what the headers of a response say.
+
+    Args:
+        text: header lines.
+        url: address of the page.
+        agent: name of the crawler.
+        train_tags: directives of robots that forbid training.
+    """
+    signals: list[Signal] = []
+    licences: list[str] = []
+    headers = header_values(text)
+    usages = [value for name, value in headers if name == "content-usage"]
+    if usages:
+        signals += _stated("header Content-Usage", content_usage(", ".join(usages)))
+    for name, value in headers:
+        if name == "x-robots-tag":
+            named, tags = agent_and_tags(value)
+            signals += _tagged("header X-Robots-Tag", named, tags, agent, train_tags)
+        elif name == "tdm-reservation":
+            signals.append(_reserved("header TDMRep", value))
+        elif name == "tdm-policy":
+            signals.append(Signal("header TDMRep", f"tdm-policy {value}"))
+        elif name == "link":
+            for address, is_rsl in licence_links(value):
+                if is_rsl:
+                    signals.append(Signal("header Link", f"{address} (not read)"))
+                else:
+                    licences.append(_licence(address, url))
+    return Said(signals, licences)
+
+
+def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) -> Said:
+    """Return what the tags of a page say; arguments as for `of_headers`."""
+    signals: list[Signal] = []
+    base = _joined(url, tags.base)
+    for name in ("robots", *sorted(tags.metas.keys() & (_SEARCHERS | _TRAINERS | {agent.lower()}))):
+        for value in tags.metas.get(name, ()):
+            words = [word.strip().lower() for word in value.split(",")]
+            signals += _tagged("html robots", "" if name == "robots" else name, words, agent, train_tags)
+    signals += [_reserved("html TDMRep", value) for value in tags.metas.get("tdm-reservation", ())]
+    signals += [Signal("html TDMRep", f"tdm-policy {value}") for value in tags.metas.get("tdm-policy", ())]
+    for script in tags.rsl:
+        signals += _licensed("html RSL", script, url, embedded=True)
+    licences = []
+    for media_type, address in tags.licences:
+        if media_type == RSL_TYPE:
+            signals.append(Signal("html RSL", f"{_joined(base, address)} (not read)"))
+        else:
+            licences.append(_licence(address, base))
+    if any("license" in script for script in tags.json_ld):
+        licences += [_licence(address, base) for address in LinkedData.of(tags.json_ld).addresses("license")]
+    for name in _META_LICENCES:
+        for value in tags.metas.get(name, ()):
+            if licence := spdx_licence(value) or (value if value.startswith(("http://", "https://")) else ""):
+                licences.append(licence[:_LONGEST_ADDRESS])
+            else:
+                signals.append(Signal("html licence", f"{value}{UNKNOWN}"))
+    return Said(signals, licences)
+
+
+def of_robots(text: str, path: str, agent: str) -> list[Signal]:
+    """Return what a robots.txt says about a path: to an agent, and to the crawlers of `CRAWLERS`."""
+    file = robots_file(text[:LARGEST_ROBOTS])
+    own = file.robots(agent)
+    signals: list[Signal] = []
+    for usage in own.usages_of(path):
+        if usage.field == "content-usage":
+            signals += _stated("robots.txt Content-Usage", content_usage(usage.value))
+        else:
+            signals += _stated("robots.txt Content-Signal", content_signal(usage.value))
+    signals += [Signal("robots.txt License", f"{address} (not read)") for address in own.licences]
+    everyone = not file.robots("*").allows(path)
+    named = {name for group in file.groups for name in group.agents}
+    for use in USES:
+        refused = disallowed(file, CRAWLERS[use], path)
+        if everyone and any(name.lower() not in named for name in CRAWLERS[use]):
+            refused.append("*")
+        if refused:
+            signals.append(Signal("robots.txt Disallow", ", ".join(refused), use, allowed=False))
+    return signals
+
+
+def of_site(tdmrep: str, rsl: str, url: str, path: str) -> list[Signal]:
+    """Return what the documents of a site say: ``/.well-known/tdmrep.json`` and one of RSL; empty ones say nothing."""
+    signals = []
+    reserved = is_reserved(tdm_rules(tdmrep.encode("utf-8", "replace")), path) if tdmrep else None
+    if reserved is not None:
+        signals.append(_reserved("tdmrep.json", str(int(reserved))))
+    return signals + (_licensed("RSL", rsl, url) if rsl else [])
+
+
+def _stated(place: str, statements: Sequence[Statement]) -> list[Signal]:
+    return [
+        Signal(place, said.text if said.use else f"{said.text[:_LONGEST]}{UNKNOWN}", said.use, said.allowed)
+        for said in statements
+    ]
+
+
+def _tagged(place: str, named: str, tags: Sequence[str], agent: str, train_tags: frozenset[str]) -> list[Signal]:
+    """Return what directives say, if they are for all, for the agent, or for a crawler that is known."""
+    is_own = named in ("", "*", agent.lower())
+    if not is_own and named not in _SEARCHERS and named not in _TRAINERS:
+        return []
+    signals = []
+    for tag in tags:
+        text = f"{named}: {tag}" if named else tag
+        if tag in train_tags:
+            signals.append(Signal(place, text, "train", allowed=False))
+        elif tag in _NO_INDEX and named not in _TRAINERS:
+            signals.append(Signal(place, text, "search", allowed=False))
+        elif tag in _NOTED or tag in _NO_INDEX:
+            signals.append(Signal(place, text))
+        elif tag and tag not in _NEUTRAL and not tag.startswith(("max-", "unavailable_after")):
+            signals.append(Signal(place, f"{text[:_LONGEST]}{UNKNOWN}"))
+    return signals
+
+
+def _reserved(place: str, value: str) -> Signal:
+    value = value.strip()
+    if value not in ("0", "1"):
+        return Signal(place, f"tdm-reservation {value[:_LONGEST]}{UNKNOWN}")
+    return Signal(place, f"tdm-reservation {value}", "train", value == "0")
+
+
+def _licensed(place: str, text: str, url: str, *, embedded: bool = False) -> list[Signal]:
+    try:
+        return _stated(place, rsl_statements(text, url, embedded=embedded))
+    except RslError as error:
+        return [Signal(place, f"{error}{UNKNOWN}")]
+
+
+def _licence(address: str, base: str) -> str:
+    return spdx_licence(address) or _joined(base, address)[:_LONGEST_ADDRESS]
+
+
+def _joined(base: str, address: str) -> str:
+    try:
+        return urljoin(base, address)
+    except ValueError:
+        return address
