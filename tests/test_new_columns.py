@@ -22,6 +22,7 @@ import dcurate.images
 import dcurate.learn
 import dcurate.llm
 import dcurate.models
+import dcurate.rights
 import dcurate.text
 import dcurate.tokens
 import dcurate.video
@@ -113,6 +114,7 @@ MADE: dict[str, list[Callable[[], Any]]] = {
     "ComparePairs": [lambda: dcurate.learn.ComparePairs("Which?", **LLM, first_field="a", second_field="b")],
     "LLMPii": [lambda: dcurate.llm.LLMPii(**LLM)],
     "FilterByLabel": [],
+    "FilterByRights": [lambda: dcurate.rights.FilterByRights(on_refused="flag")],
     "MegatronTokenizerWriter": [],
     "Mixture": [],
     "ModelStage": [],

@@ -181,7 +181,7 @@ def counted(licences: Iterable[Sequence[str]]) -> Counter[str]:
 
 
 def _check(who: str, use: Any, silence: Any) -> None:
-    if use not in USES:
+    if not isinstance(use, str) or use not in USES:
         raise PipelineError(f"{who}: use={use!r} must be one of {listed(USES)}")
-    if silence not in get_args(Silence):
+    if not isinstance(silence, str) or silence not in get_args(Silence):
         raise PipelineError(f"{who}: silence={silence!r} must be 'keep' or 'drop'")

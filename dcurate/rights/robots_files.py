@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dcurate.core.stage import ProcessingStage, Spec
 from dcurate.errors import DataError
-from dcurate.frames.columns import nulls, optional_values, values
+from dcurate.frames.columns import optional_values, values
 from dcurate.frames.document import DocumentBatch
 from dcurate.io.parquet import ParquetReader
 from dcurate.media.refs import with_columns
@@ -29,60 +29,65 @@ _lock = threading.Lock()
 
 @dataclass
 class RobotsFiles(ProcessingStage[DocumentBatch, DocumentBatch]):
-    """Make rows of hosts and their robots.txt, for `FindRights`, of the archives in which a crawl kept these files.
+    """Add host and text of each robots.txt, for `FindRights`, in the archives in which a crawl kept these files.
 
-    Common Crawl keeps them as ``crawl-data/CC-MAIN-.../segments/.../robotstxt/``. The columns are ``host`` (with a port
-    that is not the usual one), ``robots`` (UTF-8, cut after 500 KiB, as RFC 9309 allows) and ``date``. Answers that
-    are no file (a status that is not 2xx, a page of HTML) are dropped as ``no robots.txt``: nothing is said then.
+    Common Crawl keeps them as ``crawl-data/CC-MAIN-.../segments/.../robotstxt/``. The host has its port, if that is not
+    the usual one; the text is UTF-8, cut after 500 KiB, as RFC 9309 allows. Answers that are no file (a status that is
+    not 2xx, a page of HTML) are dropped as ``no robots.txt``: they say nothing.
 
     Args:
         url_field: the column with the address.
-        content_field: the column with the bytes.
+        content_field: the column with the bytes; rows lose it.
+        host_field: the column for the host. `FindRights` reads ``host``, ``robots`` and ``date`` of the files.
+        robots_field: the column for the text.
         name: name of the stage.
 
     Examples:
         >>> import pandas as pd
         >>> rows = pd.DataFrame({"url": ["https://example.org/robots.txt"], "content": [b"User-agent: *"]})
         >>> RobotsFiles().process(DocumentBatch(data=rows)).to_arrow().to_pylist()
-        [{'host': 'example.org', 'robots': 'User-agent: *', 'date': None}]
+        [{'url': 'https://example.org/robots.txt', 'host': 'example.org', 'robots': 'User-agent: *'}]
     """
 
     url_field: str = "url"
     content_field: str = "content"
+    host_field: str = "host"
+    robots_field: str = "robots"
     name: str = "robots_files"
 
     def inputs(self) -> Spec:
         return ["data"], [self.url_field, self.content_field]
 
     def optional_inputs(self) -> Sequence[str]:
-        return ["status", "mime_type", "date"]
+        return ["status", "mime_type"]
 
     def outputs(self) -> Spec:
-        return ["data"], ["host", "robots", "date"]
+        return ["data"], [self.host_field, self.robots_field]
 
     def dropped_columns(self) -> list[str]:
-        return [self.url_field, self.content_field, "status", "mime_type"]
+        return [self.content_field]
 
     def process(self, task: DocumentBatch) -> DocumentBatch:
-        table = DocumentBatch.given(task).to_arrow()
-        hosts, texts = [], []
-        for url, content in zip(values(table, self.url_field), values(table, self.content_field), strict=True):
-            hosts.append(host_and_path(url or "")[0])
-            texts.append((content or b"")[:LARGEST_ROBOTS].decode("utf-8", "replace"))
-        answers = zip(optional_values(table, "status"), optional_values(table, "mime_type"), strict=True)
-        is_file = np.array(
-            [(status is None or status in _FOUND) and mime != "text/html" for status, mime in answers], np.bool_
-        )
-        columns = {"host": hosts, "robots": texts, "date": optional_values(table, "date")}
-        made = with_columns(nulls(table.num_rows), {name: ("string", column) for name, column in columns.items()})
-        batch = task.with_data(made.select(list(columns)))
-        files = batch.keep(is_file, self.name, NO_ROBOTS)
-        named = files.with_data(files.to_arrow())
-        named = named.keep(
-            np.array([bool(host) for host in values(named.to_arrow(), "host")], np.bool_), self.name, NO_HOST
-        )
-        named.rejections = (*files.rejections, *named.rejections)
-        return named
+        batch = DocumentBatch.given(task)
+        table = batch.to_arrow()
+        statuses = optional_values(table, "status"), optional_values(table, "mime_type")
+        is_file = [_is_file(*answer) for answer in zip(*statuses, strict=True)]
+        files = batch.keep(np.array(is_file, np.bool_), self.name, NO_ROBOTS)
+        table = files.to_arrow()
+        hosts = [host_and_path(url or "")[0] for url in values(table, self.url_field)]
+        named = files.with_data(table).keep(np.array([bool(host) for host in hosts], np.bool_), self.name, NO_HOST)
+        table = named.to_arrow()
+        texts = [
+            (content or b"")[:LARGEST_ROBOTS].decode("utf-8", "replace")
+            for content in values(table, self.content_field)
+        ]
+        columns = {self.host_field: ("string", list(filter(None, hosts))), self.robots_field: ("string", texts)}
+        table = with_columns(table.drop_columns([self.content_field]), columns)
+        return replace(named, data=table, rejections=(*files.rejections, *named.rejections))
+
+
+def _is_file(status: int | None, mime_type: str | None) -> bool:
+    return (status is None or status in _FOUND) and mime_type != "text/html"
 
 
 class RobotsTable:
