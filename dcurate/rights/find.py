@@ -17,7 +17,17 @@ from dcurate.media.refs import with_columns
 from dcurate.rights.licences import is_known
 from dcurate.rights.robots import host_and_path
 from dcurate.rights.robots_files import robots_table
-from dcurate.rights.signals import MOST, Said, Signal, Verdict, of_headers, of_page, of_robots, of_site, verdict_of
+from dcurate.rights.signals import (
+    MOST,
+    RightsSignal,
+    RightsVerdict,
+    Said,
+    of_headers,
+    of_page,
+    of_robots,
+    of_site,
+    verdict_of,
+)
 from dcurate.text.extract.charset import decoded, markup
 from dcurate.text.extract.tags import scan_tags
 
@@ -25,7 +35,7 @@ from dcurate.text.extract.tags import scan_tags
 _PAGES = ("text/html", "application/xhtml+xml")
 
 
-class _Row(NamedTuple):
+class _Sources(NamedTuple):
     """The values of the columns of a row, None for one that is missing."""
 
     url: str | None
@@ -136,14 +146,14 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         said = [said_of(row, self.agent, tags) for row in self._rows(table)]
         verdicts = [verdict_of(one.signals) for one in said]
         licences = [[encodable(text) for text in dict.fromkeys(one.licences)][:MOST] for one in said]
-        train, search, conflict = ([getattr(one, name) for one in verdicts] for name in Verdict._fields)
+        train, search, conflict = ([getattr(one, name) for one in verdicts] for name in RightsVerdict._fields)
         table = with_columns(table, {f"{self.prefix}train": ("bool", train), f"{self.prefix}search": ("bool", search)})
         table = with_texts_each(table, f"{self.prefix}licences", licences)
         table = with_columns(table, {f"{self.prefix}conflict": ("bool", conflict)})
         table = with_texts_each(table, f"{self.prefix}signals", [shown(one.signals) for one in said])
         return replace(task, data=table, found=_counts(said, licences, verdicts))
 
-    def _rows(self, table: Any) -> Iterator[_Row]:
+    def _rows(self, table: Any) -> Iterator[_Sources]:
         urls = _texts(table, self.url_field)
         robots = _texts(table, self.robots_field)
         if self.robots_path is not None and self.robots_field not in table.column_names:
@@ -159,7 +169,7 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
             _texts(table, self.tdmrep_field),
             _texts(table, self.rsl_field),
         )
-        return (_Row(*row) for row in zip(*columns, strict=True))
+        return (_Sources(*row) for row in zip(*columns, strict=True))
 
     def _said_in(self) -> list[str]:
         return [self.headers_field, self.html_field, self.robots_field, self.tdmrep_field, self.rsl_field]
@@ -172,7 +182,7 @@ def _texts(table: Any, name: str) -> list[str | None]:
     return list(column_of(table, name, text=True).to_pylist())
 
 
-def said_of(row: _Row, agent: str, train_tags: frozenset[str]) -> Said:
+def said_of(row: _Sources, agent: str, train_tags: frozenset[str]) -> Said:
     """Return all that is said in the columns of a row."""
     url = row.url or ""
     said = [of_headers(row.headers, url, agent, train_tags)] if row.headers else []
@@ -188,7 +198,7 @@ def said_of(row: _Row, agent: str, train_tags: frozenset[str]) -> Said:
     return Said(signals, [licence for one in said for licence in one.licences])
 
 
-def shown(signals: Sequence[Signal]) -> list[str]:
+def shown(signals: Sequence[RightsSignal]) -> list[str]:
     """Return signals as texts, each once: those with an effect first if there are more than can be shown."""
     texts = list(dict.fromkeys(map(str, signals)))
     if len(texts) > MOST:
@@ -203,7 +213,7 @@ def licence_kind(licence: str) -> str:
     return f"licence {licence}" if is_known(licence) else "licence of another kind"
 
 
-def _counts(said: Iterable[Said], licences: Iterable[list[str]], verdicts: Iterable[Verdict]) -> Counter[str]:
+def _counts(said: Iterable[Said], licences: Iterable[list[str]], verdicts: Iterable[RightsVerdict]) -> Counter[str]:
     """Numbers of rows by places of signals, licences and verdicts."""
     counts: Counter[str] = Counter()
     for one, names, verdict in zip(said, licences, verdicts, strict=True):

@@ -25,7 +25,7 @@ class _Rule(NamedTuple):
     allows: bool
 
 
-class Usage(NamedTuple):
+class UsageLine(NamedTuple):
     """A statement of use: its field in small letters, the paths that it is for (empty: all), and its value."""
 
     field: str
@@ -45,7 +45,7 @@ class Group(NamedTuple):
 
     agents: list[str]
     rules: list[_Rule]
-    usages: list[Usage]
+    usages: list[UsageLine]
     licences: list[str]
 
 
@@ -64,7 +64,7 @@ class Robots(NamedTuple):
     """
 
     rules: tuple[_Rule, ...] = ()
-    usages: tuple[Usage, ...] = ()
+    usages: tuple[UsageLine, ...] = ()
     licences: tuple[str, ...] = ()
 
     @classmethod
@@ -78,7 +78,7 @@ class Robots(NamedTuple):
         matching = [rule for rule in self.rules if matches(rule.pattern, path)]
         return max(matching, key=lambda rule: (len(rule.pattern), rule.allows)).allows if matching else True
 
-    def usages_of(self, path: str) -> list[Usage]:
+    def usages_of(self, path: str) -> list[UsageLine]:
         r"""Return the statements for a path: of each field those of the longest pattern; none if it is disallowed.
 
         Examples:
@@ -162,7 +162,7 @@ def _add(group: Group, field: str, value: str) -> None:
         return
     match = _PATH_THEN_VALUE.fullmatch(value)
     assert match is not None, "the pattern matches any text"
-    group.usages.append(Usage(field, encoded(match[1] or ""), match[2]))
+    group.usages.append(UsageLine(field, encoded(match[1] or ""), match[2]))
 
 
 def _joined(groups: Iterable[Group]) -> Robots:

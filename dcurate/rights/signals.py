@@ -60,7 +60,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f\s]+")
 UNKNOWN = " (not understood)"
 
 
-class Signal(NamedTuple):
+class RightsSignal(NamedTuple):
     """One thing that is said about the rights to a file.
 
     Args:
@@ -86,11 +86,11 @@ class Signal(NamedTuple):
 class Said(NamedTuple):
     """Signals, and licences as SPDX identifiers or addresses."""
 
-    signals: list[Signal]
+    signals: list[RightsSignal]
     licences: list[str]
 
 
-class Verdict(NamedTuple):
+class RightsVerdict(NamedTuple):
     """What signals say together.
 
     Args:
@@ -104,20 +104,20 @@ class Verdict(NamedTuple):
     conflict: bool
 
 
-def verdict_of(signals: Iterable[Signal]) -> Verdict:
+def verdict_of(signals: Iterable[RightsSignal]) -> RightsVerdict:
     """Return what signals say together, in any order: the strictest counts.
 
     Examples:
-        >>> yes, no = Signal("RSL", "permits train", "train", True), Signal("RSL", "prohibits train", "train", False)
+        >>> yes, no = (RightsSignal("RSL", "", "train", allowed) for allowed in (True, False))
         >>> verdict_of([yes, no]), verdict_of([yes]).train, verdict_of([]).train
-        (Verdict(train=False, search=None, conflict=True), True, None)
+        (RightsVerdict(train=False, search=None, conflict=True), True, None)
     """
     said: dict[Use, set[bool]] = {use: set() for use in USES}
     for signal in signals:
         if signal.use is not None and signal.allowed is not None:
             said[signal.use].add(signal.allowed)
     train, search = (min(said[use]) if said[use] else None for use in USES)
-    return Verdict(train, search, any(len(answers) > 1 for answers in said.values()))
+    return RightsVerdict(train, search, any(len(answers) > 1 for answers in said.values()))
 
 
 def of_headers(text: str, url: str, agent: str, train_tags: frozenset[str]) -> Said:
@@ -129,7 +129,7 @@ def of_headers(text: str, url: str, agent: str, train_tags: frozenset[str]) -> S
         agent: name of the crawler.
         train_tags: directives of robots that forbid training.
     """
-    signals: list[Signal] = []
+    signals: list[RightsSignal] = []
     licences: list[str] = []
     headers = header_values(text)
     usages = [value for name, value in headers if name == "content-usage"]
@@ -142,11 +142,11 @@ def of_headers(text: str, url: str, agent: str, train_tags: frozenset[str]) -> S
         elif name == "tdm-reservation":
             signals.append(_reserved("header TDMRep", value))
         elif name == "tdm-policy":
-            signals.append(Signal("header TDMRep", f"tdm-policy {value}"))
+            signals.append(RightsSignal("header TDMRep", f"tdm-policy {value}"))
         elif name == "link":
             for address, is_rsl in licence_links(value):
                 if is_rsl:
-                    signals.append(Signal("header Link", f"{address} (not read)"))
+                    signals.append(RightsSignal("header Link", f"{address} (not read)"))
                 else:
                     licences.append(_licence(address, url))
     return Said(signals, licences)
@@ -154,20 +154,20 @@ def of_headers(text: str, url: str, agent: str, train_tags: frozenset[str]) -> S
 
 def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) -> Said:
     """Return what the tags of a page say; arguments as for `of_headers`."""
-    signals: list[Signal] = []
+    signals: list[RightsSignal] = []
     base = _joined(url, tags.base)
     for name in ("robots", *sorted(tags.metas.keys() & (_SEARCHERS | _TRAINERS | {agent.lower()}))):
         for value in tags.metas.get(name, ()):
             words = [word.strip().lower() for word in value.split(",")]
             signals += _tagged("html robots", "" if name == "robots" else name, words, agent, train_tags)
     signals += [_reserved("html TDMRep", value) for value in tags.metas.get("tdm-reservation", ())]
-    signals += [Signal("html TDMRep", f"tdm-policy {value}") for value in tags.metas.get("tdm-policy", ())]
+    signals += [RightsSignal("html TDMRep", f"tdm-policy {value}") for value in tags.metas.get("tdm-policy", ())]
     for script in tags.rsl:
         signals += _licensed("html RSL", script, url, embedded=True)
     licences = []
     for media_type, address in tags.licences:
         if media_type == RSL_TYPE:
-            signals.append(Signal("html RSL", f"{_joined(base, address)} (not read)"))
+            signals.append(RightsSignal("html RSL", f"{_joined(base, address)} (not read)"))
         else:
             licences.append(_licence(address, base))
     if any("license" in script for script in tags.json_ld):
@@ -177,21 +177,21 @@ def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) ->
             if licence := spdx_licence(value) or (value if value.startswith(("http://", "https://")) else ""):
                 licences.append(licence[:_LONGEST_ADDRESS])
             else:
-                signals.append(Signal("html licence", f"{value}{UNKNOWN}"))
+                signals.append(RightsSignal("html licence", f"{value}{UNKNOWN}"))
     return Said(signals, licences)
 
 
-def of_robots(text: str, path: str, agent: str) -> list[Signal]:
+def of_robots(text: str, path: str, agent: str) -> list[RightsSignal]:
     """Return what a robots.txt says about a path: to an agent, and to the crawlers of `CRAWLERS`."""
     file = robots_file(text[:LARGEST_ROBOTS])
     own = file.robots(agent)
-    signals: list[Signal] = []
+    signals: list[RightsSignal] = []
     for usage in own.usages_of(path):
         if usage.field == "content-usage":
             signals += _stated("robots.txt Content-Usage", content_usage(usage.value))
         else:
             signals += _stated("robots.txt Content-Signal", content_signal(usage.value))
-    signals += [Signal("robots.txt License", f"{address} (not read)") for address in own.licences]
+    signals += [RightsSignal("robots.txt License", f"{address} (not read)") for address in own.licences]
     everyone = not file.robots("*").allows(path)
     named = {name for group in file.groups for name in group.agents}
     for use in USES:
@@ -199,11 +199,11 @@ def of_robots(text: str, path: str, agent: str) -> list[Signal]:
         if everyone and any(name.lower() not in named for name in CRAWLERS[use]):
             refused.append("*")
         if refused:
-            signals.append(Signal("robots.txt Disallow", ", ".join(refused), use, allowed=False))
+            signals.append(RightsSignal("robots.txt Disallow", ", ".join(refused), use, allowed=False))
     return signals
 
 
-def of_site(tdmrep: str, rsl: str, url: str, path: str) -> list[Signal]:
+def of_site(tdmrep: str, rsl: str, url: str, path: str) -> list[RightsSignal]:
     """Return what the documents of a site say: ``/.well-known/tdmrep.json`` and one of RSL; empty ones say nothing."""
     signals = []
     reserved = is_reserved(tdm_rules(tdmrep.encode("utf-8", "replace")), path) if tdmrep else None
@@ -212,14 +212,14 @@ def of_site(tdmrep: str, rsl: str, url: str, path: str) -> list[Signal]:
     return signals + (_licensed("RSL", rsl, url) if rsl else [])
 
 
-def _stated(place: str, statements: Sequence[Statement]) -> list[Signal]:
+def _stated(place: str, statements: Sequence[Statement]) -> list[RightsSignal]:
     return [
-        Signal(place, said.text if said.use else f"{said.text[:_LONGEST]}{UNKNOWN}", said.use, said.allowed)
+        RightsSignal(place, said.text if said.use else f"{said.text[:_LONGEST]}{UNKNOWN}", said.use, said.allowed)
         for said in statements
     ]
 
 
-def _tagged(place: str, named: str, tags: Sequence[str], agent: str, train_tags: frozenset[str]) -> list[Signal]:
+def _tagged(place: str, named: str, tags: Sequence[str], agent: str, train_tags: frozenset[str]) -> list[RightsSignal]:
     """Return what directives say, if they are for all, for the agent, or for a crawler that is known."""
     is_own = named in ("", "*", agent.lower())
     if not is_own and named not in _SEARCHERS and named not in _TRAINERS:
@@ -228,28 +228,28 @@ def _tagged(place: str, named: str, tags: Sequence[str], agent: str, train_tags:
     for tag in tags:
         text = f"{named}: {tag}" if named else tag
         if tag in train_tags:
-            signals.append(Signal(place, text, "train", allowed=False))
+            signals.append(RightsSignal(place, text, "train", allowed=False))
         elif tag in _NO_INDEX and named not in _TRAINERS:
-            signals.append(Signal(place, text, "search", allowed=False))
+            signals.append(RightsSignal(place, text, "search", allowed=False))
         elif tag in _NOTED or tag in _NO_INDEX:
-            signals.append(Signal(place, text))
+            signals.append(RightsSignal(place, text))
         elif tag and tag not in _NEUTRAL and not tag.startswith(("max-", "unavailable_after")):
-            signals.append(Signal(place, f"{text[:_LONGEST]}{UNKNOWN}"))
+            signals.append(RightsSignal(place, f"{text[:_LONGEST]}{UNKNOWN}"))
     return signals
 
 
-def _reserved(place: str, value: str) -> Signal:
+def _reserved(place: str, value: str) -> RightsSignal:
     value = value.strip()
     if value not in ("0", "1"):
-        return Signal(place, f"tdm-reservation {value[:_LONGEST]}{UNKNOWN}")
-    return Signal(place, f"tdm-reservation {value}", "train", value == "0")
+        return RightsSignal(place, f"tdm-reservation {value[:_LONGEST]}{UNKNOWN}")
+    return RightsSignal(place, f"tdm-reservation {value}", "train", value == "0")
 
 
-def _licensed(place: str, text: str, url: str, *, embedded: bool = False) -> list[Signal]:
+def _licensed(place: str, text: str, url: str, *, embedded: bool = False) -> list[RightsSignal]:
     try:
         return _stated(place, rsl_statements(text, url, embedded=embedded))
     except RslError as error:
-        return [Signal(place, f"{error}{UNKNOWN}")]
+        return [RightsSignal(place, f"{error}{UNKNOWN}")]
 
 
 def _licence(address: str, base: str) -> str:

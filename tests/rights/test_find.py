@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dcurate import DataError, DocumentBatch, InlineExecutor, PipelineError
 from dcurate.rights import FindRights
 from dcurate.rights.find import shown
-from dcurate.rights.signals import MOST, PLACES, Signal, verdict_of
+from dcurate.rights.signals import MOST, PLACES, RightsSignal, verdict_of
 from dcurate.testing import check_stage
 
 URL = "https://example.org/news/a.html"
@@ -184,11 +184,11 @@ def test_tags_are_looked_for_in_pages_only() -> None:
 
 _PLACE, _TEXT = st.sampled_from(PLACES), st.text(max_size=5)
 _EFFECTS = st.tuples(_PLACE, _TEXT, st.sampled_from(["train", "search"]), st.booleans())
-_SIGNALS = st.lists((_EFFECTS | st.tuples(_PLACE, _TEXT)).map(lambda values: Signal(*values)))
+_SIGNALS = st.lists((_EFFECTS | st.tuples(_PLACE, _TEXT)).map(lambda values: RightsSignal(*values)))
 
 
 @given(_SIGNALS, st.randoms())
-def test_the_verdict_is_the_strictest_in_any_order(signals: list[Signal], order: random.Random) -> None:
+def test_the_verdict_is_the_strictest_in_any_order(signals: list[RightsSignal], order: random.Random) -> None:
     mixed = order.sample(signals, len(signals))
     verdict = verdict_of(signals)
     assert verdict_of(mixed) == verdict
@@ -200,11 +200,13 @@ def test_the_verdict_is_the_strictest_in_any_order(signals: list[Signal], order:
 
 
 @given(_SIGNALS)
-def test_signals_are_shown_on_a_line_each_and_those_with_an_effect_come_first(signals: list[Signal]) -> None:
+def test_signals_are_shown_on_a_line_each_and_those_with_an_effect_come_first(signals: list[RightsSignal]) -> None:
     texts = shown(signals)
     assert len(texts) <= MOST
     assert not any("\n" in text for text in texts)
-    many = shown([*(Signal("RSL", str(number)) for number in range(100)), Signal("RSL", "x", "train", allowed=False)])
+    many = shown(
+        [*(RightsSignal("RSL", str(number)) for number in range(100)), RightsSignal("RSL", "x", "train", allowed=False)]
+    )
     assert (len(many), many[0], many[-1]) == (MOST, "RSL: x -> train=no", "70 more")
 
 
