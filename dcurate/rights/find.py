@@ -15,6 +15,7 @@ from dcurate.frames.text import encodable
 from dcurate.io.files import is_names
 from dcurate.media.refs import with_columns
 from dcurate.rights.licences import is_known
+from dcurate.rights.markup import rights_tags
 from dcurate.rights.robots import host_and_path
 from dcurate.rights.robots_files import robots_table
 from dcurate.rights.signals import (
@@ -28,8 +29,6 @@ from dcurate.rights.signals import (
     of_site,
     verdict_of,
 )
-from dcurate.text.extract.charset import decoded, markup
-from dcurate.text.extract.tags import scan_tags
 
 #: Media types of pages with tags.
 _PAGES = ("text/html", "application/xhtml+xml")
@@ -123,9 +122,6 @@ class FindRights(ProcessingStage[DocumentBatch, DocumentBatch]):
         settings.pop("storage_options", None)
         return settings
 
-    def requires(self) -> dict[str, str]:
-        return {"resiliparse": "html"}
-
     def inputs(self) -> Spec:
         return ["data"], []
 
@@ -187,8 +183,7 @@ def said_of(row: _Sources, agent: str, train_tags: frozenset[str]) -> Said:
     url = row.url or ""
     said = [of_headers(row.headers, url, agent, train_tags)] if row.headers else []
     if row.page and (row.mime_type is None or row.mime_type.partition(";")[0].strip().lower() in _PAGES):
-        page = decoded(row.page, row.charset) if isinstance(row.page, bytes) else markup(row.page)
-        said.append(of_page(scan_tags(page), url, agent, train_tags))
+        said.append(of_page(rights_tags(row.page, row.charset, agent), url, agent, train_tags))
     signals = [signal for one in said for signal in one.signals]
     if row.robots or row.tdmrep or row.rsl:
         host, path = host_and_path(url)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -138,21 +137,9 @@ class RobotsFile(NamedTuple):
 
     def robots(self, agent: str) -> Robots:
         """Return what the file says to an agent: in its groups, or else in those of all agents."""
-        robots = self.named(agent)
-        groups = [group for group in self.groups if "*" in group.agents] if robots is None else []
-        robots = robots or _joined(groups)
+        named = [group for group in self.groups if agent.lower() in group.agents]
+        robots = _joined(named or [group for group in self.groups if "*" in group.agents])
         return robots if robots.licences else robots._replace(licences=self.licences)
-
-    def named(self, agent: str) -> Robots | None:
-        """Return what the groups say that name an agent; None if none does."""
-        groups = [group for group in self.groups if agent.lower() in group.agents]
-        return _joined(groups) if groups else None
-
-
-@lru_cache(maxsize=64)
-def robots_file(text: str) -> RobotsFile:
-    """Read a robots.txt; the last ones are kept, as pages of a host come one after the other."""
-    return RobotsFile.of(text)
 
 
 def _add(group: Group, field: str, value: str) -> None:
@@ -182,6 +169,8 @@ def matches(pattern: str, path: str) -> bool:
         [True, False, False]
     """
     ends = pattern.endswith("$")
+    if not ends and "*" not in pattern:
+        return path.startswith(pattern)
     first, *pieces = (pattern[:-1] if ends else pattern).split("*")
     if not path.startswith(first):
         return False
@@ -232,23 +221,30 @@ def encoded(pattern: str) -> str:
     return _ESCAPE.sub(lambda match: match[0].upper(), quote(pattern, safe=_SAFE, errors="replace"))
 
 
-def disallowed(file: RobotsFile, agents: Sequence[str], path: str) -> list[str]:
-    r"""Return the agents that a file names and does not let fetch a path.
+class Refusal(NamedTuple):
+    """Rules that a file has for some agents, ``*`` for those that it does not name."""
+
+    agents: tuple[str, ...]
+    robots: Robots
+
+
+def refusals(file: RobotsFile, agents: Sequence[str]) -> list[Refusal]:
+    r"""Return the rules of a file for agents: agents of the same groups together, those without rules left out.
 
     Examples:
         >>> file = RobotsFile.of("User-agent: GPTBot\nUser-agent: CCBot\nDisallow: /\nUser-agent: *\nDisallow: /x")
-        >>> disallowed(file, ["GPTBot", "ClaudeBot"], "/a")
-        ['GPTBot']
+        >>> [refusal.agents for refusal in refusals(file, ["CCBot", "ClaudeBot", "GPTBot"])]
+        [('CCBot', 'GPTBot'), ('*',)]
     """
-    named = {name for group in file.groups for name in group.agents}
-    verdicts: dict[tuple[int, ...], bool] = {}  # of groups, as most files have one for all of these agents
-    refused = []
+    of_name: dict[str, list[int]] = {}
+    for number, group in enumerate(file.groups):
+        for name in group.agents:
+            of_name.setdefault(name, []).append(number)
+    of_groups: dict[tuple[int, ...], list[str]] = {}
     for agent in agents:
-        if (low := agent.lower()) not in named:
-            continue
-        numbers = tuple(number for number, group in enumerate(file.groups) if low in group.agents)
-        if numbers not in verdicts:
-            verdicts[numbers] = _joined(file.groups[number] for number in numbers).allows(path)
-        if not verdicts[numbers]:
-            refused.append(agent)
-    return refused
+        named = agent.lower() in of_name
+        names = of_groups.setdefault(tuple(of_name.get(agent.lower() if named else "*", ())), [])
+        if named or "*" not in names:
+            names.append(agent if named else "*")
+    joined = ((names, _joined(file.groups[number] for number in numbers)) for numbers, names in of_groups.items())
+    return [Refusal(tuple(names), robots) for names, robots in joined if robots.rules]

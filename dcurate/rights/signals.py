@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urljoin
 
@@ -18,7 +19,7 @@ from dcurate.rights.headers import (
     tdm_rules,
 )
 from dcurate.rights.licences import spdx_licence
-from dcurate.rights.robots import LARGEST_ROBOTS, disallowed, robots_file
+from dcurate.rights.robots import LARGEST_ROBOTS, Refusal, Robots, RobotsFile, refusals
 from dcurate.rights.rsl import RslError, rsl_statements
 from dcurate.text.extract.page_facts import LinkedData
 from dcurate.text.extract.tags import PageTags
@@ -54,6 +55,7 @@ _META_LICENCES = (
 )
 _SEARCHERS = frozenset(name.lower() for name in CRAWLERS["search"])
 _TRAINERS = frozenset(name.lower() for name in CRAWLERS["train"])
+_CRAWLERS = _SEARCHERS | _TRAINERS
 #: Characters of a signal or of an address of a licence that are kept, and how many of either a row has.
 _LONGEST, _LONGEST_ADDRESS, MOST = 200, 1000, 32
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f\s]+")
@@ -156,7 +158,8 @@ def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) ->
     """Return what the tags of a page say; arguments as for `of_headers`."""
     signals: list[RightsSignal] = []
     base = _joined(url, tags.base)
-    for name in ("robots", *sorted(tags.metas.keys() & (_SEARCHERS | _TRAINERS | {agent.lower()}))):
+    named = [name for name in tags.metas if name == agent.lower() or ("bot" in name and name in _CRAWLERS)]
+    for name in ("robots", *sorted(named)):
         for value in tags.metas.get(name, ()):
             words = [word.strip().lower() for word in value.split(",")]
             signals += _tagged("html robots", "" if name == "robots" else name, words, agent, train_tags)
@@ -183,8 +186,7 @@ def of_page(tags: PageTags, url: str, agent: str, train_tags: frozenset[str]) ->
 
 def of_robots(text: str, path: str, agent: str) -> list[RightsSignal]:
     """Return what a robots.txt says about a path: to an agent, and to the crawlers of `CRAWLERS`."""
-    file = robots_file(text[:LARGEST_ROBOTS])
-    own = file.robots(agent)
+    own, crawlers = _read_robots(text[:LARGEST_ROBOTS], agent)
     signals: list[RightsSignal] = []
     for usage in own.usages_of(path):
         if usage.field == "content-usage":
@@ -192,15 +194,19 @@ def of_robots(text: str, path: str, agent: str) -> list[RightsSignal]:
         else:
             signals += _stated("robots.txt Content-Signal", content_signal(usage.value))
     signals += [RightsSignal("robots.txt License", f"{address} (not read)") for address in own.licences]
-    everyone = not file.robots("*").allows(path)
-    named = {name for group in file.groups for name in group.agents}
-    for use in USES:
-        refused = disallowed(file, CRAWLERS[use], path)
-        if everyone and any(name.lower() not in named for name in CRAWLERS[use]):
-            refused.append("*")
-        if refused:
-            signals.append(RightsSignal("robots.txt Disallow", ", ".join(refused), use, allowed=False))
+    for use, refused in crawlers:
+        names = [name for refusal in refused if not refusal.robots.allows(path) for name in refusal.agents]
+        if names:
+            text = ", ".join(sorted(names, key=str.lower))
+            signals.append(RightsSignal("robots.txt Disallow", text, use, allowed=False))
     return signals
+
+
+@lru_cache(maxsize=64)
+def _read_robots(text: str, agent: str) -> tuple[Robots, list[tuple[Use, list[Refusal]]]]:
+    """Read a robots.txt; the last ones are kept, as pages of a host come one after the other."""
+    file = RobotsFile.of(text)
+    return file.robots(agent), [(use, refusals(file, CRAWLERS[use])) for use in USES]
 
 
 def of_site(tdmrep: str, rsl: str, url: str, path: str) -> list[RightsSignal]:
@@ -222,7 +228,7 @@ def _stated(place: str, statements: Sequence[Statement]) -> list[RightsSignal]:
 def _tagged(place: str, named: str, tags: Sequence[str], agent: str, train_tags: frozenset[str]) -> list[RightsSignal]:
     """Return what directives say, if they are for all, for the agent, or for a crawler that is known."""
     is_own = named in ("", "*", agent.lower())
-    if not is_own and named not in _SEARCHERS and named not in _TRAINERS:
+    if not is_own and named not in _CRAWLERS:
         return []
     signals = []
     for tag in tags:

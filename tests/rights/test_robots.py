@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcurate.rights.robots import LARGEST_ROBOTS, Robots, RobotsFile, disallowed, host_and_path
+from dcurate.rights.robots import LARGEST_ROBOTS, Robots, RobotsFile, host_and_path, refusals
 
 ATTACH = """\
 User-Agent: *
@@ -87,10 +87,13 @@ def test_rules_are_those_of_the_standard_library(text: str, agent: str, path: st
 
 
 @given(files(), _PATHS)
-def test_agents_that_are_refused_are_those_that_are_named_and_not_allowed(text: str, path: str) -> None:
-    named = [agent for agent in ("gptbot", "ccbot") if f"User-agent: {agent}\n" in text]
-    expected = [agent for agent in named if not Robots.of(text, agent).allows(path)]
-    assert disallowed(RobotsFile.of(text), ["gptbot", "ccbot", "other"], path) == expected
+def test_agents_of_the_same_groups_have_their_rules_once(text: str, path: str) -> None:
+    agents = ["gptbot", "ccbot", "other"]
+    refused = {
+        name for one in refusals(RobotsFile.of(text), agents) if not one.robots.allows(path) for name in one.agents
+    }
+    named = {agent: f"User-agent: {agent}\n" in text for agent in agents}
+    assert refused == {agent if named[agent] else "*" for agent in agents if not Robots.of(text, agent).allows(path)}
 
 
 def test_a_file_is_read_as_far_as_the_standard_asks_for() -> None:

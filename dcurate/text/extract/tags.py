@@ -12,7 +12,8 @@ _MARK = re.compile(r"<(?:!--|(script|style|textarea|title|html|base|meta|link|ti
 _ATTRIBUTE = re.compile(
     r"""[\s/]*([^\s/>=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]*)))?""",
 )
-_ENDS = {name: re.compile(f"</{name}(?=[\\s/>])", re.IGNORECASE) for name in ("script", "style", "textarea", "title")}
+#: The ends of elements whose contents are no markup.
+ENDS = {name: re.compile(f"</{name}(?=[\\s/>])", re.IGNORECASE) for name in ("script", "style", "textarea", "title")}
 #: Names of the attribute that names a ``meta``; one has several at times.
 _NAMES = ("name", "property", "itemprop", "http-equiv")
 
@@ -69,19 +70,19 @@ def scan_tags(page: str) -> PageTags:
         if name == "a":
             at = _add_anchor(tags, page, mark.end())
         else:
-            attributes, at = _attributes(page, mark.end())
-            if name in _ENDS:
-                end = _ENDS[name].search(page, at)
+            attributes, at = attributes_at(page, mark.end())
+            if name in ENDS:
+                end = ENDS[name].search(page, at)
                 if end is None:
                     break
-                _add_contents(tags, name, attributes, page[at : end.start()])
+                add_contents(tags, name, attributes, page[at : end.start()])
                 at = end.end()
             else:
-                _add(tags, name, attributes)
+                add_tag(tags, name, attributes)
     return tags
 
 
-def _attributes(page: str, at: int) -> tuple[dict[str, str], int]:
+def attributes_at(page: str, at: int) -> tuple[dict[str, str], int]:
     """Return the attributes of a tag, the first of each name, and the place after the tag."""
     attributes: dict[str, str] = {}
     while match := _ATTRIBUTE.match(page, at):
@@ -96,13 +97,14 @@ def _add_anchor(tags: PageTags, page: str, at: int) -> int:
     if end < 0:
         return len(page)
     if page.find("rel", at, end) >= 0 or page.find("REL", at, end) >= 0:
-        attributes, end = _attributes(page, at)
-        _add(tags, "a", attributes)
+        attributes, end = attributes_at(page, at)
+        add_tag(tags, "a", attributes)
         return end
     return end + 1
 
 
-def _add_contents(tags: PageTags, name: str, attributes: dict[str, str], contents: str) -> None:
+def add_contents(tags: PageTags, name: str, attributes: dict[str, str], contents: str) -> None:
+    """Add an element whose contents are no markup, such as a script."""
     if name == "title":
         tags.title = tags.title or line(contents)
     elif name == "script" and attributes.get("type"):
@@ -110,7 +112,8 @@ def _add_contents(tags: PageTags, name: str, attributes: dict[str, str], content
         scripts.get(media_type(attributes["type"]), []).append(contents)
 
 
-def _add(tags: PageTags, name: str, attributes: dict[str, str]) -> None:
+def add_tag(tags: PageTags, name: str, attributes: dict[str, str]) -> None:
+    """Add a tag without contents."""
     if name in ("meta", "time"):
         value = attributes.get("content") or attributes.get("datetime") or ""
         names = {attributes[key].strip().lower() for key in _NAMES if attributes.get(key)}
