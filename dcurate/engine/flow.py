@@ -31,6 +31,10 @@ WAIT_S, MIN_QUEUE_PER_SLOT, MAX_QUEUE_PER_SLOT, MAX_QUEUE = 4.0, 64, 2048, 20_00
 #: Inputs that take less than this many seconds together share a task, up to this many: a task costs Dask milliseconds.
 SHORT_S, MAX_BATCH = 0.05, 16
 
+#: Slots for each task that runs again after its worker died: if it kills workers, it kills few; if a host was lost, its
+#: tasks do not wait for each other.
+SLOTS_PER_RETRY = 16
+
 
 class OutputRef(NamedTuple):
     """The engine's name of a batch: the task that made it, the input it was made of, and its number among those."""
@@ -168,6 +172,8 @@ class OperatorState:
     waiting: deque[OutputRef] = field(default_factory=deque)
     #: Tasks that run, by their ids.
     running: dict[int, Task] = field(default_factory=dict)
+    #: Running tasks whose worker died before.
+    retries: int = 0
     #: Inputs of tasks during which worker processes died, and how many have.
     retrying: deque[tuple[tuple[OutputRef, ...], int]] = field(default_factory=deque)
     #: Tasks that run twice, and their speculative copies: each with the id of the other.
@@ -185,9 +191,9 @@ class OperatorState:
         return len(self.waiting) + sum(len(inputs) for inputs, _ in self.retrying)
 
     @property
-    def retries(self) -> bool:
-        """Whether a task is being retried because its worker died; one is at a time."""
-        return any(task.deaths for task in self.running.values())
+    def may_retry(self) -> bool:
+        """Whether one more task may run again whose worker died: few do at a time, as they may kill another one."""
+        return self.retries < max(1, self.limit.slots // SLOTS_PER_RETRY) and self.limit.slots > 0
 
     @property
     def has_work(self) -> bool:
@@ -246,6 +252,7 @@ class Flow:
         """
         state = self.operators[operator]
         done = state.running.pop(task)
+        state.retries -= done.deaths > 0
         copy = self._unpair(state, task)
         if copy is not None:
             del state.running[copy]
@@ -272,6 +279,7 @@ class Flow:
         """Record that the worker of a task died; its inputs run again, by themselves."""
         state = self.operators[operator]
         died = state.running.pop(task)
+        state.retries -= died.deaths > 0
         if self._unpair(state, task) is None:  # else the other of the two goes on
             state.retrying.append((died.inputs, died.deaths + 1))
 
@@ -371,7 +379,7 @@ class Flow:
         state = self.operators[operator]
         if self.barrier and operator and not self._upstream_done(operator):
             return
-        if state.retrying and not state.retries and state.limit.slots:
+        while state.retrying and state.may_retry:
             self._start(operator, *state.retrying.popleft())
         if not state.waiting or len(state.running) > state.limit.refill_threshold:
             return
@@ -391,6 +399,7 @@ class Flow:
         task = Task(self._next_task, operator, inputs, deaths)
         self._next_task += 1
         self.operators[operator].running[task.id] = task
+        self.operators[operator].retries += deaths > 0
         self._instructions.append(task)
         return task.id
 

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcurate.engine.flow import SOURCE, Cancel, Emit, Flow, OutputRef, Pull, Release, SplitFinished, Task
+from dcurate.engine.flow import (
+    SLOTS_PER_RETRY,
+    SOURCE,
+    Cancel,
+    Emit,
+    Flow,
+    OutputRef,
+    Pull,
+    Release,
+    SplitFinished,
+    Task,
+)
 
 #: The only split of a small test.
 SPLIT = OutputRef(SOURCE, 0, 0)
@@ -158,6 +169,31 @@ def test_a_call_whose_copy_runs_may_die_and_loses_nothing() -> None:
     flow.finished(1, 0, [[]], 1.0)
     assert set(flow.advance()) == {SplitFinished(0), Release((SPLIT,))}
     assert flow.done
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 100), st.integers(1, 120), st.randoms(use_true_random=False))
+def test_tasks_of_dead_workers_run_again_a_few_at_a_time(slots: int, splits: int, order: random.Random) -> None:
+    flow = Flow([1], 10**9)
+    flow.set_slots(0, slots)
+    at_once = max(1, slots // SLOTS_PER_RETRY)
+    running: dict[int, Task] = {}
+    flow.advance()
+    flow.pulled([(number, 1) for number in range(splits)], exhausted=True)
+    most = 0
+    while not flow.done:
+        running |= {task.id: task for task in flow.advance() if isinstance(task, Task)}
+        retried = sum(task.deaths > 0 for task in running.values())
+        most = max(most, retried)
+        assert retried == flow.operators[0].retries <= at_once
+        task = running.pop(order.choice([*running]))
+        if task.deaths < 2 and order.random() < 0.8:
+            flow.failed(task.id, 0)
+        else:
+            flow.finished(task.id, 0, [[] for _ in task.inputs], 1.0)
+    assert flow.operators[0].retries == 0
+    if splits > 100 and slots > 64:
+        assert most == at_once
 
 
 @settings(max_examples=150, deadline=None)
